@@ -1,0 +1,1 @@
+"""The data source, the sink and the application; knows nothing of Airflow."""

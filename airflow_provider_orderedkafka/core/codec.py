@@ -1,0 +1,154 @@
+"""Frozen dataclasses to canonical JSON and back, strictly, by the types of their fields.
+
+Reading refuses what is missing, unknown or of another type with a `DocumentError` that names the document, the path
+and what was found. Integers are counts, offsets and times: none is negative, but for the time of a `Floor`.
+"""
+
+import dataclasses
+import json
+import types
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
+
+from airflow_provider_orderedkafka.core.cuts import BEFORE_TIME, Floor
+from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.errors import DocumentError
+
+VERSION = 1
+
+
+def canonical(value: Any) -> str:
+    """The one text for a JSON value: what is equal is equal as text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+class Document:
+    """A dataclass with one canonical text."""
+
+    __slots__ = ()
+
+    def to_text(self) -> str:
+        """The canonical text."""
+        return canonical({"version": VERSION, **encode(self)})
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Read the text; `DocumentError` names what is wrong with it."""
+        name = cls.__name__.lower()
+        try:
+            value = json.loads(text)
+        except ValueError as error:
+            raise DocumentError(f"{name}: not JSON ({error}), found {text[:80]!r}") from error
+        if not isinstance(value, dict):
+            raise DocumentError(f"{name}: the document must be an object, found {value!r}")
+        version = value.pop("version", None)
+        if version != VERSION:
+            raise DocumentError(
+                f"{name}: 'version' must be {VERSION}, found {version!r}; use the release that wrote it, or a newer one"
+            )
+        try:
+            found: Self = decode(cls, value, "")
+        except DocumentError as error:
+            raise DocumentError(f"{name}: {error}") from error
+        return found
+
+
+def encode(value: Any) -> Any:
+    """The JSON value for a value of a document."""
+    if isinstance(value, Offsets):
+        return value.to_json()
+    if isinstance(value, Floor):
+        split = value.split
+        return {"time": value.time} | ({} if split is None else {"topic": split.topic, "partition": split.partition})
+    if dataclasses.is_dataclass(value):
+        return {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, tuple):
+        return [encode(each) for each in value]
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def decode(kind: Any, value: Any, path: str) -> Any:
+    """The value of this type that the JSON value stands for; an error names the path."""
+    origin = get_origin(kind)
+    if origin is types.UnionType:
+        return None if value is None else decode(get_args(kind)[0], value, path)
+    if origin is Literal:
+        return _expect(value in get_args(kind), value, path, "one of " + ", ".join(map(repr, get_args(kind))))
+    if origin is tuple:
+        _expect(isinstance(value, list), value, path, "an array")
+        return tuple(decode(get_args(kind)[0], each, f"{path}[{index}]") for index, each in enumerate(value))
+    return _DECODERS.get(kind, _dataclass)(kind, value, path)
+
+
+def _expect(holds: bool, value: Any, path: str, expected: str) -> Any:  # noqa: FBT001 - an assertion's first word
+    if not holds:
+        raise DocumentError(f"{path!r} must be {expected}, found {value!r}")
+    return value
+
+
+def _is_integer(value: Any, minimum: int = 0) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= minimum
+
+
+def _integer(_kind: Any, value: Any, path: str) -> Any:
+    return _expect(_is_integer(value), value, path, "an integer from 0 on")
+
+
+def _text(_kind: Any, value: Any, path: str) -> Any:
+    return _expect(isinstance(value, str), value, path, "a string")
+
+
+def _flag(_kind: Any, value: Any, path: str) -> Any:
+    return _expect(isinstance(value, bool), value, path, "true or false")
+
+
+def _texts(_kind: Any, value: Any, path: str) -> Any:
+    holds = isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
+    return _expect(holds, value, path, "an object of strings")
+
+
+def _offsets(_kind: Any, value: Any, path: str) -> Any:
+    return Offsets.from_json(value, path)
+
+
+def _floor(_kind: Any, value: Any, path: str) -> Any:
+    expected = "a floor such as {'time': 0} or {'time': 0, 'topic': 'orders', 'partition': 1}"
+    _expect(isinstance(value, dict) and set(value) <= {"time", "topic", "partition"}, value, path, expected)
+    _expect(_is_integer(value.get("time"), BEFORE_TIME), value, path, expected)
+    if "topic" not in value and "partition" not in value:
+        return Floor(value["time"])
+    split = isinstance(value.get("topic"), str) and _is_integer(value.get("partition"))
+    _expect(split, value, path, expected)
+    return Floor(value["time"], TopicPartition(value["topic"], value["partition"]))
+
+
+_DECODERS = {
+    int: _integer,
+    str: _text,
+    bool: _flag,
+    Offsets: _offsets,
+    Floor: _floor,
+    Mapping[str, str]: _texts,
+}
+
+
+@cache
+def _fields(kind: Any) -> dict[str, Any]:
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
+
+
+def _dataclass(kind: Any, value: Any, path: str) -> Any:
+    _expect(isinstance(value, dict), value, path, "an object")
+    fields, prefix = _fields(kind), f"{path}." if path else ""
+    for name in sorted(set(value) ^ set(fields)):
+        if name in fields:
+            raise DocumentError(f"{prefix + name!r} is missing")
+        raise DocumentError(f"{prefix + name!r} is not a field that this release knows; use the one that wrote it")
+    try:
+        return kind(**{name: decode(fields[name], value[name], prefix + name) for name in fields})
+    except DocumentError:
+        raise
+    except ValueError as error:
+        raise DocumentError(f"{path or 'the document'}: {error}") from error

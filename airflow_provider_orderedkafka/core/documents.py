@@ -1,0 +1,145 @@
+"""The documents that the steps hand to each other: `Range`, `Ledger`, `Report`, `Boundary`.
+
+Each is a frozen value with one canonical text; reading is strict. Times are milliseconds since the epoch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from airflow_provider_orderedkafka.core.codec import Document
+from airflow_provider_orderedkafka.core.cuts import Floor, Span
+from airflow_provider_orderedkafka.core.positions import Offsets
+
+OUTCOMES_KEPT = 50
+
+Kind = Literal["incremental", "interval", "replay"]
+Isolation = Literal["read_committed", "read_uncommitted"]
+OnDataLoss = Literal["fail", "count"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a load stands or stopped: the next offset of each partition, and the floor of what follows."""
+
+    offsets: Offsets
+    floor: Floor
+
+
+@dataclass(frozen=True, slots=True)
+class Range(Document):
+    """The offsets that one run loads, with everything that shapes what comes out and in which order.
+
+    Written down before the first read, never changed. Its `end` is a place: the floor there is the time of its cut.
+    `topics` maps names to the broker's topic ids. `rows_left` is what the row limit leaves, `batch_offsets` the most
+    that one batch may span; null means no bound.
+    """
+
+    id: str
+    load: str
+    kind: Kind
+    reason: str
+    ledger_revision: int
+    topics: Mapping[str, str]
+    start: Place
+    end: Place
+    planned_at: int
+    future_tolerance: int
+    on_data_loss: OnDataLoss
+    include_headers: bool
+    isolation: Isolation
+    cluster_id: str
+    batch_offsets: int | None
+    rows_left: int | None
+    digest: str
+
+    def __post_init__(self) -> None:
+        if self.batch_offsets == 0:
+            raise ValueError("'batch_offsets' must be at least 1, or null for no bound")
+        _ = self.span  # an impossible span is refused here
+
+    @property
+    def latest(self) -> int:
+        """The last timestamp that counts: later ones are of the future."""
+        return self.planned_at + self.future_tolerance
+
+    @property
+    def span(self) -> Span:
+        """The range as what is cut into slices."""
+        return Span(self.start.offsets, self.end.offsets, self.start.floor, self.latest)
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets it plans to read."""
+        return self.span.offsets
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """The open range of a load: whose it is, and how often its application was started."""
+
+    range_id: str
+    owner: str
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a range ended, or how a person moved the ledger: by whom, when and why."""
+
+    kind: Literal["committed", "abandoned", "rewound", "restored"]
+    range_id: str
+    revision: int
+    by: str
+    at: int
+    reason: str
+    rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger(Document):
+    """Where a load stands. Its place moves only by commit, rewind or restore; each is a revision."""
+
+    load: str
+    revision: int
+    place: Place
+    topics: Mapping[str, str]
+    first_looked_at: int
+    last_run_at: int | None
+    rows_emitted: int
+    open: Open | None
+    outcomes: tuple[Outcome, ...]
+    home_dag: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Report(Document):
+    """What the application did with a range; its copy beside the checkpoint is the proof of success."""
+
+    range_id: str
+    attempt: int
+    complete: bool
+    limit_spent: bool
+    stop: Place
+    batches: int
+    rows_read: int
+    rows_emitted: int
+    late: int
+    replayed: int
+    lost: int
+    dead_letters: int
+    may_be_doubled: int
+    bytes_read: int
+    started_at: int
+    ended_at: int
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary(Document):
+    """The cut between two intervals, decided once and used by both neighbours."""
+
+    time: int
+    place: Place
+    topics: Mapping[str, str]
+    decided_at: int

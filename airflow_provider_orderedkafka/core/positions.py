@@ -1,0 +1,97 @@
+"""Topics, partitions and offsets: how they are named, ordered, printed and written down.
+
+The order of partitions is that of `(topic, partition)`, topics by code point. A position prints as
+`topic[partition]@offset`. Offsets of many partitions are one immutable mapping with one canonical form: an array
+for each topic, indexed by partition, null where a partition takes no part.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, Self
+
+from airflow_provider_orderedkafka.errors import DocumentError
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}[{self.partition}]"
+
+    def at(self, offset: int) -> str:
+        """Print a position in this partition."""
+        return f"{self.topic}[{self.partition}]@{offset}"
+
+
+class Offsets(Mapping[TopicPartition, int]):
+    """An offset for each of some partitions, in the order of partitions; equal when it says the same."""
+
+    __slots__ = ("_by_partition",)
+
+    def __init__(self, offsets: Mapping[TopicPartition, int] | Iterable[tuple[TopicPartition, int]] = ()) -> None:
+        pairs: list[tuple[TopicPartition, int]] = sorted(offsets.items() if isinstance(offsets, Mapping) else offsets)
+        for partition, offset in pairs:
+            if offset < 0 or partition.partition < 0:
+                raise ValueError(f"offsets and partitions start at 0, found {partition.at(offset)}")
+        self._by_partition: dict[TopicPartition, int] = dict(pairs)
+
+    def __getitem__(self, partition: TopicPartition) -> int:
+        return self._by_partition[partition]
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return iter(self._by_partition)
+
+    def __len__(self) -> int:
+        return len(self._by_partition)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._by_partition.items()))
+
+    def __repr__(self) -> str:
+        return f"Offsets({', '.join(partition.at(offset) for partition, offset in self.items())})"
+
+    @property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """The partitions, in order."""
+        return tuple(self._by_partition)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics, in order."""
+        return tuple(dict.fromkeys(partition.topic for partition in self._by_partition))
+
+    def since(self, start: Mapping[TopicPartition, int]) -> int:
+        """How many offsets lie between `start` and here; a partition that `start` lacks counts from 0."""
+        return sum(offset - start.get(partition, 0) for partition, offset in self.items())
+
+    def updated(self, others: Mapping[TopicPartition, int]) -> Self:
+        """These offsets, with `others` in place of what they had for the same partitions."""
+        return type(self)({**self._by_partition, **others})
+
+    def to_json(self) -> dict[str, list[int | None]]:
+        """The canonical form."""
+        arrays: dict[str, list[int | None]] = {}
+        for (topic, partition), offset in self.items():
+            array = arrays.setdefault(topic, [])
+            array.extend([None] * (partition - len(array)))
+            array.append(offset)
+        return arrays
+
+    @classmethod
+    def from_json(cls, value: Any, path: str = "offsets") -> Self:
+        """Read the canonical form; an error names the path of what is wrong."""
+        if not isinstance(value, dict):
+            raise DocumentError(f"{path!r} must be an object of arrays by topic, found {value!r}")
+        found: dict[TopicPartition, int] = {}
+        for topic, array in value.items():
+            if not isinstance(array, list):
+                raise DocumentError(f"'{path}.{topic}' must be an array indexed by partition, found {array!r}")
+            for partition, offset in enumerate(array):
+                if offset is None:
+                    continue
+                if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
+                    raise DocumentError(f"'{path}.{topic}[{partition}]' must be an integer from 0 on, found {offset!r}")
+                found[TopicPartition(topic, partition)] = offset
+        return cls(found)

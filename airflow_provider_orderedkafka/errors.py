@@ -1,0 +1,52 @@
+"""One exception for each reaction a caller can have.
+
+`exit_code` is what a command line ends with: 2 for wrong usage, 65 for what a retry cannot mend, 75 for what it can.
+"""
+
+
+class OrderedKafkaError(Exception):
+    """Everything this project raises on purpose; its message says what happened and the way out."""
+
+    exit_code = 65
+
+
+class SettingError(OrderedKafkaError, ValueError):
+    """A setting, option or argument is wrong: change it."""
+
+    exit_code = 2
+
+
+class DocumentError(OrderedKafkaError, ValueError):
+    """A stored document cannot be read: it is damaged, or from a version that this one does not know."""
+
+
+class UnreachableError(OrderedKafkaError):
+    """Kafka did not answer within the deadline: try again when it does."""
+
+    exit_code = 75
+
+
+class AccessDeniedError(OrderedKafkaError):
+    """Kafka refused: the principal needs a permission, or other credentials."""
+
+
+class UnknownTopicError(OrderedKafkaError):
+    """A topic or partition does not exist."""
+
+
+class TopicChangedError(OrderedKafkaError):
+    """A topic was deleted and created again: its offsets mean something else now."""
+
+
+class DataLossError(OrderedKafkaError):
+    """Records that were promised are gone: a person has to decide whether to go on without them."""
+
+
+class OrderViolationError(OrderedKafkaError):
+    """Two neighbouring records would have come out in the wrong order: a fault of ours, never silent."""
+
+
+class FencedError(OrderedKafkaError):
+    """A newer attempt has taken over this range: this one has to end."""
+
+    exit_code = 75
