@@ -46,7 +46,23 @@ class OrderViolationError(OrderedKafkaError):
     """Two neighbouring records would have come out in the wrong order: a fault of ours, never silent."""
 
 
+class StateError(OrderedKafkaError):
+    """The state beside the checkpoint cannot be read or written: mend the place where it lies, then run again."""
+
+    exit_code = 75
+
+
 class FencedError(OrderedKafkaError):
     """A newer attempt has taken over this range: this one has to end."""
+
+    exit_code = 75
+
+
+class LifecycleError(OrderedKafkaError):
+    """A range or a ledger is not where this step needs it: a person has to look."""
+
+
+class LedgerChangedError(OrderedKafkaError):
+    """Another step wrote the ledger at the same moment: try again, on what it says now."""
 
     exit_code = 75

@@ -1,7 +1,7 @@
 """What the core asks of the outside, as protocols."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from airflow_provider_orderedkafka.core.cuts import Bound
 from airflow_provider_orderedkafka.core.positions import TopicPartition
@@ -54,4 +54,20 @@ class Log(Protocol):
 
     def scan(self, partition: TopicPartition, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Offset and timestamp of each visible record from `start` on and before `end`."""
+        ...
+
+
+class Store(Protocol):
+    """Where documents are kept: values under keys. Each `set` is atomic; nothing compares before it sets."""
+
+    def get(self, key: str) -> Any:
+        """The value under the key, or None."""
+        ...
+
+    def set(self, key: str, value: Any) -> None:
+        """Put a JSON value, never None, in place of what was there."""
+        ...
+
+    def delete(self, key: str) -> None:
+        """Remove the key; nothing happens where it is not."""
         ...

@@ -1,0 +1,152 @@
+"""The life of a range, as a table: what a step does, given where the range stands and who asks.
+
+A range is *planned* once a document points at it, *submitted* once an attempt was written down, *succeeded* once a
+complete report stands beside its checkpoint, and then *committed* or, by a person, *abandoned*. Nothing else changes
+its state: not the states of tasks, not what they hand to each other.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from airflow_provider_orderedkafka.core.documents import Claim, Ledger, Open, Outcome
+
+WEARY_AFTER = 3
+"""After this many attempts without success, an error names a person's ways out."""
+
+
+class State(StrEnum):
+    """Where a range stands."""
+
+    UNKNOWN = "unknown"
+    PLANNED = "planned"
+    SUBMITTED = "submitted"
+    SUCCEEDED = "succeeded"
+    COMMITTED = "committed"
+    ABANDONED = "abandoned"
+
+
+class Step(StrEnum):
+    """What a run wants to do with it."""
+
+    RESOLVE = "resolve"
+    LOAD = "load"
+    COMMIT = "commit"
+
+
+class Asker(StrEnum):
+    """Who asks: the run that owns the range (or ended it), or another one while that is active, or when it is not."""
+
+    OWNER = "the owner"
+    OTHER = "another run, while the owner is active"
+    HEIR = "another run, when the owner has ended"
+
+
+class Action(StrEnum):
+    """What the step does then."""
+
+    PLAN = "plan a new range"
+    KEEP = "keep the same range"
+    TAKE_OVER = "take the range over"
+    START = "start the application"
+    RESUME = "resume with the next attempt"
+    GIVE_REPORT = "give the report, start nothing"
+    MOVE = "move the ledger"
+    EMIT_AGAIN = "emit the event again, move nothing"
+    SKIP = "skip"
+    REFUSE = "refuse"
+
+
+_RESOLVE_OPEN = {
+    (Step.RESOLVE, Asker.OWNER): Action.KEEP,
+    (Step.RESOLVE, Asker.OTHER): Action.SKIP,
+    (Step.RESOLVE, Asker.HEIR): Action.TAKE_OVER,
+}
+_ONLY_THE_OWNER = {
+    (step, asker): Action.REFUSE for step in (Step.LOAD, Step.COMMIT) for asker in (Asker.OTHER, Asker.HEIR)
+}
+_RESOLVE_ENDED = {(Step.RESOLVE, asker): Action.SKIP for asker in Asker}
+
+TABLE: dict[State, dict[tuple[Step, Asker], Action]] = {
+    State.UNKNOWN: {(Step.RESOLVE, asker): Action.PLAN for asker in Asker}
+    | {(step, asker): Action.REFUSE for step in (Step.LOAD, Step.COMMIT) for asker in Asker},
+    State.PLANNED: _RESOLVE_OPEN
+    | _ONLY_THE_OWNER
+    | {(Step.LOAD, Asker.OWNER): Action.START, (Step.COMMIT, Asker.OWNER): Action.REFUSE},
+    State.SUBMITTED: _RESOLVE_OPEN
+    | _ONLY_THE_OWNER
+    | {(Step.LOAD, Asker.OWNER): Action.RESUME, (Step.COMMIT, Asker.OWNER): Action.REFUSE},
+    State.SUCCEEDED: _RESOLVE_OPEN
+    | _ONLY_THE_OWNER
+    | {(Step.LOAD, Asker.OWNER): Action.GIVE_REPORT, (Step.COMMIT, Asker.OWNER): Action.MOVE},
+    State.COMMITTED: _RESOLVE_ENDED
+    | {(Step.LOAD, asker): Action.SKIP for asker in Asker}
+    | {
+        (Step.COMMIT, Asker.OWNER): Action.EMIT_AGAIN,
+        (Step.COMMIT, Asker.OTHER): Action.SKIP,
+        (Step.COMMIT, Asker.HEIR): Action.SKIP,
+    },
+    State.ABANDONED: _RESOLVE_ENDED
+    | {(step, asker): Action.REFUSE for step in (Step.LOAD, Step.COMMIT) for asker in Asker},
+}
+"""What each step does. A range that ended is skipped by a resolve that remembers it; any other plans anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where one range stands: its state, the run that owns or ended it, its attempts, its outcome."""
+
+    range_id: str
+    state: State
+    owner: str | None = None
+    attempt: int = 0
+    outcome: Outcome | None = None
+
+    @property
+    def sentence(self) -> str:
+        """The state in words, for logs and errors."""
+        return _SENTENCES[self.state].format(self=self, outcome=self.outcome)
+
+
+_SENTENCES = {
+    State.UNKNOWN: "no range {self.range_id!r} was ever opened",
+    State.PLANNED: "range {self.range_id!r} is planned by {self.owner}, nothing was started yet",
+    State.SUBMITTED: "range {self.range_id!r} of {self.owner} was submitted, attempt {self.attempt} did not complete",
+    State.SUCCEEDED: "range {self.range_id!r} of {self.owner} is loaded and not yet committed",
+    State.COMMITTED: "range {self.range_id!r} was committed at revision {outcome.revision} by {outcome.by}",
+    State.ABANDONED: "range {self.range_id!r} was abandoned by {outcome.by}: {outcome.reason}",
+}
+
+
+def standing(book: Ledger | Claim, range_id: str, *, complete: bool = False) -> Standing:
+    """Where the range stands in a ledger or a claim; `complete` says that its complete report was seen."""
+    if book.open is not None and book.open.range_id == range_id:
+        return _of_open(book.open, complete=complete)
+    outcome = outcome_of(book, range_id)
+    if outcome is None:
+        return Standing(range_id, State.UNKNOWN)
+    state = State.COMMITTED if outcome.kind == "committed" else State.ABANDONED
+    return Standing(range_id, state, outcome.by, 0, outcome)
+
+
+def outcome_of(book: Ledger | Claim, range_id: str) -> Outcome | None:
+    """How the range ended, if the book still remembers; the latest word counts."""
+    ended = (each for each in reversed(book.outcomes) if each.kind in {"committed", "abandoned"})
+    return next((each for each in ended if each.range_id == range_id), None)
+
+
+def _of_open(opened: Open, *, complete: bool) -> Standing:
+    begun = State.SUBMITTED if opened.attempt else State.PLANNED
+    state = State.SUCCEEDED if complete else begun
+    return Standing(opened.range_id, state, opened.owner, opened.attempt)
+
+
+def asker(standing: Standing, run: str, *, owner_active: bool) -> Asker:
+    """Who this run is to the range."""
+    if standing.owner in {None, run}:
+        return Asker.OWNER
+    return Asker.OTHER if owner_active else Asker.HEIR
+
+
+def action(standing: Standing, step: Step, who: Asker) -> Action:
+    """What the table says."""
+    return TABLE[standing.state][step, who]

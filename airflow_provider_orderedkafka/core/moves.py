@@ -1,0 +1,156 @@
+"""What may happen to a ledger or a claim, as functions from one document to the next.
+
+The place of a ledger moves by `committed`, `rewound` and `restored` alone; each is a new revision. Everything here
+is checked against the document it is given: what does not fit is a `LifecycleError`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from airflow_provider_orderedkafka.core.documents import (
+    OUTCOMES_KEPT,
+    Claim,
+    Ledger,
+    Open,
+    Outcome,
+    Place,
+    Range,
+    Report,
+)
+from airflow_provider_orderedkafka.errors import LifecycleError
+
+Book = TypeVar("Book", Ledger, Claim)
+
+
+def first_look(
+    load: str, *, instance: str, home_dag: str | None, place: Place, topics: Mapping[str, str], now: int
+) -> Ledger:
+    """Revision 0: where the start policy was resolved to, so that "latest" stays where it was."""
+    return Ledger(
+        load=load,
+        instance=instance,
+        revision=0,
+        place=place,
+        topics=topics,
+        first_looked_at=now,
+        last_run_at=None,
+        rows_emitted=0,
+        open=None,
+        outcomes=(),
+        home_dag=home_dag,
+    )
+
+
+def opened(book: Book, range_id: str, owner: str) -> Book:
+    """Point at a range that was written down."""
+    if book.open is not None:
+        raise LifecycleError(
+            f"cannot open range {range_id!r}: {book.open.range_id!r} of {book.open.owner} is still open"
+        )
+    return replace(book, open=Open(range_id, owner))
+
+
+def taken_over(book: Book, owner: str) -> Book:
+    """Another run owns the open range from now on; its attempts go on counting."""
+    return replace(book, open=replace(_open(book), owner=owner))
+
+
+def submitted(book: Book, checkpoint: str) -> Book:
+    """Write the next attempt down; the checkpoint stays where the first attempt put it."""
+    opened = _open(book)
+    return replace(book, open=replace(opened, attempt=opened.attempt + 1, checkpoint=opened.checkpoint or checkpoint))
+
+
+def reopened(claim: Claim, owner: str) -> Claim:
+    """Load a committed interval once more, from a checkpoint of its own."""
+    return replace(claim, open=Open(_last(claim).range_id, owner))
+
+
+def committed(ledger: Ledger, loaded: Range, report: Report, run: str, now: int) -> Ledger:
+    """Move to where the application stopped; the delay counts from the range's planning time."""
+    _fits(_open(ledger), loaded, report)
+    if loaded.ledger_revision != ledger.revision:
+        raise LifecycleError(
+            f"range {loaded.id!r} was planned at revision {loaded.ledger_revision}, "
+            f"the ledger of {ledger.load!r} is at {ledger.revision}: it was moved in between"
+        )
+    revision = ledger.revision + 1
+    outcome = Outcome("committed", loaded.id, revision, run, now, loaded.reason, report.rows_emitted)
+    return replace(
+        ledger,
+        revision=revision,
+        place=Place(ledger.place.offsets.updated(report.stop.offsets), report.stop.floor),
+        topics={**ledger.topics, **loaded.topics},
+        last_run_at=loaded.planned_at,
+        rows_emitted=ledger.rows_emitted + report.rows_emitted,
+        open=None,
+        outcomes=_kept(ledger, outcome),
+    )
+
+
+def claim_committed(claim: Claim, loaded: Range, report: Report, run: str, now: int) -> Claim:
+    """Close an interval's or a replay's range; no ledger moves, so its revision is the one it was planned at."""
+    _fits(_open(claim), loaded, report)
+    outcome = Outcome("committed", loaded.id, loaded.ledger_revision, run, now, loaded.reason, report.rows_emitted)
+    return replace(claim, open=None, outcomes=_kept(claim, outcome))
+
+
+def abandoned(book: Book, by: str, reason: str, now: int) -> Book:
+    """Give the open range up: nothing moves, and what it had written stays written."""
+    revision = book.revision if isinstance(book, Ledger) else 0
+    outcome = Outcome("abandoned", _open(book).range_id, revision, by, now, reason)
+    return replace(book, open=None, outcomes=_kept(book, outcome))
+
+
+def rewound(ledger: Ledger, place: Place, by: str, reason: str, now: int) -> Ledger:
+    """Move to another place by a person's word; the next run may come from another home DAG."""
+    return _moved(ledger, place, Outcome("rewound", "", ledger.revision + 1, by, now, reason))
+
+
+def restored(ledger: Ledger, by: str, reason: str, now: int) -> Ledger:
+    """Take up a ledger that was read back from its mirror."""
+    return _moved(ledger, ledger.place, Outcome("restored", "", ledger.revision + 1, by, now, reason))
+
+
+def _moved(ledger: Ledger, place: Place, outcome: Outcome) -> Ledger:
+    if ledger.open is not None:
+        raise LifecycleError(
+            f"the ledger of {ledger.load!r} cannot be {outcome.kind}: range {ledger.open.range_id!r} of "
+            f"{ledger.open.owner} is open; let it finish, or abandon it first"
+        )
+    return replace(ledger, revision=outcome.revision, place=place, home_dag=None, outcomes=_kept(ledger, outcome))
+
+
+def _open(book: Ledger | Claim) -> Open:
+    if book.open is None:
+        raise LifecycleError("no range is open")
+    return book.open
+
+
+def _last(claim: Claim) -> Outcome:
+    if not claim.outcomes:
+        raise LifecycleError("no range was ever loaded under this claim")
+    return claim.outcomes[-1]
+
+
+def _fits(opened: Open, loaded: Range, report: Report) -> None:
+    if not (opened.range_id == loaded.id == report.range_id):
+        raise LifecycleError(
+            f"the open range is {opened.range_id!r}, the range {loaded.id!r}, the report's {report.range_id!r}: "
+            "they must be the same"
+        )
+    if not report.complete:
+        raise LifecycleError(
+            f"the report of range {loaded.id!r} is not complete: attempt {report.attempt} stopped early"
+        )
+    for partition, stop in report.stop.offsets.items():
+        if not loaded.start.offsets.get(partition, stop + 1) <= stop <= loaded.end.offsets[partition]:
+            raise LifecycleError(
+                f"the report of range {loaded.id!r} stops at {partition.at(stop)}, outside the range: "
+                f"it is not a report of this range"
+            )
+
+
+def _kept(book: Ledger | Claim, outcome: Outcome) -> tuple[Outcome, ...]:
+    return (*book.outcomes, outcome)[-OUTCOMES_KEPT:]

@@ -1,0 +1,97 @@
+"""When to run: enough new offsets, or long enough since the last run, and never with nothing to load.
+
+The numbers come from outside; what comes out is a verdict with one sentence that says what decided, or what holds it.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What a load asks for: at least so many offsets, or at most so long a delay, in milliseconds.
+
+    Without a delay the minimum alone decides, and is 1 unless said; without a minimum the delay alone.
+    """
+
+    min_offsets: int | None = None
+    max_delay: int | None = None
+
+    @property
+    def enough(self) -> int | None:
+        """The number of offsets that starts a run whatever the time; None when only the delay decides."""
+        if self.min_offsets is None and self.max_delay is None:
+            return 1
+        return self.min_offsets
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What there is: offsets before the cut, the moment the delay counts from, and now.
+
+    `held_back` is how many offsets lie behind open transactions, beyond what can be read.
+    """
+
+    offsets: int
+    since: int
+    now: int
+    held_back: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether to run, why, and when the delay runs out if it counts."""
+
+    run: bool
+    reason: str
+    due: int | None = None
+
+
+def decide(pace: Pace, situation: Situation) -> Verdict:
+    """Whether to run now."""
+    due = None if pace.max_delay is None else situation.since + pace.max_delay
+    overdue = due is not None and situation.now >= due
+    if situation.offsets == 0:
+        return Verdict(run=False, reason=_nothing(situation), due=due)
+    if pace.enough is not None and situation.offsets >= pace.enough:
+        return Verdict(
+            run=True, reason=f"{_count(situation.offsets)} are there, {pace.enough:,} were asked for", due=due
+        )
+    if due is not None and overdue:
+        return Verdict(run=True, reason=_late(pace, situation), due=due)
+    return Verdict(run=False, reason=_held(pace, situation, due), due=due)
+
+
+def _nothing(situation: Situation) -> str:
+    return "nothing to load" + _behind_transactions(situation)
+
+
+def _late(pace: Pace, situation: Situation) -> str:
+    waited = duration(situation.now - situation.since)
+    asked = "" if pace.enough is None else f" of {pace.enough:,}"
+    return f"{situation.offsets:,}{asked} offsets are there, and {waited} have passed since the last run"
+
+
+def _held(pace: Pace, situation: Situation, due: int | None) -> str:
+    asked = "" if pace.enough is None else f" of {pace.enough:,}"
+    delay = "no delay is set" if due is None else f"the delay runs out in {duration(due - situation.now)}"
+    return f"{situation.offsets:,}{asked} offsets are there, {delay}" + _behind_transactions(situation)
+
+
+def _behind_transactions(situation: Situation) -> str:
+    if not situation.held_back:
+        return ""
+    return f"; open transactions hold {_count(situation.held_back)} back"
+
+
+def _count(offsets: int) -> str:
+    return f"{offsets:,} offset" + ("" if offsets == 1 else "s")
+
+
+def duration(milliseconds: int) -> str:
+    """A length of time in its two largest units: `2h 5m`, `40s`, `300ms`."""
+    rest, found = milliseconds, []
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)):
+        count, rest = divmod(rest, size)
+        if count:
+            found.append(f"{count}{unit}")
+    return " ".join(found[:2]) or "0s"

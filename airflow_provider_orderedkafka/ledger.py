@@ -1,0 +1,141 @@
+"""The documents of one load in a store: the ledger, ranges, claims and boundaries, each under one key.
+
+Small documents are stored as they are. Large ones (thousands of partitions) are cut into parts, because Airflow's API
+refuses values of more than 65,535 bytes; the parts are named by their content and written first, the document that
+points at them last, so that a reader sees the old one or the new one, whole. Every write is read back.
+
+The store has no compare-and-set. `save` compares with what the step has read immediately before it writes, and again
+after: of two steps that write at the same moment at most the last one goes on.
+"""
+
+import json
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Any, TypeVar
+
+from airflow_provider_orderedkafka.core.codec import Document, canonical
+from airflow_provider_orderedkafka.core.documents import Boundary, Claim, Ledger, Range
+from airflow_provider_orderedkafka.core.ports import Store
+from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError
+
+PART = 30_000
+"""Characters of a part: never more than 65,535 bytes, even where each of them is escaped."""
+
+TRIES = 3
+"""How often a document is read again when another writer replaces its parts meanwhile."""
+
+Stored = TypeVar("Stored", bound=Document)
+
+
+class LedgerStore:
+    """The documents of one load."""
+
+    def __init__(self, load: str, store: Store) -> None:
+        self.load = load
+        self._store = store
+
+    def ledger(self) -> Ledger | None:
+        """The ledger, or None before the first look."""
+        return self._read(Ledger, "ledger")
+
+    def save(self, ledger: Ledger, before: Ledger | None) -> None:
+        """Put the ledger in place of the one that was read before; `LedgerChangedError` if that is not there."""
+        self._replace("ledger", ledger, before)
+
+    def range(self, range_id: str) -> Range | None:
+        """A range that was written down."""
+        return self._read(Range, f"range/{range_id}")
+
+    def add_range(self, planned: Range) -> None:
+        """Write a range down, before anything points at it."""
+        self._write(f"range/{planned.id}", planned)
+
+    def claim(self, range_id: str) -> Claim | None:
+        """The claim of an interval's or a replay's run on its range."""
+        return self._read(Claim, f"claim/{range_id}")
+
+    def save_claim(self, range_id: str, claim: Claim, before: Claim | None) -> None:
+        """As `save`, for a claim."""
+        self._replace(f"claim/{range_id}", claim, before)
+
+    def boundary(self, time: int) -> Boundary | None:
+        """What was decided about this moment."""
+        return self._read(Boundary, f"boundary/{time}")
+
+    def add_boundary(self, boundary: Boundary) -> None:
+        """Write a boundary down."""
+        self._write(f"boundary/{boundary.time}", boundary)
+
+    def forget_ranges(self, range_ids: Iterable[str]) -> None:
+        """Remove ranges that no outcome names any more."""
+        for range_id in range_ids:
+            self._remove(f"range/{range_id}")
+
+    def forget_boundary(self, time: int) -> None:
+        """Remove a boundary that no interval needs any more."""
+        self._remove(f"boundary/{time}")
+
+    def _replace(self, key: str, document: Stored, before: Stored | None) -> None:
+        self._expect(key, type(document), before)
+        outdated = set(_parts(self._store.get(key)))
+        self._write(key, document)
+        for part in outdated - set(_parts(self._store.get(key))):
+            self._store.delete(part)
+
+    def _expect(self, key: str, kind: type[Stored], expected: Stored | None) -> None:
+        found = self._read(kind, key)
+        if found != expected:
+            raise LedgerChangedError(
+                f"{key!r} of load {self.load!r} was written by another step at the same moment; "
+                "try again: the next attempt starts from what it says now"
+            )
+
+    def _write(self, key: str, document: Stored) -> None:
+        text = document.to_text()
+        head = json.loads(text)
+        if len(text) > PART:
+            parts = {f"{key}/{_digest(part)}": part for part in _cut(text)}
+            for name, part in parts.items():
+                self._store.set(name, part)
+            head = {"parts": list(parts), "digest": _digest(text)}
+        self._store.set(key, head)
+        self._expect(key, type(document), document)
+
+    def _read(self, kind: type[Stored], key: str) -> Stored | None:
+        for _ in range(TRIES):
+            head = self._store.get(key)
+            if head is None:
+                return None
+            text = self._join(head)
+            if text is not None:
+                return kind.from_text(text)
+        raise DocumentError(
+            f"{key!r} of load {self.load!r} is damaged: its parts are missing or do not belong together; "
+            f"see `orderedkafka ledger restore {self.load}`"
+        )
+
+    def _join(self, head: Any) -> str | None:
+        names = _parts(head)
+        if not names:
+            return canonical(head)
+        parts = [self._store.get(name) for name in names]
+        text = "".join(part for part in parts if isinstance(part, str))
+        return text if _digest(text) == head.get("digest") else None
+
+    def _remove(self, key: str) -> None:
+        parts = _parts(self._store.get(key))
+        self._store.delete(key)
+        for part in parts:
+            self._store.delete(part)
+
+
+def _parts(head: Any) -> list[str]:
+    return list(head.get("parts", ())) if isinstance(head, dict) else []
+
+
+def _cut(text: str) -> list[str]:
+    return [text[start : start + PART] for start in range(0, len(text), PART)]
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:16]
