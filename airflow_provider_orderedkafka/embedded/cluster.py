@@ -1,0 +1,125 @@
+"""The embedded cluster: one or three brokers in one directory."""
+
+import contextlib
+import fcntl
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from airflow_provider_orderedkafka.embedded.broker import STOP_SECONDS, Broker, Installation
+from airflow_provider_orderedkafka.embedded.errors import AlreadyRunningError
+from airflow_provider_orderedkafka.embedded.jars import Announce, kafka_jars, say
+from airflow_provider_orderedkafka.embedded.java import find_java
+from airflow_provider_orderedkafka.embedded.layout import Layout
+from airflow_provider_orderedkafka.embedded.settings import Property, checked
+from airflow_provider_orderedkafka.errors import SettingError
+
+
+class EmbeddedKafka:
+    """A cluster of one or three brokers on loopback, with everything it keeps in `directory`.
+
+    Started by this process it ends with this process, whatever ends it; `detached` it runs on until it is stopped,
+    by any process that opens the same directory. A directory that is used again gives the same cluster: id, ports,
+    data. `properties` are Kafka's own broker settings and win over the defaults here.
+    """
+
+    def __init__(
+        self,
+        directory: Path | str,
+        brokers: int = 1,
+        ports: Sequence[int] | None = None,
+        properties: Mapping[str, Property] | None = None,
+        *,
+        detached: bool = False,
+        announce: Announce = say,
+    ) -> None:
+        self.directory = Path(directory).expanduser().absolute()
+        if "," in str(self.directory):
+            raise SettingError(f"directory {str(self.directory)!r} has a comma, which Kafka takes for a list's")
+        self._layout = Layout.of(self.directory, brokers, ports)
+        self._detached = detached
+        self._announce = announce
+        own = checked(properties or {})
+        self.brokers = tuple(
+            Broker(number, self._layout.ports, self.directory / f"broker-{number}", own)
+            for number in range(1, brokers + 1)
+        )
+
+    @classmethod
+    def open(cls, directory: Path | str) -> Self | None:
+        """Return the cluster that a directory holds, running or not, or none."""
+        layout = Layout.load(Path(directory).expanduser().absolute())
+        return cls(directory, brokers=len(layout.ports)) if layout else None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where clients begin: every broker's address."""
+        return ",".join(broker.address for broker in self.brokers)
+
+    @property
+    def cluster_id(self) -> str:
+        """The id that the cluster's metadata names."""
+        return self._layout.cluster_id
+
+    @property
+    def running(self) -> bool:
+        """Whether any of its brokers runs."""
+        return any(broker.running for broker in self.brokers)
+
+    def start(self) -> Self:
+        """Start every broker and return when all serve; when one does not, stop all and raise."""
+        installation = self._installation()
+        with self._alone():
+            if self.running:
+                raise AlreadyRunningError(
+                    f"A cluster runs in {self.directory} already, at {self.bootstrap_servers}: use it or stop it."
+                )
+            self._layout.save(self.directory)
+            try:
+                self._start(installation)
+            except BaseException:
+                self.stop(seconds=1)
+                raise
+        return self
+
+    def stop(self, seconds: float = STOP_SECONDS) -> None:
+        """Shut every broker down in order; kill what has not ended by then."""
+        for broker in self.brokers:
+            broker.ask_to_stop()
+        deadline = time.monotonic() + seconds
+        for broker in self.brokers:
+            broker.stop(max(0.0, deadline - time.monotonic()))
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _installation(self) -> Installation:
+        java = find_java()
+        return Installation(java, kafka_jars(java, self._announce))
+
+    def _start(self, installation: Installation) -> None:
+        prepare = partial(
+            Broker.prepare, installation=installation, cluster_id=self.cluster_id, detached=self._detached
+        )
+        with ThreadPoolExecutor(len(self.brokers)) as pool:
+            list(pool.map(prepare, self.brokers))
+        for step in (Broker.launch, Broker.wait_until_serving):
+            for broker in self.brokers:
+                step(broker)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Hold the directory while starting: two processes never start one cluster twice."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with (self.directory / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield

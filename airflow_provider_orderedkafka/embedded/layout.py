@@ -1,0 +1,67 @@
+"""What a cluster's directory is: its identity and its ports, so that a restart gives the same cluster."""
+
+import base64
+import json
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from airflow_provider_orderedkafka.embedded.settings import Ports, choose_ports
+from airflow_provider_orderedkafka.errors import DocumentError, SettingError
+
+_FILE = "cluster.json"
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """One cluster: its id, and the ports of its brokers in their order."""
+
+    cluster_id: str
+    ports: tuple[Ports, ...]
+
+    @classmethod
+    def of(cls, directory: Path, brokers: int, wanted: Sequence[int] | None) -> Self:
+        """Return the layout that the directory has, on the wanted ports where some are given; else a new one."""
+        if brokers not in (1, 3):
+            raise SettingError(f"brokers={brokers!r}: an embedded cluster has 1 or 3")
+        found = cls.load(directory)
+        if found is None:
+            return cls(base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="), choose_ports(brokers, wanted))
+        if len(found.ports) != brokers:
+            raise SettingError(
+                f"{directory} holds a cluster of {len(found.ports)} broker(s), {brokers} were asked for: "
+                "take another directory, or as many as it has"
+            )
+        if wanted is None or list(wanted) == [ports.client for ports in found.ports]:
+            return found
+        return cls(found.cluster_id, choose_ports(brokers, wanted))
+
+    @classmethod
+    def load(cls, directory: Path) -> Self | None:
+        """Return the layout that is written in the directory, or none; raise when it cannot be read."""
+        path = directory / _FILE
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+            pairs = [Ports(client=int(b["port"]), controller=int(b["controller_port"])) for b in document["brokers"]]
+            if document["version"] == _VERSION:
+                return cls(str(document["cluster_id"]), tuple(pairs))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise cls._unreadable(path, repr(error)) from error
+        raise cls._unreadable(path, f"version {document['version']!r}, expected {_VERSION}")
+
+    @staticmethod
+    def _unreadable(path: Path, why: str) -> DocumentError:
+        return DocumentError(f"{path} cannot be read ({why}): take another directory, or delete this one with its data")
+
+    def save(self, directory: Path) -> None:
+        """Write the layout into the directory."""
+        brokers = [{"port": ports.client, "controller_port": ports.controller} for ports in self.ports]
+        document = {"version": _VERSION, "cluster_id": self.cluster_id, "brokers": brokers}
+        written = directory / f".{_FILE}"
+        written.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        written.replace(directory / _FILE)

@@ -1,0 +1,57 @@
+"""Fixtures that every test may ask for: a real broker, topics and records of one's own, a real Spark."""
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from support.records import Records
+    from support.topics import Topics
+
+    from airflow_provider_orderedkafka.embedded import EmbeddedKafka
+
+os.environ["PYSPARK_PYTHON"] = sys.executable
+os.environ["TZ"] = "UTC"
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator["EmbeddedKafka"]:
+    """One broker for the whole run; `.bootstrap_servers` is where it is. Tests that stop brokers start their own."""
+    from airflow_provider_orderedkafka.embedded import EmbeddedKafka
+
+    cluster = EmbeddedKafka(tmp_path_factory.mktemp("kafka"))
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():  # the first start on a machine fetches the broker, and says so
+        cluster.start()
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def topics(kafka: "EmbeddedKafka", request: pytest.FixtureRequest) -> "Topics":
+    """Topics of this test alone."""
+    from support.topics import Topics
+
+    return Topics(kafka.bootstrap_servers, request.node.name)
+
+
+@pytest.fixture
+def records(kafka: "EmbeddedKafka") -> "Records":
+    """Writes records in every way a producer can, and reads them back plainly."""
+    from support.records import Records
+
+    return Records(kafka.bootstrap_servers)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+    """One Spark for the whole run, in this process."""
+    from support.spark import local_session
+
+    session = local_session(tmp_path_factory.mktemp("spark"))
+    yield session
+    session.stop()

@@ -1,0 +1,1 @@
+"""What the tests share: topics, records and an independent reader on the real broker."""
