@@ -38,9 +38,9 @@ class LedgerStore:
         """The ledger, or None before the first look."""
         return self._read(Ledger, "ledger")
 
-    def save(self, ledger: Ledger, before: Ledger | None) -> None:
-        """Put the ledger in place of the one that was read before; `LedgerChangedError` if that is not there."""
-        self._replace("ledger", ledger, before)
+    def save(self, book: Ledger | Claim, before: Ledger | Claim | None, range_id: str = "") -> None:
+        """Put a ledger, or the claim on this range, in place of what was read before; else `LedgerChangedError`."""
+        self._replace("ledger" if isinstance(book, Ledger) else f"claim/{range_id}", book, before)
 
     def range(self, range_id: str) -> Range | None:
         """A range that was written down."""
@@ -53,10 +53,6 @@ class LedgerStore:
     def claim(self, range_id: str) -> Claim | None:
         """The claim of an interval's or a replay's run on its range."""
         return self._read(Claim, f"claim/{range_id}")
-
-    def save_claim(self, range_id: str, claim: Claim, before: Claim | None) -> None:
-        """As `save`, for a claim."""
-        self._replace(f"claim/{range_id}", claim, before)
 
     def boundary(self, time: int) -> Boundary | None:
         """What was decided about this moment."""
@@ -75,14 +71,14 @@ class LedgerStore:
         """Remove a boundary that no interval needs any more."""
         self._remove(f"boundary/{time}")
 
-    def _replace(self, key: str, document: Stored, before: Stored | None) -> None:
+    def _replace(self, key: str, document: Document, before: Document | None) -> None:
         self._expect(key, type(document), before)
         outdated = set(_parts(self._store.get(key)))
         self._write(key, document)
         for part in outdated - set(_parts(self._store.get(key))):
             self._store.delete(part)
 
-    def _expect(self, key: str, kind: type[Stored], expected: Stored | None) -> None:
+    def _expect(self, key: str, kind: type[Document], expected: Document | None) -> None:
         found = self._read(kind, key)
         if found != expected:
             raise LedgerChangedError(
@@ -90,7 +86,7 @@ class LedgerStore:
                 "try again: the next attempt starts from what it says now"
             )
 
-    def _write(self, key: str, document: Stored) -> None:
+    def _write(self, key: str, document: Document) -> None:
         text = document.to_text()
         head = json.loads(text)
         if len(text) > PART:

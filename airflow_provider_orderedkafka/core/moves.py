@@ -20,7 +20,7 @@ from airflow_provider_orderedkafka.core.documents import (
 )
 from airflow_provider_orderedkafka.errors import LifecycleError
 
-Book = TypeVar("Book", Ledger, Claim)
+Book = TypeVar("Book", bound=Ledger | Claim)
 
 
 def first_look(
@@ -76,7 +76,7 @@ def committed(ledger: Ledger, loaded: Range, report: Report, run: str, now: int)
             f"the ledger of {ledger.load!r} is at {ledger.revision}: it was moved in between"
         )
     revision = ledger.revision + 1
-    outcome = Outcome("committed", loaded.id, revision, run, now, loaded.reason, report.rows_emitted)
+    outcome = _success(loaded, report, revision, run, now)
     return replace(
         ledger,
         revision=revision,
@@ -92,7 +92,7 @@ def committed(ledger: Ledger, loaded: Range, report: Report, run: str, now: int)
 def claim_committed(claim: Claim, loaded: Range, report: Report, run: str, now: int) -> Claim:
     """Close an interval's or a replay's range; no ledger moves, so its revision is the one it was planned at."""
     _fits(_open(claim), loaded, report)
-    outcome = Outcome("committed", loaded.id, loaded.ledger_revision, run, now, loaded.reason, report.rows_emitted)
+    outcome = _success(loaded, report, loaded.ledger_revision, run, now)
     return replace(claim, open=None, outcomes=_kept(claim, outcome))
 
 
@@ -150,6 +150,10 @@ def _fits(opened: Open, loaded: Range, report: Report) -> None:
                 f"the report of range {loaded.id!r} stops at {partition.at(stop)}, outside the range: "
                 f"it is not a report of this range"
             )
+
+
+def _success(loaded: Range, report: Report, revision: int, run: str, now: int) -> Outcome:
+    return Outcome("committed", loaded.id, revision, run, now, loaded.reason, report.rows_emitted, report.late)
 
 
 def _kept(book: Ledger | Claim, outcome: Outcome) -> tuple[Outcome, ...]:
