@@ -68,13 +68,23 @@ class Stretch(NamedTuple):
 class Slice:
     """What lies between two neighbouring cuts: the work of one Spark task.
 
-    `offsets` is how many offsets it spans by the index, an estimate; `latest` is the last timestamp that counts.
+    `offsets` is how many offsets it spans by the index, an estimate; `latest` is the last timestamp that counts;
+    `floor` is that of the cut at its start.
     """
 
     index: int
     stretches: tuple[Stretch, ...]
     latest: int
     offsets: int
+    floor: Floor = Floor()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a load stands or stopped: the next offset of each partition, and the floor of what follows."""
+
+    offsets: Offsets
+    floor: Floor
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +104,9 @@ class Span:
             odd = sorted(set(self.start) ^ set(self.end))[0]
             raise ValueError(f"a span's start and end must name the same partitions; only one of them names {odd}")
         for partition, end in self.end.items():
-            if end < self.start[partition]:
-                raise ValueError(
-                    f"{partition.at(end)}: the end lies before the start {partition.at(self.start[partition])}"
-                )
+            start = self.start[partition]
+            if end < start:
+                raise ValueError(f"{partition.at(end)}: the end lies before the start {partition.at(start)}")
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
@@ -123,17 +132,16 @@ def counts(timestamp: int, latest: int) -> bool:
     return 0 <= timestamp <= latest
 
 
-def slices(span: Span, cuts: Sequence[Cut]) -> list[Slice]:
-    """The slices that these inner cuts make of the span, in order; they cover it exactly once."""
-    edges = [span.first(), *cuts, span.last()]
-    return [_slice(index, span, before, after) for index, (before, after) in enumerate(pairwise(edges))]
+def slices(limits: Offsets, cuts: Sequence[Cut], latest: int) -> list[Slice]:
+    """The slices between these cuts, in order: they cover what lies between the first and the last exactly once."""
+    return [_slice(index, limits, latest, *edges) for index, edges in enumerate(pairwise(cuts))]
 
 
-def _slice(index: int, span: Span, before: Cut, after: Cut) -> Slice:
+def _slice(index: int, limits: Offsets, latest: int, before: Cut, after: Cut) -> Slice:
     stretches = tuple(
-        Stretch(partition, start, end, limit, max(before.floor.of(partition), span.floor.of(partition)))
-        for (partition, limit), start, end in zip(span.end.items(), before.bounds, after.bounds, strict=True)
+        Stretch(partition, start, end, limit, before.floor.of(partition))
+        for (partition, limit), start, end in zip(limits.items(), before.bounds, after.bounds, strict=True)
         if start.offset < limit and start != end
     )
     offsets = sum(stretch.end.offset - stretch.start.offset for stretch in stretches)
-    return Slice(index, stretches, span.latest, offsets)
+    return Slice(index, stretches, latest, offsets, before.floor)

@@ -1,4 +1,4 @@
-"""The documents that the steps hand to each other: `Range`, `Ledger`, `Report`, `Boundary`.
+"""The documents that the steps hand to each other: `Range`, `Ledger`, `Claim`, `Report`, `Boundary`.
 
 Each is a frozen value with one canonical text; reading is strict. Times are milliseconds since the epoch.
 """
@@ -8,22 +8,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from airflow_provider_orderedkafka.core.codec import Document
-from airflow_provider_orderedkafka.core.cuts import Floor, Span
-from airflow_provider_orderedkafka.core.positions import Offsets
+from airflow_provider_orderedkafka.core.cuts import Place, Span
+
+__all__ = ["Boundary", "Ledger", "Open", "Outcome", "Place", "Range", "Report"]
 
 OUTCOMES_KEPT = 50
 
 Kind = Literal["incremental", "interval", "replay"]
 Isolation = Literal["read_committed", "read_uncommitted"]
 OnDataLoss = Literal["fail", "count"]
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a load stands or stopped: the next offset of each partition, and the floor of what follows."""
-
-    offsets: Offsets
-    floor: Floor
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +69,12 @@ class Range(Document):
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """The open range of a load: whose it is, and how often its application was started."""
+    """An open range: whose it is, how often its application was started, and where its checkpoint is since then."""
 
     range_id: str
     owner: str
     attempt: int = 0
+    checkpoint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +88,18 @@ class Outcome:
     at: int
     reason: str
     rows: int = 0
+    late: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger(Document):
-    """Where a load stands. Its place moves only by commit, rewind or restore; each is a revision."""
+    """Where a load stands. Its place moves only by commit, rewind or restore; each is a revision.
+
+    `instance` tells this ledger from every other one of the same name: its mirror carries it.
+    """
 
     load: str
+    instance: str
     revision: int
     place: Place
     topics: Mapping[str, str]
@@ -110,6 +109,14 @@ class Ledger(Document):
     open: Open | None
     outcomes: tuple[Outcome, ...]
     home_dag: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim(Document):
+    """Where an interval's or a replay's range stands: it belongs to its run alone and never touches the ledger."""
+
+    open: Open | None
+    outcomes: tuple[Outcome, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,80 @@
+"""Literal offsets of times: found by looking from the index's lower bounds to the first visible record.
+
+`Places.at(time)` is the row of offsets where each partition's running maximum reaches the time, exactly. Where a look
+passes too many older records the index is blind there; the partition is read once and the look repeated.
+"""
+
+from airflow_provider_orderedkafka.core.cuts import Bound
+from airflow_provider_orderedkafka.core.index import Row, TimeIndex
+from airflow_provider_orderedkafka.core.ports import Log, Sighting
+from airflow_provider_orderedkafka.core.positions import TopicPartition
+
+PATIENCE = 1_000
+"""How many visible records older than a bound may follow it before the index counts as blind there."""
+
+
+class Places:
+    """Where the partitions of a span reach a time, literally; looks at each place once."""
+
+    def __init__(self, log: Log, index: TimeIndex) -> None:
+        self._log = log
+        self._index = index
+        self._seen: dict[tuple[TopicPartition, int], list[tuple[int, Sighting]]] = {}
+
+    def at(self, time: int) -> Row:
+        """The row of literal offsets; it holds up to the earliest timestamp that stands at one of them."""
+        span = self._index.span
+        if time <= span.floor.time:
+            return self._index.start()
+        offsets, until = [], span.latest
+        for partition, sighting in self._sightings(time).items():
+            end = span.end[partition]
+            offsets.append(end if sighting.offset is None else min(sighting.offset, end))
+            if offsets[-1] < end:
+                until = min(until, sighting.timestamp)
+        return Row(time, max(until, time), tuple(offsets), sum(offsets) - sum(span.start.values()))
+
+    def look(self, bounds: dict[TopicPartition, Bound]) -> dict[TopicPartition, Sighting]:
+        """What stands at each of some bounds."""
+        unseen = {p: bound for p, bound in bounds.items() if self._known(p, bound) is None}
+        span = self._index.span
+        limits = {partition: span.end[partition] for partition in unseen}
+        if unseen:
+            for partition, sighting in self._log.look(unseen, limits, span.latest, PATIENCE).items():
+                bound = unseen[partition]
+                self._seen.setdefault((partition, bound.offset), []).append((bound.time or 0, sighting))
+        known = {partition: self._known(partition, bound) for partition, bound in bounds.items()}
+        return {partition: sighting for partition, sighting in known.items() if sighting is not None}
+
+    def _sightings(self, time: int) -> dict[TopicPartition, Sighting]:
+        """What stands where each partition reaches the time; partitions whose index is blind are read first."""
+        while True:
+            found, bounds = self._without_looking(time)
+            seen = self.look(bounds)
+            blind = [partition for partition, sighting in seen.items() if sighting.gave_up]
+            if not blind:
+                seen = {**found, **seen}
+                return {partition: seen[partition] for partition in self._index.span.partitions}
+            for partition in blind:
+                self._index.read_own(partition)
+
+    def _without_looking(self, time: int) -> tuple[dict[TopicPartition, Sighting], dict[TopicPartition, Bound]]:
+        span, row = self._index.span, self._index.at([time])[0]
+        found, bounds = {}, {}
+        for (partition, start), offset in zip(span.start.items(), row.offsets, strict=True):
+            floor = span.floor.of(partition)
+            if time <= floor:
+                found[partition] = Sighting(start, floor, 0)
+            elif offset >= span.end[partition]:
+                found[partition] = Sighting(None, time, 0)
+            else:
+                bounds[partition] = Bound(offset, time)
+        return found, bounds
+
+    def _known(self, partition: TopicPartition, bound: Bound) -> Sighting | None:
+        for since, sighting in self._seen.get((partition, bound.offset), ()):
+            ends = sighting.offset is None or (bound.time or 0) <= sighting.timestamp
+            same = since == (bound.time or 0) if sighting.gave_up else since <= (bound.time or 0) and ends
+            if same:
+                return sighting
+        return None

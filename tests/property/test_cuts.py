@@ -1,0 +1,226 @@
+"""The laws of cuts, on a simulated log with everything that real ones have."""
+
+import os
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airflow_provider_orderedkafka.core.cuts import Floor, Place, Span
+from airflow_provider_orderedkafka.core.planning import Planner, split
+from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from support.simulated_log import Entry, Ordered, SimulatedLog, span_of
+
+LATEST = 1_000
+FUTURE = 10**9
+PARTITIONS = [TopicPartition(topic, partition) for topic in ("a", "b") for partition in (0, 1, 10)]
+
+EXAMPLES = settings(max_examples=int(os.environ.get("ORDEREDKAFKA_EXAMPLES", "150")), deadline=None)
+
+times = st.one_of(
+    st.integers(0, 12),  # ties
+    st.integers(0, LATEST),
+    st.sampled_from([-1, FUTURE, LATEST, LATEST + 1]),  # missing, of the future, the last that counts
+)
+
+
+@st.composite
+def entries(draw, first=0, most=25, at_least=0):
+    """Entries of one partition: rising or any timestamps, gaps, markers and aborted records of any time."""
+    found = draw(
+        st.lists(st.tuples(times, st.integers(1, 3), st.booleans() | st.just(True)), min_size=0, max_size=most)
+    )
+    stamps = [stamp for stamp, _, _ in found]
+    if draw(st.booleans()):
+        stamps.sort()
+    offset, out = first, []
+    for stamp, (_, gap, visible) in zip(stamps, found, strict=True):
+        out.append(Entry(offset, max(stamp, at_least) if stamp >= 0 else stamp, visible))
+        offset += gap if draw(st.booleans()) else 1
+    return out
+
+
+@st.composite
+def logs(draw):
+    chosen = draw(st.lists(st.sampled_from(PARTITIONS), min_size=1, max_size=5, unique=True))
+    return SimulatedLog({p: draw(entries(first=draw(st.integers(0, 5)))) for p in sorted(chosen)})
+
+
+floors = st.one_of(
+    st.just(Floor()),
+    st.builds(Floor, st.integers(-1, 30), st.none() | st.sampled_from(PARTITIONS)),
+)
+sizes = st.integers(1, 40)
+
+
+def spans(log, floor):
+    return span_of(log, floor, LATEST)
+
+
+def concatenated(log, slices):
+    return [record for each in slices for record in log.read(each)]
+
+
+def with_patience(patience, monkey):
+    """Planners that call an index blind early, so that own indexes are met in small logs."""
+    monkey.setattr("airflow_provider_orderedkafka.core.places.PATIENCE", patience)
+    monkey.setattr("airflow_provider_orderedkafka.core.planning.PATIENCE", patience)
+
+
+@EXAMPLES
+@given(logs(), floors, sizes)
+def test_slices_one_after_the_other_are_the_sorted_whole(log, floor, each):
+    span = spans(log, floor)
+    assert concatenated(log, Planner(log, span).slices(each)) == log.in_order(span)
+
+
+@EXAMPLES
+@given(logs(), floors, sizes)
+def test_slices_of_compacted_topics_are_the_sorted_whole_too(log, floor, each):
+    span = spans(log, floor)
+    slices = Planner(log, span, compacted=["a"]).slices(each)
+    assert concatenated(log, slices) == log.in_order(span)
+    bounds = [s.end for each in slices for s in each.stretches if s.partition.topic == "a"]
+    assert all(bound.time is None for bound in bounds)
+
+
+@EXAMPLES
+@given(logs(), floors, sizes, st.integers(0, 3))
+def test_an_index_that_hides_much_changes_nothing(log, floor, each, patience):
+    from pytest import MonkeyPatch
+
+    with MonkeyPatch.context() as monkey:
+        with_patience(patience, monkey)
+        span = spans(log, floor)
+        assert concatenated(log, Planner(log, span).slices(each)) == log.in_order(span)
+
+
+@EXAMPLES
+@given(logs(), floors, sizes, sizes)
+def test_a_slice_cut_again_gives_the_same_records_in_the_same_order(log, floor, each, smaller):
+    span = spans(log, floor)
+    for slice_ in Planner(log, span).slices(each):
+        assert concatenated(log, split(slice_, log, smaller)) == log.read(slice_)
+
+
+@EXAMPLES
+@given(logs(), floors, sizes, sizes, sizes)
+def test_batches_of_any_size_cut_into_slices_of_any_size_have_the_one_order(log, floor, most, each, other):
+    whole = spans(log, floor)
+    found, place = [], Place(whole.start, whole.floor)
+    while place.offsets != whole.end:
+        rest = Span(place.offsets, whole.end, place.floor, LATEST)
+        end = Planner(log, rest).end(most)
+        batch = Span(place.offsets, end.offsets, place.floor, LATEST)
+        assert batch.offsets == min(most, rest.offsets)
+        found += concatenated(log, Planner(log, batch).slices(each))
+        place, each, other = end, other, each
+    assert found == log.in_order(whole)
+
+
+@EXAMPLES
+@given(logs(), floors, st.integers(0, LATEST + 1))
+def test_the_end_at_a_time_has_everything_older_before_it_and_nothing_else(log, floor, time):
+    whole = spans(log, floor)
+    end = Planner(log, whole).end(time=time)
+    before = log.in_order(Span(whole.start, end.offsets, floor, LATEST))
+    everything = log.in_order(whole)
+    assert before == everything[: len(before)]
+    if time > floor.time:
+        assert all(record.order_time < time for record in before)
+        assert all(record.order_time >= time for record in everything[len(before) :])
+        assert end.floor == Floor(time)
+    else:
+        assert not before
+        assert end.floor == floor
+
+
+@EXAMPLES
+@given(logs(), floors, st.integers(0, LATEST), st.integers(0, LATEST), st.none() | sizes)
+def test_a_later_time_or_a_higher_maximum_never_ends_earlier(log, floor, time, later, most):
+    whole = spans(log, floor)
+    early, late = (Planner(log, whole).end(most, when).offsets for when in sorted((time, later)))
+    assert all(early[partition] <= late[partition] for partition in whole.partitions)
+    more = Planner(log, whole).end(most and most + 1, later).offsets
+    assert all(Planner(log, whole).end(most, later).offsets[p] <= more[p] for p in whole.partitions)
+
+
+@EXAMPLES
+@given(logs(), floors, st.integers(0, LATEST), st.none() | sizes)
+def test_planning_twice_gives_the_same_and_going_on_from_an_end_at_a_time_finds_nothing_older(log, floor, time, most):
+    whole = spans(log, floor)
+    end = Planner(log, whole).end(most, time)
+    assert Planner(log, whole).end(most, time) == end
+    rest = Span(end.offsets, whole.end, end.floor, LATEST)
+    if most is None and time > floor.time:
+        assert Planner(log, rest).end(time=time) == end
+
+
+@EXAMPLES
+@given(st.data(), logs(), floors, st.none() | sizes, sizes)
+def test_ranges_follow_each_other_in_order_whatever_arrives_late_between_them(data, log, floor, most, each):
+    place, before = Place(log.starts(), floor), []
+    for _ in range(3):
+        now = data.draw(st.integers(0, LATEST))
+        span = Span(place.offsets, log.ends(), place.floor, LATEST)
+        end = Planner(log, span).end(most, now)
+        taken = Span(place.offsets, end.offsets, place.floor, LATEST)
+        records = concatenated(log, Planner(log, taken).slices(each))
+        assert records == log.in_order(taken)
+        before += records
+        place = end
+        for partition, old in log.entries.items():
+            first = old[-1].offset + 1 if old else 0
+            log.entries[partition] = old + data.draw(entries(first=max(first, place.offsets[partition]), most=6))
+    assert before == sorted(before)
+    assert len({(record.partition, record.offset) for record in before}) == len(before)
+
+
+@EXAMPLES
+@given(st.data(), logs(), floors, sizes)
+def test_what_compaction_leaves_is_read_exactly_once_and_in_order(data, log, floor, each):
+    span = spans(log, floor)
+    slices = Planner(log, span, compacted=["a", "b"]).slices(each)
+    read = []
+    for slice_ in slices:
+        for partition, old in log.entries.items():
+            gone = data.draw(st.sets(st.sampled_from(old))) if old else set()
+            kept = [entry for entry in old if entry not in gone]
+            if data.draw(st.booleans()):
+                log.entries[partition] = kept
+        read.append(log.read(slice_))
+    flat = [record for records in read for record in records]
+    positions = [(record.partition, record.offset) for record in flat]
+    assert len(set(positions)) == len(positions)
+    left = {(r.partition, r.offset) for r in log.in_order(span)}
+    assert left <= set(positions)
+    assert flat == sorted(flat)
+
+
+@EXAMPLES
+@given(st.data(), logs(), floors, sizes)
+def test_what_retention_leaves_is_read_exactly_once(data, log, floor, each):
+    span = spans(log, floor)
+    slices = Planner(log, span).slices(each)
+    for partition, old in log.entries.items():
+        log.entries[partition] = old[data.draw(st.integers(0, len(old))) :]
+    flat = concatenated(log, slices)
+    positions = [(record.partition, record.offset) for record in flat]
+    left = [(record.partition, record.offset) for record in log.in_order(span)]
+    assert len(set(positions)) == len(positions)
+    assert set(positions) <= set(left)
+
+
+def test_a_record_compares_by_order_time_then_topic_partition_and_offset():
+    a, b = TopicPartition("a", 10), TopicPartition("b", 0)
+    assert sorted([Ordered(2, a, 0), Ordered(1, b, 0), Ordered(1, a, 5), Ordered(1, a, 4)]) == [
+        Ordered(1, a, 4),
+        Ordered(1, a, 5),
+        Ordered(1, b, 0),
+        Ordered(2, a, 0),
+    ]
+
+
+def test_an_empty_range_has_no_slices():
+    log = SimulatedLog({TopicPartition("a", 0): []})
+    assert Planner(log, Span(Offsets(), Offsets(), Floor(), LATEST)).slices(10) == []
+    assert Planner(log, span_of(log, Floor(), LATEST)).slices(10) == []

@@ -1,0 +1,109 @@
+"""A log in memory that answers like a broker, and the order as its definition says: an oracle without cuts."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from airflow_provider_orderedkafka.core.cuts import Bound, Floor, Slice, Span, Stretch, counts
+from airflow_provider_orderedkafka.core.ports import Answer, Sighting
+from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+
+
+class Entry(NamedTuple):
+    """What stands at an offset; markers and aborted records are not visible."""
+
+    offset: int
+    timestamp: int
+    visible: bool = True
+
+
+class Ordered(NamedTuple):
+    """A record in the order, as it compares there."""
+
+    order_time: int
+    partition: TopicPartition
+    offset: int
+
+
+@dataclass
+class SimulatedLog:
+    """Partitions with their entries; offsets rise but need not be dense. Counts what it is asked."""
+
+    entries: dict[TopicPartition, list[Entry]]
+    lookups: int = 0
+    looks: int = 0
+    scanned: list[TopicPartition] = field(default_factory=list)
+
+    def first_at(
+        self, partitions: Sequence[TopicPartition], times: Sequence[int]
+    ) -> Sequence[Mapping[TopicPartition, Answer]]:
+        self.lookups += len(times)
+        return [self._first_at(partitions, time) for time in times]
+
+    def _first_at(self, partitions: Sequence[TopicPartition], time: int) -> Mapping[TopicPartition, Answer]:
+        found = {}
+        for partition in partitions:
+            for entry in self.entries[partition]:
+                if entry.timestamp >= time:
+                    found[partition] = Answer(entry.offset, entry.timestamp)
+                    break
+        return found
+
+    def look(
+        self, bounds: Mapping[TopicPartition, Bound], limits: Mapping[TopicPartition, int], latest: int, patience: int
+    ) -> Mapping[TopicPartition, Sighting]:
+        self.looks += len(bounds)
+        return {p: self._look(p, bound, limits[p], latest, patience) for p, bound in bounds.items()}
+
+    def _look(self, partition: TopicPartition, bound: Bound, limit: int, latest: int, patience: int) -> Sighting:
+        passed = 0
+        for offset, timestamp in self.scan(partition, bound.offset, limit, count=False):
+            if bound.time is None or (counts(timestamp, latest) and timestamp >= bound.time):
+                return Sighting(offset, timestamp, passed)
+            passed += 1
+            if passed > patience:
+                return Sighting(offset, timestamp, passed, gave_up=True)
+        return Sighting(None, 0, passed)
+
+    def scan(self, partition: TopicPartition, start: int, end: int, *, count: bool = True) -> Iterator[tuple[int, int]]:
+        if count:
+            self.scanned.append(partition)
+        for entry in self.entries[partition]:
+            if entry.visible and start <= entry.offset < end:
+                yield entry.offset, entry.timestamp
+
+    def ends(self) -> Offsets:
+        return Offsets((p, entries[-1].offset + 1 if entries else 0) for p, entries in self.entries.items())
+
+    def starts(self) -> Offsets:
+        return Offsets((p, entries[0].offset if entries else 0) for p, entries in self.entries.items())
+
+    def in_order(self, span: Span) -> list[Ordered]:
+        """The order of a span by its definition: running maxima, then one sort of the whole."""
+        found = []
+        for partition, start in span.start.items():
+            highest = span.floor.of(partition)
+            for offset, timestamp in self.scan(partition, start, span.end[partition], count=False):
+                highest = max(highest, timestamp) if counts(timestamp, span.latest) else highest
+                found.append(Ordered(highest, partition, offset))
+        return sorted(found)
+
+    def read(self, slice_: Slice) -> list[Ordered]:
+        """Read a slice by the rule of bounds, as a reader does."""
+        return sorted(record for stretch in slice_.stretches for record in self._stretch(stretch, slice_.latest))
+
+    def _stretch(self, stretch: Stretch, latest: int) -> Iterator[Ordered]:
+        highest, begun = stretch.floor, stretch.start.time is None
+        for offset, timestamp in self.scan(stretch.partition, stretch.start.offset, stretch.limit, count=False):
+            valid = counts(timestamp, latest)
+            if offset >= stretch.end.offset and (stretch.end.time is None or (valid and timestamp >= stretch.end.time)):
+                return
+            begun = begun or (valid and timestamp >= (stretch.start.time or 0))
+            if begun:
+                highest = max(highest, timestamp) if valid else highest
+                yield Ordered(highest, stretch.partition, offset)
+
+
+def span_of(log: SimulatedLog, floor: Floor, latest: int, start: Offsets | None = None) -> Span:
+    """The span from `start`, or the log's, to the log's ends."""
+    return Span(start or log.starts(), log.ends(), floor, latest)
