@@ -1,0 +1,96 @@
+"""What is written down beside the checkpoint while a range is loaded: notes, counts, allotments, the lease.
+
+A batch is *noted* before its first write and *counted* after its last one. Found again, a batch that was noted and
+not counted may have been written in part: it is a replay. One that was counted is done, whatever Spark thinks of it.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Self
+
+from airflow_provider_orderedkafka.core.codec import Document
+from airflow_provider_orderedkafka.core.cuts import Place
+from airflow_provider_orderedkafka.core.positions import Offsets
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What happened to some records and rows, as sums."""
+
+    rows_read: int = 0
+    rows_emitted: int = 0
+    late: int = 0
+    replayed: int = 0
+    lost: int = 0
+    dead_letters: int = 0
+    may_be_doubled: int = 0
+    bytes_read: int = 0
+
+    def plus(self, other: Self) -> Self:
+        """Both together."""
+        return type(self)(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
+
+
+@dataclass(frozen=True, slots=True)
+class Note(Document):
+    """Written before a batch's first write: what it covers, and where the outputs ended before it.
+
+    `outputs` are the ends of the output topics and of the dead letter topic; empty where there is nothing to protect.
+    `writers` is the number of writers that the rows' identities hang on, so a replay keeps it.
+    """
+
+    batch: int
+    attempt: int
+    start: Place
+    end: Place
+    outputs: Offsets
+    writers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Allotment(Document):
+    """How far the row limit lets a batch go: decided once, before anything of the batch is written.
+
+    `slices` are the rows of each slice that pass. `end` stands behind the record that gave the last of them; only
+    the first `last_rows` rows of that record pass.
+    """
+
+    batch: int
+    slices: tuple[int, ...]
+    end: Place
+    last_rows: int
+
+    @property
+    def rows(self) -> int:
+        """How many rows pass."""
+        return sum(self.slices)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts(Document):
+    """Written after a batch's last write: what it did, what all batches up to it did, and how far they came.
+
+    The total makes the newest one enough to go on from. `limit_spent` says that no row may follow.
+    """
+
+    batch: int
+    tally: Tally
+    total: Tally
+    batches: int
+    end: Place
+    limit_spent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Holding(Document):
+    """One attempt's hold on a checkpoint. `beat` counts its heartbeats, `beat_at` is the last one's time.
+
+    `machine`, `process` and `process_started` tell whether the holder still lives, where that can be known.
+    """
+
+    attempt: int
+    machine: str
+    process: int
+    process_started: int
+    beat: int
+    beat_at: int
+    let_go: bool

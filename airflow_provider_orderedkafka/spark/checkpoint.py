@@ -1,0 +1,117 @@
+"""What lies beside the checkpoint of one range, by name.
+
+range.json            the range: another one is refused here
+spark/                Spark's own checkpoint
+lease/<term>.json     who works on it
+notes/<batch>.json    written before a batch's first write
+allotments/<batch>.json   where the row limit ends inside a batch
+counts/<batch>.json   written after a batch's last write
+report.json           what came of it; all else is deleted when the range is done
+"""
+
+from typing import TypeVar
+
+from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Note
+from airflow_provider_orderedkafka.core.codec import Document
+from airflow_provider_orderedkafka.core.documents import Range, Report
+from airflow_provider_orderedkafka.errors import SettingError, StateError
+from airflow_provider_orderedkafka.spark.state import State, join
+
+RANGE = "range.json"
+REPORT = "report.json"
+SPARK = "spark"
+NOTES, ALLOTMENTS, COUNTS = "notes", "allotments", "counts"
+
+Kind = TypeVar("Kind", bound=Document)
+
+
+class Checkpoint:
+    """The documents beside one checkpoint."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+
+    @property
+    def location(self) -> str:
+        """Where it is."""
+        return self.state.location
+
+    @property
+    def spark(self) -> str:
+        """Where Spark keeps its own checkpoint."""
+        return join(self.location, SPARK)
+
+    def report(self) -> Report | None:
+        """The report of the last attempt that ended."""
+        return self._get(REPORT, Report)
+
+    def put_report(self, report: Report) -> None:
+        """Write the report, in place of an earlier attempt's."""
+        self.state.put(REPORT, report.to_text())
+
+    def take_up(self, loaded: Range) -> None:
+        """Bind the checkpoint to this range; refused when it is bound to another one."""
+        found = self._get(RANGE, Range)
+        report = self.report()
+        bound_to = found.id if found is not None else report.range_id if report is not None else loaded.id
+        if bound_to != loaded.id:
+            raise SettingError(
+                f"the checkpoint {self.location!r} belongs to range {bound_to!r}, found range {loaded.id!r}: one "
+                f"checkpoint holds one range. Name a new --checkpoint for this range, or run range {bound_to!r} here"
+            )
+        if found is None:
+            self.state.put(RANGE, loaded.to_text())
+        elif found != loaded:
+            raise SettingError(
+                f"the checkpoint {self.location!r} was begun with another version of range {loaded.id!r}: a range "
+                f"never changes. Run it as it is in {join(self.location, RANGE)!r}, or name a new --checkpoint"
+            )
+
+    def range(self) -> Range | None:
+        """The range it is bound to, while it is not done."""
+        return self._get(RANGE, Range)
+
+    def note(self, batch: int) -> Note | None:
+        """The batch's note."""
+        return self._get(f"{NOTES}/{batch}.json", Note)
+
+    def put_note(self, note: Note) -> None:
+        """Note the batch."""
+        self._put(f"{NOTES}/{note.batch}.json", note)
+
+    def allotment(self, batch: int) -> Allotment | None:
+        """The batch's allotment."""
+        return self._get(f"{ALLOTMENTS}/{batch}.json", Allotment)
+
+    def put_allotment(self, allotment: Allotment) -> None:
+        """Write down how far the limit lets the batch go."""
+        self._put(f"{ALLOTMENTS}/{allotment.batch}.json", allotment)
+
+    def counts(self) -> Counts | None:
+        """The newest counts: they hold the totals."""
+        newest = max((int(name.removesuffix(".json")) for name in self.state.names(COUNTS)), default=None)
+        return None if newest is None else self._get(f"{COUNTS}/{newest}.json", Counts)
+
+    def put_counts(self, counts: Counts) -> None:
+        """The batch is done."""
+        self._put(f"{COUNTS}/{counts.batch}.json", counts)
+
+    def clean(self) -> None:
+        """Delete all but the report, the range last: what is left of a killed cleaning is cleaned by the next run."""
+        for name in sorted(set(self.state.names()) - {RANGE, REPORT}):
+            self.state.delete(name)
+        self.state.delete(RANGE)
+
+    def _get(self, name: str, kind: type[Kind]) -> Kind | None:
+        text = self.state.get(name)
+        return None if text is None else kind.from_text(text)
+
+    def _put(self, name: str, document: Document) -> None:
+        """Put it only where the range still lies: a checkpoint that lost its notes must not look like a fresh one."""
+        if self.state.get(RANGE) is None:
+            raise StateError(
+                f"the checkpoint {self.location!r} is gone while it is in use: someone deleted or unmounted it. Bring "
+                f"it back, then run the same range again. If it is lost, running the range with a new checkpoint "
+                f"writes its rows again: move the output aside first, or accept them twice"
+            )
+        self.state.put(name, document.to_text())

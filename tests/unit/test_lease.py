@@ -1,0 +1,235 @@
+"""The lease, with a clock and processes of the test's own."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_orderedkafka.core.batches import Holding
+from airflow_provider_orderedkafka.errors import FencedError, StateError
+from airflow_provider_orderedkafka.spark.lease import LEASE, Heart, Lease, Outside, Process
+from airflow_provider_orderedkafka.spark.machine import SystemClock, SystemProcesses
+from airflow_provider_orderedkafka.spark.state import LocalState, State
+
+HERE = Process("here", 10, 1)
+ELSEWHERE = Process("elsewhere", 10, 1)
+
+
+@dataclass
+class Clock:
+    """Time that passes when somebody sleeps; what should happen at a moment happens then."""
+
+    seconds: float = 1_000_000.0
+    at: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
+
+    def now(self) -> int:
+        return int(self.seconds * 1000)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+        due = [each for each in self.at if each[0] <= self.seconds]
+        self.at = [each for each in self.at if each[0] > self.seconds]
+        for _, happen in due:
+            happen()
+
+
+@dataclass
+class Processes:
+    me: Process
+    dead: set[Process] = field(default_factory=set)
+
+    def this(self) -> Process:
+        return self.me
+
+    def is_dead(self, process: Process) -> bool:
+        return process in self.dead
+
+
+@dataclass
+class World:
+    state: State
+    clock: Clock = field(default_factory=Clock)
+    dead: set[Process] = field(default_factory=set)
+
+    def lease(
+        self, token: str, process: Process = HERE, attempt: int | None = None, state: State | None = None
+    ) -> Lease:
+        return Lease(Outside(state or self.state, self.clock, Processes(process, self.dead), token), attempt)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(LocalState(tmp_path))
+
+
+def test_the_first_attempt_takes_the_lease_at_once(world: World) -> None:
+    lease = world.lease("a")
+    before = world.clock.seconds
+    lease.acquire()
+    assert lease.attempt == 1
+    assert world.clock.seconds == before
+
+
+def test_a_lease_that_was_let_go_is_taken_at_once_by_the_next_attempt(world: World) -> None:
+    first = world.lease("a", ELSEWHERE)
+    first.acquire()
+    first.let_go()
+    before = world.clock.seconds
+    second = world.lease("b")
+    second.acquire()
+    assert second.attempt == 2
+    assert world.clock.seconds == before
+
+
+def test_a_dead_process_of_this_machine_is_not_waited_for(world: World) -> None:
+    world.lease("a", HERE).acquire()
+    world.dead.add(HERE)
+    before = world.clock.seconds
+    world.lease("b", Process("here", 11, 2)).acquire()
+    assert world.clock.seconds == before
+
+
+def test_a_silent_holder_on_another_machine_is_waited_for_as_long_as_the_lease(world: World) -> None:
+    world.lease("a", ELSEWHERE).acquire()
+    before = world.clock.seconds
+    waits: list[Holding] = []
+    world.lease("b").acquire(waits.append)
+    assert LEASE <= world.clock.seconds - before < LEASE + 2
+    assert [each.machine for each in waits] == ["elsewhere"]
+
+
+def test_a_holder_whose_last_heartbeat_is_long_ago_is_not_watched(world: World) -> None:
+    world.lease("a", ELSEWHERE).acquire()
+    world.clock.seconds += 300
+    before = world.clock.seconds
+    world.lease("b").acquire()
+    assert world.clock.seconds == before
+
+
+def test_a_holder_that_beats_is_waited_for_until_it_lets_go(world: World) -> None:
+    first = world.lease("a", ELSEWHERE)
+    first.acquire()
+
+    def beat() -> None:
+        with pytest.raises(FencedError):
+            first.beat()
+        if world.clock.seconds < start + 60:
+            world.clock.at.append((world.clock.seconds + 5, beat))
+        else:
+            first.let_go()
+
+    start = world.clock.seconds
+    world.clock.at.append((start + 5, beat))
+    world.lease("b").acquire()
+    assert 60 <= world.clock.seconds - start < 70
+
+
+def test_an_older_attempt_that_sees_a_newer_one_is_fenced_and_told_who_it_is(world: World) -> None:
+    first = world.lease("a", ELSEWHERE)
+    first.acquire()
+    first.check()
+    world.clock.at.append((world.clock.seconds + 1, first.let_go))
+    world.lease("b").acquire()
+    with pytest.raises(FencedError, match=r"attempt 1 has to end: attempt 2 \(process 10 on here\) has taken over"):
+        first.check()
+
+
+def test_a_holder_that_could_not_write_for_the_time_of_the_lease_is_fenced_by_itself(world: World) -> None:
+    lease = world.lease("a")
+    lease.acquire()
+    world.clock.seconds += LEASE
+    with pytest.raises(FencedError, match="could not renew its lease"):
+        lease.check()
+
+
+def test_a_heartbeat_that_fails_once_is_forgiven_and_one_that_fails_for_long_is_raised(world: World) -> None:
+    class Broken:
+        location = "broken"
+        works = True
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(world.state, name)
+
+        def put(self, name: str, text: str) -> None:
+            if not self.works:
+                raise StateError("the disk is full")
+            world.state.put(name, text)
+
+    state = Broken()
+    lease = world.lease("a", state=state)
+    lease.acquire()
+    state.works = False
+    world.clock.seconds += LEASE / 2
+    lease.beat()
+    world.clock.seconds += LEASE / 2
+    with pytest.raises(StateError):
+        lease.beat()
+
+
+def test_of_two_attempts_that_start_together_exactly_one_goes_on(world: World) -> None:
+    first, second = world.lease("a"), world.lease("b", ELSEWHERE)
+    original = world.state.names
+    entered = []
+
+    def both_look_before_either_writes(folder: str = "") -> list[str]:
+        found = original(folder)
+        if not entered:
+            entered.append(1)
+            first.acquire()
+        return found
+
+    world.state.names = both_look_before_either_writes
+    world.clock.at.append((world.clock.seconds + 1, lambda: None))
+    second.acquire()
+    with pytest.raises(FencedError):
+        first.check()
+    second.check()
+
+
+def test_a_given_attempt_number_is_kept_and_one_older_than_what_is_there_is_refused(world: World) -> None:
+    newer = world.lease("a", attempt=7)
+    newer.acquire()
+    newer.let_go()
+    assert newer.attempt == 7
+    with pytest.raises(FencedError, match="attempt 7 has already begun"):
+        world.lease("b", attempt=6).acquire()
+    again = world.lease("c", attempt=7)
+    again.acquire()
+    assert again.attempt == 7
+    with pytest.raises(FencedError):
+        newer.check()
+
+
+def test_the_documents_of_older_holders_do_not_pile_up(world: World) -> None:
+    for token in "abcde":
+        lease = world.lease(token)
+        lease.acquire()
+        lease.let_go()
+    assert len(world.state.names("lease")) == 1
+
+
+def test_the_heart_beats_in_the_background_and_tells_once_when_the_lease_is_lost(tmp_path: Path) -> None:
+    state = LocalState(tmp_path)
+    lost = threading.Event()
+    first = Lease(Outside(state, SystemClock(), SystemProcesses(), "a"))
+    first.acquire()
+    heart = Heart(first, lost.set, interval=0.01)
+    heart.start()
+    other = replace(Holding.from_text(state.get("lease/000001-a.json") or ""), attempt=2)
+    state.put("lease/000002-b.json", other.to_text())
+    assert lost.wait(5)
+    heart.stop()
+    assert isinstance(heart.lost, FencedError)
+
+
+def test_this_process_lives_and_a_number_with_another_start_does_not() -> None:
+    processes = SystemProcesses()
+    me = processes.this()
+    assert not processes.is_dead(me)
+    assert processes.is_dead(me._replace(started=me.started + 1))
+    assert not processes.is_dead(me._replace(machine="elsewhere", started=me.started + 1))

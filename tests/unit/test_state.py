@@ -1,0 +1,65 @@
+"""Documents on local disk."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_orderedkafka.errors import SettingError, StateError
+from airflow_provider_orderedkafka.spark.state import LocalState, open_state
+
+
+def test_a_document_that_was_put_is_read_listed_replaced_and_deleted(tmp_path: Path) -> None:
+    state = LocalState(tmp_path)
+    assert state.get("notes/1.json") is None
+    assert state.names("notes") == []
+    state.put("notes/1.json", "one")
+    state.put("notes/1.json", "zwölf")
+    state.put("report.json", "r")
+    assert state.get("notes/1.json") == "zwölf"
+    assert state.names() == ["notes", "report.json"]
+    state.delete("notes")
+    state.delete("notes")
+    assert state.names() == ["report.json"]
+
+
+def test_what_a_killed_put_leaves_is_never_listed(tmp_path: Path) -> None:
+    (tmp_path / "1.json.partial").write_text("hal")
+    assert LocalState(tmp_path).names() == []
+
+
+def test_a_full_disk_keeps_the_old_document_and_says_what_is_safe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = LocalState(tmp_path)
+    state.put("a.json", "old")
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StateError, match="No space left on device: the disk is full: free some space") as caught:
+        state.put("a.json", "new")
+    assert "Nothing is lost" in str(caught.value)
+    assert caught.value.exit_code == 75
+    monkeypatch.undo()
+    assert state.get("a.json") == "old"
+    assert [each.name for each in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_a_file_where_a_folder_should_be_is_an_error_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(StateError, match="taken"):
+        LocalState(tmp_path / "taken").put("a.json", "x")
+
+
+@pytest.mark.parametrize("prefix", ["", "file:", "file://"])
+def test_a_path_and_a_file_location_are_local(tmp_path: Path, prefix: str) -> None:
+    open_state(f"{prefix}{tmp_path}/some where").put("a", "x")
+    assert (tmp_path / "some where" / "a").read_text() == "x"
+
+
+def test_another_file_system_needs_spark() -> None:
+    with pytest.raises(SettingError, match="only be read with Spark"):
+        open_state("s3a://bucket/checkpoints")
