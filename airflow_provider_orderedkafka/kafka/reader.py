@@ -1,0 +1,91 @@
+"""Reading a slice: every record of it, in the order `(order_time, topic, partition, offset)`, as Arrow batches.
+
+A slice is bounded, so it is fetched whole, put in order once, and handed on. One that holds more bytes than the budget
+is cut again, with the planner's function, and read piece by piece.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from airflow_provider_orderedkafka.core.cuts import Slice
+from airflow_provider_orderedkafka.core.positions import TopicPartition
+from airflow_provider_orderedkafka.errors import OrderViolationError
+from airflow_provider_orderedkafka.kafka.arrow import BatchBuilder
+from airflow_provider_orderedkafka.kafka.catch import Catch
+from airflow_provider_orderedkafka.kafka.consumers import lent
+from airflow_provider_orderedkafka.kafka.fetching import Fetch, OverBudget
+from airflow_provider_orderedkafka.kafka.ordering import Ordered, arrange
+from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally, Standing
+
+Resplit = Callable[[Slice, int], Iterable[Slice]]
+"""Cuts a slice again into slices of about so many offsets; the outer bounds stay, the new cuts are inside."""
+
+
+def read_slice(
+    slice_: Slice, settings: ReadSettings, tally: ReadTally | None = None, resplit: Resplit | None = None
+) -> Iterator[Any]:
+    """Yield the records of a slice in order, as `pyarrow.RecordBatch`es of about `settings.batch_bytes`.
+
+    Nothing is yielded for a slice without records. Without `resplit` the byte budget is not kept. Raises
+    DataLossError, UnreachableError, AccessDeniedError, UnknownTopicError, TopicChangedError and OrderViolationError.
+    """
+    if not slice_.stretches:
+        return
+    tally = ReadTally() if tally is None else tally
+    last: Standing | None = None
+    for piece, catch in _pieces(slice_, settings, resplit):
+        columns = catch.columns()
+        ordered = arrange(piece, columns.rank, columns.offset, columns.timestamp)
+        builder = BatchBuilder(piece, catch.arrivals(columns.kind), ordered)
+        tally.fetched += catch.fetched
+        tally.lose(catch.lost)
+        for rows in builder.spans(settings.batch_bytes):
+            last = _check_order(piece, ordered, rows, last)
+            batch = builder.batch(rows)
+            _count(tally, ordered, rows, batch)
+            yield batch
+
+
+def _pieces(slice_: Slice, settings: ReadSettings, resplit: Resplit | None) -> Iterator[tuple[Slice, Catch]]:
+    """The slice and what was caught of it, or its pieces where it is larger than the budget."""
+    fetched = _fetch(slice_, settings, None if resplit is None else settings.byte_budget)
+    if isinstance(fetched, Catch):
+        yield slice_, fetched
+        return
+    assert resplit is not None
+    pieces = list(resplit(slice_, fetched.offsets))
+    # What cannot be cut any smaller has to be read as it is.
+    again = resplit if len(pieces) > 1 else None
+    for piece in pieces:
+        yield from _pieces(piece, settings, again)
+
+
+def _fetch(slice_: Slice, settings: ReadSettings, byte_budget: int | None) -> Catch | OverBudget:
+    with lent(settings) as kept:
+        return Fetch(slice_, settings, kept, byte_budget).run()
+
+
+def _check_order(piece: Slice, ordered: Ordered, rows: slice, last: Standing | None) -> Standing:
+    partitions = [stretch.partition for stretch in piece.stretches]
+    wrong = ordered.first_violation(rows)
+    if wrong is not None:
+        raise _violation(_place(ordered, partitions, wrong), _place(ordered, partitions, wrong + 1))
+    first = _place(ordered, partitions, rows.start)
+    if last is not None and not last < first:
+        raise _violation(last, first)
+    return _place(ordered, partitions, rows.stop - 1)
+
+
+def _violation(before: Standing, after: Standing) -> OrderViolationError:
+    return OrderViolationError(f"{after} came out after {before}: they are not in order; please report it")
+
+
+def _place(ordered: Ordered, partitions: list[TopicPartition], row: int) -> Standing:
+    return Standing(int(ordered.order_time[row]), partitions[ordered.rank[row]], int(ordered.offset[row]))
+
+
+def _count(tally: ReadTally, ordered: Ordered, rows: slice, batch: Any) -> None:
+    tally.records += batch.num_rows
+    tally.late += int(ordered.late[rows].sum())
+    tally.uncounted += int(ordered.uncounted[rows].sum())
+    tally.bytes += sum(batch.column(name).buffers()[2].size for name in ("key", "value"))

@@ -1,0 +1,69 @@
+"""How slices are read, and what reading them came to."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from airflow_provider_orderedkafka.core.positions import TopicPartition
+
+MIB = 2**20
+
+
+class OnDataLoss(StrEnum):
+    """What to do about records that retention has taken before they were read."""
+
+    FAIL = "fail"
+    COUNT = "count"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSettings:
+    """What a reader is told once for all slices of a range; it travels with them.
+
+    `kafka` is librdkafka's configuration, to which the reader adds its own. `topic_ids` are the ids that the planner
+    saw: where they are given, a topic that was created again is told from the one that was planned. `deadline` is how
+    many seconds may go by without any progress. `byte_budget` bounds what one piece of a slice holds in memory.
+    """
+
+    kafka: Mapping[str, str]
+    read_committed: bool = True
+    include_headers: bool = False
+    on_data_loss: OnDataLoss = OnDataLoss.FAIL
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    deadline: float = 120.0
+    byte_budget: int = 128 * MIB
+    batch_bytes: int = 3 * MIB // 2
+
+
+@dataclass(slots=True)
+class ReadTally:
+    """What reading came to, added to as it goes: one for each task.
+
+    `records`, `bytes`, `late` and `uncounted` (no timestamp, or one of the future) are of the records handed on;
+    `fetched` is how many records Kafka's client delivered for them; `lost` is how many offsets of each partition
+    retention had taken, where such a loss is counted instead of raised.
+    """
+
+    records: int = 0
+    bytes: int = 0
+    late: int = 0
+    uncounted: int = 0
+    fetched: int = 0
+    lost: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def lose(self, losses: Mapping[TopicPartition, int]) -> None:
+        """Add losses to those of the same partitions."""
+        for partition, count in losses.items():
+            self.lost[partition] = self.lost.get(partition, 0) + count
+
+
+class Standing(NamedTuple):
+    """Where a record stands in the order."""
+
+    order_time: int
+    partition: TopicPartition
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.partition.at(self.offset)} (order time {self.order_time})"
