@@ -1,24 +1,25 @@
 """One broker of the embedded cluster: a Java process with its own directory."""
 
-import contextlib
 import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from airflow_provider_orderedkafka.embedded.errors import BrokerFailedError, PortTakenError
 from airflow_provider_orderedkafka.embedded.java import Java
+from airflow_provider_orderedkafka.embedded.log import ServerLog
 from airflow_provider_orderedkafka.embedded.process import ServerProcess
 from airflow_provider_orderedkafka.embedded.readiness import Readiness
 from airflow_provider_orderedkafka.embedded.settings import Ports, Property, is_free, server_properties
+from airflow_provider_orderedkafka.errors import OrderedKafkaError
 
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
 _FORMAT_SECONDS = 60
 _LOOK_SECONDS = 0.05
-_LAST_LINES = 12
 _JVM_OPTIONS = (
     *("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"),
     *("-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true", "-Djava.net.preferIPv4Stack=true"),
@@ -48,13 +49,13 @@ class Broker:
     ) -> None:
         self.number = number
         self.ports = cluster[number - 1]
-        self.log = directory / "server.log"
+        self.log = ServerLog(directory / "server.log")
         self._cluster = tuple(cluster)
         self._directory = directory
         self._data = directory / "data"
         self._settings = directory / "server.properties"
         self._properties = dict(properties)
-        self._process = ServerProcess(directory / "pid", self.log, str(self._settings))
+        self._process = ServerProcess(directory / "pid", self.log.path, str(self._settings))
         self._installation: Installation | None = None
         self._detached = False
 
@@ -72,6 +73,13 @@ class Broker:
     def running(self) -> bool:
         """Whether its process is there (a paused one is)."""
         return self.pid is not None
+
+    @property
+    def state(self) -> Literal["serves", "runs, but does not serve", "stopped"]:
+        """What the broker is doing now, asked for as a client would."""
+        if not self.running:
+            return "stopped"
+        return "serves" if Readiness(self.number, self.ports.client).serves() else "runs, but does not serve"
 
     def prepare(self, installation: Installation, cluster_id: str, *, detached: bool) -> None:
         """Write the settings and, the first time, format the data directory."""
@@ -99,6 +107,7 @@ class Broker:
         if self._installation is None:
             raise BrokerFailedError(f"broker {self.number} was never started: start its cluster first")
         self._refuse_taken_ports()
+        self.log.begin()
         command = self._installation.command("kafka.Kafka", str(self._settings))
         self._process.start(command, detached=self._detached)
 
@@ -142,12 +151,6 @@ class Broker:
         """Let a paused process go on."""
         self._process.signal(signal.SIGCONT)
 
-    def last_lines(self) -> str:
-        """Return the end of its log."""
-        with contextlib.suppress(OSError):
-            return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LAST_LINES:])
-        return ""
-
     def _format(self, installation: Installation, cluster_id: str) -> None:
         command = installation.command(
             "kafka.tools.StorageTool", "format", "--cluster-id", cluster_id, "--config", str(self._settings)
@@ -166,13 +169,15 @@ class Broker:
             if not is_free(port):
                 raise self._port_taken(port)
 
-    def _port_taken(self, port: int) -> PortTakenError:
-        return PortTakenError(
-            f"broker {self.number} cannot listen on port {port}: another program does. Choose another port, or none "
-            "for a free one."
+    def _failure(self, what: str) -> OrderedKafkaError:
+        if self.log.mentions("Address already in use"):  # taken between the look and the start
+            return self._port_taken(self.ports.client)
+        return BrokerFailedError(
+            f"broker {self.number} at {self.address} {what}. What {self.log.path} says:\n{self.log.excerpt()}"
         )
 
-    def _failure(self, what: str) -> BrokerFailedError:
-        return BrokerFailedError(
-            f"broker {self.number} at {self.address} {what}. The last lines of {self.log}:\n{self.last_lines()}"
+    def _port_taken(self, port: int) -> PortTakenError:
+        return PortTakenError(
+            f"broker {self.number} cannot listen on port {port}: another program does. Choose another port, or 0 "
+            "for a free one."
         )

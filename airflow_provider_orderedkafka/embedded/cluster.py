@@ -75,9 +75,7 @@ class EmbeddedKafka:
         installation = self._installation()
         with self._alone():
             if self.running:
-                raise AlreadyRunningError(
-                    f"A cluster runs in {self.directory} already, at {self.bootstrap_servers}: use it or stop it."
-                )
+                raise self._already()
             self._layout.save(self.directory)
             try:
                 self._start(installation)
@@ -101,6 +99,11 @@ class EmbeddedKafka:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    def _already(self) -> AlreadyRunningError:
+        layout = Layout.load(self.directory) or self._layout
+        where = ",".join(ports.address for ports in layout.ports)
+        return AlreadyRunningError(f"A cluster runs in {self.directory} already, at {where}: use it or stop it.")
 
     def _installation(self) -> Installation:
         java = find_java()

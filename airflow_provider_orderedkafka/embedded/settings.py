@@ -89,16 +89,19 @@ def is_free(port: int) -> bool:
 
 
 def choose_ports(brokers: int, wanted: Sequence[int] | None) -> tuple[Ports, ...]:
-    """Return the ports of a new cluster: the wanted ones for clients, else free ones."""
-    if wanted is not None and len(wanted) != brokers:
-        raise SettingError(f"ports={list(wanted)!r} names {len(wanted)} ports for {brokers} brokers: give one for each")
-    for port in wanted or ():
-        if not 0 < port <= _LARGEST_PORT:
-            raise SettingError(f"port {port!r} is not between 1 and {_LARGEST_PORT}")
-    taken = list(wanted or ())
-    while len(taken) < 2 * brokers:
+    """Return the ports of a cluster: for clients the wanted ones, and a free one where that is 0 or none is named."""
+    asked = [0] * brokers if wanted is None else list(wanted)
+    named = [port for port in asked if port]
+    if len(asked) != brokers or len(set(named)) != len(named):
+        raise SettingError(f"ports={asked!r} for {brokers} broker(s): give each its own, or 0 for a free one")
+    for port in asked:
+        if not 0 <= port <= _LARGEST_PORT:
+            raise SettingError(f"port {port!r} is not between 0 and {_LARGEST_PORT}")
+    taken = list(named)
+    for _ in range(2 * brokers - len(named)):
         taken.append(free_port(taken))
-    return tuple(Ports(*pair) for pair in zip(taken[:brokers], taken[brokers:], strict=True))
+    free = iter(taken[len(named) :])
+    return tuple(Ports(client=port or next(free), controller=next(free)) for port in asked)
 
 
 def checked(properties: Mapping[str, Property]) -> dict[str, Property]:

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 Isolation = Literal["read_committed", "read_uncommitted"]
 Headers = list[tuple[str, bytes | None]]
 _DEADLINE_SECONDS = 30.0
+_ANSWER_SECONDS = 5.0
 _NOW_TO_LIBRDKAFKA = 0
 
 
@@ -172,7 +173,8 @@ def offsets(
     spec = OffsetSpec.earliest() if which == "earliest" else OffsetSpec.latest()
     level = IsolationLevel.READ_COMMITTED if isolation == "read_committed" else IsolationLevel.READ_UNCOMMITTED
     wanted = {TopicPartition(topic, p): spec for p in metadata.partitions}
-    answers = admin.list_offsets(wanted, isolation_level=level)
+    # A broker that has just died is waited for as long as this; its successor is known by then.
+    answers = admin.list_offsets(wanted, isolation_level=level, request_timeout=_ANSWER_SECONDS)
     return {asked.partition: answer.result(_DEADLINE_SECONDS).offset for asked, answer in answers.items()}
 
 

@@ -77,7 +77,7 @@ class Topics:
 
         try:
             return len(offsets(self.admin, name, "latest")) == partitions
-        except KafkaException:
+        except (KafkaException, TimeoutError):
             return False
 
 

@@ -1,0 +1,99 @@
+"""The `orderedkafka` command: a table of commands, each in a module that is imported only when it is asked for."""
+
+import argparse
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from airflow_provider_orderedkafka import __version__
+from airflow_provider_orderedkafka.errors import OrderedKafkaError
+
+_PROGRAM = "orderedkafka"
+_USAGE = 2
+_INTERRUPTED = 130
+_PIPE_CLOSED = 141
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """Where a command lives, and what it does in a few words."""
+
+    module: str
+    summary: str
+
+
+COMMANDS = {
+    "broker": Command("airflow_provider_orderedkafka.embedded.command", "run a real Kafka on this machine"),
+    "doctor": Command("airflow_provider_orderedkafka.doctor", "say what is missing here, and how to mend it"),
+}
+
+
+class CommandModule(Protocol):
+    """What a command's module gives: its arguments, and what it does with them."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the command's arguments."""
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Do it; return the exit code."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; return its exit code. An error of this project is one message, never a traceback."""
+    try:
+        return _run(list(sys.argv[1:] if argv is None else argv))
+    except OrderedKafkaError as error:
+        print(f"{_PROGRAM}: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:  # the reader of the output left, such as `head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _PIPE_CLOSED
+
+
+def _run(argv: list[str]) -> int:
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    if arguments.command is None:
+        parser.print_help()
+        return _USAGE
+    command = COMMANDS.get(arguments.command)
+    if command is None:
+        parser.error(_unknown(arguments.command))
+    module = cast("CommandModule", importlib.import_module(command.module))
+    own = argparse.ArgumentParser(prog=f"{_PROGRAM} {arguments.command}", description=module.__doc__)
+    module.add_arguments(own)
+    code = module.run(own.parse_args(arguments.rest))
+    sys.stdout.flush()
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    width = max(map(len, COMMANDS))
+    rows = "\n".join(f"  {name:<{width}}  {command.summary}" for name, command in COMMANDS.items())
+    parser = argparse.ArgumentParser(
+        prog=_PROGRAM,
+        usage=f"{_PROGRAM} [-h] [--version] command ...",
+        description="Loads Kafka with Spark from Airflow, in time order.",
+        epilog=f"commands:\n{rows}\n\n`{_PROGRAM} command --help` says more.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"{_PROGRAM} {__version__}")
+    parser.add_argument("command", nargs="?", help=argparse.SUPPRESS)
+    parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    return parser
+
+
+def _unknown(name: str) -> str:
+    nearest = difflib.get_close_matches(name, COMMANDS, n=1)
+    hint = f"did you mean {nearest[0]!r}? " if nearest else ""
+    return f"unknown command {name!r}: {hint}The commands are {', '.join(COMMANDS)}."
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,96 @@
+"""Run a real Apache Kafka on this machine's loopback, without Docker; its data stays in a directory."""
+
+import argparse
+from pathlib import Path
+
+from airflow_provider_orderedkafka.embedded.cluster import EmbeddedKafka
+from airflow_provider_orderedkafka.embedded.jars import cache_directory
+from airflow_provider_orderedkafka.errors import SettingError
+
+_DEFAULT_PORT = 9092
+_NOT_RUNNING = 3
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare `start`, `status` and `stop`."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="start|status|stop")
+    start = actions.add_parser("start", help="start it, wait until it serves, leave it running")
+    start.add_argument(
+        "--port",
+        type=int,
+        help=f"the first broker's port, the others' follow; 0 for free ones (default: as before, else {_DEFAULT_PORT})",
+    )
+    start.add_argument("--brokers", type=int, choices=(1, 3), help="how many brokers (default: as before, else 1)")
+    start.add_argument(
+        "--property",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a broker setting of Kafka's, such as log.retention.ms=60000; may be given several times",
+    )
+    status = actions.add_parser("status", help=f"say what runs; exit code {_NOT_RUNNING} when it does not")
+    stop = actions.add_parser("stop", help="stop it; its data stays")
+    for action in (start, status, stop):
+        action.add_argument(
+            "--directory",
+            type=Path,
+            default=cache_directory() / "broker",
+            help="where data, settings and logs are (default: %(default)s)",
+        )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what was asked for."""
+    actions = {"start": _start, "status": _status, "stop": _stop}
+    return actions[arguments.action](arguments)
+
+
+def _start(arguments: argparse.Namespace) -> int:
+    there = EmbeddedKafka.open(arguments.directory)
+    if there and there.running and arguments.port in (None, 0, there.brokers[0].ports.client):
+        print("It runs already.")
+        return _describe(there)
+    brokers = arguments.brokers or (len(there.brokers) if there else 1)
+    ports = None if arguments.port is None and there else _ports(arguments.port, brokers)
+    properties = dict(map(_setting, arguments.property))
+    return _describe(EmbeddedKafka(arguments.directory, brokers, ports, properties, detached=True).start())
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    cluster = EmbeddedKafka.open(arguments.directory)
+    if cluster is None:
+        print(f"No broker was ever started in {arguments.directory}.")
+        return _NOT_RUNNING
+    return _describe(cluster)
+
+
+def _stop(arguments: argparse.Namespace) -> int:
+    cluster = EmbeddedKafka.open(arguments.directory)
+    if cluster is None or not cluster.running:
+        print(f"No broker runs in {arguments.directory}.")
+        return 0
+    cluster.stop()
+    print(f"Stopped. The data stays in {cluster.directory}.")
+    return 0
+
+
+def _describe(cluster: EmbeddedKafka) -> int:
+    print(f"bootstrap servers  {cluster.bootstrap_servers}")
+    print(f"cluster id         {cluster.cluster_id}")
+    print(f"directory          {cluster.directory}")
+    for broker in cluster.brokers:
+        print(f"broker {broker.number}           {broker.state}, pid {broker.pid or '-'}, log {broker.log.path}")
+    return 0 if all(broker.state == "serves" for broker in cluster.brokers) else _NOT_RUNNING
+
+
+def _ports(first: int | None, brokers: int) -> list[int]:
+    if first == 0:
+        return [0] * brokers
+    return [(first or _DEFAULT_PORT) + number for number in range(brokers)]
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise SettingError(f"--property {text!r} must be NAME=VALUE, such as log.retention.ms=60000")
+    return name.strip(), value.strip()

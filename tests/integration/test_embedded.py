@@ -1,0 +1,214 @@
+"""The embedded broker: it really serves, keeps its data, and never outlives the process that started it."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka.admin import AdminClient
+from support.records import Record, Records
+from support.topics import Topics
+
+from airflow_provider_orderedkafka.embedded import EmbeddedKafka
+from airflow_provider_orderedkafka.embedded.errors import AlreadyRunningError, BrokerFailedError, PortTakenError
+from airflow_provider_orderedkafka.embedded.settings import free_port
+from airflow_provider_orderedkafka.errors import SettingError
+
+PARENT = """
+import sys, time
+from airflow_provider_orderedkafka.embedded import EmbeddedKafka
+kafka = EmbeddedKafka(sys.argv[1])
+kafka.start()
+print(kafka.brokers[0].pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def own_cluster(tmp_path):
+    cluster = EmbeddedKafka(tmp_path / "a directory")
+    with cluster:
+        yield cluster
+
+
+def test_records_and_ports_are_the_same_after_a_restart(own_cluster):
+    topics, records = Topics(own_cluster.bootstrap_servers, "restart"), Records(own_cluster.bootstrap_servers)
+    topic = topics.create()
+    records.produce(topic, [Record(b"before", timestamp=1)])
+    address, pid = own_cluster.bootstrap_servers, own_cluster.brokers[0].pid
+
+    own_cluster.brokers[0].restart()
+
+    assert own_cluster.bootstrap_servers == address
+    assert own_cluster.brokers[0].pid not in (None, pid)
+    records.produce(topic, [Record(b"after", timestamp=2)])
+    assert [seen.value for seen in records.read(topic)] == [b"before", b"after"]
+
+
+def test_acknowledged_records_are_there_after_a_kill(own_cluster):
+    topics, records = Topics(own_cluster.bootstrap_servers, "kill"), Records(own_cluster.bootstrap_servers)
+    topic = topics.create()
+    records.produce(topic, [Record(b"%d" % n, timestamp=n + 1) for n in range(500)])
+
+    own_cluster.brokers[0].kill()
+    assert not own_cluster.running
+    own_cluster.brokers[0].start()
+
+    assert [seen.value for seen in records.read(topic)] == [b"%d" % n for n in range(500)]
+
+
+def test_a_paused_broker_answers_nothing_until_it_is_resumed(own_cluster):
+    broker = own_cluster.brokers[0]
+    broker.pause()
+    assert broker.running
+    assert broker.state == "runs, but does not serve"
+    broker.resume()
+    broker.wait_until_serving()
+    assert broker.state == "serves"
+
+
+def test_a_paused_broker_can_be_stopped(own_cluster):
+    own_cluster.brokers[0].pause()
+    own_cluster.stop()
+    assert not own_cluster.running
+
+
+def test_the_cluster_says_who_it_is(own_cluster):
+    admin = AdminClient({"bootstrap.servers": own_cluster.bootstrap_servers, "log_level": 0})
+    description = admin.describe_cluster().result(10)
+    assert description.cluster_id == own_cluster.cluster_id
+    assert [(node.host, node.port) for node in description.nodes] == [
+        ("127.0.0.1", own_cluster.brokers[0].ports.client)
+    ]
+
+
+def test_a_directory_holds_one_running_cluster_at_a_time(own_cluster):
+    again = EmbeddedKafka(own_cluster.directory, ports=[free_port()])
+    with pytest.raises(AlreadyRunningError, match=own_cluster.bootstrap_servers):
+        again.start()
+    assert own_cluster.brokers[0].state == "serves"
+
+
+def test_a_directory_of_one_broker_is_no_cluster_of_three(own_cluster):
+    with pytest.raises(SettingError, match=r"holds a cluster of 1 broker\(s\), 3 were asked for"):
+        EmbeddedKafka(own_cluster.directory, brokers=3)
+
+
+def test_a_broker_setting_of_the_user_takes_effect(tmp_path):
+    with EmbeddedKafka(tmp_path, properties={"message.max.bytes": 2_000}) as cluster:
+        topics, records = Topics(cluster.bootstrap_servers, "settings"), Records(cluster.bootstrap_servers)
+        topic = topics.create()
+        with pytest.raises(Exception, match="MSG_SIZE_TOO_LARGE"):
+            records.produce(topic, [Record(bytes(5_000))])
+
+
+def test_a_taken_port_is_named(tmp_path):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(PortTakenError, match=f"port {port}: another program"):
+            EmbeddedKafka(tmp_path, ports=[port]).start()
+
+
+def test_a_broker_that_dies_while_starting_shows_what_its_log_says(tmp_path):
+    cluster = EmbeddedKafka(tmp_path, properties={"metric.reporters": "no.such.Reporter"})
+    with pytest.raises(BrokerFailedError, match=r"(?s)ended while starting.*server\.log.*no\.such\.Reporter"):
+        cluster.start()
+    assert not cluster.running
+
+
+def test_a_broker_setting_that_kafka_refuses_is_shown_with_its_reason(tmp_path):
+    cluster = EmbeddedKafka(tmp_path, properties={"num.io.threads": "many"})
+    with pytest.raises(BrokerFailedError, match=r"Invalid value many for configuration num\.io\.threads"):
+        cluster.start()
+
+
+def test_three_brokers_survive_the_loss_of_any_one(tmp_path):
+    with EmbeddedKafka(tmp_path, brokers=3) as cluster:
+        topics, records = Topics(cluster.bootstrap_servers, "three"), Records(cluster.bootstrap_servers)
+        topic = topics.create(partitions=3, config={"min.insync.replicas": 2}, replicas=3)
+        records.produce(topic, [Record(b"before", partition=p) for p in range(3)])
+
+        cluster.brokers[1].kill()
+        topics.wait_for_leaders(topic, 3)
+        records.produce(topic, [Record(b"while", partition=p) for p in range(3)])
+        cluster.brokers[1].start()
+
+        assert [seen.value for seen in records.read(topic)] == [b"before", b"while"] * 3
+    assert not cluster.running
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_broker_does_not_outlive_the_process_that_started_it(tmp_path, number):
+    with started_elsewhere(tmp_path) as (parent, broker):
+        parent.send_signal(number)
+        assert ended(broker)
+
+
+def test_a_broker_does_not_outlive_its_leash(tmp_path):
+    with started_elsewhere(tmp_path) as (_, broker):
+        broker.parent().kill()
+        assert ended(broker)
+
+
+def test_a_paused_broker_does_not_outlive_the_process_that_started_it(tmp_path):
+    with started_elsewhere(tmp_path) as (parent, broker):
+        broker.suspend()
+        parent.kill()
+        assert ended(broker)
+
+
+def test_a_detached_broker_runs_on_and_any_process_can_stop_it(tmp_path):
+    def orderedkafka(*arguments):
+        command = [sys.executable, "-m", "airflow_provider_orderedkafka.cli", "broker", *arguments]
+        command += ["--directory", tmp_path]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+    assert orderedkafka("status").returncode == 3
+    try:
+        started = orderedkafka("start", "--port", "0")
+        assert started.returncode == 0, started.stderr
+        cluster = EmbeddedKafka.open(tmp_path)
+        status = orderedkafka("status")
+        assert status.returncode == 0
+        for fact in (cluster.bootstrap_servers, str(cluster.brokers[0].pid), str(tmp_path), "server.log"):
+            assert fact in status.stdout
+        assert "runs already" in orderedkafka("start").stdout
+    finally:
+        stopped = orderedkafka("stop")
+    assert "Stopped" in stopped.stdout
+    assert not cluster.running
+    assert orderedkafka("status").returncode == 3
+    assert orderedkafka("stop").returncode == 0
+
+
+class started_elsewhere:  # noqa: N801 - reads as a statement
+    """A broker whose parent is another process than this one."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def __enter__(self):
+        self._parent = subprocess.Popen([sys.executable, "-c", PARENT, self._directory], stdout=subprocess.PIPE)
+        return self._parent, psutil.Process(int(self._parent.stdout.readline()))
+
+    def __exit__(self, *_):
+        self._parent.kill()
+        self._parent.wait()
+        self._parent.stdout.close()
+
+
+def ended(process: psutil.Process) -> bool:
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
+            return True
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGKILL)
+    return False
