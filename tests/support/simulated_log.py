@@ -30,6 +30,7 @@ class SimulatedLog:
     """Partitions with their entries; offsets rise but need not be dense. Counts what it is asked."""
 
     entries: dict[TopicPartition, list[Entry]]
+    gone_before: dict[TopicPartition, int] = field(default_factory=dict)
     lookups: int = 0
     looks: int = 0
     scanned: list[TopicPartition] = field(default_factory=list)
@@ -72,6 +73,11 @@ class SimulatedLog:
             if entry.visible and start <= entry.offset < end:
                 yield entry.offset, entry.timestamp
 
+    def delete_before(self, partition: TopicPartition, offset: int) -> None:
+        """Lose everything before an offset, as retention does."""
+        self.gone_before[partition] = offset
+        self.entries[partition] = [entry for entry in self.entries[partition] if entry.offset >= offset]
+
     def ends(self) -> Offsets:
         return Offsets((p, entries[-1].offset + 1 if entries else 0) for p, entries in self.entries.items())
 
@@ -93,7 +99,11 @@ class SimulatedLog:
         return sorted(record for stretch in slice_.stretches for record in self._stretch(stretch, slice_.latest))
 
     def _stretch(self, stretch: Stretch, latest: int) -> Iterator[Ordered]:
-        highest, begun = stretch.floor, stretch.start.time is None
+        # What retention took is known by its offsets alone: a bound below the log's start stands at the log's start.
+        log_start = self.gone_before.get(stretch.partition, 0)
+        if stretch.end.offset < log_start:
+            return
+        highest, begun = stretch.floor, stretch.start.time is None or stretch.start.offset < log_start
         for offset, timestamp in self.scan(stretch.partition, stretch.start.offset, stretch.limit, count=False):
             valid = counts(timestamp, latest)
             if offset >= stretch.end.offset and (stretch.end.time is None or (valid and timestamp >= stretch.end.time)):

@@ -1,0 +1,53 @@
+"""The offset of a stream: everything that shapes what a batch holds and in which order, in one document.
+
+Spark logs the end offset of a batch and nothing else, and plans a logged batch again from two offsets alone. So an
+offset carries its place, what its batch was read with, and the moments that a minimum and a delay count from.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from airflow_provider_orderedkafka.core.codec import VERSION, Document, canonical
+from airflow_provider_orderedkafka.core.cuts import Place, Span
+from airflow_provider_orderedkafka.core.documents import Isolation
+from airflow_provider_orderedkafka.core.positions import Offsets
+
+INITIAL: Final = {"initial": True, "version": VERSION}
+"""What every stream begins with: a constant, so that asking again cannot move it. The first batch resolves the start."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOffset(Document):
+    """Where a stream stands. `added` are the first offsets of partitions that its batch saw for the first time."""
+
+    place: Place
+    added: Offsets
+    latest: int
+    isolation: Isolation
+    topics: Mapping[str, str]
+    first_looked_at: int
+    triggered_at: int | None
+
+    @property
+    def since(self) -> int:
+        """The moment a delay counts from: the last trigger, or the first look."""
+        return self.first_looked_at if self.triggered_at is None else self.triggered_at
+
+    def to_json(self) -> dict[str, Any]:
+        """The value that Spark keeps; what is equal is equal as text."""
+        value: dict[str, Any] = json.loads(self.to_text())
+        return value
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "StreamOffset | None":
+        """Read what Spark kept; None stands for the initial offset."""
+        return None if value == INITIAL else cls.from_text(canonical(value))
+
+
+def span_between(start: StreamOffset, end: StreamOffset) -> Span:
+    """What a batch spans; partitions that the start does not know begin where the end says they joined."""
+    known = {partition: start.place.offsets.get(partition) for partition in end.place.offsets}
+    begin = {p: end.added[p] if offset is None else offset for p, offset in known.items()}
+    return Span(Offsets(begin), end.place.offsets, start.place.floor, end.latest)

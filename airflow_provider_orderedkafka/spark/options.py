@@ -1,0 +1,215 @@
+"""The options of the source: those of Spark's own Kafka connector by the same names, and a few of ours.
+
+Spark hands options over in lower case. Everything is checked here, before Kafka is asked anything: an unknown option
+is named with the nearest known one, a known one with a value that it cannot have says what it can have.
+"""
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from airflow_provider_orderedkafka.core.documents import Isolation, OnDataLoss, Range
+from airflow_provider_orderedkafka.core.durations import parse_duration
+from airflow_provider_orderedkafka.core.pacing import Pace
+from airflow_provider_orderedkafka.core.starts import Start, parse_moment, parse_start
+from airflow_provider_orderedkafka.errors import SettingError
+
+SLICE_OFFSETS: Final = 100_000
+FUTURE_TOLERANCE: Final = 5 * 60 * 1_000
+ISOLATION: Final = "kafka.isolation.level"
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """Which topics: exactly one of a list, a pattern, or partitions by topic."""
+
+    kind: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """What a reader or a stream was asked for; `range` replaces everything that says what to read."""
+
+    kafka: Mapping[str, str]
+    subscription: Subscription | None
+    range: Range | None
+    start: Start | None
+    end: Start | None
+    end_time: int | None
+    grace: int | None
+    pace: Pace
+    most: int | None
+    slice_offsets: int
+    future_tolerance: int
+    isolation: Isolation
+    on_data_loss: OnDataLoss
+    include_headers: bool
+
+
+def _count(name: str, text: str) -> int:
+    number = int(text) if text.strip().isdecimal() else 0
+    if number < 1:
+        raise SettingError(f"option {name!r} must be a whole number from 1 on, found {text!r}")
+    return number
+
+
+def _flag(name: str, text: str) -> bool:
+    if text.strip().lower() not in ("true", "false"):
+        raise SettingError(f"option {name!r} must be 'true' or 'false', found {text!r}")
+    return text.strip().lower() == "true"
+
+
+def _isolation(name: str, text: str) -> str:
+    if text not in ("read_committed", "read_uncommitted"):
+        raise SettingError(f"option {name!r} must be 'read_committed' or 'read_uncommitted', found {text!r}")
+    return text
+
+
+def _duration(name: str, text: str) -> int:
+    return parse_duration(text, name)
+
+
+def _range(name: str, text: str) -> Range:
+    if text.lstrip().startswith("{"):
+        return Range.from_text(text)
+    try:
+        return Range.from_text(Path(text).read_text())
+    except OSError as error:
+        raise SettingError(
+            f"option {name!r} must be a range document or a path to one, found {text!r}: {error}"
+        ) from error
+
+
+def _text(_name: str, text: str) -> str:
+    return text
+
+
+PARSERS: Final[dict[str, Callable[[str, str], Any]]] = {
+    "subscribe": _text,
+    "subscribePattern": _text,
+    "assign": _text,
+    "range": _range,
+    "startingOffsets": lambda name, text: parse_start(text, name),
+    "startingTimestamp": lambda name, text: parse_moment(text, name),
+    "endingOffsets": lambda name, text: parse_start(text, name),
+    "endingTimestamp": lambda name, text: parse_moment(text, name),
+    "minOffsetsPerTrigger": _count,
+    "maxOffsetsPerTrigger": _count,
+    "maxTriggerDelay": _duration,
+    "failOnDataLoss": _flag,
+    "includeHeaders": _flag,
+    "sliceOffsets": _count,
+    "grace": _duration,
+    "futureTolerance": _duration,
+    ISOLATION: _isolation,
+}
+
+INSTEAD: Final = {
+    "minPartitions": "a Spark partition is a slice: set 'sliceOffsets'",
+    "maxRecordsPerPartition": "a Spark partition is a slice: set 'sliceOffsets'",
+    "groupIdPrefix": "no consumer group is used for reading; leave it out",
+    "startingOffsetsByTimestamp": "one moment holds for all partitions: set 'startingTimestamp'",
+    "endingOffsetsByTimestamp": "one moment holds for all partitions: set 'endingTimestamp'",
+    "kafkaConsumer.pollTimeoutMs": "an outage is ridden out by itself; leave it out",
+}
+
+WITH_RANGE: Final = frozenset({"range", "sliceOffsets"})
+SUBSCRIPTIONS: Final = ("subscribe", "subscribePattern", "assign")
+EXCLUSIVE: Final = (("startingOffsets", "startingTimestamp"), ("endingOffsets", "endingTimestamp"))
+STREAM_ONLY: Final = ("minOffsetsPerTrigger", "maxOffsetsPerTrigger", "maxTriggerDelay")
+
+
+def parse_options(given: Mapping[str, str], *, stream: bool) -> SourceOptions:
+    """Read the options of a source; a `SettingError` names the one that is wrong and the way out."""
+    kafka, values = _sorted_out(given)
+    if "range" in values:
+        return _of_range(kafka, values)
+    _check(values, stream=stream)
+    kind = next(name for name in SUBSCRIPTIONS if name in values)
+    default = "latest" if stream else "earliest"
+    moment = values.get("startingTimestamp")
+    start = values.get("startingOffsets", parse_start(default, "startingOffsets")) if moment is None else moment
+    return SourceOptions(
+        kafka=kafka,
+        subscription=Subscription(kind, values[kind]),
+        range=None,
+        start=start,
+        end=values.get("endingOffsets"),
+        end_time=values.get("endingTimestamp"),
+        grace=values.get("grace"),
+        pace=Pace(values.get("minOffsetsPerTrigger"), values.get("maxTriggerDelay")),
+        most=values.get("maxOffsetsPerTrigger"),
+        slice_offsets=values.get("sliceOffsets", SLICE_OFFSETS),
+        future_tolerance=values.get("futureTolerance", FUTURE_TOLERANCE),
+        isolation=values.get(ISOLATION, "read_committed"),
+        on_data_loss="fail" if values.get("failOnDataLoss", True) else "count",
+        include_headers=values.get("includeHeaders", False),
+    )
+
+
+def _sorted_out(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, Any]]:
+    """Split off `kafka.*` and parse the rest; Spark's own `path` and unknown names are refused."""
+    canonical = {name.lower(): name for name in PARSERS}
+    kafka, values = {}, {}
+    for given_name, text in given.items():
+        name = canonical.get(given_name.lower())
+        if name is not None:
+            values[name] = PARSERS[name](name, text)
+        elif given_name.lower().startswith("kafka."):
+            kafka[given_name[len("kafka.") :]] = text
+        else:
+            raise _unknown(given_name)
+    return kafka, values
+
+
+def _unknown(given_name: str) -> SettingError:
+    for name, instead in INSTEAD.items():
+        if given_name.lower() == name.lower():
+            return SettingError(f"option {name!r} of Spark's connector has no meaning here: {instead}")
+    lower = {name.lower(): name for name in PARSERS}
+    near = difflib.get_close_matches(given_name.lower(), lower, 1)
+    hint = f"did you mean {lower[near[0]]!r}?" if near else "known are 'kafka.*' and " + ", ".join(map(repr, PARSERS))
+    return SettingError(f"unknown option {given_name!r}: {hint}")
+
+
+def _check(values: Mapping[str, Any], *, stream: bool) -> None:
+    chosen = [name for name in SUBSCRIPTIONS if name in values]
+    if len(chosen) != 1:
+        found = " and ".join(map(repr, chosen)) or "none"
+        raise SettingError(f"set exactly one of {', '.join(map(repr, SUBSCRIPTIONS))} (or 'range'), found {found}")
+    for one, other in EXCLUSIVE:
+        if one in values and other in values:
+            raise SettingError(f"options {one!r} and {other!r} say the same thing in two ways: set one of them")
+    if not stream and (odd := [name for name in STREAM_ONLY if name in values]):
+        raise SettingError(f"option {odd[0]!r} is for streams: use 'endingOffsets' to bound what a batch reads")
+    low, high = values.get("minOffsetsPerTrigger"), values.get("maxOffsetsPerTrigger")
+    if low is not None and high is not None and low > high:
+        raise SettingError(
+            f"option 'minOffsetsPerTrigger' is {low}, more than 'maxOffsetsPerTrigger', {high}: "
+            "no trigger could satisfy both; lower the minimum or raise the maximum"
+        )
+
+
+def _of_range(kafka: dict[str, str], values: Mapping[str, Any]) -> SourceOptions:
+    if odd := sorted(set(values) - WITH_RANGE):
+        raise SettingError(f"option {odd[0]!r} cannot stand beside 'range', which says all of it: leave it out")
+    given: Range = values["range"]
+    return SourceOptions(
+        kafka=kafka,
+        subscription=None,
+        range=given,
+        start=None,
+        end=None,
+        end_time=None,
+        grace=None,
+        pace=Pace(),
+        most=given.batch_offsets,
+        slice_offsets=values.get("sliceOffsets", SLICE_OFFSETS),
+        future_tolerance=given.future_tolerance,
+        isolation=given.isolation,
+        on_data_loss=given.on_data_loss,
+        include_headers=given.include_headers,
+    )

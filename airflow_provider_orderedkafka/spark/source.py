@@ -1,0 +1,166 @@
+"""The Spark data source `orderedkafka`: `spark.read`, `spark.readStream`, `df.write`, `df.writeStream`.
+
+Spark partition i is slice i, and each slice comes in order: a DataFrame is in time order over all topics and
+partitions as it is read, without a shuffle or a sort, and stays so through every narrow transformation.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    DataSourceWriter,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from airflow_provider_orderedkafka.core.cuts import Slice
+from airflow_provider_orderedkafka.core.documents import Isolation
+from airflow_provider_orderedkafka.core.streams import INITIAL, StreamOffset
+from airflow_provider_orderedkafka.spark.options import SourceOptions, parse_options
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+
+    from airflow_provider_orderedkafka.spark.stream import Stream
+
+NAME = "orderedkafka"
+RECORD = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"
+HEADERS = "headers array<struct<key: string, value: binary>>"
+ORDER = "order_time timestamp, late boolean"
+
+
+class SlicePartition(InputPartition):
+    """A slice on its way to the task that reads it, with all that shapes what comes out."""
+
+    def __init__(self, slice_: Slice, isolation: Isolation, topics: dict[str, str]) -> None:
+        super().__init__(slice_.index)
+        self.slice = slice_
+        self.isolation = isolation
+        self.topics = topics
+
+
+class OrderedKafkaDataSource(DataSource):
+    """Kafka in time order; options as in Spark's own Kafka connector, and `range`, `sliceOffsets`, `grace`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format(...)` calls it."""
+        return NAME
+
+    def schema(self) -> str:
+        """Spark's own columns, then the order time and whether the record came late."""
+        headers = parse_options(self.options, stream=True).include_headers
+        return ", ".join((RECORD, *([HEADERS] if headers else []), ORDER))
+
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - Spark's signature
+        """For `spark.read`."""
+        return OrderedKafkaReader(parse_options(self.options, stream=False))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802
+        """For `spark.readStream`."""
+        return OrderedKafkaStreamReader(parse_options(self.options, stream=True))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001
+        """For `df.write`."""
+        from airflow_provider_orderedkafka.spark.sink import batch_writer
+
+        return batch_writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: FBT001, N802
+        """For `df.writeStream`."""
+        from airflow_provider_orderedkafka.spark.sink import stream_writer
+
+        return stream_writer(self.options, schema, overwrite)
+
+
+class OrderedKafkaReader(DataSourceReader):
+    """Resolves a span when Spark plans, and reads its slices."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """The slices, in order."""
+        from airflow_provider_orderedkafka.spark.stream import Stream
+
+        stream = Stream(self._options)
+        return _partitions(stream, *stream.whole())
+
+    def read(self, partition: InputPartition) -> Iterator["RecordBatch"]:
+        """The records of a slice, in order."""
+        return _read(self._options, partition)
+
+
+class OrderedKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Hands Spark's calls to a `Stream`, made when the first one comes: a reader travels to tasks without it."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._stream: Stream | None = None
+
+    def _live(self) -> "Stream":
+        from airflow_provider_orderedkafka.spark.stream import Stream
+
+        if self._stream is None:
+            self._stream = Stream(self._options)
+        return self._stream
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_options": self._options, "_stream": None}
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """A constant: Spark may ask again at any time, and a moving answer would leave records out."""
+        return dict(INITIAL)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """At most `maxOffsetsPerTrigger` for each batch."""
+        return ReadAllAvailable() if self._options.most is None else ReadMaxRows(self._options.most)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Fix how far this query reads."""
+        self._live().fix_target()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Where the next batch ends: a cut, at most the limit away; `start` itself when there is none to run now."""
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        at = StreamOffset.from_json(start)
+        found = self._live().first() if at is None else self._live().after(at, most)
+        return start if found is None else found.to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """For the query's progress: the high ends, and how many offsets the stream is behind them."""
+        return self._live().progress()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """The slices of a batch, in order: a function of the two offsets alone."""
+        before, after = StreamOffset.from_json(start), StreamOffset.from_json(end)
+        if before is None or after is None:
+            return []
+        return _partitions(self._live(), before, after)
+
+    def read(self, partition: InputPartition) -> Iterator["RecordBatch"]:
+        """The records of a slice, in order."""
+        return _read(self._options, partition)
+
+    def stop(self) -> None:
+        """Nothing is held that the process does not let go."""
+
+
+def _partitions(stream: "Stream", start: StreamOffset, end: StreamOffset) -> list[InputPartition]:
+    slices = stream.slices(start, end)
+    empty = [Slice(0, (), end.latest, 0, start.place.floor)]  # Spark asks for at least one partition
+    return [SlicePartition(each, end.isolation, dict(end.topics)) for each in slices or empty]
+
+
+def _read(options: SourceOptions, partition: InputPartition) -> Iterator["RecordBatch"]:
+    from airflow_provider_orderedkafka.kafka.reader import read_slice
+    from airflow_provider_orderedkafka.spark.reading import read_settings, resplit
+
+    assert isinstance(partition, SlicePartition)
+    settings = read_settings(options, partition.isolation, partition.topics)
+    return read_slice(partition.slice, settings, resplit=resplit(settings))
