@@ -8,6 +8,7 @@ one value with one sentence.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
+from uuid import uuid4
 
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.documents import (
@@ -31,6 +32,7 @@ from airflow_provider_orderedkafka.core.lifecycle import (
     outcome_of,
     standing,
 )
+from airflow_provider_orderedkafka.core.pacing import Verdict
 from airflow_provider_orderedkafka.errors import LifecycleError
 from airflow_provider_orderedkafka.ledger import LedgerStore
 
@@ -131,9 +133,7 @@ class Committed:
     outcome: Outcome | None = None
 
 
-def look(
-    books: Books, mirror: Mirror, start: Callable[[], tuple[Place, Mapping[str, str]]], instance: str, home: str
-) -> Ledger:
+def look(books: Books, mirror: Mirror, start: Callable[[], tuple[Place, Mapping[str, str]]], home: str) -> Ledger:
     """The ledger; at the first look it is written, with the start policy resolved once and for all."""
     ledger = books.store.ledger()
     mirror.check(ledger)
@@ -141,11 +141,27 @@ def look(
         return _at_home(books, ledger, home)
     place, topics = start()
     ledger = moves.first_look(
-        books.store.load, instance=instance, home_dag=home, place=place, topics=topics, now=books.now()
+        books.store.load, instance=uuid4().hex[:12], home_dag=home, place=place, topics=topics, now=books.now()
     )
     books.store.save(ledger, None)
     mirror.write(ledger)
     return ledger
+
+
+def wait(books: Books, ledger: Ledger, row_limit: int | None) -> Verdict | None:
+    """What the ledger alone says to a run that waits: go on with an open range, or skip; None when Kafka decides."""
+    found = _opened(books, ledger)
+    if found is not None:
+        mine = books.asker(found) is not Asker.OTHER
+        return Verdict(run=mine, reason=f"nothing to wait for: {found.sentence}", skip=not mine)
+    if row_limit is not None and ledger.rows_emitted >= row_limit:
+        return Verdict(run=False, reason=limit_spent(ledger, row_limit), skip=True)
+    return None
+
+
+def limit_spent(ledger: Ledger, row_limit: int) -> str:
+    """The sentence for a load that may write no more rows."""
+    return f"limit spent: {ledger.rows_emitted:,} of {row_limit:,} rows are written; raise row_limit to go on"
 
 
 def resolve(books: Books, memory: Memory, ledger: Ledger, plan: Callable[[Ledger], Range]) -> Resolved:

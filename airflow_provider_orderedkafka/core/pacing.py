@@ -39,11 +39,12 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether to run, why, and when the delay runs out if it counts."""
+    """Whether to run, why, and when the delay runs out if it counts; `skip` where no waiting can help this run."""
 
     run: bool
     reason: str
     due: int | None = None
+    skip: bool = False
 
 
 def decide(pace: Pace, situation: Situation) -> Verdict:

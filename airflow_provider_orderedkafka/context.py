@@ -1,0 +1,86 @@
+"""What a task's context gives to the steps: the load's documents, the run's name, which runs are active, the time."""
+
+import time
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from airflow_provider_orderedkafka.assets import ledger_asset
+from airflow_provider_orderedkafka.errors import OrderedKafkaError
+from airflow_provider_orderedkafka.ledger import LedgerStore
+from airflow_provider_orderedkafka.reports import read_report
+from airflow_provider_orderedkafka.steps import Books
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+ACTIVE = frozenset({"queued", "running"})
+RETRYABLE = 75
+
+
+def now_ms() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+def run_of(context: "Context") -> str:
+    """The DAG run as owners are written down: `<dag id>/<run id>`."""
+    ti = context["ti"]
+    return f"{ti.dag_id}/{ti.run_id}"
+
+
+def is_active(owner: str) -> bool:
+    """Whether that DAG run is queued or running; one that was deleted is not."""
+    from airflow.sdk.exceptions import AirflowRuntimeError
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+    dag_id, _, run_id = owner.partition("/")
+    try:
+        return str(RuntimeTaskInstance.get_dagrun_state(dag_id, run_id)) in ACTIVE
+    except AirflowRuntimeError as error:
+        if "not_found" in str(error) or "404" in str(error):
+            return False
+        raise
+
+
+def books_of(load: str, context: "Context") -> Books:
+    """The books of a load, as this task sees them."""
+    return Books(
+        store=LedgerStore(load, context["asset_state_store"][ledger_asset(load)]),
+        run=run_of(context),
+        is_active=is_active,
+        now=now_ms,
+        report=read_report,
+    )
+
+
+class TaskMemory:
+    """What this task remembers: its own state store, where nothing that is put here ever expires."""
+
+    def __init__(self, context: "Context") -> None:
+        self._store: Any = context["task_state_store"]
+
+    def get(self, key: str) -> Any:
+        """The value, or None."""
+        return self._store.get(key)
+
+    def set(self, key: str, value: Any) -> None:
+        """Remember it over retries and clears."""
+        from airflow.sdk import NEVER_EXPIRE
+
+        self._store.set(key, value, retention=NEVER_EXPIRE)
+
+
+def skip(context: "Context", reason: str) -> NoReturn:
+    """Skip this task and what follows it, and leave the reason where people look for it."""
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    context["ti"].xcom_push(key="skipped", value=reason)
+    raise AirflowSkipException(reason)
+
+
+def fail(error: OrderedKafkaError) -> NoReturn:
+    """Fail the task; without retries where a retry cannot mend it."""
+    from airflow.sdk.exceptions import AirflowFailException
+
+    if error.exit_code == RETRYABLE:
+        raise error
+    raise AirflowFailException(str(error)) from error

@@ -1,0 +1,116 @@
+"""How the application is started: Airflow's own spark-submit hook, with an environment, a leash and open ears.
+
+Secrets go to the child's environment, where no command line and no log shows them. On Linux the child dies with its
+parent; what survives all the same is fenced by its lease. Its progress lines are told to the operator.
+"""
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+from airflow_provider_orderedkafka.core.progress import Progress
+from airflow_provider_orderedkafka.errors import DocumentError
+
+PR_SET_PDEATHSIG = 1
+GRACE_SECONDS = 5.0
+
+
+class SparkProcessHook(SparkSubmitHook):
+    """A spark-submit that this task owns, with all that it starts."""
+
+    environment: Mapping[str, str]
+    on_progress: Callable[[Progress], None]
+
+    @classmethod
+    def of(cls, hook: SparkSubmitHook, environment: Mapping[str, str], on_progress: Callable[[Progress], None]) -> Self:
+        """The same submission, with this environment; each progress line goes to `on_progress`."""
+        new = cls.__new__(cls)
+        new.__dict__.update(hook.__dict__)
+        new.environment = environment
+        new.on_progress = on_progress
+        return new
+
+    @property
+    def exit_code(self) -> int | None:
+        """What spark-submit ended with; None while it runs, or where it was never started."""
+        return None if self._submit_sp is None else self._submit_sp.poll()
+
+    @property
+    def master(self) -> str:
+        """The master that the connection names."""
+        return str(self._connection["master"])
+
+    @property
+    def deploy_mode(self) -> str:
+        """Where the driver runs."""
+        return str(self._connection["deploy_mode"] or "client")
+
+    def submit(self, application: str = "", **kwargs: Any) -> str | None:
+        """Start spark-submit and wait for it."""
+        return super().submit(application, start_new_session=True, preexec_fn=_die_with_parent(), **kwargs)
+
+    def on_kill(self) -> None:
+        """End the child and all that it started."""
+        if self._submit_sp is not None and self._submit_sp.poll() is None:
+            _end_group(self._submit_sp)
+        super().on_kill()
+
+    def _build_spark_common_args(self) -> list[str]:
+        args: list[str] = super()._build_spark_common_args()
+        self._env = {**(self._env or {}), **self.environment}
+        return args
+
+    def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
+        super()._process_spark_submit_log(self._heard(itr))
+
+    def _heard(self, lines: Iterator[str]) -> Iterator[str]:
+        for line in lines:
+            progress = _progress(line)
+            if progress is None:
+                yield line
+            else:
+                self.on_progress(progress)
+
+
+def _progress(line: str) -> Progress | None:
+    try:
+        return Progress.of_line(line)
+    except DocumentError:  # a line that only looks like one: another release's, or cut in two
+        return None
+
+
+def interpreter_environment() -> dict[str, str]:
+    """The interpreter that has the packages, for driver and executors, and a path on which spark-submit is found."""
+    found = {name: os.environ.get(name, sys.executable) for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")}
+    if shutil.which("spark-submit") is None:
+        found["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    return found
+
+
+def _die_with_parent() -> Callable[[], None] | None:
+    """What the child does before it becomes spark-submit, so that the system ends it when this process is gone."""
+    if sys.platform != "linux":
+        return None
+    import ctypes
+
+    prctl = ctypes.CDLL(None).prctl  # looked up here: between fork and exec as little as possible may happen
+    return lambda: prctl(PR_SET_PDEATHSIG, signal.SIGKILL) and None
+
+
+def _end_group(process: Any) -> None:
+    import subprocess
+
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, sign)
+            process.wait(GRACE_SECONDS)
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue

@@ -1,0 +1,75 @@
+"""Commit: the report proves it, the ledger moves, once; the mirror shows it, the output's event tells it."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+from airflow_provider_orderedkafka.assets import ledger_asset, output_alias
+from airflow_provider_orderedkafka.context import books_of, fail, skip
+from airflow_provider_orderedkafka.core.documents import Outcome
+from airflow_provider_orderedkafka.core.lifecycle import Action
+from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError
+from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.steps import Committed, commit
+
+if TYPE_CHECKING:
+    from airflow.sdk import Asset, Context
+
+
+class CommitOffsetRangeOperator(BaseOperator):
+    """Move the ledger to where the application stopped, mirror it to the consumer group, emit the output's event.
+
+    It moves nothing without a complete report beside the checkpoint, nothing that another run owns, and nothing twice.
+    Its XCom is what the event carries.
+
+    :param load: The load.
+    :param range_id: The range; without one, the open range of this run.
+    :param output: The asset that the event is for; without one, no event is emitted.
+    """
+
+    template_fields: Sequence[str] = ("range_id",)
+    ui_color = "#e2f0d9"
+
+    def __init__(
+        self, *, load: OrderedLoad, range_id: str | None = None, output: "Asset | None" = None, **kwargs: Any
+    ) -> None:
+        alias = [] if output is None else [output_alias(load.name)]
+        super().__init__(**{"inlets": [ledger_asset(load.name)], "outlets": alias, **kwargs})
+        self.load = load
+        self.range_id = range_id
+        self.output = output
+
+    def execute(self, context: "Context") -> dict[str, Any]:
+        """Commit; skip where another run has done it."""
+        try:
+            committed = self._commit(context)
+        except OrderedKafkaError as error:
+            fail(error)
+        self.log.info("%s: %s", self.load.name, committed.reason)
+        if committed.outcome is None:
+            skip(context, committed.reason)
+        told = _told(self.load.name, committed.outcome)
+        if self.output is not None:
+            context["outlet_events"][output_alias(self.load.name)].add(self.output, extra=told)
+        return told
+
+    def _commit(self, context: "Context") -> Committed:
+        from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+
+        mirror = OrderedKafkaHook(self.load.kafka_conn_id).mirror(self.load)
+        committed = commit(books_of(self.load.name, context), self.range_id or None, mirror)
+        if committed.action is Action.REFUSE:
+            raise LifecycleError(f"nothing is committed for load {self.load.name!r}: {committed.reason}")
+        return committed
+
+
+def _told(load: str, outcome: Outcome) -> dict[str, Any]:
+    return {
+        "load": load,
+        "range": outcome.range_id,
+        "revision": outcome.revision,
+        "rows": outcome.rows,
+        "late": outcome.late,
+        "reason": outcome.reason,
+    }

@@ -1,0 +1,35 @@
+"""The report beside a checkpoint, read from wherever that is: the proof of what the application did."""
+
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from airflow_provider_orderedkafka.core.documents import Report
+
+REPORT = "report.json"
+
+
+def report_location(checkpoint: str) -> str:
+    """Where the report of this checkpoint is."""
+    return f"{checkpoint.rstrip('/')}/{REPORT}"
+
+
+def read_report(checkpoint: str) -> Report | None:
+    """The report, or None while there is none; a location with a scheme is read with Airflow's object storage."""
+    text = _read(report_location(checkpoint))
+    return None if text is None else Report.from_text(text)
+
+
+def _read(location: str) -> str | None:
+    parts = urlsplit(location)
+    if parts.scheme in {"", "file"}:
+        return _text(Path(unquote(parts.path) if parts.scheme else location))
+    from airflow.sdk import ObjectStoragePath
+
+    return _text(ObjectStoragePath(location))
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None

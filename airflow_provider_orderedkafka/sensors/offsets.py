@@ -1,0 +1,93 @@
+"""Wait: until enough new offsets are there, or long enough has passed since the last run."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseSensorOperator, PokeReturnValue
+
+from airflow_provider_orderedkafka.assets import ledger_asset
+from airflow_provider_orderedkafka.context import books_of, fail, now_ms, skip
+from airflow_provider_orderedkafka.core.documents import Ledger
+from airflow_provider_orderedkafka.core.pacing import Verdict
+from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError
+from airflow_provider_orderedkafka.links import RangeLink, push, task_page
+from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.steps import look, wait
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+POLL_SECONDS = 5.0
+
+
+class OffsetRangeSensor(BaseSensorOperator):
+    """Wait for at least `min_offsets`, or at most `max_delay`, and never end with nothing to load.
+
+    The first run waits too: its delay counts from the first look. It ends at once when a range of an ended run is to
+    be taken over, and skips when the row limit is spent. Its XCom is the sentence that says what decided.
+
+    :param load: The load.
+    :param deferrable: Wait in the triggerer; otherwise as `mode` says.
+    :param poke_interval: Seconds between two looks.
+    """
+
+    template_fields: Sequence[str] = ()
+    operator_extra_links = (RangeLink(),)
+    ui_color = "#f4e8c1"
+
+    def __init__(
+        self,
+        *,
+        load: OrderedLoad,
+        deferrable: bool = True,
+        poke_interval: timedelta | float = POLL_SECONDS,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(poke_interval=poke_interval, **{"inlets": [ledger_asset(load.name)], **kwargs})
+        self.load = load
+        self.deferrable = deferrable
+
+    def execute(self, context: "Context") -> Any:
+        """Look once, then wait in the triggerer, or here."""
+        ti = context["ti"]
+        push(RangeLink(), context, task_page(ti.dag_id, ti.run_id, ti.task_id))
+        if not self.deferrable:
+            return super().execute(context)
+        verdict, ledger = self._look(context)
+        if verdict.run:
+            return verdict.reason
+        from airflow_provider_orderedkafka.triggers.offsets import OffsetRangeTrigger
+
+        self.defer(
+            trigger=OffsetRangeTrigger.waiting(self.load, ledger, self.poke_interval),
+            method_name="resume",
+            timeout=timedelta(seconds=self.timeout),
+        )
+
+    def poke(self, context: "Context") -> PokeReturnValue:
+        """Look once."""
+        verdict, _ = self._look(context)
+        return PokeReturnValue(is_done=verdict.run, xcom_value=verdict.reason)
+
+    def resume(self, context: "Context", event: dict[str, Any]) -> str:  # noqa: ARG002 - Airflow's signature
+        """What the trigger found."""
+        if "error" in event:
+            fail(LifecycleError(event["error"]))
+        self.log.info("%s: %s", self.load.name, event["reason"])
+        return str(event["reason"])
+
+    def _look(self, context: "Context") -> tuple[Verdict, Ledger]:
+        from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+
+        hook = OrderedKafkaHook(self.load.kafka_conn_id)
+        books = books_of(self.load.name, context)
+        try:
+            ledger = look(books, hook.mirror(self.load), lambda: hook.first_look(self.load), home=context["ti"].dag_id)
+            verdict = wait(books, ledger, self.load.row_limit) or hook.verdict(self.load, ledger, now_ms())
+        except OrderedKafkaError as error:
+            fail(error)
+        self.log.info("%s: %s", self.load.name, verdict.reason)
+        if verdict.skip:
+            skip(context, verdict.reason)
+        return verdict, ledger

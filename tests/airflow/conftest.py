@@ -1,0 +1,77 @@
+"""A real Airflow for the tests: its own home, a migrated SQLite database, DAGs from files, `dag.test()` runs."""
+
+import atexit
+import json
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from airflow_provider_orderedkafka.embedded import EmbeddedKafka
+
+HOME = Path(tempfile.mkdtemp(prefix="orderedkafka-airflow-"))
+DAGS = HOME / "dags"
+EXAMPLES = Path(__file__).parents[2] / "dags"
+atexit.register(shutil.rmtree, HOME, ignore_errors=True)
+
+# Airflow reads these when it is first imported, so they stand here and not in a fixture.
+os.environ.update(
+    {
+        "AIRFLOW_HOME": str(HOME),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(DAGS),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{HOME / 'airflow.db'}",
+        "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(HOME / "logs"),
+        "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
+        "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
+    }
+)
+
+
+@pytest.fixture(scope="session")
+def airflow_home() -> Path:
+    """Airflow's home, with a database that is ready."""
+    DAGS.mkdir()
+    with warnings.catch_warnings():  # what Airflow's own dependencies say when they are imported is not ours to mend
+        warnings.simplefilter("ignore")
+        from airflow.sdk.execution_time.supervisor import in_process_api_server
+        from airflow.utils.db import initdb
+
+        initdb()
+        in_process_api_server()
+    return HOME
+
+
+@pytest.fixture
+def connections(kafka: "EmbeddedKafka", monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two connections that the examples ask for."""
+    extra = {"bootstrap.servers": kafka.bootstrap_servers}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "kafka", "extra": extra}))
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[2]"}))
+
+
+@pytest.fixture
+def dag_file(airflow_home: Path) -> Iterator[Callable[[str], Any]]:
+    """Writes a DAG file where Airflow looks for it; gives the DAG that it defines. Removed at the end."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    written: list[Path] = []
+
+    def write(source: str, name: str = "under_test.py") -> Any:
+        path = DAGS / name
+        path.write_text(source, encoding="utf-8")
+        written.append(path)
+        bag = DagBag(str(path), bundle_path=DAGS, bundle_name="dags-folder")
+        assert not bag.import_errors, bag.import_errors
+        (dag,) = bag.dags.values()
+        return dag
+
+    yield write
+    for path in written:
+        path.unlink(missing_ok=True)
