@@ -66,3 +66,17 @@ class LedgerChangedError(OrderedKafkaError):
     """Another step wrote the ledger at the same moment: try again, on what it says now."""
 
     exit_code = 75
+
+
+class RowError(OrderedKafkaError):
+    """A row cannot become a record: mend the transform or the output topic, or name a dead letter topic."""
+
+
+class DeliveryError(OrderedKafkaError):
+    """Kafka did not take records, or not in time: try again when it does."""
+
+    exit_code = 75
+
+
+class ReplayError(OrderedKafkaError):
+    """A rerun gave other rows than those that it wrote before: its transform is not deterministic."""

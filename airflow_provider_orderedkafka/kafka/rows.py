@@ -1,0 +1,204 @@
+"""A batch's rows as the columns that records are made from: numpy for numbers, Arrow for what has a length.
+
+    Rows.of(batch, numbers, settings)       the columns of a RecordBatch; `numbers` are the rows' in the writer's order
+    rows.chunk(...) -> Chunk                the same as Python columns, ready to be sent
+
+Nothing here makes a Python object for a row before `chunk` does.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_provider_orderedkafka.core.identities import Identity
+from airflow_provider_orderedkafka.core.positions import TopicPartition
+from airflow_provider_orderedkafka.kafka.producer import Chunk
+from airflow_provider_orderedkafka.kafka.provenance import ERROR_HEADER, HEADER, Provenance, Stamp
+from airflow_provider_orderedkafka.kafka.write_settings import SOURCE, WriteSettings, used_columns
+
+NO_PARTITION: Final = -1
+NOW: Final = 0
+_NOWHERE: Final = -1
+_HEADER_BYTES: Final = 10
+
+Ints = Any  # numpy arrays of integers
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where each row came from."""
+
+    topics: Any
+    partitions: Ints
+    offsets: Ints
+    times: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Columns of one length. `topics` and `headers` are Arrow arrays or None, `partitions` has -1 for null."""
+
+    numbers: Ints
+    values: Any
+    keys: Any
+    topics: Any
+    partitions: Any
+    timestamps: Ints
+    headers: Any
+    source: Source | None
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @classmethod
+    def of(cls, batch: Any, numbers: Ints, settings: WriteSettings) -> "Rows":
+        """The columns that these settings look at."""
+        types = dict.fromkeys(batch.schema.names, "")
+        found = {name: batch.column(name) for name in used_columns(types, settings)}
+        return cls(
+            numbers,
+            _binary(found["value"]),
+            _binary(found["key"]) if "key" in found else None,
+            found.get("topic"),
+            _integers(found["partition"], NO_PARTITION) if "partition" in found else None,
+            _milliseconds(found["timestamp"]) if "timestamp" in found else np.full(batch.num_rows, NOW),
+            found.get("headers"),
+            _source(batch, settings),
+        )
+
+    def sizes(self) -> Ints:
+        """The bytes of each row's key and value."""
+        return _lengths(self.values) + (0 if self.keys is None else _lengths(self.keys))
+
+    def record_bytes(self) -> Ints:
+        """The bytes of each row's key, value and headers."""
+        return self.sizes() + (0 if self.headers is None else _header_bytes(self.headers))
+
+    def find(self, key: bytes | None, value: bytes | None) -> int | None:
+        """The first row with this key and value."""
+        same = _equal(self.values, value)
+        if self.keys is not None:
+            same = same & _equal(self.keys, key)
+        places = np.flatnonzero(same)
+        return int(places[0]) if len(places) else None
+
+    def where(self, index: int, settings: WriteSettings, writer: int) -> str:
+        """How a person finds the row again."""
+        name = settings.batch or ("-", 0)
+        identity = Identity(*name, writer, int(self.numbers[index]))
+        if self.source is None:
+            return str(identity) if settings.batch else f"row {identity.row} of task {writer}"
+        source = self.source
+        partition = TopicPartition(source.topics[index].as_py() or "", int(source.partitions[index]))
+        return str(Provenance(identity, partition, int(source.offsets[index]), int(source.times[index])))
+
+    def stamps(self, stamp: Stamp) -> list[bytes]:
+        """The provenance header's value for each row."""
+        if self.source is None:
+            nowhere = np.full(len(self), _NOWHERE)
+            return stamp.headers(self.numbers, [b""] * len(self), nowhere, nowhere, np.zeros(len(self), np.int64))
+        source = self.source
+        topics = as_list(_binary(source.topics.fill_null("")))
+        return stamp.headers(self.numbers, topics, source.partitions, source.offsets, source.times)
+
+
+def columns_of(rows: Rows, topic: str | None, stamps: list[bytes] | None, describe: Callable[..., str]) -> Chunk:
+    """The rows as columns of Python values; `topic` wins over theirs."""
+    return Chunk(
+        topics=[topic] * len(rows) if topic is not None else rows.topics.to_pylist(),
+        values=as_list(rows.values),
+        keys=as_list(rows.keys) if rows.keys is not None else [None] * len(rows),
+        partitions=rows.partitions.tolist() if rows.partitions is not None else [NO_PARTITION] * len(rows),
+        timestamps=rows.timestamps.tolist(),
+        headers=header_column(rows.headers, stamps, len(rows)),
+        describe=describe,
+    )
+
+
+def header_column(given: Any, stamps: list[bytes] | None, count: int) -> Sequence[Any]:
+    """Each row's headers: those given, and its provenance in place of one that a source record had."""
+    if given is None:
+        return [None] * count if stamps is None else [{HEADER: stamp} for stamp in stamps]
+    own = header_lists(given)
+    if stamps is None:
+        return own
+    return [[*without_provenance(pairs), (HEADER, stamp)] for pairs, stamp in zip(own, stamps, strict=True)]
+
+
+def without_provenance(pairs: Sequence[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:
+    """Headers but for those that this project writes."""
+    return [pair for pair in pairs if pair[0] not in (HEADER, ERROR_HEADER)]
+
+
+def header_lists(given: Any) -> list[list[tuple[str, bytes | None]]]:
+    """An Arrow column of headers as lists of pairs; null is none."""
+    entries, edges = given.flatten(), _edges(given)
+    pairs = list(zip(entries.field("key").to_pylist(), as_list(_binary(entries.field("value"))), strict=True))
+    return [pairs[start:end] for start, end in pairwise(edges)]
+
+
+def as_list(array: Any) -> list[Any]:
+    """A column as Python values."""
+    values: list[Any] = array.to_numpy(zero_copy_only=False).tolist()
+    return values
+
+
+def dictionary(names: Any) -> tuple[list[str], Ints]:
+    """The distinct names of a column, and for each row which it is; -1 for null."""
+    encoded = pc.dictionary_encode(names)
+    return encoded.dictionary.to_pylist(), _integers(encoded.indices, -1)
+
+
+def _header_bytes(lists: Any) -> Ints:
+    entries = lists.flatten()
+    each = _lengths(entries.field("key")) + _lengths(entries.field("value")) + _HEADER_BYTES
+    return np.diff(np.concatenate([[0], np.cumsum(each)])[_edges(lists)])
+
+
+def _edges(lists: Any) -> list[int]:
+    lengths = pc.list_value_length(lists).fill_null(0).to_numpy()
+    return [0, *np.cumsum(lengths).tolist()]
+
+
+def _equal(array: Any, value: bytes | None) -> Any:
+    found = array.is_null() if value is None else pc.equal(array, pa.scalar(value, array.type)).fill_null(value=False)
+    return found.to_numpy(zero_copy_only=False)
+
+
+def _binary(array: Any) -> Any:
+    if pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type):
+        return array.cast(pa.large_binary())
+    return array.cast(pa.binary())
+
+
+def _lengths(array: Any) -> Ints:
+    return pc.binary_length(array).fill_null(0).to_numpy().astype(np.int64)
+
+
+def _integers(array: Any, otherwise: int) -> Ints:
+    return array.fill_null(otherwise).to_numpy()
+
+
+def _milliseconds(array: Any) -> Ints:
+    unit = pa.timestamp("ms", tz=array.type.tz)
+    return array.cast(unit, safe=False).view(pa.int64()).fill_null(NOW).to_numpy()
+
+
+def _source(batch: Any, settings: WriteSettings) -> Source | None:
+    if settings.batch is None or settings.source is None:
+        return None
+    columns: Mapping[str, Any] = {name: batch.column(name) for name in batch.schema.names}
+    if settings.source == "struct":
+        struct = columns[SOURCE]
+        columns = dict(zip([f.name for f in struct.type], struct.flatten(), strict=True))
+    return Source(
+        columns["topic"],
+        _integers(columns["partition"], _NOWHERE),
+        _integers(columns["offset"], _NOWHERE),
+        _milliseconds(columns["order_time"]),
+    )
