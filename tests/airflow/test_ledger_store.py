@@ -14,7 +14,8 @@ with DAG("under_test", schedule=None):
     def walk(asset_state_store=None):
         store = LedgerStore("{load}", asset_state_store[ledger_asset("{load}")])
         offsets = Offsets((TopicPartition("t", p), p * 1_000_000_007) for p in range({partitions}))
-        ledger = first_look("{load}", instance="i", home_dag="d", place=Place(offsets, Floor()), topics={{"t": "x"}}, now=1)
+        place = Place(offsets, Floor())
+        ledger = first_look("{load}", instance="i", home_dag="d", place=place, topics={{"t": "x"}}, now=1)
         store.save(ledger, None)
         assert store.ledger() == ledger
         after = opened(ledger, "r", "d/run")
