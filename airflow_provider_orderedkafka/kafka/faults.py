@@ -37,10 +37,12 @@ class Targets:
     def get(self, name: str) -> Output | None:
         """What is known of a topic; None when it does not exist or may not be written."""
         if name not in self._known:
-            self._known[name] = None if self.settings.output_topics else self._look_up(name)
+            self._known[name] = self._look_up(name)
         return self._known[name]
 
     def _look_up(self, name: str) -> Output | None:
+        if self.settings.output_topics and name not in self.settings.topics:
+            return None
         try:
             return look_up_outputs(self.settings.config, [name])[name]
         except UnknownTopicError:

@@ -57,6 +57,7 @@ class WriteSettings:
     config: Mapping[str, str]
     topic: str | None = None
     use_partition: UsePartition = "given"
+    use_headers: bool = True
     dead_letter_topic: str | None = None
     batch: BatchName | None = None
     source: SourceColumns | None = None
@@ -124,7 +125,7 @@ def check_columns(columns: Sequence[Column], settings: WriteSettings) -> None:
         raise SettingError("where to write is not said: set the option 'topic', or add a string column 'topic'")
     if settings.use_partition == "always" and "partition" not in types:
         raise SettingError(f"'usePartition' needs an int column 'partition', found {_listed(types)}")
-    if settings.batch is not None and settings.source is not None:
+    if settings.source is not None:
         _check_source(types, settings.source)
 
 
@@ -132,6 +133,7 @@ def used_columns(types: Mapping[str, str], settings: WriteSettings) -> list[str]
     """The columns that shape a record, of those that are there."""
     ignored = {"topic"} if settings.topic is not None else set()
     ignored |= {"partition"} if settings.use_partition == "never" else set()
+    ignored |= set() if settings.use_headers else {"headers"}
     return [name for name in _ALLOWED if name in types and name not in ignored]
 
 

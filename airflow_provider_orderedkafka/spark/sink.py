@@ -1,0 +1,132 @@
+"""The Spark sink `orderedkafka`: `df.write` and `df.writeStream`, by one code path.
+
+    batch_writer(options, schema, overwrite) -> OrderedKafkaWriter
+    stream_writer(options, schema, overwrite) -> OrderedKafkaStreamWriter
+
+Rows of a task reach Kafka at least once and in the task's order, with their timestamps. Everything that can be known
+before a row is seen (options, columns, output topics) is checked when Spark plans. Spark may run a task again or twice
+at a time, and then its rows are written again: `run_available_now` is what leaves them out.
+"""
+
+import logging
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from airflow_provider_orderedkafka.errors import UnreachableError
+from airflow_provider_orderedkafka.kafka.write_settings import BatchName, WriteSettings, Written
+from airflow_provider_orderedkafka.spark.sink_options import parse_sink_options
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+    from pyspark.sql.types import StructType
+
+_QUERY = "sql.streaming.queryId"
+_BATCH = "streaming.sql.batchId"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class TaskWritten(WriterCommitMessage):
+    """What one task wrote."""
+
+    written: Written = field(default_factory=Written)
+
+
+def batch_writer(options: Mapping[str, str], schema: "StructType", overwrite: bool) -> "OrderedKafkaWriter":  # noqa: FBT001
+    """For `DataSource.writer`: raises before anything runs when it cannot work."""
+    from airflow_provider_orderedkafka.kafka.writing import plan_write
+
+    columns = _columns(schema)
+    settings = _named(parse_sink_options(options, columns, overwrite=overwrite), f"write-{uuid.uuid4().hex}", 0)
+    return OrderedKafkaWriter(plan_write(settings, columns))
+
+
+def stream_writer(
+    options: Mapping[str, str],
+    schema: "StructType",
+    overwrite: bool,  # noqa: FBT001
+) -> "OrderedKafkaStreamWriter":
+    """For `DataSource.streamWriter`.
+
+    Spark makes one for each micro-batch, and another to commit it. A cluster that is away for a moment does not fail
+    a batch that is written already: then the tasks ask for what they need to know.
+    """
+    from airflow_provider_orderedkafka.kafka.writing import plan_write
+
+    columns = _columns(schema)
+    settings = parse_sink_options(options, columns, overwrite=overwrite)
+    try:
+        return OrderedKafkaStreamWriter(plan_write(settings, columns))
+    except UnreachableError:
+        return OrderedKafkaStreamWriter(settings)
+
+
+class OrderedKafkaWriter(DataSourceArrowWriter):
+    """Writes a DataFrame."""
+
+    def __init__(self, settings: WriteSettings) -> None:
+        self._settings = settings
+
+    def write(self, iterator: Iterator["RecordBatch"]) -> TaskWritten:
+        """Write one task's rows; return when Kafka has acknowledged all."""
+        return _write(iterator, self._settings)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Say what was written, when all tasks have ended well."""
+        _log.info("wrote %s", _total(messages))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Say what stays in the output of a write that failed."""
+        _log.warning("the write failed; tasks that had ended wrote %s, and a rerun writes it again", _total(messages))
+
+
+class OrderedKafkaStreamWriter(DataSourceStreamArrowWriter):
+    """Writes the micro-batches of a query; its id is the range of their identities."""
+
+    def __init__(self, settings: WriteSettings) -> None:
+        self._settings = settings
+
+    def write(self, iterator: Iterator["RecordBatch"]) -> TaskWritten:
+        """Write one task's rows of a micro-batch; return when Kafka has acknowledged all."""
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        query = context.getLocalProperty(_QUERY) if context else None
+        batch = context.getLocalProperty(_BATCH) if context else None
+        return _write(iterator, _named(self._settings, query or "stream", int(batch or 0)))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Say what was written, when all tasks have ended well."""
+        _log.info("batch %d: wrote %s", batchId, _total(messages))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Say what stays in the output of a batch that failed."""
+        _log.warning("batch %d failed; tasks that had ended wrote %s", batchId, _total(messages))
+
+
+def _write(iterator: Iterator["RecordBatch"], settings: WriteSettings) -> TaskWritten:
+    from pyspark import TaskContext
+
+    from airflow_provider_orderedkafka.kafka.writing import write
+
+    context = TaskContext.get()
+    return TaskWritten(write(iterator, settings, context.partitionId() if context else 0))
+
+
+def _named(settings: WriteSettings, range_id: str, batch: int) -> WriteSettings:
+    """With provenance where the rows say where they came from."""
+    return settings if settings.source is None else replace(settings, batch=BatchName(range_id, batch))
+
+
+def _columns(schema: "StructType") -> list[tuple[str, str]]:
+    return [(each.name, each.dataType.simpleString()) for each in schema.fields]
+
+
+def _total(messages: Sequence[WriterCommitMessage | None]) -> str:
+    total = Written.total(message.written for message in messages if isinstance(message, TaskWritten))
+    return f"{total.rows:,} rows, {total.dead_letters:,} dead letters, {total.bytes:,} bytes"
