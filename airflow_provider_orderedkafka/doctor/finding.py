@@ -1,0 +1,53 @@
+"""What the doctor says: findings, and how they are printed."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+Status = Literal["ok", "warning", "broken"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at; whatever is not ok has a remedy."""
+
+    name: str
+    status: Status
+    found: str
+    remedy: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.status == "ok") == bool(self.remedy):
+            raise ValueError(f"{self.name}: {self.status!r} with remedy {self.remedy!r}")
+
+
+def must_be_mended(findings: Sequence[Finding]) -> bool:
+    """Say whether anything is broken."""
+    return any(finding.status == "broken" for finding in findings)
+
+
+def as_json(findings: Sequence[Finding]) -> str:
+    """Return the findings for a program to read."""
+    document = {"ok": not must_be_mended(findings), "findings": [asdict(finding) for finding in findings]}
+    return json.dumps(document, indent=2)
+
+
+def as_table(findings: Sequence[Finding]) -> str:
+    """Return the findings for a person to read: a row for each, and below it the way out."""
+    name_width = max(len(finding.name) for finding in findings)
+    status_width = max(len(finding.status) for finding in findings)
+    indent = " " * (name_width + status_width + 4)
+    lines: list[str] = []
+    for finding in findings:
+        lines.append(f"{finding.name:<{name_width}}  {finding.status:<{status_width}}  {finding.found}")
+        if finding.remedy:
+            lines.append(f"{indent}-> {finding.remedy}")  # one line, however long: commands are copied from it
+    return "\n".join([*lines, "", _summary(findings)])
+
+
+def _summary(findings: Sequence[Finding]) -> str:
+    counts = {status: sum(f.status == status for f in findings) for status in ("broken", "warning")}
+    if not any(counts.values()):
+        return "Everything is in order."
+    return f"{counts['broken']} to mend, {counts['warning']} to know about."

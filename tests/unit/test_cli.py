@@ -1,0 +1,142 @@
+"""The command line: quick, and plain about what went wrong."""
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import time
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_orderedkafka import __version__, cli
+from airflow_provider_orderedkafka.errors import SettingError, UnreachableError
+
+SCRIPT = Path(sysconfig.get_path("scripts")) / "orderedkafka"
+FAKE = """
+import signal, os
+from airflow_provider_orderedkafka import errors
+
+def add_arguments(parser):
+    parser.add_argument("how")
+
+def run(arguments):
+    if arguments.how == "interrupted":
+        os.kill(os.getpid(), signal.SIGINT)
+    if arguments.how == "talkative":
+        for _ in range(100_000):
+            print("x" * 100)
+    if arguments.how.endswith("Error"):
+        raise getattr(errors, arguments.how)("no can do: try the other way")
+    return int(arguments.how)
+"""
+
+
+@pytest.fixture
+def fake(tmp_path, monkeypatch):
+    """A command that does what it is told."""
+    (tmp_path / "fake_command.py").write_text(FAKE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(cli.COMMANDS, "fake", cli.Command("fake_command", "does what it is told"))
+    yield
+    sys.modules.pop("fake_command", None)
+
+
+def orderedkafka(*arguments, **options):
+    return subprocess.run([SCRIPT, *arguments], capture_output=True, text=True, timeout=60, check=False, **options)
+
+
+def test_help_lists_every_command_quickly():
+    began = time.monotonic()
+    done = orderedkafka("--help")
+    assert time.monotonic() - began < 1.0
+    assert done.returncode == 0
+    for name, command in cli.COMMANDS.items():
+        assert f"{name} " in done.stdout
+        assert command.summary in done.stdout
+
+
+def test_help_imports_nothing_but_the_standard_library_and_this_package():
+    before = "import sys; before = set(sys.modules); sys.argv = ['orderedkafka', '--help']\n"
+    look = (
+        "import json; from airflow_provider_orderedkafka import cli\n"
+        "try: cli.main()\nexcept SystemExit: pass\n"
+        "print(json.dumps(sorted({name.partition('.')[0] for name in set(sys.modules) - before})))"
+    )
+    done = subprocess.run([sys.executable, "-c", before + look], capture_output=True, text=True, check=True, timeout=60)
+    imported = set(json.loads(done.stdout.splitlines()[-1]))
+    assert imported - sys.stdlib_module_names == {"airflow_provider_orderedkafka"}
+
+
+def test_every_command_can_say_what_it_does(capsys):
+    for name in cli.COMMANDS:
+        with pytest.raises(SystemExit) as left:
+            cli.main([name, "--help"])
+        assert left.value.code == 0
+        assert f"usage: orderedkafka {name}" in capsys.readouterr().out
+
+
+def test_the_version_is_the_packages(capsys):
+    with pytest.raises(SystemExit) as left:
+        cli.main(["--version"])
+    assert left.value.code == 0
+    assert capsys.readouterr().out == f"orderedkafka {__version__}\n"
+
+
+def test_no_command_prints_the_help_and_fails(capsys):
+    assert cli.main([]) == 2
+    assert "commands:" in capsys.readouterr().out
+
+
+def test_a_typo_is_answered_with_the_nearest_command(capsys):
+    with pytest.raises(SystemExit) as left:
+        cli.main(["brokre", "start"])
+    assert left.value.code == 2
+    assert "unknown command 'brokre': did you mean 'broker'?" in capsys.readouterr().err
+
+
+def test_a_command_that_resembles_none_is_answered_with_all(capsys):
+    with pytest.raises(SystemExit) as left:
+        cli.main(["xyzzy"])
+    assert left.value.code == 2
+    assert f"The commands are {', '.join(cli.COMMANDS)}." in capsys.readouterr().err
+
+
+def test_bad_arguments_are_a_usage_error():
+    done = orderedkafka("broker", "start", "--port", "many")
+    assert done.returncode == 2
+    assert "--port" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_commands_exit_code_is_the_programs(fake):
+    assert cli.main(["fake", "0"]) == 0
+    assert cli.main(["fake", "7"]) == 7
+
+
+@pytest.mark.parametrize("kind", [SettingError, UnreachableError])
+def test_an_error_of_the_project_is_one_message_and_its_exit_code(fake, capsys, kind):
+    assert cli.main(["fake", kind.__name__]) == kind.exit_code
+    assert capsys.readouterr() == ("", "orderedkafka: no can do: try the other way\n")
+
+
+def test_ctrl_c_exits_with_130(fake):
+    assert cli.main(["fake", "interrupted"]) == 130
+
+
+def test_a_reader_that_leaves_early_sees_no_traceback(fake, tmp_path):
+    program = (
+        "import sys; from airflow_provider_orderedkafka import cli; "
+        "cli.COMMANDS['fake'] = cli.Command('fake_command', ''); sys.exit(cli.main(['fake', 'talkative']))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    ) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(30) == 141
+        assert process.stderr.read() == b""
