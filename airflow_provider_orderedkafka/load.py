@@ -10,13 +10,14 @@ from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any, Self, get_args
 
+from airflow_provider_orderedkafka.core.codec import canonical
 from airflow_provider_orderedkafka.core.documents import Isolation, OnDataLoss
 from airflow_provider_orderedkafka.core.durations import parse_duration
 from airflow_provider_orderedkafka.core.pacing import Pace
 from airflow_provider_orderedkafka.core.starts import Start, parse_start
 from airflow_provider_orderedkafka.errors import SettingError
 
-Duration = str | int | float | timedelta
+Duration = str | timedelta
 StartSetting = str | datetime | Mapping[str, Sequence[int]]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
@@ -62,6 +63,8 @@ class OrderedLoad:
     def __post_init__(self) -> None:
         topics = (self.topics,) if isinstance(self.topics, str) else tuple(self.topics)
         object.__setattr__(self, "topics", tuple(sorted(set(topics))))
+        if isinstance(self.start, Mapping):
+            object.__setattr__(self, "start", canonical(self.start))
         for rule in (_check_name, _check_topics, _check_numbers, _check_choices, _check_times, _check_pairs):
             rule(self)
 

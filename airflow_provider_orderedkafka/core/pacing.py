@@ -5,6 +5,8 @@ The numbers come from outside; what comes out is a verdict with one sentence tha
 
 from dataclasses import dataclass
 
+from airflow_provider_orderedkafka.core.durations import format_duration
+
 
 @dataclass(frozen=True, slots=True)
 class Pace:
@@ -54,9 +56,7 @@ def decide(pace: Pace, situation: Situation) -> Verdict:
     if situation.offsets == 0:
         return Verdict(run=False, reason=_nothing(situation), due=due)
     if pace.enough is not None and situation.offsets >= pace.enough:
-        return Verdict(
-            run=True, reason=f"{_count(situation.offsets)} are there, {pace.enough:,} were asked for", due=due
-        )
+        return Verdict(run=True, reason=f"{situation.offsets:,} of {pace.enough:,} offsets are there", due=due)
     if due is not None and overdue:
         return Verdict(run=True, reason=_late(pace, situation), due=due)
     return Verdict(run=False, reason=_held(pace, situation, due), due=due)
@@ -67,14 +67,14 @@ def _nothing(situation: Situation) -> str:
 
 
 def _late(pace: Pace, situation: Situation) -> str:
-    waited = duration(situation.now - situation.since)
+    waited = _duration(situation.now - situation.since)
     asked = "" if pace.enough is None else f" of {pace.enough:,}"
     return f"{situation.offsets:,}{asked} offsets are there, and {waited} have passed since the last run"
 
 
 def _held(pace: Pace, situation: Situation, due: int | None) -> str:
     asked = "" if pace.enough is None else f" of {pace.enough:,}"
-    delay = "no delay is set" if due is None else f"the delay runs out in {duration(due - situation.now)}"
+    delay = "no delay is set" if due is None else f"the delay runs out in {_duration(due - situation.now)}"
     return f"{situation.offsets:,}{asked} offsets are there, {delay}" + _behind_transactions(situation)
 
 
@@ -88,11 +88,6 @@ def _count(offsets: int) -> str:
     return f"{offsets:,} offset" + ("" if offsets == 1 else "s")
 
 
-def duration(milliseconds: int) -> str:
-    """A length of time in its two largest units: `2h 5m`, `40s`, `300ms`."""
-    rest, found = milliseconds, []
-    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)):
-        count, rest = divmod(rest, size)
-        if count:
-            found.append(f"{count}{unit}")
-    return " ".join(found[:2]) or "0s"
+def _duration(milliseconds: int) -> str:
+    """Whole seconds, where there are any: nobody waits more exactly."""
+    return format_duration(milliseconds // 1_000 * 1_000 or milliseconds)

@@ -1,0 +1,82 @@
+"""When a watcher starts a run: once for each revision of the ledger, and again, ever later, while that does not help.
+
+A watcher sees the ledger and Kafka, not the runs that it started. A run that it started shows itself as the owner of an
+open range; one that ends before that stays unseen, and is waited for a little longer.
+"""
+
+from dataclasses import dataclass
+
+from airflow_provider_orderedkafka.core.codec import Document
+from airflow_provider_orderedkafka.core.documents import Ledger
+
+LONGEST = 3_600_000
+"""The longest wait between two starts for one revision, in milliseconds."""
+
+UNSEEN = 5
+"""A run that nobody has seen yet gets so many times the patience of one that is seen to have ended."""
+
+NO_LEDGER = "before the first look"
+
+
+@dataclass(frozen=True, slots=True)
+class Watch(Document):
+    """What a watcher did last: for which revision it started a run, when, and how often for that revision.
+
+    `owner` is the last owner of an open range that it saw at that revision.
+    """
+
+    revision: str
+    fired_at: int
+    times: int
+    owner: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a watcher sees: the ledger, whether the owner of its open range is active, whether the limit is spent."""
+
+    ledger: Ledger | None
+    owner_active: bool
+    spent: bool
+    now: int
+
+    @property
+    def revision(self) -> str:
+        """The revision as a watch keeps it."""
+        return NO_LEDGER if self.ledger is None else str(self.ledger.revision)
+
+    @property
+    def owner(self) -> str | None:
+        """The owner of the open range."""
+        return None if self.ledger is None or self.ledger.open is None else self.ledger.open.owner
+
+
+def noticed(watch: Watch | None, seen: Seen) -> Watch | None:
+    """The watch, with the owner that is seen now."""
+    if watch is None or watch.revision != seen.revision or seen.owner in {None, watch.owner}:
+        return watch
+    return Watch(watch.revision, watch.fired_at, watch.times, seen.owner)
+
+
+def silent(watch: Watch | None, seen: Seen, backoff: int) -> str | None:
+    """Why no run is to be started now, whatever Kafka has; None when Kafka decides."""
+    if seen.owner is not None and seen.owner_active:
+        return f"owned by {seen.owner}"
+    if seen.spent:
+        return "limit spent"
+    if watch is None or watch.revision != seen.revision:
+        return None
+    due = watch.fired_at + patience(watch, seen, backoff)
+    return None if seen.now >= due else f"started a run {(seen.now - watch.fired_at) // 1000} s ago"
+
+
+def patience(watch: Watch, seen: Seen, backoff: int) -> int:
+    """How long to wait before another run is started for the same revision."""
+    ended = seen.owner is not None or watch.owner is not None
+    return int(min(backoff * (1 if ended else UNSEEN) * 2 ** min(watch.times - 1, 20), LONGEST))
+
+
+def fired(watch: Watch | None, seen: Seen) -> Watch:
+    """The watch after a run was started."""
+    times = watch.times if watch is not None and watch.revision == seen.revision else 0
+    return Watch(seen.revision, seen.now, times + 1)
