@@ -1,0 +1,148 @@
+"""The ledger's copy in the consumer group `orderedkafka.<load>`: lag shows in every Kafka tool.
+
+Each partition's commit carries the revision, the rows, the floor and the ledger's instance as metadata, so that a
+person can restore a lost ledger from it. A ledger that is ahead repairs its mirror; the other way round is an error.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_orderedkafka.core.codec import canonical
+from airflow_provider_orderedkafka.core.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.documents import Ledger
+from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.errors import LifecycleError, UnreachableError
+
+if TYPE_CHECKING:
+    from airflow_provider_orderedkafka.kafka.clients import Admin
+
+MARK = "orderedkafka"
+
+
+def group_of(load: str) -> str:
+    """The consumer group that mirrors this load."""
+    return f"orderedkafka.{load}"
+
+
+@dataclass(frozen=True, slots=True)
+class Mirrored:
+    """What a mirror says; it is not `whole` where its last write stopped half way."""
+
+    instance: str
+    revision: int
+    rows: int
+    place: Place
+    whole: bool = True
+
+
+class GroupMirror:
+    """The mirror of one load, in its consumer group."""
+
+    def __init__(self, admin: "Admin", load: str) -> None:
+        self._admin = admin
+        self._load = load
+        self._group = group_of(load)
+
+    def check(self, ledger: Ledger | None) -> None:
+        """Repair what is behind the ledger; `LifecycleError` where it is ahead, another's, or has no ledger."""
+        found = self.read()
+        if found is None:
+            return None if ledger is None else self.write(ledger)
+        if ledger is None:
+            raise LifecycleError(self._without_ledger(found))
+        if found.instance != ledger.instance:
+            raise LifecycleError(self._of_another(found, ledger))
+        if found.revision > ledger.revision:
+            raise LifecycleError(self._ahead(found, ledger))
+        return self.write(ledger) if found.revision < ledger.revision or not found.whole else None
+
+    def write(self, ledger: Ledger) -> None:
+        """Commit the ledger's place to the group."""
+        from confluent_kafka import ConsumerGroupTopicPartitions
+        from confluent_kafka import TopicPartition as Wanted
+
+        text = _metadata(ledger)
+        places = [Wanted(p.topic, p.partition, offset, metadata=text) for p, offset in ledger.place.offsets.items()]
+        if not places:
+            return
+        wanted = ConsumerGroupTopicPartitions(self._group, places)
+        answer = self._ask(lambda client: client.alter_consumer_group_offsets([wanted]))
+        for each in answer.topic_partitions:
+            if each.error is not None:
+                raise UnreachableError(f"cannot commit {each.topic}[{each.partition}] to {self._group}: {each.error}")
+
+    def read(self) -> Mirrored | None:
+        """What the group says; None where it is empty, or was never written by a ledger."""
+        from confluent_kafka import ConsumerGroupTopicPartitions
+
+        wanted = ConsumerGroupTopicPartitions(self._group)
+        found = self._ask(lambda client: client.list_consumer_group_offsets([wanted])).topic_partitions
+        return _mirrored([each for each in found if each.offset >= 0])
+
+    def _ask(self, ask: Callable[[Any], Mapping[str, Any]]) -> Any:
+        from airflow_provider_orderedkafka.kafka.answers import DEADLINE, Patience, gather
+
+        def of_group(groups: Sequence[str], _seconds: float) -> list[Any]:
+            futures = ask(self._admin.client)
+            return [futures[group] for group in groups]
+
+        return gather(self._admin, of_group, [self._group], Patience(DEADLINE, "the mirror in group"))[self._group]
+
+    def _without_ledger(self, found: Mirrored) -> str:
+        return (
+            f"load {self._load!r} has no ledger here, but consumer group {self._group} mirrors one at "
+            f"revision {found.revision}: if the ledger was lost, take it up again with `orderedkafka ledger restore "
+            f"{self._load}`; if another Airflow loads under this name, name the load differently; to begin anew, "
+            "delete the group"
+        )
+
+    def _of_another(self, found: Mirrored, ledger: Ledger) -> str:
+        return (
+            f"consumer group {self._group} mirrors another ledger (instance {found.instance}, here "
+            f"{ledger.instance}): another Airflow loads {self._load!r} from this cluster; name one of them "
+            "differently, or delete the group if the other one is gone"
+        )
+
+    def _ahead(self, found: Mirrored, ledger: Ledger) -> str:
+        return (
+            f"the ledger of load {self._load!r} is at revision {ledger.revision}, its mirror in consumer group "
+            f"{self._group} at {found.revision}: the ledger fell back, by a restored database perhaps. Go on "
+            f"from the mirror with `orderedkafka ledger restore {self._load}`, or from the ledger after deleting the "
+            "group"
+        )
+
+
+def _metadata(ledger: Ledger) -> str:
+    floor, split = ledger.place.floor, ledger.place.floor.split
+    return canonical(
+        {
+            "by": MARK,
+            "instance": ledger.instance,
+            "revision": ledger.revision,
+            "rows": ledger.rows_emitted,
+            "floor": [floor.time, *([] if split is None else split)],
+        }
+    )
+
+
+def _mirrored(found: list[Any]) -> Mirrored | None:
+    told = [(each, _told(each.metadata)) for each in found]
+    if not told or any(value is None for _, value in told):
+        return None
+    values = [value for _, value in told if value is not None]
+    newest = max(values, key=lambda value: value["revision"])
+    time, *split = newest["floor"]
+    floor = Floor(time, TopicPartition(*split) if split else None)
+    offsets = Offsets((TopicPartition(each.topic, each.partition), each.offset) for each in found)
+    whole = all(value == newest for value in values)
+    return Mirrored(newest["instance"], newest["revision"], newest["rows"], Place(offsets, floor), whole)
+
+
+def _told(metadata: str | None) -> dict[str, Any] | None:
+    try:
+        value = json.loads(metadata or "")
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) and value.get("by") == MARK else None
