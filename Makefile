@@ -1,0 +1,41 @@
+# Everything a developer does here. `make` alone prints what there is.
+
+PYTHON ?=
+PORT ?= 8080
+ARGS ?=
+BIN := .venv/bin
+export PYTHON PORT
+
+.DEFAULT_GOAL := help
+.PHONY: help environment demo ui test lint lock clean
+
+help: ## print this
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo "  PYTHON=python3.12   the Python to build the environment with (3.11, 3.12 or 3.13)"
+	@echo "  ARGS='-k cuts'      more arguments for pytest"
+
+environment: ## build .venv from requirements.lock, or do nothing when it is up to date
+	@scripts/environment
+
+demo: environment ## load a real Kafka in time order, on this machine, in a few minutes
+	@$(BIN)/orderedkafka demo
+
+ui: environment ## a real Airflow with the example DAGs and a broker, at http://127.0.0.1:$PORT (8080)
+	@$(BIN)/python scripts/ui.py
+
+test: environment ## run every test but those that break things on purpose
+	$(BIN)/python -m pytest -m "not fault" $(ARGS)
+
+lint: environment ## check style, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m mypy
+
+lock: ## write requirements.lock anew from pyproject.toml
+	scripts/uv pip compile --quiet --universal --no-emit-index-url --all-extras --group dev pyproject.toml \
+		-o requirements.lock --custom-compile-command "make lock"
+
+clean: ## delete the environment and all that was made here
+	rm -rf .venv .cache .airflow .demo dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
