@@ -80,3 +80,13 @@ class DeliveryError(OrderedKafkaError):
 
 class ReplayError(OrderedKafkaError):
     """A rerun gave other rows than those that it wrote before: its transform is not deterministic."""
+
+
+class TaskFailedError(OrderedKafkaError):
+    """Spark failed for a reason that is not ours: a worker died, a disk was full. A retry can mend it."""
+
+    exit_code = 75
+
+
+class TransformError(OrderedKafkaError):
+    """Python code that runs in Spark's tasks raised an error: a retry would raise it again."""

@@ -47,17 +47,27 @@ class Note(Document):
 
 
 @dataclass(frozen=True, slots=True)
+class Surplus:
+    """A record of whose rows only the first few pass: the row limit ends between two rows of it."""
+
+    topic: str
+    partition: int
+    offset: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class Allotment(Document):
     """How far the row limit lets a batch go: decided once, before anything of the batch is written.
 
-    `slices` are the rows of each slice that pass. `end` stands behind the record that gave the last of them; only
-    the first `last_rows` rows of that record pass.
+    `slices` are the rows of each slice that pass, up to the slice where the limit ends; `end` stands behind the record
+    that gave the last of them. `surplus` is that record, where records can give more than one row.
     """
 
     batch: int
     slices: tuple[int, ...]
     end: Place
-    last_rows: int
+    surplus: Surplus | None
 
     @property
     def rows(self) -> int:

@@ -1,0 +1,46 @@
+"""The row limit over slices: who gets how many rows, and where reading ends when they are given out.
+
+The first rows in order are the first slices' rows, so a limit is given out slice by slice. Where it ends inside a
+slice, the record that gave the last row is known by its place in the order, and `place_after` says where every
+partition stands just behind it: literal offsets that go into the report and that the next range starts from.
+"""
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from airflow_provider_orderedkafka.core.cuts import Floor, Place, Span
+from airflow_provider_orderedkafka.core.index import TimeIndex
+from airflow_provider_orderedkafka.core.places import Places
+from airflow_provider_orderedkafka.core.ports import Log
+from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+
+
+class Standing(NamedTuple):
+    """Where a record stands in the order."""
+
+    order_time: int
+    partition: TopicPartition
+    offset: int
+
+
+def allot(rows: Sequence[int], left: int) -> tuple[int, ...]:
+    """How many rows of each slice pass when so many are left: the first ones, slice by slice."""
+    before = accumulate(rows, initial=0)
+    return tuple(min(count, max(left - gone, 0)) for count, gone in zip(rows, before, strict=False))
+
+
+def passes(rows: Sequence[int], left: int) -> bool:
+    """Whether all of these rows pass and some are left, so that the slices behind them matter."""
+    return sum(rows) < left
+
+
+def place_after(log: Log, span: Span, record: Standing) -> Place:
+    """Where every partition of the span stands just behind this record of it."""
+    places = Places(log, TimeIndex(log, span, {}))
+    begun, left = places.at(record.order_time), places.at(record.order_time + 1)
+    offsets = {}
+    for partition, begin, end in zip(span.partitions, begun.offsets, left.offsets, strict=True):
+        offsets[partition] = end if partition < record.partition else begin
+    offsets[record.partition] = record.offset + 1
+    return Place(Offsets(offsets), Floor(record.order_time, record.partition))

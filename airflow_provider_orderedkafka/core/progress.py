@@ -1,0 +1,120 @@
+"""How far a run is: one document for each batch, a sentence for people, a marked line for programs."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Self
+
+from airflow_provider_orderedkafka.core.batches import Counts
+from airflow_provider_orderedkafka.core.codec import Document
+from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.positions import Offsets
+
+MARK = "orderedkafka-progress "
+"""What the line for programs begins with; the rest is the document's text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress(Document):
+    """How far a range is after a batch. Rows are those of all attempts, the speed is this attempt's.
+
+    `order_time` is how far the order has come, in milliseconds; null before any timestamp.
+    """
+
+    range_id: str
+    attempt: int
+    batch: int
+    offsets_done: int
+    offsets_planned: int
+    rows_read: int
+    rows_emitted: int
+    late: int
+    rows_per_second: int
+    order_time: int | None
+    seconds_left: int | None
+
+    @property
+    def line(self) -> str:
+        """The line for programs."""
+        return MARK + self.to_text()
+
+    @classmethod
+    def of_line(cls, line: str) -> Self | None:
+        """What a line of output says; None where it is another line."""
+        _, mark, text = line.partition(MARK)
+        return cls.from_text(text.strip()) if mark else None
+
+    @property
+    def sentence(self) -> str:
+        """The line for people."""
+        parts = [
+            f"batch {self.batch}: {self.offsets_done:,} of {self.offsets_planned:,} offsets ({self.share:.0%})",
+            f"{self.rows_read:,} rows read",
+            f"{self.rows_emitted:,} written",
+            f"{self.rows_per_second:,} rows/s",
+        ]
+        if self.order_time is not None:
+            parts.append(f"order time {moment(self.order_time)}")
+        if self.late:
+            parts.append(f"{self.late:,} late")
+        if self.seconds_left is not None:
+            parts.append(f"about {duration(self.seconds_left)} left")
+        return ", ".join(parts)
+
+    @property
+    def share(self) -> float:
+        """How much of the planned offsets is done, from 0 to 1."""
+        return self.offsets_done / self.offsets_planned if self.offsets_planned else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """Where an attempt began: at which moment, in milliseconds, with how much done already."""
+
+    at: int
+    offsets: int
+    rows: int
+
+
+def progress(loaded: Range, attempt: int, counts: Counts, begun: Begun, now: int) -> Progress:
+    """How far it is now."""
+    done = offsets_between(loaded.start.offsets, counts.end.offsets)
+    elapsed = max(now - begun.at, 1) / 1000
+    left = loaded.offsets - done
+    speed = (done - begun.offsets) / elapsed
+    time = counts.end.floor.time
+    return Progress(
+        range_id=loaded.id,
+        attempt=attempt,
+        batch=counts.batch,
+        offsets_done=done,
+        offsets_planned=loaded.offsets,
+        rows_read=counts.total.rows_read,
+        rows_emitted=counts.total.rows_emitted,
+        late=counts.total.late,
+        rows_per_second=round((counts.total.rows_read - begun.rows) / elapsed),
+        order_time=time if time >= 0 else None,
+        seconds_left=round(left / speed) if speed > 0 and not counts.limit_spent else None,
+    )
+
+
+def offsets_between(start: Offsets, end: Offsets) -> int:
+    """How many offsets lie between two places of one range."""
+    return end.since(start)
+
+
+def moment(milliseconds: int) -> str:
+    """A time as people write it, in UTC."""
+    seconds, rest = divmod(milliseconds, 1000)
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}.{rest:03} UTC"
+    except (OverflowError, ValueError, OSError):
+        return f"{milliseconds} ms"
+
+
+def duration(seconds: int) -> str:
+    """So long, in its two largest units."""
+    hours, rest = divmod(seconds, 3600)
+    minutes, seconds = divmod(rest, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"

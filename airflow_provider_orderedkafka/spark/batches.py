@@ -1,0 +1,176 @@
+"""The batch loop: what is done with each micro-batch, in which order, so that a kill at any moment can be mended.
+
+For each batch: see that the lease is held, decide how far the row limit lets it go, note it, write it, count it. A
+batch that was noted before and not counted is a replay: its writer leaves out what is there already. A batch that
+was counted is done. A batch that fails is run again here, as a replay of itself, a few times.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Note, Surplus, Tally
+from airflow_provider_orderedkafka.core.cuts import Place
+from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.positions import Offsets
+from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
+from airflow_provider_orderedkafka.spark.failures import understood
+from airflow_provider_orderedkafka.spark.lease import Lease
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from airflow_provider_orderedkafka.errors import OrderedKafkaError
+
+TRIES = 3
+"""How often a batch is written before its failure ends the attempt."""
+
+CAN_BE_RETRIED = 75
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One micro-batch as it is to be written: its records and where they begin and end.
+
+    Where the row limit ends inside, `end` and `frame` are cut there, and of the `surplus` record only the first rows
+    pass.
+    """
+
+    number: int
+    start: Place
+    end: Place
+    frame: "DataFrame"
+    surplus: Surplus | None = None
+
+
+class Writer(Protocol):
+    """What writes a batch somewhere. `prepare` before the first one; `ends` and `writers` go into its note."""
+
+    def ends(self) -> Offsets:
+        """Where the outputs end now; empty where there is nothing to protect."""
+        ...
+
+    @property
+    def writers(self) -> int:
+        """Into how many writers the rows of a batch are split."""
+        ...
+
+    def write(self, batch: Batch, note: Note, *, replay: bool) -> Tally:
+        """Write the batch; in a replay, leave out what is there already."""
+        ...
+
+
+class Limit(Protocol):
+    """The row limit, as the loop asks for it."""
+
+    def allot(self, batch: Batch, left: int) -> Allotment | None:
+        """How far the batch goes with so many rows left; None where all of it passes."""
+        ...
+
+    def cut(self, batch: Batch, allotment: Allotment) -> Batch:
+        """The batch, as far as the allotment lets it go."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the loop works with."""
+
+    loaded: Range
+    checkpoint: Checkpoint
+    lease: Lease
+    writer: Writer
+    limit: Limit
+    places: Callable[[int], tuple[Place, Place] | None]
+    ready: Callable[[], None]
+    between_tries: Callable[[], None]
+    tell: Callable[[Counts], None]
+
+
+class BatchLoop:
+    """The function for `foreachBatch`. `counts` are the newest; `error` is what ended it."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self.counts = parts.checkpoint.counts()
+        self.error: OrderedKafkaError | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether no row may follow."""
+        return self._left() == 0
+
+    def __call__(self, frame: "DataFrame", number: int) -> None:
+        """Write one batch; an error is kept, and ends the query."""
+        try:
+            self._run(frame, number)
+        except Exception as error:  # whatever it is, Spark would turn it into text
+            self.error = understood(error)
+            raise
+
+    def _run(self, frame: "DataFrame", number: int) -> None:
+        if self.done or (self.counts is not None and number <= self.counts.batch):
+            return
+        places = self._parts.places(number)
+        if places is None or places[0].offsets == places[1].offsets:
+            return
+        self._parts.ready()
+        self._parts.lease.check()
+        batch = self._limited(Batch(number, *places, frame))
+        tally = self._written(batch)
+        self.counts = self._counted(batch, tally)
+        self._parts.checkpoint.put_counts(self.counts)
+        self._parts.tell(self.counts)
+
+    def _limited(self, batch: Batch) -> Batch:
+        left = self._left()
+        if left is None:
+            return batch
+        allotment = self._parts.checkpoint.allotment(batch.number)
+        if allotment is None:
+            allotment = self._parts.limit.allot(batch, left)
+            if allotment is None:
+                return batch
+            self._parts.checkpoint.put_allotment(allotment)
+        return self._parts.limit.cut(batch, allotment)
+
+    def _written(self, batch: Batch) -> Tally:
+        note = self._parts.checkpoint.note(batch.number)
+        for tries in range(1, TRIES + 1):
+            replay = note is not None
+            if note is None:
+                note = self._noted(batch)
+            try:
+                return self._parts.writer.write(batch, note, replay=replay)
+            except Exception as error:
+                reason = understood(error)
+                self._parts.lease.check()
+                if tries == TRIES or reason.exit_code != CAN_BE_RETRIED:
+                    raise reason from error
+                _log.warning("batch %d failed and is run again: %s", batch.number, reason)
+                self._parts.between_tries()
+        raise AssertionError("the last try returns or raises")
+
+    def _noted(self, batch: Batch) -> Note:
+        writer, attempt = self._parts.writer, self._parts.lease.attempt
+        note = Note(batch.number, attempt, batch.start, batch.end, writer.ends(), writer.writers)
+        self._parts.checkpoint.put_note(note)
+        return note
+
+    def _counted(self, batch: Batch, tally: Tally) -> Counts:
+        before = self.counts
+        total = tally if before is None else before.total.plus(tally)
+        batches = 1 if before is None else before.batches + 1
+        limit = self._parts.loaded.rows_left
+        spent = limit is not None and total.rows_emitted >= limit
+        return Counts(batch.number, tally, total, batches, batch.end, limit_spent=spent)
+
+    def _left(self) -> int | None:
+        limit = self._parts.loaded.rows_left
+        if limit is None:
+            return None
+        emitted = 0 if self.counts is None else self.counts.total.rows_emitted
+        return max(limit - emitted, 0)

@@ -1,0 +1,216 @@
+"""The command line of the applications: what may be said there, and what it means.
+
+`read_arguments` gives `Arguments`, or ends with a usage error. Nothing here needs Spark or Kafka.
+"""
+
+import argparse
+import importlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.errors import SettingError
+
+DESCRIPTION = """\
+Load a range of Kafka offsets with Spark, in time order, and write a report.
+
+A range is what one run reads: for each partition from one offset to another. Given with --range it is loaded as it
+is. Without, the next range is resolved from --option, written down under the checkpoint, and loaded; run again, it is
+taken up again until it is done, and after that the next range starts where it stopped.
+
+The run can be killed at any moment. Run again with the same range and checkpoint, it goes on where it was: nothing is
+lost, and, as long as provenance is on, nothing is written twice. Run again after success, it does nothing."""
+
+EXAMPLES = """\
+examples:
+  a range that was resolved before
+    %(prog)s --range range.json --checkpoint /data/checkpoints/r1 --output-topic orders-ordered \\
+        --option kafka.bootstrap.servers=broker:9092
+  by hand, without a range: what is new since the last run, in batches of at most 100,000 offsets
+    %(prog)s --checkpoint /data/checkpoints/orders --output-topic orders-ordered \\
+        --option kafka.bootstrap.servers=broker:9092 --option subscribe=orders,refunds \\
+        --option startingOffsets=earliest --option maxOffsetsPerTrigger=100000
+
+exit codes:
+  0   the range is loaded, there was nothing to load, or the row limit is spent
+  2   the command line or a setting is wrong
+  65  a retry cannot mend it: a person has to decide
+  75  a retry can mend it: run the same command again"""
+
+ENVIRONMENT = "ORDEREDKAFKA_OPTIONS"
+"""The environment variable that may hold more options, so that secrets are not arguments: one JSON object."""
+
+Transform = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What was asked for on the command line."""
+
+    checkpoint: str
+    range: Range | None = None
+    attempt: int | None = None
+    report: str | None = None
+    row_limit: int | None = None
+    output_topic: str | None = None
+    transform: Transform | None = None
+    arrow_transform: Transform | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    sink_options: Mapping[str, str] = field(default_factory=dict)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise SettingError(f"{message}; --help explains the arguments")
+
+
+def read_arguments(argv: Sequence[str], program: str) -> Arguments:
+    """Read the command line; a `SettingError` says what is wrong with it."""
+    found = _parser(program).parse_args(argv)
+    loaded = None if found.range is None else _range(found.range)
+    if loaded is not None and found.row_limit is not None:
+        raise SettingError(
+            f"--row-limit {found.row_limit} cannot stand beside --range: the range carries its own "
+            f"('rows_left': {loaded.rows_left}); leave --row-limit out"
+        )
+    if found.transform is not None and found.arrow_transform is not None:
+        raise SettingError("--transform and --arrow-transform are two ways to do one thing: leave one out")
+    return Arguments(
+        checkpoint=found.checkpoint,
+        range=loaded,
+        attempt=found.attempt,
+        report=found.report,
+        row_limit=found.row_limit,
+        output_topic=found.output_topic,
+        transform=_function("--transform", found.transform),
+        arrow_transform=_function("--arrow-transform", found.arrow_transform),
+        options=_from_environment() | _pairs("--option", found.option),
+        sink_options=_pairs("--sink-option", found.sink_option),
+    )
+
+
+def _parser(program: str) -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog=program,
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    what = parser.add_argument_group("what to load")
+    what.add_argument("--range", metavar="RANGE", help="a range document, as JSON text or as a path to a file")
+    what.add_argument(
+        "--option",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="an option of the source, as often as needed: kafka.* for the client (kafka.bootstrap.servers); without "
+        f"--range also subscribe, startingOffsets, maxOffsetsPerTrigger and all others. Options that should not be "
+        f"seen among a machine's processes can come in the environment: {ENVIRONMENT} holds a JSON object of them",
+    )
+    what.add_argument(
+        "--row-limit",
+        metavar="ROWS",
+        type=_positive,
+        help="the most rows to write, over all runs with this checkpoint: always the first ones in order. Only without "
+        "--range, which carries its own",
+    )
+    how = parser.add_argument_group("what to do with it")
+    how.add_argument(
+        "--transform",
+        metavar="MODULE:FUNCTION",
+        help="a function from DataFrame to DataFrame, without a shuffle; it keeps the column _source",
+    )
+    how.add_argument(
+        "--arrow-transform",
+        metavar="MODULE:FUNCTION",
+        help="a function from pyarrow.RecordBatch to pyarrow.RecordBatch instead: faster, no record leaves Python",
+    )
+    how.add_argument("--output-topic", metavar="TOPIC", help="the topic to write to")
+    how.add_argument(
+        "--sink-option",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="an option of the sink, as often as needed: kafka.* where the output is another cluster than the source, "
+        "keepOrder=key|partition|none, provenance=true|false, deadLetterTopic, ... or format, path, table for tables",
+    )
+    where = parser.add_argument_group("where to write down what was done")
+    where.add_argument(
+        "--checkpoint",
+        metavar="LOCATION",
+        required=True,
+        help="a folder that the driver and Spark can reach, on local disk (only with a local master), HDFS or an "
+        "object store. With --range it is that range's alone; without, it keeps a folder for each range",
+    )
+    where.add_argument(
+        "--report", metavar="FILE", help="a copy of the report as a file; <checkpoint>/report.json is always written"
+    )
+    where.add_argument("--attempt", metavar="NUMBER", type=_positive, help=argparse.SUPPRESS)
+    return parser
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"it must be a whole number from 1 on, found {text!r}")
+    return int(text)
+
+
+def _range(text: str) -> Range:
+    if text.lstrip().startswith("{"):
+        return Range.from_text(text)
+    try:
+        return Range.from_text(Path(text).read_text("utf-8"))
+    except OSError as error:
+        raise SettingError(f"--range {text!r} is neither JSON nor a file that can be read: {error.strerror}") from error
+
+
+def _pairs(argument: str, texts: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:  # what is not a pair may be a secret: it is not shown
+            raise SettingError(f"{argument} must be NAME=VALUE, such as kafka.bootstrap.servers=broker:9092")
+        if name in found:
+            raise SettingError(f"{argument} {name} is given twice: leave one out")
+        found[name] = value
+    return found
+
+
+def _from_environment() -> dict[str, str]:
+    import json
+
+    text = os.environ.get(ENVIRONMENT)
+    if not text:
+        return {}
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
+        raise SettingError(f"the environment variable {ENVIRONMENT} must hold a JSON object of strings")
+    return value
+
+
+def _function(argument: str, text: str | None) -> Transform | None:
+    """The function that the text names; what it is imported from must be on the driver's and the executors' path."""
+    if text is None:
+        return None
+    module_name, colon, name = text.partition(":")
+    if not colon or not module_name or not name:
+        raise SettingError(f"{argument} must be module:function, such as my_transforms:enrich, found {text!r}")
+    try:
+        function = getattr(importlib.import_module(module_name), name)
+    except ImportError as error:
+        raise SettingError(
+            f"{argument} {text!r}: {error}. Ship the module with --py-files, or install it where Spark runs"
+        ) from error
+    except AttributeError as error:
+        raise SettingError(f"{argument} {text!r}: the module {module_name!r} has no {name!r}") from error
+    if not callable(function):
+        raise SettingError(f"{argument} {text!r} must name a function, found {function!r}")
+    found: Transform = function
+    return found

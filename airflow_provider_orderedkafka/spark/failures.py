@@ -1,0 +1,41 @@
+"""What a failure in Spark was about: our own errors are found again inside what Spark says of a task or a query."""
+
+import re
+
+from airflow_provider_orderedkafka import errors
+from airflow_provider_orderedkafka.errors import OrderedKafkaError, TaskFailedError, TransformError
+
+_OURS = re.compile(r"^(?:\w+\.)*(?P<name>[A-Z]\w+Error): (?P<message>.+)$", re.MULTILINE)
+_GONE = re.compile(r"Python worker exited unexpectedly|ExecutorLostFailure|heartbeat timed out|Connection reset")
+_PYTHON = re.compile(r"^[\w.]*(?:Error|Exception)\b[^(]*$")
+_FROM_OUTSIDE = re.compile(r"^(?:\w+\.)*(?:OSError|IOError|\w*Timeout\w*|Connection\w*|BrokenPipeError)\b")
+_MOST = 400
+
+
+def understood(error: BaseException) -> OrderedKafkaError:
+    """The error of ours behind it; else what Spark says, in its own words, as one that can be retried or not."""
+    if isinstance(error, OrderedKafkaError):
+        return error
+    text = str(error)
+    for match in _OURS.finditer(text):
+        kind = getattr(errors, match["name"], None)
+        if isinstance(kind, type) and issubclass(kind, OrderedKafkaError):
+            return kind(match["message"].strip())
+    if _GONE.search(text):
+        return TaskFailedError(f"a Python worker or an executor died at work: {_short(text)}")
+    raised = _raised_in_python(text)
+    if raised is not None and not _FROM_OUTSIDE.match(raised):
+        return TransformError(f"Python code in a task failed: {raised}")
+    return TaskFailedError(f"Spark failed: {type(error).__name__}: {_short(text)}")
+
+
+def _raised_in_python(text: str) -> str | None:
+    """The last line of a traceback from a Python worker."""
+    if "Traceback (most recent call last)" not in text:
+        return None
+    lines = [line.strip() for line in text.splitlines() if _PYTHON.match(line) and "org.apache" not in line]
+    return lines[-1][:_MOST] if lines else None
+
+
+def _short(text: str) -> str:
+    return " ".join(text.split())[:_MOST]

@@ -1,0 +1,98 @@
+"""The DataFrames of a range: its stream, a piece of it, and the column that says where each row came from."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_orderedkafka.core.batches import Tally
+from airflow_provider_orderedkafka.core.cuts import Place
+from airflow_provider_orderedkafka.core.documents import Range
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Observation, SparkSession
+
+    from airflow_provider_orderedkafka.core.ports import Log
+
+SOURCE = "_source"
+SOURCE_FIELDS = ("topic", "partition", "offset", "order_time")
+
+
+@dataclass(frozen=True, slots=True)
+class RangeFrames:
+    """The range as DataFrames. Spark partition i is slice i, in order."""
+
+    session: "SparkSession"
+    loaded: Range
+    options: Mapping[str, str]
+    transform: Callable[["DataFrame"], "DataFrame"] | None = None
+
+    def stream(self) -> "DataFrame":
+        """All of it, in micro-batches."""
+        return self._reading(self.session.readStream, self.loaded)
+
+    def piece(self, start: Place, end: Place) -> "DataFrame":
+        """What lies between two places of it."""
+        return self._reading(self.session.read, replace(self.loaded, start=start, end=end))
+
+    def rows(self) -> "DataFrame":
+        """What the transform makes, without a row: to be looked at before anything runs."""
+        nothing = self.session.sparkContext.emptyRDD()
+        return self.transformed(self.session.createDataFrame(nothing, self.stream().schema))
+
+    def transformed(self, records: "DataFrame") -> "DataFrame":
+        """The rows that the records become; with the column `_source` where there is a transform that can keep it."""
+        return records if self.transform is None else self.rows_of(records)
+
+    def rows_of(self, records: "DataFrame") -> "DataFrame":
+        """The rows that the records become, each with `_source`."""
+        sourced = with_source(records)
+        return sourced if self.transform is None else self.transform(sourced)
+
+    def log(self) -> "Log":
+        """The records of the range, as a planner may ask for them."""
+        from airflow_provider_orderedkafka.spark.cluster import Cluster
+        from airflow_provider_orderedkafka.spark.options import parse_options
+
+        options = parse_options({**self.options, "range": self.loaded.to_text()}, stream=False)
+        log: Log = Cluster(options).log
+        return log
+
+    def _reading(self, reader: Any, loaded: Range) -> "DataFrame":
+        from airflow_provider_orderedkafka.spark.source import OrderedKafkaDataSource
+
+        self.session.dataSource.register(OrderedKafkaDataSource)
+        source: DataFrame = (
+            reader.format(OrderedKafkaDataSource.name())
+            .options(**self.options)
+            .option("range", loaded.to_text())
+            .load()
+        )
+        return source
+
+
+def with_source(frame: "DataFrame") -> "DataFrame":
+    """The records, each with the position it came from: what a transform keeps."""
+    from pyspark.sql import functions as f
+
+    return frame.withColumn(SOURCE, f.struct(*SOURCE_FIELDS))
+
+
+def observed(frame: "DataFrame") -> tuple["DataFrame", "Observation"]:
+    """The records, counted as they pass."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as f
+
+    observation = Observation()
+    size = f.coalesce(f.octet_length("key"), f.lit(0)) + f.coalesce(f.octet_length("value"), f.lit(0))
+    return frame.observe(
+        observation,
+        f.count(f.lit(1)).alias("rows_read"),
+        f.coalesce(f.count_if("late"), f.lit(0)).alias("late"),
+        f.coalesce(f.sum(size), f.lit(0)).alias("bytes_read"),
+    ), observation
+
+
+def read_tally(observation: "Observation") -> Tally:
+    """What was counted, once the rows have passed."""
+    found: dict[str, Any] = observation.get
+    return Tally(rows_read=found["rows_read"], late=found["late"], bytes_read=found["bytes_read"])

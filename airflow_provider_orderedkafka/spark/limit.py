@@ -1,0 +1,160 @@
+"""The row limit inside a batch: counted ahead only where it may be passed, and taken without a shuffle.
+
+Slices are counted in order, a few at a time, until the limit is passed. Behind the record that gave the last row every
+partition stands at a literal offset; the batch is read again up to there, so reading ends where the limit does.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_orderedkafka.core.batches import Allotment, Surplus
+from airflow_provider_orderedkafka.core.cuts import Place, Span
+from airflow_provider_orderedkafka.core.limits import Standing, allot, passes, place_after
+from airflow_provider_orderedkafka.core.positions import TopicPartition
+from airflow_provider_orderedkafka.spark.batches import Batch
+from airflow_provider_orderedkafka.spark.frames import SOURCE, SOURCE_FIELDS, RangeFrames
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+    from pyspark.sql import DataFrame
+
+AT_MOST_ONE = frozenset({"Project", "Filter", "SubqueryAlias", "ResolvedHint", "LogicalRDD", "LocalRelation"})
+"""The nodes of a plan that give at most one row for a row."""
+
+GROWTH = 2
+"""Each wave counts so many times the slices of the one before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowLimit:
+    """Lets the first rows in order pass. `at_most_one` says that no record gives two rows."""
+
+    frames: RangeFrames
+    at_most_one: bool
+
+    def allot(self, batch: Batch, left: int) -> Allotment | None:
+        """How far the batch goes with so many rows left; None where all of it passes."""
+        if self.at_most_one and batch.end.offsets.since(batch.start.offsets) <= left:
+            return None
+        rows = self.frames.rows_of(self.frames.piece(batch.start, batch.end))
+        counts = self._count(rows.select(), left)
+        if passes(counts, left):
+            return None
+        slices = allot(counts, left)
+        last, of_it = _last(rows, len(slices) - 1, slices[-1])
+        surplus = None if self.at_most_one else Surplus(*last.partition, last.offset, of_it)
+        return Allotment(batch.number, slices, self._end(batch, last), surplus)
+
+    def cut(self, batch: Batch, allotment: Allotment) -> Batch:
+        """The batch, as far as the allotment lets it go."""
+        frame = self.frames.piece(batch.start, allotment.end)
+        return replace(batch, end=allotment.end, frame=frame, surplus=allotment.surplus)
+
+    def _count(self, rows: "DataFrame", left: int) -> list[int]:
+        """The rows of the first slices, up to the one where the limit ends."""
+        counted = rows.mapInArrow(_counted, "rows long").rdd
+        counts: list[int] = []
+        wave, total = self.frames.session.sparkContext.defaultParallelism, counted.getNumPartitions()
+        while len(counts) < total and passes(counts, left):
+            slices = range(len(counts), min(len(counts) + wave, total))
+            counts += self.frames.session.sparkContext.runJob(counted, _sum, list(slices))
+            wave *= GROWTH
+        while counts and not passes(counts[:-1], left):
+            counts.pop()
+        return counts
+
+    def _end(self, batch: Batch, last: Standing) -> Place:
+        span = Span(batch.start.offsets, batch.end.offsets, batch.start.floor, self.frames.loaded.latest)
+        return place_after(self.frames.log(), span, last)
+
+
+def gives_at_most_one(rows: "DataFrame") -> bool:
+    """Whether each record gives at most one row, by the plan: it has projections and filters alone."""
+    nodes = [rows._jdf.queryExecution().analyzed()]
+    while nodes:
+        node = nodes.pop()
+        if node.nodeName() not in AT_MOST_ONE:
+            return False
+        children = node.children()
+        nodes += [children.apply(index) for index in range(children.size())]
+    return True
+
+
+def without_surplus(rows: "DataFrame", surplus: Surplus | None) -> "DataFrame":
+    """The rows but for those of the surplus record behind its first few."""
+    return rows if surplus is None else rows.mapInArrow(_trimming(surplus), rows.schema)
+
+
+def _sum(rows: Iterator[Any]) -> list[int]:
+    return [sum(row.rows for row in rows)]
+
+
+def _counted(batches: Iterator["RecordBatch"]) -> Iterator["RecordBatch"]:
+    import pyarrow as pa
+
+    yield pa.RecordBatch.from_pydict({"rows": [sum(batch.num_rows for batch in batches)]})
+
+
+def _last(rows: "DataFrame", slice_: int, count: int) -> tuple[Standing, int]:
+    """Where the record stands that gave the slice's n-th row, and how many of its rows are among those."""
+    from pyspark.sql import functions as f
+
+    fields = [f.col(f"{SOURCE}.{name}").alias(name) for name in SOURCE_FIELDS[:-1]]
+    time = f.unix_millis(f"{SOURCE}.order_time").alias("order_time")
+    located = rows.select(*fields, time).mapInArrow(
+        _locating(count), "topic string, partition int, offset long, order_time long, rows long"
+    )
+    [found] = rows.sparkSession.sparkContext.runJob(located.rdd, list, [slice_])
+    return Standing(found.order_time, TopicPartition(found.topic, found.partition), found.offset), found.rows
+
+
+def _locating(count: int) -> Any:
+    def locate(batches: Iterator["RecordBatch"]) -> Iterator["RecordBatch"]:
+        import pyarrow as pa
+
+        left, tail = count, None
+        for batch in batches:
+            taken = batch.slice(0, left)
+            left -= taken.num_rows
+            tail = taken if tail is None else pa.concat_batches([_same_record(tail), taken])
+        assert tail is not None
+        record = _same_record(tail)
+        yield record.slice(record.num_rows - 1).append_column("rows", pa.array([record.num_rows], pa.int64()))
+
+    return locate
+
+
+def _same_record(batch: "RecordBatch") -> "RecordBatch":
+    """The rows at the end that the last record gave."""
+    import pyarrow.compute as pc
+
+    if not batch.num_rows:
+        return batch
+    same = None
+    for name in ("topic", "partition", "offset"):
+        column = batch.column(name)
+        equal = pc.equal(column, column[-1])
+        same = equal if same is None else pc.and_(same, equal)
+    return batch.filter(same)
+
+
+def _trimming(surplus: Surplus) -> Any:
+    def trim(batches: Iterator["RecordBatch"]) -> Iterator["RecordBatch"]:
+        import pyarrow.compute as pc
+
+        left = surplus.rows
+        for batch in batches:
+            mine = pc.fill_null(_of_record(batch.column(SOURCE), surplus), fill_value=False)
+            number = pc.cumulative_sum(mine.cast("int64"))
+            yield batch.filter(pc.or_(pc.invert(mine), pc.less_equal(number, left)))
+            left -= pc.sum(mine).as_py() or 0
+
+    return trim
+
+
+def _of_record(source: Any, surplus: Surplus) -> Any:
+    import pyarrow.compute as pc
+
+    equal = [pc.equal(pc.struct_field(source, name), getattr(surplus, name)) for name in SOURCE_FIELDS[:-1]]
+    return pc.and_(pc.and_(equal[0], equal[1]), equal[2])

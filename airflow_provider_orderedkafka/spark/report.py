@@ -1,0 +1,72 @@
+"""The report: what an attempt did, how it ended, and how to go on."""
+
+from dataclasses import dataclass
+
+from airflow_provider_orderedkafka.core.batches import Counts, Tally
+from airflow_provider_orderedkafka.core.documents import Range, Report
+from airflow_provider_orderedkafka.core.progress import duration, moment
+from airflow_provider_orderedkafka.errors import OrderedKafkaError
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How an attempt ended: at which moment, and with which error, if any."""
+
+    attempt: int
+    started_at: int
+    ended_at: int
+    error: OrderedKafkaError | None = None
+
+
+def report(loaded: Range, counts: Counts | None, ending: Ending) -> Report:
+    """The report of an attempt, from the newest counts; without any, nothing was done."""
+    total = Tally() if counts is None else counts.total
+    spent = loaded.rows_left == 0 if counts is None else counts.limit_spent
+    reached = loaded.start if counts is None else counts.end
+    complete = ending.error is None
+    return Report(
+        range_id=loaded.id,
+        attempt=ending.attempt,
+        complete=complete,
+        limit_spent=spent,
+        stop=reached if spent or not complete else loaded.end,
+        batches=0 if counts is None else counts.batches,
+        rows_read=total.rows_read,
+        rows_emitted=total.rows_emitted,
+        late=total.late,
+        replayed=total.replayed,
+        lost=total.lost,
+        dead_letters=total.dead_letters,
+        may_be_doubled=total.may_be_doubled,
+        bytes_read=total.bytes_read,
+        started_at=ending.started_at,
+        ended_at=ending.ended_at,
+        error=None if ending.error is None else str(ending.error),
+    )
+
+
+def summary(loaded: Range, found: Report) -> str:
+    """The report in a few lines, for people."""
+    done = found.stop.offsets.since(loaded.start.offsets)
+    took = duration(round((found.ended_at - found.started_at) / 1000))
+    lines = [
+        f"range {found.range_id}, attempt {found.attempt}: {_outcome(found)} after {took}",
+        f"  read      {done:,} of {loaded.offsets:,} offsets, {found.rows_read:,} rows, {found.bytes_read:,} bytes",
+        f"  written   {found.rows_emitted:,} rows in {found.batches:,} batches",
+    ]
+    if found.stop.floor.time >= 0:
+        lines.append(f"  order     up to {moment(found.stop.floor.time)}, {found.late:,} late rows")
+    remarks = {
+        "left out, being there already": found.replayed,
+        "sent to the dead letter topic": found.dead_letters,
+        "may be doubled": found.may_be_doubled,
+        "lost to retention before they were read": found.lost,
+    }
+    lines += [f"  {count:,} {what}" for what, count in remarks.items() if count]
+    return "\n".join(lines)
+
+
+def _outcome(found: Report) -> str:
+    if not found.complete:
+        return "failed"
+    return "the row limit is spent" if found.limit_spent else "complete"

@@ -1,0 +1,86 @@
+"""The Spark session of an application: one attempt for each task, and executors that have what is needed."""
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_orderedkafka.errors import SettingError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ONE_ATTEMPT = {
+    "spark.task.maxFailures": "1",
+    "spark.stage.maxConsecutiveAttempts": "1",
+    "spark.speculation": "false",
+}
+"""Two copies of one task would write side by side: a failed batch is run again by the application instead."""
+
+OURS = __name__.split(".", 1)[0]
+PACKAGES = {"confluent_kafka": "confluent-kafka", "pyarrow": "pyarrow", "numpy": "numpy"}
+"""What the executors import, and the name it is installed by."""
+
+
+def start_session(name: str) -> "SparkSession":
+    """The session, with the settings that a load needs; the interpreter of this process, unless one is set."""
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(name)
+    for key, value in ONE_ATTEMPT.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def check_session(session: "SparkSession") -> None:
+    """`SettingError` where a session that was there before would run a task twice."""
+    context = session.sparkContext
+    for name, expected in ONE_ATTEMPT.items():
+        found = context.getConf().get(name, expected)
+        if found != expected and not context.master.startswith("local["):
+            raise SettingError(
+                f"the Spark session has {name}={found!r}, it must be {expected!r}: a task that Spark runs twice writes "
+                f"its rows twice. Start the session with {name}={expected}, or let this application start it"
+            )
+
+
+def check_executors(session: "SparkSession") -> None:
+    """`SettingError` where the executors' Python lacks a package, with the ways to ship it."""
+    found = _missing(session)
+    if found is None:
+        return
+    interpreter, names = found
+    if OURS in names:
+        raise SettingError(
+            f"the executors' Python ({interpreter}) has no {OURS}: ship it with --py-files {OURS}.zip, which `python "
+            f"-m {OURS}.spark.bundle {OURS}.zip` builds, or install it there"
+        )
+    packages = " and ".join(PACKAGES[name] for name in names)
+    raise SettingError(
+        f"the executors' Python ({interpreter}) has no {packages}. Install it there, or point PYSPARK_PYTHON at an "
+        f"interpreter that has it, or ship an environment: pack it with venv-pack and add --archives "
+        f"environment.tar.gz#env --conf spark.pyspark.python=./env/bin/python. --py-files cannot ship packages with "
+        f"compiled parts"
+    )
+
+
+def _missing(session: "SparkSession") -> tuple[str, list[str]] | None:
+    """What is missing on an executor; the task needs nothing but the standard library."""
+    needed = (OURS, *PACKAGES)
+
+    def look(_: Iterator[Any]) -> Iterator[tuple[str, list[str]]]:
+        import importlib.util
+        import sys
+
+        yield sys.executable, [name for name in needed if importlib.util.find_spec(name) is None]
+
+    tasks = max(session.sparkContext.defaultParallelism, 1)
+    answers = session.sparkContext.parallelize(range(tasks), tasks).mapPartitions(look).collect()
+    return next(((interpreter, names) for interpreter, names in answers if names), None)
+
+
+def tasks_running(session: "SparkSession") -> bool:
+    """Whether any executor runs a task, cancelled ones included."""
+    tracker = session.sparkContext._jsc.sc().statusTracker()
+    return any(executor.numRunningTasks() for executor in tracker.getExecutorInfos())

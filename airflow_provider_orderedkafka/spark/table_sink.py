@@ -1,0 +1,159 @@
+"""The table sink: batches of a range as rows of whatever Spark can write a batch to.
+
+Every row belongs to a range and a batch, and a batch is written in place of what an earlier attempt wrote of it: a
+replay neither loses nor doubles rows, and nothing has to be noted for it. Files (Parquet, ORC, JSON, CSV, Avro) go to a
+folder for each batch, `<path>/range_id=<range>/batch=<number>`; Spark reads the two as columns. A table of a catalog
+(Iceberg, Delta, Hive, Spark's own) has them as partition columns; it is made where it is missing. Delta files by path
+replace what has the same two values.
+"""
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_orderedkafka.core.batches import Note, Tally
+from airflow_provider_orderedkafka.core.positions import Offsets
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.spark.batches import Batch
+from airflow_provider_orderedkafka.spark.frames import SOURCE, RangeFrames, observed, read_tally
+from airflow_provider_orderedkafka.spark.limit import without_surplus
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from airflow_provider_orderedkafka.spark.command import Arguments
+
+RANGE_ID, BATCH = "range_id", "batch"
+FILES = frozenset({"parquet", "orc", "json", "csv", "avro"})
+"""The formats that are folders of files, and nothing else."""
+
+KNOWN = ("path", "table", "format")
+
+
+@dataclass(frozen=True, slots=True)
+class TableWriter:
+    """Writes each batch in place of itself."""
+
+    frames: RangeFrames
+    replace: Callable[["DataFrame", int], None]
+
+    @property
+    def writers(self) -> int:
+        """Each slice is written where it is read."""
+        return 0
+
+    def ends(self) -> Offsets:
+        """There is nothing to protect."""
+        return Offsets()
+
+    def write(self, batch: Batch, note: Note, *, replay: bool) -> Tally:  # noqa: ARG002 - it is replaced in any case
+        """Write the batch in place of what is there of it."""
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as f
+
+        records, read = observed(batch.frame)
+        rows = without_surplus(self.frames.transformed(records), batch.surplus).drop(SOURCE)
+        written = Observation()
+        self.replace(rows.observe(written, f.count(f.lit(1)).alias("rows")), batch.number)
+        return read_tally(read).plus(Tally(rows_emitted=written.get["rows"]))
+
+
+def table_sink(arguments: "Arguments", frames: RangeFrames) -> TableWriter:
+    """What writes the batches of a range to a table or to files."""
+    if arguments.output_topic is not None:
+        raise SettingError("--output-topic is for Kafka: name where to write with --sink-option path=... or table=...")
+    given = dict(arguments.sink_options)
+    path, table, kind = given.pop("path", None), given.pop("table", None), given.pop("format", "parquet").lower()
+    if (path is None) == (table is None):
+        raise SettingError(
+            f"where to write is not said, or said twice: set either --sink-option path=... or table=..., found "
+            f"{sorted(arguments.sink_options)}{_hint(given)}"
+        )
+    _check_columns(frames.rows())
+    if table is not None:
+        return TableWriter(frames, _InTable(frames, table, kind, given))
+    assert path is not None
+    way = _InFolders if kind in FILES else _ByCondition
+    return TableWriter(frames, way(frames.loaded.id, path.rstrip("/"), kind, given))
+
+
+def _hint(given: Mapping[str, str]) -> str:
+    for name in given:
+        if near := difflib.get_close_matches(name, KNOWN, 1):
+            return f"; did you mean {near[0]!r} instead of {name!r}?"
+    return ""
+
+
+def _check_columns(rows: "DataFrame") -> None:
+    taken = {RANGE_ID, BATCH} & {name.lower() for name in rows.columns}
+    if taken:
+        raise SettingError(
+            f"the column {sorted(taken)[0]!r} is this sink's own: it says which batch a row belongs to. Rename the "
+            f"transform's, found {', '.join(map(repr, rows.columns))}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _InFolders:
+    """A folder for each batch, written over as a whole."""
+
+    range_id: str
+    path: str
+    kind: str
+    options: Mapping[str, str]
+
+    def __call__(self, rows: "DataFrame", batch: int) -> None:
+        folder = f"{self.path}/{RANGE_ID}={self.range_id}/{BATCH}={batch}"
+        rows.write.format(self.kind).options(**self.options).mode("overwrite").save(folder)
+
+
+@dataclass(frozen=True, slots=True)
+class _ByCondition:
+    """A format by path that replaces what fits a condition, as Delta does."""
+
+    range_id: str
+    path: str
+    kind: str
+    options: Mapping[str, str]
+
+    def __call__(self, rows: "DataFrame", batch: int) -> None:
+        condition = f"{RANGE_ID} = {_quoted(self.range_id)} AND {BATCH} = {batch}"
+        writer = _named(rows, self.range_id, batch).write.format(self.kind).options(**self.options)
+        writer.mode("overwrite").option("replaceWhere", condition).partitionBy(RANGE_ID, BATCH).save(self.path)
+
+
+class _InTable:
+    """A catalog's table with a partition for each batch, overwritten as a whole."""
+
+    def __init__(self, frames: RangeFrames, table: str, kind: str, options: Mapping[str, str]) -> None:
+        self._frames = frames
+        self._table = table
+        self._make(kind, options)
+
+    def _make(self, kind: str, options: Mapping[str, str]) -> None:
+        columns = _named(self._frames.rows().drop(SOURCE), "", 0).schema.toDDL()
+        listed = ", ".join(f"{_quoted(name)} = {_quoted(value)}" for name, value in options.items())
+        self._frames.session.sql(
+            f"CREATE TABLE IF NOT EXISTS {self._table} ({columns}) USING {kind} "
+            f"{f'OPTIONS ({listed}) ' if listed else ''}PARTITIONED BY ({RANGE_ID}, {BATCH})"
+        )
+
+    def __call__(self, rows: "DataFrame", batch: int) -> None:
+        names = ", ".join(f"`{name.replace('`', '``')}`" for name in rows.columns)
+        partition = f"{RANGE_ID} = {_quoted(self._frames.loaded.id)}, {BATCH} = {batch}"
+        rows.sparkSession.sql(
+            f"INSERT OVERWRITE TABLE {self._table} PARTITION ({partition}) ({names}) SELECT {names} FROM {{rows}}",  # noqa: S608
+            rows=rows,
+        )
+
+
+def _named(rows: "DataFrame", range_id: str, batch: int) -> "DataFrame":
+    from pyspark.sql import functions as f
+
+    return rows.withColumn(RANGE_ID, f.lit(range_id)).withColumn(BATCH, f.lit(batch).cast("long"))
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

@@ -1,0 +1,286 @@
+"""What the batch loop does with each batch, and what a kill between any two steps leaves to be mended."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Note, Tally
+from airflow_provider_orderedkafka.core.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.errors import DataLossError, FencedError, StateError, UnreachableError
+from airflow_provider_orderedkafka.spark.batches import TRIES, Batch, BatchLoop, Parts
+from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
+from airflow_provider_orderedkafka.spark.state import LocalState
+
+PARTITION = TopicPartition("orders", 0)
+
+
+def place(offset: int) -> Place:
+    return Place(Offsets({PARTITION: offset}), Floor(offset))
+
+
+def a_range(end: int = 30, rows_left: int | None = None) -> Range:
+    return Range(
+        id="r1",
+        load="orders",
+        kind="incremental",
+        reason="",
+        ledger_revision=0,
+        topics={"orders": "id"},
+        start=place(0),
+        end=place(end),
+        planned_at=1_000_000,
+        future_tolerance=0,
+        on_data_loss="fail",
+        include_headers=False,
+        isolation="read_committed",
+        cluster_id="c",
+        batch_offsets=10,
+        rows_left=rows_left,
+        digest="",
+    )
+
+
+class Killed(BaseException):
+    """A kill: nothing may catch it."""
+
+
+@dataclass
+class Writer:
+    """An output in memory, whose rows are known by their identity; a failure comes after half of the rows."""
+
+    output: list[tuple[int, int]] = field(default_factory=list)
+    failures: list[BaseException] = field(default_factory=list)
+    replays: list[int] = field(default_factory=list)
+    writers: int = 3
+
+    def ends(self) -> Offsets:
+        return Offsets({TopicPartition("out", 0): len(self.output)})
+
+    def write(self, batch: Batch, note: Note, *, replay: bool) -> Tally:
+        assert note.batch == batch.number
+        there = set(self.output[note.outputs[TopicPartition("out", 0)] :]) if replay else set()
+        if replay:
+            self.replays.append(batch.number)
+        rows = [(batch.number, row) for row in range(batch.end.offsets.since(batch.start.offsets))]
+        missing = [row for row in rows if row not in there]
+        if self.failures:
+            self.output += missing[: len(missing) // 2]
+            raise self.failures.pop(0)
+        self.output += missing
+        return Tally(rows_read=len(rows), rows_emitted=len(rows), replayed=len(rows) - len(missing))
+
+
+class Limit:
+    """One row for each offset."""
+
+    asked: list[int]
+
+    def __init__(self) -> None:
+        self.asked = []
+
+    def allot(self, batch: Batch, left: int) -> Allotment | None:
+        self.asked.append(batch.number)
+        offsets = batch.end.offsets.since(batch.start.offsets)
+        if offsets <= left:
+            return None
+        return Allotment(batch.number, (left,), place(batch.start.offsets[PARTITION] + left), None)
+
+    def cut(self, batch: Batch, allotment: Allotment) -> Batch:
+        return replace(batch, end=allotment.end)
+
+
+@dataclass
+class Lease:
+    attempt: int = 1
+    error: Exception | None = None
+
+    def check(self) -> None:
+        if self.error:
+            raise self.error
+
+
+@dataclass
+class World:
+    """A range of three batches; each `loop` is another attempt on the same checkpoint."""
+
+    checkpoint: Checkpoint
+    loaded: Range
+    writer: Writer = field(default_factory=Writer)
+    limit: Limit = field(default_factory=Limit)
+    lease: Lease = field(default_factory=Lease)
+    told: list[Counts] = field(default_factory=list)
+    waits: int = 0
+
+    def loop(self) -> BatchLoop:
+        def wait() -> None:
+            self.waits += 1
+
+        parts: Any = Parts(
+            loaded=self.loaded,
+            checkpoint=self.checkpoint,
+            lease=self.lease,
+            writer=self.writer,
+            limit=self.limit,
+            places=lambda number: None if number == 0 else (place(number * 10 - 10), place(number * 10)),
+            ready=lambda: None,
+            between_tries=wait,
+            tell=self.told.append,
+        )
+        return BatchLoop(parts)
+
+    def run(self, first: int = 0) -> BatchLoop:
+        """What Spark does: each batch in turn, from the first one that it has not committed."""
+        loop = self.loop()
+        for number in range(first, self.loaded.offsets // 10 + 1):
+            loop(None, number)
+        return loop
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Callable[..., World]:
+    def make(**settings: Any) -> World:
+        checkpoint = Checkpoint(LocalState(tmp_path))
+        loaded = a_range(**settings)
+        checkpoint.take_up(loaded)
+        return World(checkpoint, loaded)
+
+    return make
+
+
+EVERYTHING = [(number, row) for number in (1, 2, 3) for row in range(10)]
+
+
+def test_batches_are_noted_written_counted_and_told_in_turn(world) -> None:
+    w = world()
+    loop = w.run()
+    assert w.writer.output == EVERYTHING
+    assert not w.writer.replays
+    assert loop.counts is not None
+    assert loop.counts.total == Tally(rows_read=30, rows_emitted=30)
+    assert (loop.counts.batches, loop.counts.end) == (3, place(30))
+    assert [counts.batch for counts in w.told] == [1, 2, 3]
+
+
+def test_the_batch_that_only_resolves_the_start_writes_nothing(world) -> None:
+    w = world()
+    w.loop()(None, 0)
+    assert w.checkpoint.note(0) is None
+    assert w.checkpoint.counts() is None
+
+
+def test_a_kill_in_the_middle_of_a_write_is_mended_by_a_replay_of_that_batch_alone(world) -> None:
+    w = world()
+    w.writer.failures = [Killed()]
+    with pytest.raises(Killed):
+        w.run()
+    assert w.writer.output == [(1, row) for row in range(5)]
+    loop = w.run()
+    assert w.writer.output == EVERYTHING
+    assert w.writer.replays == [1]
+    assert loop.counts.total.replayed == 5
+    assert loop.counts.total.rows_emitted == 30
+
+
+def test_a_kill_after_the_counts_and_before_sparks_commit_writes_nothing_again(world) -> None:
+    w = world()
+    w.loop()(None, 1)
+    w.run(first=1)
+    assert w.writer.output == EVERYTHING
+    assert not w.writer.replays
+
+
+def test_a_failed_batch_is_run_again_as_a_replay_in_the_same_attempt(world) -> None:
+    w = world()
+    w.writer.failures = [RuntimeError("Python worker exited unexpectedly"), UnreachableError("away")]
+    loop = w.run()
+    assert w.writer.output == EVERYTHING
+    assert w.writer.replays == [1, 1]
+    assert w.waits == 2
+    assert loop.error is None
+
+
+def test_a_batch_that_keeps_failing_ends_the_attempt_with_the_reason(world) -> None:
+    w = world()
+    w.writer.failures = [UnreachableError("away")] * TRIES
+    loop = w.loop()
+    with pytest.raises(UnreachableError):
+        loop(None, 1)
+    assert isinstance(loop.error, UnreachableError)
+    assert w.waits == TRIES - 1
+
+
+def test_what_a_retry_cannot_mend_is_not_tried_again(world) -> None:
+    w = world()
+    w.writer.failures = [DataLossError("gone")]
+    loop = w.loop()
+    with pytest.raises(DataLossError):
+        loop(None, 1)
+    assert w.waits == 0
+    assert isinstance(loop.error, DataLossError)
+
+
+def test_a_fenced_attempt_writes_no_further_batch(world) -> None:
+    w = world()
+    loop = w.loop()
+    loop(None, 1)
+    w.lease.error = FencedError("a newer attempt is there")
+    with pytest.raises(FencedError):
+        loop(None, 2)
+    assert w.writer.output == EVERYTHING[:10]
+    assert w.checkpoint.note(2) is None
+
+
+def test_a_fenced_attempt_does_not_run_its_failed_batch_again(world) -> None:
+    w = world()
+
+    def cancelled(*_: Any, **__: Any) -> Tally:
+        w.lease.error = FencedError("a newer attempt is there")
+        raise RuntimeError("Job cancelled")
+
+    w.writer.write = cancelled
+    with pytest.raises(FencedError):
+        w.loop()(None, 1)
+    assert w.waits == 0
+
+
+def test_a_checkpoint_that_vanishes_is_an_error_that_says_what_is_safe(world) -> None:
+    w = world()
+    w.checkpoint.state.delete("range.json")
+    loop = w.loop()
+    with pytest.raises(StateError, match="gone while it is in use"):
+        loop(None, 1)
+    assert not w.writer.output
+
+
+@pytest.mark.parametrize("limit", [1, 9, 10, 11, 20, 25, 29, 30])
+def test_the_row_limit_lets_the_first_rows_pass_over_batches_and_kills(world, limit: int) -> None:
+    w = world(rows_left=limit)
+    w.writer.failures = [Killed()]
+    with pytest.raises(Killed):
+        w.run()
+    loop = w.run()
+    assert sorted(w.writer.output) == EVERYTHING[:limit]
+    assert loop.done
+    assert loop.counts.limit_spent
+    assert loop.counts.end == place(limit)
+
+
+def test_an_allotment_is_decided_once_and_kept_by_a_replay(world) -> None:
+    w = world(rows_left=5)
+    w.writer.failures = [Killed()]
+    with pytest.raises(Killed):
+        w.run()
+    w.run()
+    assert w.limit.asked == [1]
+
+
+def test_nothing_is_read_once_the_limit_is_spent(world) -> None:
+    w = world(rows_left=10)
+    w.run()
+    assert w.limit.asked == [1]
+    assert w.checkpoint.note(2) is None

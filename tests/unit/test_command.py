@@ -1,0 +1,88 @@
+"""The command line of the applications."""
+
+import json
+from pathlib import Path
+
+import pytest
+from unit.test_batches import a_range
+
+from airflow_provider_orderedkafka.errors import DocumentError, SettingError
+from airflow_provider_orderedkafka.spark.command import ENVIRONMENT, Arguments, read_arguments
+
+
+def read(*argv: str) -> Arguments:
+    return read_arguments(argv, "app")
+
+
+def test_a_range_is_taken_as_json_or_from_a_file(tmp_path: Path) -> None:
+    text = a_range().to_text()
+    (tmp_path / "range.json").write_text(text)
+    for given in (text, str(tmp_path / "range.json")):
+        assert read("--range", given, "--checkpoint", "/c").range == a_range()
+
+
+def test_options_are_pairs_whose_values_may_hold_anything() -> None:
+    found = read("--checkpoint", "/c", "--option", "kafka.sasl.password=a=b c", "--sink-option", "keepOrder=none")
+    assert found.options == {"kafka.sasl.password": "a=b c"}
+    assert found.sink_options == {"keepOrder": "none"}
+
+
+def test_secrets_can_come_by_the_environment_and_arguments_win(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENVIRONMENT, json.dumps({"kafka.sasl.password": "secret", "subscribe": "a"}))
+    found = read("--checkpoint", "/c", "--option", "subscribe=b")
+    assert found.options == {"kafka.sasl.password": "secret", "subscribe": "b"}
+
+
+@pytest.mark.parametrize("text", ["secret", '["secret"]', '{"kafka.sasl.password": 7}'])
+def test_a_broken_environment_is_refused_without_showing_what_it_holds(
+    monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setenv(ENVIRONMENT, text)
+    with pytest.raises(SettingError, match=f"{ENVIRONMENT} must hold a JSON object of strings") as caught:
+        read("--checkpoint", "/c")
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ((), "--checkpoint"),
+        (("--checkpoint", "/c", "--row-limit", "0"), "--row-limit: it must be a whole number from 1 on, found '0'"),
+        (("--checkpoint", "/c", "--rows", "1"), "unrecognized arguments: --rows"),
+        (("--checkpoint", "/c", "--option", "secret"), "--option must be NAME=VALUE"),
+        (("--checkpoint", "/c", "--option", "a=1", "--option", "a=2"), "--option a is given twice"),
+        (("--checkpoint", "/c", "--range", "/not/there"), "neither JSON nor a file that can be read: No such file"),
+        (("--checkpoint", "/c", "--transform", "enrich"), "--transform must be module:function"),
+        (("--checkpoint", "/c", "--transform", "not_there:f"), "Ship the module with --py-files"),
+        (("--checkpoint", "/c", "--transform", "json:f"), "the module 'json' has no 'f'"),
+        (("--checkpoint", "/c", "--transform", "json:__name__"), "must name a function"),
+        (
+            ("--checkpoint", "/c", "--range", a_range().to_text(), "--row-limit", "5"),
+            "--row-limit 5 cannot stand beside --range: the range carries its own",
+        ),
+        (
+            ("--checkpoint", "/c", "--transform", "json:loads", "--arrow-transform", "json:loads"),
+            "--transform and --arrow-transform",
+        ),
+    ],
+)
+def test_wrong_usage_is_one_message_with_the_way_out(argv: tuple[str, ...], message: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        read(*argv)
+    assert message in str(caught.value)
+    assert "secret" not in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+def test_a_damaged_range_names_what_is_wrong_with_it() -> None:
+    with pytest.raises(DocumentError, match="range: 'version' must be 1"):
+        read("--checkpoint", "/c", "--range", "{}")
+
+
+def test_help_explains_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        read("--help")
+    assert caught.value.code == 0
+    text = capsys.readouterr().out
+    assert "75  a retry can mend it" in text
+    assert "--row-limit ROWS" in text

@@ -1,0 +1,54 @@
+"""What is understood of a failure that comes out of Spark as text."""
+
+import pytest
+
+from airflow_provider_orderedkafka.errors import DataLossError, TaskFailedError, TransformError, UnreachableError
+from airflow_provider_orderedkafka.spark.failures import understood
+
+WORKER = """Job aborted due to stage failure: Task 1 in stage 3.0 failed 1 times, most recent failure: Lost task 1.0 \
+in stage 3.0 (TID 5) (host executor driver): org.apache.spark.api.python.PythonException: \
+Traceback (most recent call last):
+  File "/opt/x.py", line 3, in read
+    raise error
+{error}
+
+\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:581)
+\tat java.base/java.lang.Thread.run(Thread.java:840)
+"""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "airflow_provider_orderedkafka.errors.DataLossError: orders[3]@17 is gone: say failOnDataLoss=false",
+        "DataLossError: orders[3]@17 is gone: say failOnDataLoss=false",
+    ],
+)
+def test_our_own_error_is_found_again_with_its_message(error: str) -> None:
+    found = understood(RuntimeError(WORKER.format(error=error)))
+    assert type(found) is DataLossError
+    assert str(found) == "orders[3]@17 is gone: say failOnDataLoss=false"
+
+
+def test_an_error_of_ours_is_itself() -> None:
+    error = UnreachableError("away")
+    assert understood(error) is error
+
+
+def test_a_worker_that_died_can_be_tried_again() -> None:
+    found = understood(RuntimeError("... SparkException: Python worker exited unexpectedly (crashed) ..."))
+    assert isinstance(found, TaskFailedError)
+    assert found.exit_code == 75
+
+
+def test_an_error_in_the_users_transform_is_not_tried_again_and_says_what_it_was() -> None:
+    found = understood(RuntimeError(WORKER.format(error="ZeroDivisionError: division by zero")))
+    assert isinstance(found, TransformError)
+    assert "ZeroDivisionError: division by zero" in str(found)
+    assert found.exit_code == 65
+
+
+def test_anything_else_can_be_tried_again_and_is_not_a_page_long() -> None:
+    found = understood(RuntimeError("No space left on device\n" * 1000))
+    assert found.exit_code == 75
+    assert len(str(found)) < 500
