@@ -34,7 +34,7 @@ lint: environment ## check style, format and types
 
 lock: ## write requirements.lock anew from pyproject.toml
 	scripts/uv pip compile --quiet --universal --no-emit-index-url --all-extras --group dev pyproject.toml \
-		-o requirements.lock --custom-compile-command "make lock"
+		--python-version 3.11 -o requirements.lock --custom-compile-command "make lock"
 
 clean: ## delete the environment and all that was made here
 	rm -rf .venv .cache .airflow .demo dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
