@@ -1,0 +1,84 @@
+"""Which topics are read, as Spark's connector lets people say it: a list, a pattern, or partitions.
+
+Named(("orders", "refunds"))                    subscribe          "orders,refunds"
+Matching("orders-.*")                           subscribePattern   "orders-.*"
+Assigned((TopicPartition("orders", 0),))        assign             {"orders": [0]}
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from airflow_provider_orderedkafka.core.positions import TopicPartition
+from airflow_provider_orderedkafka.core.starts import read_json
+from airflow_provider_orderedkafka.errors import SettingError
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Topics by name."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """Every topic whose whole name matches a regular expression, but for Kafka's own."""
+
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """Partitions by name and number, in order."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+Subscription = Named | Matching | Assigned
+
+
+def parse_subscription(kind: str, text: str) -> Subscription:
+    """Read the option `subscribe`, `subscribePattern` or `assign`; a `SettingError` says what is wrong with it."""
+    return _KINDS[kind](text, kind)
+
+
+def _named(text: str, name: str) -> Named:
+    topics = tuple(dict.fromkeys(topic.strip() for topic in text.split(",") if topic.strip()))
+    if not topics:
+        raise SettingError(f"{name!r} must name topics, such as 'orders,refunds', found {text!r}")
+    return Named(topics)
+
+
+def _matching(text: str, name: str) -> Matching:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise SettingError(f"{name!r} must be a regular expression, found {text!r}: {error}") from error
+    if not text:
+        raise SettingError(f"{name!r} must be a regular expression, such as 'orders-.*', found {text!r}")
+    return Matching(text)
+
+
+def _assigned(text: str, name: str) -> Assigned:
+    value = read_json(text, name)
+    if not isinstance(value, dict) or not value:
+        raise SettingError(f'{name!r} must name partitions by topic, such as {{"orders": [0, 1]}}, found {text!r}')
+    return Assigned(
+        tuple(sorted({TopicPartition(t, p) for t, numbers in value.items() for p in _numbers(t, numbers, name)}))
+    )
+
+
+def _numbers(topic: str, numbers: Any, name: str) -> list[int]:
+    valid = isinstance(numbers, list) and all(type(each) is int and each >= 0 for each in numbers)
+    if not valid or not numbers:
+        raise SettingError(f"'{name}.{topic}' must be an array of partitions, such as [0, 1], found {numbers!r}")
+    return list(numbers)
+
+
+_KINDS: Final[dict[str, Callable[[str, str], Subscription]]] = {
+    "subscribe": _named,
+    "subscribePattern": _matching,
+    "assign": _assigned,
+}

@@ -1,0 +1,192 @@
+"""Waiting for what Kafka answers: retried while that can help, up to a deadline, and then an error that names it all.
+
+    gather(admin, ask, questions, Patience(15, "the end of")) -> {question: answer}
+
+`ask(questions, seconds)` sends some questions and returns a future for each. What cannot be mended by waiting ends
+it at once: no permission, a topic that is not there, an answer that makes no sense.
+"""
+
+import time
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import Future
+from typing import Any, Final, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+
+from airflow_provider_orderedkafka.errors import (
+    AccessDeniedError,
+    OrderedKafkaError,
+    UnknownTopicError,
+    UnreachableError,
+)
+from airflow_provider_orderedkafka.kafka.clients import Admin
+
+Question = TypeVar("Question", bound=Hashable)
+
+DEADLINE: Final = 15.0
+"""Seconds after which Kafka is called unreachable, unless told otherwise."""
+
+SHOWS_AFTER: Final = 2.0
+"""Seconds for which a topic that Kafka does not know is asked for again: a new one shows broker by broker."""
+
+DOUBTS_AFTER: Final = 3.0
+"""Seconds without an answer after which it is looked at whether the question makes sense."""
+
+_LOOK: Final = 0.25
+_FIRST_PAUSE: Final = 0.05
+_LONGEST_PAUSE: Final = 0.5
+_NAMED: Final = 5
+
+DENIED: Final = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "the principal needs DESCRIBE (and READ) on the topic",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "the principal needs DESCRIBE (and READ) on the group",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "the principal needs DESCRIBE on the cluster",
+    KafkaError.SASL_AUTHENTICATION_FAILED: "check user name, password and mechanism",
+    KafkaError._AUTHENTICATION: "check user name, password and mechanism",
+}
+UNKNOWN: Final = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError.TOPIC_EXCEPTION,
+}
+TRANSIENT: Final = {
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.BROKER_NOT_AVAILABLE,
+    KafkaError.KAFKA_STORAGE_ERROR,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.NETWORK_EXCEPTION,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.NOT_CONTROLLER,
+    KafkaError.THROTTLING_QUOTA_EXCEEDED,
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._TIMED_OUT,
+    KafkaError._TIMED_OUT_QUEUE,
+    KafkaError._WAIT_COORD,
+    KafkaError._RESOLVE,
+    KafkaError._NODE_UPDATE,
+    KafkaError._DESTROY,
+    KafkaError._NOENT,
+}
+DOUBTFUL: Final = {KafkaError._NOENT, *UNKNOWN}
+"""Errors that a question may bring on itself: what it asks about may not exist, or just have no leader."""
+
+
+class Patience:
+    """How long to wait from now on, and for what, in words: `"the end of"`."""
+
+    def __init__(self, seconds: float, what: str) -> None:
+        self.seconds = seconds
+        self.what = what
+        self.begun = time.monotonic()
+
+    @property
+    def left(self) -> float:
+        """Seconds until the deadline; none are left when it is past."""
+        return max(self.begun + self.seconds - time.monotonic(), 0.0)
+
+    @property
+    def waited(self) -> float:
+        """Seconds since it began."""
+        return time.monotonic() - self.begun
+
+
+def gather(
+    admin: Admin,
+    ask: Callable[[Sequence[Question], float], Sequence[Future[Any]]],
+    questions: Sequence[Question],
+    patience: Patience,
+    doubt: Callable[[], None] | None = None,
+) -> dict[Question, Any]:
+    """The answer to each question; `doubt` is called once if they take long, and may raise what it found out.
+
+    Raises UnreachableError with the questions that were not answered, AccessDeniedError, UnknownTopicError.
+    """
+    answers: dict[Question, Any] = {}
+    left, pause, reason = list(questions), _FIRST_PAUSE, ""
+    wait = _Wait(admin, patience, doubt)
+    while left:
+        again = []
+        for question, future in zip(left, ask(left, patience.left + _LOOK), strict=True):
+            outcome = wait.outcome(future)
+            if isinstance(outcome, KafkaError):
+                _raise_if_final(outcome, question, patience)
+                if outcome.code() in DOUBTFUL:
+                    wait.have_doubts()
+                reason = outcome.str()
+            if outcome is None or isinstance(outcome, KafkaError):
+                again.append(question)
+            else:
+                answers[question] = outcome
+        if again and patience.left == 0:
+            raise _unanswered(admin, again, patience, reason)
+        left = again
+        if left:
+            time.sleep(min(pause, patience.left))
+            pause = min(2 * pause, _LONGEST_PAUSE)
+    return answers
+
+
+class _Wait:
+    """Waiting for futures one after the other, all within one patience."""
+
+    def __init__(self, admin: Admin, patience: Patience, doubt: Callable[[], None] | None) -> None:
+        self._admin = admin
+        self._patience = patience
+        self._doubt = doubt
+        self._begun = time.monotonic()
+
+    def outcome(self, future: Future[Any]) -> Any:
+        """What a future gives: its answer, or a `KafkaError`; None when the patience ends before."""
+        while True:
+            try:
+                return future.result(min(_LOOK, self._patience.left))
+            except KafkaException as error:
+                return error.args[0]
+            except TimeoutError:
+                troubles = self._admin.troubles(self._patience.begun)
+                if refused := [trouble for trouble in troubles if trouble.code() in DENIED]:
+                    return refused[-1]
+                if time.monotonic() - self._begun > DOUBTS_AFTER:
+                    self.have_doubts()
+                if self._patience.left == 0:
+                    return None
+
+    def have_doubts(self) -> None:
+        """Look, once, whether the questions make sense."""
+        if self._doubt is not None:
+            doubt, self._doubt = self._doubt, None
+            doubt()
+
+
+def _raise_if_final(error: KafkaError, question: object, patience: Patience) -> None:
+    code = error.code()
+    if code in DENIED:
+        raise AccessDeniedError(f"Kafka refuses {patience.what} {question}: {error.str()}; {DENIED[code]}")
+    if code in UNKNOWN and patience.waited > SHOWS_AFTER:
+        raise UnknownTopicError(f"{question} does not exist: {error.str()}")
+    if code not in UNKNOWN and code not in TRANSIENT and not error.retriable():
+        raise OrderedKafkaError(f"Kafka cannot give {patience.what} {question}: {error.str()} ({error.name()})")
+
+
+def _unanswered(admin: Admin, questions: Sequence[object], patience: Patience, reason: str) -> UnreachableError:
+    said = [trouble.str() for trouble in admin.troubles(patience.begun)]
+    why = f" ({(said or [reason])[-1]})" if said or reason else ""
+    return UnreachableError(
+        f"Kafka at {admin.servers!r} did not answer within {patience.seconds:g} s, asked for {patience.what} "
+        f"{listed(questions)}{why}; is it up, and reachable from here?"
+    )
+
+
+def listed(things: Sequence[object]) -> str:
+    """Some things by name, and how many more."""
+    named = ", ".join(map(str, things[:_NAMED]))
+    return named if len(things) <= _NAMED else f"{named} and {len(things) - _NAMED} more"

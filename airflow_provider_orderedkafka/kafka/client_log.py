@@ -1,0 +1,31 @@
+"""Where Kafka's clients write their lines: Python's logging, and never stderr by themselves."""
+
+import logging
+import re
+import time
+
+
+class _Seldom(logging.Filter):
+    """Lets a line through once in a while: a client that cannot connect says so many times a second."""
+
+    EVERY_SECONDS = 60.0
+    MOST_KNOWN = 500
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the line is new, but for its numbers."""
+        line, now = re.sub(r"\d+", "#", record.getMessage()), time.monotonic()
+        if now - self._seen.get(line, -self.EVERY_SECONDS) < self.EVERY_SECONDS:
+            return False
+        if len(self._seen) >= self.MOST_KNOWN:
+            self._seen.clear()
+        self._seen[line] = now
+        return True
+
+
+CLIENT_LOG = logging.getLogger("airflow_provider_orderedkafka.kafka.client")
+CLIENT_LOG.addFilter(_Seldom())
+CLIENT_LOG.addHandler(logging.NullHandler())

@@ -1,0 +1,181 @@
+"""librdkafka's configuration: from `kafka.*` options or a connection, checked once, printed without its secrets.
+
+    KafkaConfig.from_options({"kafka.bootstrap.servers": "broker:9092", "subscribe": "orders"})
+    KafkaConfig.from_connection({"bootstrap.servers": "broker:9092", "group.id": "for others"})
+    client_config(config, "consumer", {"group.id": "..."}) -> what a client is made from
+
+A setting that only Java's clients know, or that is not the user's to set, is a `SettingError` with the way out.
+`orderedkafka.resolver` may name a function `package.module:function`; it is called with the settings wherever a
+client is made, on driver and executors, and returns settings to add: secrets that should not travel, an `oauth_cb`.
+"""
+
+import difflib
+import importlib
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Literal
+
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.kafka.client_log import CLIENT_LOG
+from airflow_provider_orderedkafka.kafka.properties import CONSUMER, FIXED, HARMLESS, JAVA_ONLY, KNOWN, PRODUCER
+
+Role = Literal["admin", "consumer", "producer"]
+
+PREFIX: Final = "kafka."
+RESOLVER: Final = "orderedkafka.resolver"
+SERVERS: Final = "bootstrap.servers"
+ISOLATION: Final = "isolation.level"
+
+_FOREIGN: Final[dict[Role, frozenset[str]]] = {
+    "admin": CONSUMER | PRODUCER,
+    "consumer": PRODUCER,
+    "producer": CONSUMER,
+}
+_SECRET: Final = re.compile(
+    r"password|passphrase|secret|token|credential|private\.key|key\.pem|jaas|oauthbearer\.config"
+)
+_MASK: Final = "***"
+_JAVA_STORES: Final = (".jks", ".jceks", ".bcfks")
+
+
+class KafkaConfig(Mapping[str, str]):
+    """librdkafka's settings by name. Immutable and hashable; its text shows no secret."""
+
+    __slots__ = ("_settings",)
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._settings = dict(sorted(settings.items()))
+
+    def __getitem__(self, name: str) -> str:
+        return self._settings[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._settings)
+
+    def __len__(self) -> int:
+        return len(self._settings)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._settings.items()))
+
+    def __repr__(self) -> str:
+        return f"KafkaConfig({redacted(self)!r})"
+
+    @property
+    def servers(self) -> str:
+        """Where Kafka is."""
+        return self._settings[SERVERS]
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, str], prefix: str = PREFIX) -> "KafkaConfig":
+        """What the options whose names begin with the prefix say; others are not looked at.
+
+        `isolation.level` is left out: it belongs to a range, and whoever makes one reads it.
+        """
+        given = {
+            name[len(prefix) :].lower(): value for name, value in options.items() if name.lower().startswith(prefix)
+        }
+        return _checked(given, prefix, "option")
+
+    @classmethod
+    def from_connection(cls, extra: Mapping[str, Any]) -> "KafkaConfig":
+        """What a connection says; what is meant for other uses of it (`group.id`, callbacks) is left out."""
+        given = {name: value for name, value in extra.items() if name not in FIXED and not name.endswith("_cb")}
+        return _checked(given, "", "the connection's setting")
+
+
+def redacted(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings as they may be shown to anyone."""
+    return {name: _MASK if is_secret(name) else value for name, value in settings.items()}
+
+
+def is_secret(name: str) -> bool:
+    """Whether the value of the setting of this name is kept from people's eyes."""
+    return _SECRET.search(name.lower()) is not None
+
+
+def client_config(config: Mapping[str, str], role: Role, ours: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What a client in this role is made from: the settings that concern it, resolved, with `ours` over them."""
+    kept = {name: value for name, value in config.items() if name not in _FOREIGN[role]}
+    resolver = kept.pop(RESOLVER, None)
+    added = {} if resolver is None else _function(resolver)(dict(kept))
+    return {"allow.auto.create.topics": "false", "logger": CLIENT_LOG, **kept, **added, **(ours or {})}
+
+
+def understood(error: Exception, config: Mapping[str, str]) -> SettingError:
+    """What a client's refusal to be made from this configuration means to the user."""
+    text = str(error.args[0].str() if error.args and hasattr(error.args[0], "str") else error)
+    for name, value in config.items():
+        text = text.replace(value, _MASK) if is_secret(name) and value else text
+    return SettingError(f"Kafka's client refuses its configuration: {text}")
+
+
+def _checked(given: Mapping[str, Any], prefix: str, kind: str) -> KafkaConfig:
+    settings = {}
+    for name, value in given.items():
+        shown = f"{kind} {prefix + name!r}"
+        settings[name] = _text(value, shown)
+        if name in JAVA_ONLY:
+            raise SettingError(f"{shown} is known to Java's clients only: {JAVA_ONLY[name].format(p=prefix)}")
+        if name in FIXED and settings[name].lower() != HARMLESS.get(name):
+            raise SettingError(f"{shown} is not yours to set: {FIXED[name].format(p=prefix)}")
+        if name not in KNOWN and name != RESOLVER and not _new_to_us(name, settings[name]):
+            raise SettingError(f"{shown} is unknown to Kafka's client{_nearest(name, prefix)}")
+    _check_values(settings, prefix, kind)
+    return KafkaConfig({name: value for name, value in settings.items() if name not in (*FIXED, ISOLATION)})
+
+
+def _text(value: Any, shown: str) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str | int | float):
+        raise SettingError(f"{shown} must be text, a number, true or false, found {type(value).__name__}")
+    return str(value)
+
+
+def _check_values(settings: Mapping[str, str], prefix: str, kind: str) -> None:
+    if not settings.get(SERVERS, "").strip():
+        raise SettingError(
+            f"{kind} {prefix + SERVERS!r} is missing; set it to the brokers, such as 'broker1:9092,broker2:9092'"
+        )
+    store = settings.get("ssl.keystore.location", "")
+    if store.lower().endswith(_JAVA_STORES):
+        raise SettingError(
+            f"{kind} '{prefix}ssl.keystore.location' must be a PKCS#12 file, found {store!r}; convert it with: keytool "
+            "-importkeystore -srckeystore <it> -destkeystore keystore.p12 -deststoretype PKCS12"
+        )
+    if settings.get("ssl.endpoint.identification.algorithm") == "":
+        raise SettingError(
+            f"{kind} '{prefix}ssl.endpoint.identification.algorithm' is empty, as Java says 'none'; set 'none'"
+        )
+
+
+def _nearest(name: str, prefix: str) -> str:
+    near = difflib.get_close_matches(name, [*(KNOWN - set(FIXED)), *JAVA_ONLY], 1)
+    return f"; did you mean {prefix + near[0]!r}?" if near else "; its settings are librdkafka's, not Java's"
+
+
+def _new_to_us(name: str, value: str) -> bool:
+    """Whether the client that is installed knows a setting that our list does not have."""
+    from confluent_kafka import KafkaError, KafkaException, Producer
+
+    try:
+        Producer({"logger": CLIENT_LOG, name: value})
+    except KafkaException as error:
+        return bool(
+            error.args[0].code() != KafkaError._INVALID_ARG or "No such configuration" not in error.args[0].str()
+        )
+    except (TypeError, ValueError):
+        return True
+    return True
+
+
+def _function(path: str) -> Any:
+    module, _, name = path.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise SettingError(
+            f"{RESOLVER!r} must name a function that can be imported here, as 'package.module:function', found "
+            f"{path!r}: {error}"
+        ) from error

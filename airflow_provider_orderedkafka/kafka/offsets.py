@@ -1,0 +1,135 @@
+"""Where partitions begin and end, where times begin in them, where a group stands: asked in bulk, all at once.
+
+`AdminClient.list_offsets` answers with futures, so any number of partitions and times costs one round trip and the
+broker's work. Asked about a partition that does not exist it never answers at all: that is looked into after a moment.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, Final, Literal, NamedTuple
+
+from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import OffsetSpec
+
+from airflow_provider_orderedkafka.core.documents import Isolation
+from airflow_provider_orderedkafka.core.ports import Answer
+from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.kafka.answers import DEADLINE, Patience, gather
+from airflow_provider_orderedkafka.kafka.clients import Admin, admin
+from airflow_provider_orderedkafka.kafka.topics import check_partitions
+
+MOST_AT_ONCE: Final = 16_000
+"""How many answers are awaited at once, so that neither memory nor a broker's queue grows with what is asked."""
+
+_Kind = Literal["earliest", "latest", "newest"]
+_SPECS: Final[dict[_Kind, Callable[[], OffsetSpec]]] = {
+    "earliest": OffsetSpec.earliest,
+    "latest": OffsetSpec.latest,
+    "newest": OffsetSpec.max_timestamp,
+}
+_LEVELS: Final[dict[Isolation, IsolationLevel]] = {
+    "read_committed": IsolationLevel.READ_COMMITTED,
+    "read_uncommitted": IsolationLevel.READ_UNCOMMITTED,
+}
+
+
+class _Question(NamedTuple):
+    when: _Kind | int
+    partition: TopicPartition
+
+    def __str__(self) -> str:
+        return str(self.partition)
+
+
+def log_starts(config: Mapping[str, str], partitions: Iterable[TopicPartition], deadline: float = DEADLINE) -> Offsets:
+    """The first offset that each partition still has."""
+    questions = [_Question("earliest", partition) for partition in partitions]
+    return _as_offsets(_ask(config, questions, "read_uncommitted", Patience(deadline, "the log start of")))
+
+
+def high_ends(
+    config: Mapping[str, str],
+    partitions: Iterable[TopicPartition],
+    isolation: Isolation = "read_committed",
+    deadline: float = DEADLINE,
+) -> Offsets:
+    """The offset up to which each partition can be read now: the last stable one, or the high watermark."""
+    questions = [_Question("latest", partition) for partition in partitions]
+    return _as_offsets(_ask(config, questions, isolation, Patience(deadline, "the high end of")))
+
+
+def newest(
+    config: Mapping[str, str], partitions: Iterable[TopicPartition], deadline: float = DEADLINE
+) -> dict[TopicPartition, Answer]:
+    """The highest timestamp of each partition and where it stands; a partition without records is left out."""
+    questions = [_Question("newest", partition) for partition in partitions]
+    answers = _ask(config, questions, "read_uncommitted", Patience(deadline, "the highest timestamp of"))
+    return {question.partition: answer for question, answer in answers.items() if answer.offset >= 0}
+
+
+def first_at(
+    config: Mapping[str, str],
+    partitions: Sequence[TopicPartition],
+    times: Sequence[int],
+    isolation: Isolation = "read_committed",
+    deadline: float = DEADLINE,
+) -> list[dict[TopicPartition, Answer]]:
+    """For each time, where the broker's index places it; a partition without such a record is left out."""
+    questions = [_Question(time, partition) for time in dict.fromkeys(times) for partition in partitions]
+    found: dict[_Kind | int, dict[TopicPartition, Answer]] = {time: {} for time in times}
+    for start in range(0, len(questions), MOST_AT_ONCE):
+        some = questions[start : start + MOST_AT_ONCE]
+        answers = _ask(config, some, isolation, Patience(deadline, "the index of"))
+        for question, answer in answers.items():
+            if answer.offset >= 0:
+                found[question.when][question.partition] = answer
+    return [found[time] for time in times]
+
+
+def committed(
+    config: Mapping[str, str], group: str, partitions: Iterable[TopicPartition], deadline: float = DEADLINE
+) -> dict[TopicPartition, int]:
+    """Where a consumer group stands; a partition that it never committed is left out."""
+    asked, wanted = admin(config), [KafkaPartition(*partition) for partition in partitions]
+
+    def ask(groups: Sequence[str], seconds: float) -> list[Future[Any]]:
+        requests = [ConsumerGroupTopicPartitions(group, wanted) for group in groups]
+        return list(asked.client.list_consumer_group_offsets(requests, request_timeout=seconds).values())
+
+    answer = gather(asked, ask, [group], Patience(deadline, "the commits of group"))[group]
+    return {TopicPartition(p.topic, p.partition): p.offset for p in answer.topic_partitions if p.offset >= 0}
+
+
+def _as_offsets(answers: Mapping[_Question, Answer]) -> Offsets:
+    return Offsets({question.partition: answer.offset for question, answer in answers.items()})
+
+
+def _ask(
+    config: Mapping[str, str], questions: Sequence[_Question], isolation: Isolation, patience: Patience
+) -> dict[_Question, Answer]:
+    asked = admin(config)
+
+    def ask(some: Sequence[_Question], seconds: float) -> list[Future[Any]]:
+        return _sent(asked, some, isolation, seconds)
+
+    def doubt() -> None:
+        check_partitions(asked, {question.partition for question in questions}, patience)
+
+    answers = gather(asked, ask, questions, patience, doubt)
+    return {question: Answer(answer.offset, answer.timestamp) for question, answer in answers.items()}
+
+
+def _sent(asked: Admin, questions: Sequence[_Question], isolation: Isolation, seconds: float) -> list[Future[Any]]:
+    """The futures of the answers; one request for each time and broker."""
+    by_when: dict[_Kind | int, list[int]] = {}
+    for place, question in enumerate(questions):
+        by_when.setdefault(question.when, []).append(place)
+    futures: list[Any] = [None] * len(questions)
+    for when, places in by_when.items():
+        spec = OffsetSpec.for_timestamp(when) if isinstance(when, int) else _SPECS[when]()
+        wanted = {KafkaPartition(*questions[place].partition): spec for place in places}
+        answers = asked.client.list_offsets(wanted, isolation_level=_LEVELS[isolation], request_timeout=seconds)
+        for place, future in zip(places, answers.values(), strict=True):
+            futures[place] = future
+    return futures

@@ -1,0 +1,179 @@
+"""Which topics and partitions there are: found by name, by pattern or given, with all that planning needs to know.
+
+    discover(config, Subscription(("orders",)))  ->  Discovery
+
+Nothing is created by asking.
+"""
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import ConfigResource, ResourceType
+
+from airflow_provider_orderedkafka.core.positions import TopicPartition
+from airflow_provider_orderedkafka.core.subscriptions import Assigned, Matching, Named, Subscription
+from airflow_provider_orderedkafka.errors import AccessDeniedError, UnknownTopicError, UnreachableError
+from airflow_provider_orderedkafka.kafka.answers import DEADLINE, Patience, gather, listed
+from airflow_provider_orderedkafka.kafka.clients import Admin, admin
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as the cluster describes it.
+
+    `id` is written as Kafka's own tools write it. `compacted` also holds where the cleanup policy may not be seen.
+    """
+
+    name: str
+    id: str
+    partitions: int
+    compacted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """What a subscription means now: the cluster, the topics in order, and the partitions that take part, in order."""
+
+    cluster_id: str
+    topics: tuple[Topic, ...]
+    partitions: tuple[TopicPartition, ...]
+
+    @property
+    def ids(self) -> dict[str, str]:
+        """The topics' ids by name."""
+        return {topic.name: topic.id for topic in self.topics}
+
+    @property
+    def compacted(self) -> frozenset[str]:
+        """The names of the topics whose records may be compacted away."""
+        return frozenset(topic.name for topic in self.topics if topic.compacted)
+
+
+def discover(config: Mapping[str, str], subscription: Subscription, deadline: float = DEADLINE) -> Discovery:
+    """What the subscription means now.
+
+    Raises UnknownTopicError with the nearest name, AccessDeniedError, UnreachableError, within the deadline.
+    """
+    asked = admin(config)
+    match subscription:
+        case Named(names):
+            wanted = names
+        case Matching(pattern):
+            wanted = _matching(asked, pattern, deadline)
+        case Assigned(partitions):
+            wanted = tuple(dict.fromkeys(partition.topic for partition in partitions))
+    described = _describe(asked, wanted, deadline)
+    if isinstance(subscription, Matching):
+        described = {name: topic for name, topic in described.items() if not topic.is_internal}
+    policies = _policies(asked, tuple(described), deadline)
+    topics = tuple(_topic(described[name], policies[name]) for name in sorted(described))
+    cluster_id = asked.client.describe_cluster(request_timeout=deadline).result(deadline).cluster_id
+    return Discovery(cluster_id or "", topics, _partitions(subscription, topics))
+
+
+def _topic(described: Any, policy: str | None) -> Topic:
+    topic_id = str(described.topic_id).replace("+", "-").replace("/", "_")
+    return Topic(described.name, topic_id, len(described.partitions), policy is None or "compact" in policy)
+
+
+def _partitions(subscription: Subscription, topics: Sequence[Topic]) -> tuple[TopicPartition, ...]:
+    if isinstance(subscription, Assigned):
+        _check_numbers(subscription.partitions, {topic.name: topic.partitions for topic in topics})
+        return subscription.partitions
+    return tuple(TopicPartition(topic.name, number) for topic in topics for number in range(topic.partitions))
+
+
+def check_partitions(asked: Admin, partitions: Iterable[TopicPartition], patience: Patience) -> None:
+    """Raise UnknownTopicError where one of the partitions does not exist; nothing where Kafka does not say."""
+    partitions = sorted(partitions)
+    names = tuple(dict.fromkeys(partition.topic for partition in partitions))
+    try:
+        described = _describe(asked, names, patience.left)
+    except UnreachableError:
+        return
+    _check_numbers(partitions, {name: len(topic.partitions) for name, topic in described.items()})
+
+
+def _check_numbers(partitions: Iterable[TopicPartition], counts: Mapping[str, int]) -> None:
+    for partition in partitions:
+        count = counts[partition.topic]
+        if partition.partition >= count:
+            there = "partition 0 alone" if count == 1 else f"the partitions 0 to {count - 1}"
+            raise UnknownTopicError(f"{partition} does not exist: {partition.topic!r} has {there}")
+
+
+def _matching(asked: Admin, pattern: str, deadline: float) -> tuple[str, ...]:
+    names = _names(asked, deadline)
+    found = tuple(name for name in names if re.fullmatch(pattern, name))
+    if found:
+        return found
+    shown = listed([repr(name) for name in names]) if names else "none"
+    raise UnknownTopicError(
+        f"the pattern {pattern!r} matches no topic at {asked.servers!r}; it has to match a whole name (a prefix is "
+        f"written 'orders.*'); topics there: {shown}"
+    )
+
+
+def _names(asked: Admin, deadline: float) -> list[str]:
+    """The names of all topics that this principal may see, but for Kafka's own."""
+    patience = Patience(deadline, "the topics of")
+
+    def ask(questions: Sequence[str], seconds: float) -> list[Future[Any]]:
+        return [_at_once(lambda: asked.client.list_topics(timeout=seconds)) for _ in questions]
+
+    found = gather(asked, ask, ["the cluster"], patience)["the cluster"]
+    return sorted(name for name in found.topics if not name.startswith("__"))
+
+
+def _at_once(call: Callable[[], Any]) -> Future[Any]:
+    """The outcome of a call that waits by itself."""
+    future: Future[Any] = Future()
+    try:
+        future.set_result(call())
+    except KafkaException as error:
+        future.set_exception(error)
+    return future
+
+
+def _describe(asked: Admin, names: Sequence[str], deadline: float) -> dict[str, Any]:
+    """The description of each topic."""
+    patience = Patience(deadline, "the description of topic")
+
+    def ask(questions: Sequence[str], seconds: float) -> list[Future[Any]]:
+        answers = asked.client.describe_topics(TopicCollection(list(questions)), request_timeout=seconds)
+        return [answers[name] for name in questions]
+
+    try:
+        return gather(asked, ask, names, patience)
+    except UnknownTopicError:
+        raise _unknown(asked, names, patience) from None
+
+
+def _unknown(asked: Admin, names: Sequence[str], patience: Patience) -> UnknownTopicError:
+    there = _names(asked, max(patience.left, 1.0))
+    lost = next((name for name in names if name not in there), names[0])
+    near = difflib.get_close_matches(lost, there, 1)
+    hint = f"did you mean {near[0]!r}?" if near else "create it first, or check that this principal may see it"
+    return UnknownTopicError(f"topic {lost!r} does not exist at {asked.servers!r}; {hint}")
+
+
+def _policies(asked: Admin, names: Sequence[str], deadline: float) -> dict[str, str | None]:
+    """Each topic's cleanup policy; None where this principal may not see it."""
+    try:
+        found = _configs(asked, names, deadline)
+    except AccessDeniedError:
+        return dict.fromkeys(names)
+    return {name: found[name]["cleanup.policy"].value for name in names}
+
+
+def _configs(asked: Admin, names: Sequence[str], deadline: float) -> dict[str, Any]:
+    def ask(questions: Sequence[str], seconds: float) -> list[Future[Any]]:
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in questions]
+        return list(asked.client.describe_configs(resources, request_timeout=seconds).values())
+
+    return gather(asked, ask, names, Patience(deadline, "the settings of topic"))
