@@ -13,8 +13,3 @@ def ledger_asset(load: str) -> Asset:
 def output_alias(load: str) -> AssetAlias:
     """The alias under which a commit emits the output, only when the ledger moved."""
     return AssetAlias(name=f"orderedkafka.{load}.output", group="orderedkafka")
-
-
-def topic_asset(bootstrap_servers: str, topic: str) -> Asset:
-    """An output topic as an asset; it names the first bootstrap server, as Kafka's own URIs do."""
-    return Asset(name=f"kafka.{topic}", uri=f"kafka://{bootstrap_servers.split(',', maxsplit=1)[0]}/{topic}", group="orderedkafka")

@@ -64,7 +64,7 @@ class TaskMemory:
 
     def set(self, key: str, value: Any) -> None:
         """Remember it over retries and clears."""
-        from airflow.sdk import NEVER_EXPIRE
+        from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
         self._store.set(key, value, retention=NEVER_EXPIRE)
 

@@ -60,7 +60,8 @@ def ordered_load(
 
     more = _checked_steps(load, steps)
     _check_dag(load, mode)
-    with OrderedLoadGroup(load.name, tooltip=f"Load {', '.join(load.topics)} in time order") as group:
+    group = OrderedLoadGroup(load.name, tooltip=f"Load {', '.join(load.topics)} in time order")
+    with group:
         resolve = ResolveOffsetRangeOperator(
             task_id="resolve", load=load, mode=mode, digest=_digest(output_topic, application), **more["resolve"]
         )
@@ -76,9 +77,9 @@ def ordered_load(
             **{**submit_arguments, **more["load"]},
         )
         commit = CommitOffsetRangeOperator(
-            task_id="commit", load=load, range_id=resolve.output, output=output, **more["commit"]
+            task_id="commit", load=load, range_id=resolve.output, asset=output, **more["commit"]
         )
-        tasks = {"resolve": resolve, "load": submit, "commit": commit}
+        tasks: dict[str, Any] = {"resolve": resolve, "load": submit, "commit": commit}
         if wait and mode == "incremental":
             tasks["wait"] = OffsetRangeSensor(task_id="wait", load=load, **more["wait"])
             tasks["wait"] >> resolve

@@ -1,6 +1,7 @@
 """The report beside a checkpoint, read from wherever that is: the proof of what the application did."""
 
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from airflow_provider_orderedkafka.core.documents import Report
@@ -28,8 +29,9 @@ def _read(location: str) -> str | None:
     return _text(ObjectStoragePath(location))
 
 
-def _text(path: Path) -> str | None:
+def _text(path: Any) -> str | None:
     try:
-        return path.read_text(encoding="utf-8")
+        text: str = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
+    return text

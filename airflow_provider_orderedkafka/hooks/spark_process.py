@@ -21,9 +21,10 @@ PR_SET_PDEATHSIG = 1
 GRACE_SECONDS = 5.0
 
 
-class SparkProcessHook(SparkSubmitHook):
+class SparkProcessHook(SparkSubmitHook):  # type: ignore[misc]
     """A spark-submit that this task owns, with all that it starts."""
 
+    _env: dict[str, Any] | None
     environment: Mapping[str, str]
     on_progress: Callable[[Progress], None]
 
@@ -53,7 +54,9 @@ class SparkProcessHook(SparkSubmitHook):
 
     def submit(self, application: str = "", **kwargs: Any) -> str | None:
         """Start spark-submit and wait for it."""
-        return super().submit(application, start_new_session=True, preexec_fn=_die_with_parent(), **kwargs)
+        kwargs = {"start_new_session": True, "preexec_fn": _die_with_parent(), **kwargs}
+        driver: str | None = super().submit(application, **kwargs)
+        return driver
 
     def on_kill(self) -> None:
         """End the child and all that it started."""

@@ -1,4 +1,4 @@
-"""Links from a task to what it decided and to what it runs. They are pushed early: Airflow keeps them at a task's end."""
+"""Links from a task to what it decided and what it runs; pushed early, because Airflow keeps them at its end."""
 
 from typing import TYPE_CHECKING, Any
 

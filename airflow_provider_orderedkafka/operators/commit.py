@@ -14,7 +14,7 @@ from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.steps import Committed, commit
 
 if TYPE_CHECKING:
-    from airflow.sdk import Asset, Context
+    from airflow.sdk import Asset, Context, XComArg
 
 
 class CommitOffsetRangeOperator(BaseOperator):
@@ -25,20 +25,25 @@ class CommitOffsetRangeOperator(BaseOperator):
 
     :param load: The load.
     :param range_id: The range; without one, the open range of this run.
-    :param output: The asset that the event is for; without one, no event is emitted.
+    :param asset: The asset that the event is for; without one, no event is emitted.
     """
 
     template_fields: Sequence[str] = ("range_id",)
     ui_color = "#e2f0d9"
 
     def __init__(
-        self, *, load: OrderedLoad, range_id: str | None = None, output: "Asset | None" = None, **kwargs: Any
+        self,
+        *,
+        load: OrderedLoad,
+        range_id: "str | XComArg | None" = None,
+        asset: "Asset | None" = None,
+        **kwargs: Any,
     ) -> None:
-        alias = [] if output is None else [output_alias(load.name)]
+        alias = [] if asset is None else [output_alias(load.name)]
         super().__init__(**{"inlets": [ledger_asset(load.name)], "outlets": alias, **kwargs})
         self.load = load
-        self.range_id = range_id
-        self.output = output
+        self.range_id: Any = range_id
+        self.asset = asset
 
     def execute(self, context: "Context") -> dict[str, Any]:
         """Commit; skip where another run has done it."""
@@ -50,14 +55,14 @@ class CommitOffsetRangeOperator(BaseOperator):
         if committed.outcome is None:
             skip(context, committed.reason)
         told = _told(self.load.name, committed.outcome)
-        if self.output is not None:
-            context["outlet_events"][output_alias(self.load.name)].add(self.output, extra=told)
+        if self.asset is not None:
+            context["outlet_events"][output_alias(self.load.name)].add(self.asset, extra=told)
         return told
 
     def _commit(self, context: "Context") -> Committed:
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
-        mirror = OrderedKafkaHook(self.load.kafka_conn_id).mirror(self.load)
+        mirror = OrderedKafkaHook(self.load.kafka_conn_id).mirror(self.load.name)
         committed = commit(books_of(self.load.name, context), self.range_id or None, mirror)
         if committed.action is Action.REFUSE:
             raise LifecycleError(f"nothing is committed for load {self.load.name!r}: {committed.reason}")

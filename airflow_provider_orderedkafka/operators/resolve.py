@@ -61,7 +61,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
 
         hook = OrderedKafkaHook(self.load.kafka_conn_id)
         books = books_of(self.load.name, context)
-        ledger = look(books, hook.mirror(self.load), lambda: hook.first_look(self.load), home=context["ti"].dag_id)
+        ledger = look(books, hook.mirror(self.load.name), lambda: hook.first_look(self.load), home=context["ti"].dag_id)
         return resolve(
             books, TaskMemory(context), ledger, lambda standing: hook.plan(self.load, standing, books.run, self.digest)
         )

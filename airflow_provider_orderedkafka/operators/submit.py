@@ -21,7 +21,7 @@ from airflow_provider_orderedkafka.reports import read_report
 from airflow_provider_orderedkafka.steps import Loading, load
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
+    from airflow.sdk import Context, XComArg
 
     from airflow_provider_orderedkafka.hooks.spark_process import SparkProcessHook
 
@@ -30,7 +30,7 @@ OPTIONS = "ORDEREDKAFKA_OPTIONS"
 NO_RETRY = frozenset({2, 65})
 
 
-class SubmitOrderedLoadOperator(SparkSubmitOperator):
+class SubmitOrderedLoadOperator(SparkSubmitOperator):  # type: ignore[misc]
     """Run the application for a range that was written down; a `SparkSubmitOperator` with all its arguments.
 
     The range goes by a file, Kafka's configuration by the child's environment. A retry goes on where the attempt
@@ -46,6 +46,7 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):
     :param application: Another application than the packaged one.
     """
 
+    application_args: list[str] | None
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "range_id", "output_topic", "checkpoint")
     operator_extra_links = (SparkLink(),)
     ui_color = "#fde9d9"
@@ -54,7 +55,7 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):
         self,
         *,
         load: OrderedLoad,
-        range_id: str | None = None,
+        range_id: "str | XComArg | None" = None,
         output_topic: str | None = None,
         checkpoint: str | None = None,
         keep_order: KeepOrder = "key",
@@ -70,7 +71,7 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):
             }
         )
         self.load = load
-        self.range_id = range_id
+        self.range_id: Any = range_id
         self.output_topic = output_topic
         self.checkpoint = checkpoint
         self.keep_order = keep_order
@@ -148,8 +149,8 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):
         master = self._get_hook()._connection["master"]
         if not master.startswith("local"):
             raise SettingError(
-                f"load {self.load.name!r}: checkpoint= is missing, and the Spark connection {self._conn_id!r} names the "
-                f"cluster {master!r}: name a location that driver, executors and Airflow's workers reach, such as "
+                f"load {self.load.name!r}: checkpoint= is missing, and the Spark connection {self._conn_id!r} names "
+                f"the cluster {master!r}: name a location that driver, executors and Airflow's workers reach, such as "
                 "checkpoint='s3a://bucket/orderedkafka'"
             )
         home = os.environ.get("AIRFLOW_HOME") or str(Path(conf.get("core", "dags_folder")).parent)
@@ -201,8 +202,8 @@ def _explained(error: Exception, hook: "SparkProcessHook", todo: Loading, report
     text = f"attempt {todo.attempt} of range {todo.range.id if todo.range else ''!r} ended with exit code {code}: {why}"
     if todo.attempt >= WEARY_AFTER and todo.range is not None:
         text += (
-            f"\nAfter {todo.attempt} attempts: mend the cause and clear this task, it goes on where it was; or give the "
-            f"range up with `orderedkafka ledger abandon {todo.range.load}`; the next run plans anew from the ledger"
+            f"\nAfter {todo.attempt} attempts: mend the cause and clear this task, it goes on where it was; or give "
+            f"the range up with `orderedkafka ledger abandon {todo.range.load}`; the next run then plans anew"
         )
     return AirflowFailException(text) if code in NO_RETRY else AirflowException(text)
 

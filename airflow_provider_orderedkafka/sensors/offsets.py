@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_provider_orderedkafka.assets import ledger_asset
-from airflow_provider_orderedkafka.context import books_of, fail, now_ms, skip
+from airflow_provider_orderedkafka.context import books_of, fail, skip
 from airflow_provider_orderedkafka.core.documents import Ledger
 from airflow_provider_orderedkafka.core.pacing import Verdict
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError
@@ -55,8 +55,9 @@ class OffsetRangeSensor(BaseSensorOperator):
         if not self.deferrable:
             return super().execute(context)
         verdict, ledger = self._look(context)
-        if verdict.run:
-            return verdict.reason
+        return verdict.reason if verdict.run else self._defer(ledger)
+
+    def _defer(self, ledger: Ledger) -> NoReturn:
         from airflow_provider_orderedkafka.triggers.offsets import OffsetRangeTrigger
 
         self.defer(
@@ -81,10 +82,10 @@ class OffsetRangeSensor(BaseSensorOperator):
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
         hook = OrderedKafkaHook(self.load.kafka_conn_id)
-        books = books_of(self.load.name, context)
+        books, home = books_of(self.load.name, context), context["ti"].dag_id
         try:
-            ledger = look(books, hook.mirror(self.load), lambda: hook.first_look(self.load), home=context["ti"].dag_id)
-            verdict = wait(books, ledger, self.load.row_limit) or hook.verdict(self.load, ledger, now_ms())
+            ledger = look(books, hook.mirror(self.load.name), lambda: hook.first_look(self.load), home=home)
+            verdict = wait(books, ledger, self.load.row_limit) or hook.verdict(self.load, ledger)
         except OrderedKafkaError as error:
             fail(error)
         self.log.info("%s: %s", self.load.name, verdict.reason)

@@ -75,3 +75,24 @@ def dag_file(airflow_home: Path) -> Iterator[Callable[[str], Any]]:
     yield write
     for path in written:
         path.unlink(missing_ok=True)
+
+
+@pytest.fixture
+def example(dag_file: Callable[..., Any]) -> Callable[[str], Any]:
+    """One of the examples, as a user has it after copying it."""
+    return lambda name: dag_file((EXAMPLES / f"{name}.py").read_text("utf-8"), f"{name}.py")
+
+
+@pytest.fixture
+def ledger_of() -> Callable[[str], Any]:
+    """A load's ledger as the database has it."""
+    from airflow_provider_orderedkafka.ledger import LedgerStore
+    from airflow_provider_orderedkafka.metadata import MetadataStore
+
+    return lambda load: LedgerStore(load, MetadataStore(load)).ledger()
+
+
+@pytest.fixture
+def states() -> Callable[[Any], dict[str, str]]:
+    """The states of a run's tasks."""
+    return lambda run: {ti.task_id: str(ti.state) for ti in run.get_task_instances()}

@@ -1,0 +1,92 @@
+"""The hook: Kafka as a load sees it, on the `kafka` connection of Airflow's own provider."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from airflow.providers.apache.kafka.hooks.base import KafkaBaseHook
+
+from airflow_provider_orderedkafka.context import now_ms
+from airflow_provider_orderedkafka.core.documents import Ledger, Place, Range
+from airflow_provider_orderedkafka.core.pacing import Verdict
+from airflow_provider_orderedkafka.core.positions import Offsets
+from airflow_provider_orderedkafka.load import OrderedLoad
+
+if TYPE_CHECKING:
+    from airflow_provider_orderedkafka.kafka.config import KafkaConfig
+    from airflow_provider_orderedkafka.kafka.topics import Discovery
+    from airflow_provider_orderedkafka.mirror import GroupMirror
+
+
+class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
+    """High ends, cuts and lag of topics; first looks, verdicts and ranges of loads.
+
+    Clients are made once for each process and connection, and shared by all that ask.
+
+    :param kafka_config_id: The connection.
+    """
+
+    @cached_property
+    def config(self) -> "KafkaConfig":
+        """The connection's configuration, checked."""
+        from airflow_provider_orderedkafka.kafka.config import KafkaConfig
+
+        return KafkaConfig.from_connection(self.get_connection(self.kafka_config_id).extra_dejson)
+
+    def portable_config(self) -> Mapping[str, str]:
+        """The configuration as it can travel to driver and executors."""
+        return dict(self.config)
+
+    def first_look(self, load: OrderedLoad) -> tuple[Place, Mapping[str, str]]:
+        """Where the load's start policy leads now, and the topics' ids."""
+        from airflow_provider_orderedkafka import ranges
+
+        return ranges.first_look(self.config, load, now_ms())
+
+    def verdict(self, load: OrderedLoad, ledger: Ledger) -> Verdict:
+        """Whether the load is to run now, and why."""
+        from airflow_provider_orderedkafka import ranges
+
+        return ranges.verdict(self.config, load, ledger, now_ms())
+
+    def plan(self, load: OrderedLoad, ledger: Ledger, run: str, digest: str = "") -> Range:
+        """The next incremental range."""
+        from airflow_provider_orderedkafka import ranges
+
+        return ranges.plan(self.config, load, ledger, run=run, digest=digest, now=now_ms())
+
+    def mirror(self, load: str) -> "GroupMirror":
+        """The load's mirror in its consumer group."""
+        from airflow_provider_orderedkafka.kafka.clients import admin
+        from airflow_provider_orderedkafka.mirror import GroupMirror
+
+        return GroupMirror(admin(self.config), load)
+
+    def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
+        """The broker's id of each topic."""
+        return self._discover(topics).ids
+
+    def resolve(self, start: str, topics: Sequence[str]) -> Offsets:
+        """Where a start policy leads now."""
+        from airflow_provider_orderedkafka.core.starts import parse_start
+        from airflow_provider_orderedkafka.kafka.starts import resolve_start
+
+        return resolve_start(self.config, parse_start(start, "to"), self._discover(topics).partitions, now_ms())
+
+    def high_ends(self, topics: Sequence[str]) -> Offsets:
+        """How far the topics can be read now."""
+        from airflow_provider_orderedkafka.kafka.offsets import high_ends
+
+        return high_ends(self.config, self._discover(topics).partitions)
+
+    def lag(self, load: str, topics: Sequence[str]) -> Offsets:
+        """How many offsets of each partition lie between the load's mirror and the high ends."""
+        mirrored = self.mirror(load).read()
+        known = Offsets() if mirrored is None else mirrored.place.offsets
+        return Offsets({p: max(end - known.get(p, 0), 0) for p, end in self.high_ends(topics).items()})
+
+    def _discover(self, topics: Sequence[str]) -> "Discovery":
+        from airflow_provider_orderedkafka.core.subscriptions import Named
+        from airflow_provider_orderedkafka.kafka.topics import discover
+
+        return discover(self.config, Named(tuple(topics)))

@@ -1,0 +1,74 @@
+"""The ledger of a load outside of a task: Airflow's metadata database, as its own command line uses it."""
+
+import json
+from typing import Any
+
+from airflow_provider_orderedkafka.assets import ledger_asset
+from airflow_provider_orderedkafka.context import ACTIVE
+from airflow_provider_orderedkafka.errors import LifecycleError
+
+
+class MetadataStore:
+    """The asset state store of a load's ledger, in the database; values that a worker's backend keeps are fetched."""
+
+    def __init__(self, load: str) -> None:
+        from airflow.state import AssetScope, get_state_backend
+
+        self._scope = AssetScope(asset_id=_asset_id(load))
+        self._backend = get_state_backend()
+
+    def get(self, key: str) -> Any:
+        """The value under the key, or None."""
+        from airflow.sdk.execution_time.context import _get_worker_state_store_backend, _unwrap_external_ref
+
+        text = self._backend.get(self._scope, key)
+        value = None if text is None else json.loads(text)
+        keeper = _get_worker_state_store_backend()
+        reference = _unwrap_external_ref(value) if keeper is not None and isinstance(value, dict) else None
+        return (
+            value if keeper is None or reference is None else keeper.deserialize_asset_state_store_from_ref(reference)
+        )
+
+    def set(self, key: str, value: Any) -> None:
+        """Put a JSON value in place of what was there."""
+        from airflow.sdk.execution_time.context import _get_worker_state_store_backend, _wrap_external_ref
+
+        keeper = _get_worker_state_store_backend()
+        if keeper is not None:
+            kept = keeper.serialize_asset_state_store_to_ref(value=value, key=key, scope=self._scope)  # type: ignore[arg-type]
+            value = _wrap_external_ref(kept)
+        self._backend.set(self._scope, key, json.dumps(value))
+
+    def delete(self, key: str) -> None:
+        """Remove the key."""
+        self._backend.delete(self._scope, key)
+
+
+def run_is_active(owner: str) -> bool:
+    """Whether that DAG run is queued or running, as the database says."""
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    dag_id, _, run_id = owner.partition("/")
+    with create_session() as session:
+        state = session.scalar(select(DagRun.state).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
+    return state is not None and str(getattr(state, "value", state)) in ACTIVE
+
+
+def _asset_id(load: str) -> int:
+    from airflow.models.asset import AssetModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    asset = ledger_asset(load)
+    with create_session() as session:
+        found = session.scalar(select(AssetModel.id).where(AssetModel.uri == asset.uri))
+        names = session.scalars(select(AssetModel.uri).where(AssetModel.uri.like("orderedkafka://ledger/%"))).all()
+    if found is not None:
+        return int(found)
+    known = ", ".join(sorted(repr(name.rsplit("/", 1)[1]) for name in names)) or "none"
+    raise LifecycleError(
+        f"Airflow knows no load {load!r}; it knows {known}. A load is known once Airflow has parsed its DAG: is this "
+        "the right AIRFLOW_HOME, and does the DAG parse?"
+    )

@@ -1,0 +1,206 @@
+"""From a load, a ledger and what Kafka has now to the next range; and to the numbers that a wait decides by.
+
+`look_at` asks Kafka once; everything else is decided from its answer, so that what is counted, cut and written down is
+of one moment.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+
+from airflow_provider_orderedkafka.core.cuts import Bound, Floor, Place, Span
+from airflow_provider_orderedkafka.core.documents import Kind, Ledger, Range
+from airflow_provider_orderedkafka.core.pacing import Situation, Verdict, decide
+from airflow_provider_orderedkafka.core.planning import Planner
+from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.subscriptions import Named
+from airflow_provider_orderedkafka.errors import DataLossError, TopicChangedError
+from airflow_provider_orderedkafka.kafka.config import KafkaConfig
+from airflow_provider_orderedkafka.kafka.log import KafkaLog
+from airflow_provider_orderedkafka.kafka.offsets import first_at, high_ends, log_starts
+from airflow_provider_orderedkafka.kafka.starts import resolve_start
+from airflow_provider_orderedkafka.kafka.topics import Discovery, discover
+from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.steps import NothingToLoad, limit_spent
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What Kafka has at one moment: topics, where the load would begin, how far it can be read.
+
+    `held_back` counts the offsets behind open transactions, `open_since` is the first timestamp among them.
+    """
+
+    now: int
+    discovery: Discovery
+    place: Place
+    ends: Offsets
+    held_back: int
+    open_since: int | None
+
+    def cut_time(self, grace: int) -> int:
+        """What is at or after it waits: it is too young, or an open transaction may still commit older records."""
+        return min(self.now - grace, *([] if self.open_since is None else [self.open_since]))
+
+    def span(self, latest: int) -> Span:
+        """Everything from the load's place to the ends; where the log ends before the place there is nothing."""
+        ends = {partition: max(end, self.place.offsets[partition]) for partition, end in self.ends.items()}
+        start = {partition: self.place.offsets[partition] for partition in ends}
+        return Span(Offsets(start), Offsets(ends), self.place.floor, latest)
+
+
+def first_look(config: KafkaConfig, load: OrderedLoad, now: int) -> tuple[Place, Mapping[str, str]]:
+    """The start policy, resolved; and the topics it was resolved for."""
+    found = discover(config, Named(tuple(load.topics)))
+    return Place(resolve_start(config, load.start_policy, found.partitions, now), Floor()), found.ids
+
+
+def look_at(config: KafkaConfig, load: OrderedLoad, ledger: Ledger, now: int) -> Sight:
+    """What Kafka has now for a load that stands where the ledger says."""
+    found = discover(config, Named(tuple(load.topics)))
+    _same_topics(load, ledger, found)
+    known = {p: ledger.place.offsets[p] for p in found.partitions if p in ledger.place.offsets}
+    new = [partition for partition in found.partitions if partition not in known]
+    place = Place(Offsets({**known, **(log_starts(config, new) if new else {})}), ledger.place.floor)
+    ends = high_ends(config, found.partitions, load.isolation)
+    _nothing_lost(load, ledger, ends)
+    held_back, open_since = _open_transactions(config, load, ends, now)
+    return Sight(now, found, place, ends, held_back, open_since)
+
+
+def verdict(config: KafkaConfig, load: OrderedLoad, ledger: Ledger, now: int) -> Verdict:
+    """Whether to run now; counted by the index alone, which never counts too much."""
+    sight = look_at(config, load, ledger, now)
+    span = sight.span(now)
+    (answers,) = first_at(config, span.partitions, [max(sight.cut_time(load.grace_ms), 0)], load.isolation)
+    cut = {p: min(max(answers[p].offset, span.start[p]), end) if p in answers else end for p, end in span.end.items()}
+    since = ledger.first_looked_at if ledger.last_run_at is None else ledger.last_run_at
+    return decide(load.pace, Situation(Offsets(cut).since(span.start), since, now, sight.held_back))
+
+
+def plan(config: KafkaConfig, load: OrderedLoad, ledger: Ledger, *, run: str, digest: str, now: int) -> Range:
+    """The next incremental range; `NothingToLoad` says why there is none."""
+    rows_left = _rows_left(load, ledger)
+    sight = look_at(config, load, ledger, now)
+    span = sight.span(now + load.future_tolerance_ms)
+    log = KafkaLog(config, load.isolation)
+    time = sight.cut_time(load.grace_ms)
+    end = Planner(log, span, sight.discovery.compacted).end(load.max_offsets, time)
+    if end.offsets == span.start:
+        raise NothingToLoad(_nothing(load, sight))
+    return a_range(
+        load,
+        "incremental",
+        sight,
+        end,
+        run=run,
+        digest=digest,
+        revision=ledger.revision,
+        rows_left=rows_left,
+        reason=_reason(load, span, end),
+    )
+
+
+def a_range(
+    load: OrderedLoad,
+    kind: Kind,
+    sight: Sight,
+    end: Place,
+    *,
+    run: str,
+    digest: str,
+    revision: int,
+    rows_left: int | None,
+    reason: str,
+) -> Range:
+    """The document of a range from where the sight's place is to `end`."""
+    start = Place(Offsets({partition: sight.place.offsets[partition] for partition in end.offsets}), sight.place.floor)
+    return Range(
+        id=range_id(load, kind, revision, run, sight.now),
+        load=load.name,
+        kind=kind,
+        reason=reason,
+        ledger_revision=revision,
+        topics=sight.discovery.ids,
+        start=start,
+        end=end,
+        planned_at=sight.now,
+        future_tolerance=load.future_tolerance_ms,
+        on_data_loss=load.on_data_loss,
+        include_headers=load.include_headers,
+        isolation=load.isolation,
+        cluster_id=sight.discovery.cluster_id,
+        batch_offsets=load.batch_offsets,
+        rows_left=rows_left,
+        digest=digest,
+    )
+
+
+def range_id(load: OrderedLoad, kind: Kind, revision: int, run: str, now: int) -> str:
+    """A name that says what it can, and that no other range has."""
+    return f"{load.name}-{kind[:3]}-{revision:06}-{sha256(f'{run} {now}'.encode()).hexdigest()[:8]}"
+
+
+def _rows_left(load: OrderedLoad, ledger: Ledger) -> int | None:
+    if load.row_limit is None:
+        return None
+    if ledger.rows_emitted >= load.row_limit:
+        raise NothingToLoad(limit_spent(ledger, load.row_limit))
+    return load.row_limit - ledger.rows_emitted
+
+
+def _nothing(load: OrderedLoad, sight: Sight) -> str:
+    waiting = sight.ends.since(sight.place.offsets)
+    young = f": {waiting:,} offsets are younger than the grace of {load.grace}" if waiting else ""
+    held = f"; open transactions hold {sight.held_back:,} offsets back" if sight.held_back else ""
+    return f"nothing to load{young}{held}"
+
+
+def _reason(load: OrderedLoad, span: Span, end: Place) -> str:
+    offsets = end.offsets.since(span.start)
+    rest = span.end.since(end.offsets)
+    full = load.max_offsets is not None and offsets >= load.max_offsets
+    why = f"the most that max_offsets={load.max_offsets:,} allows" if full else "up to the cut"
+    return f"{offsets:,} offsets in {len(end.offsets):,} partitions, {why}; {rest:,} wait for the next run"
+
+
+def _same_topics(load: OrderedLoad, ledger: Ledger, found: Discovery) -> None:
+    for topic in found.topics:
+        was = ledger.topics.get(topic.name, topic.id)
+        if was != topic.id:
+            places = {p: offset for p, offset in ledger.place.offsets.items() if p.topic == topic.name}
+            first = next((p.at(offset) for p, offset in places.items()), topic.name)
+            raise TopicChangedError(
+                f"topic {topic.name!r} was deleted and created again (its id was {was}, now it is {topic.id}): {first} "
+                f"means something else now; begin in the new one with `orderedkafka ledger rewind {load.name} "
+                "--to earliest`, or create the load anew under another name"
+            )
+
+
+def _nothing_lost(load: OrderedLoad, ledger: Ledger, ends: Offsets) -> None:
+    """An end below the ledger: an unclean election, or a restored cluster."""
+    for partition, end in ends.items():
+        stands = ledger.place.offsets.get(partition, 0)
+        if end < stands and load.isolation == "read_uncommitted":
+            raise _lost(load, partition, stands, end)
+
+
+def _lost(load: OrderedLoad, partition: TopicPartition, stands: int, end: int) -> DataLossError:
+    return DataLossError(
+        f"load {load.name!r} stands at {partition.at(stands)}, the log ends at {partition.at(end)}: records that were "
+        f"loaded are gone from Kafka; go on from its end with `orderedkafka ledger rewind {load.name} --to latest`"
+    )
+
+
+def _open_transactions(config: KafkaConfig, load: OrderedLoad, ends: Offsets, now: int) -> tuple[int, int | None]:
+    """How many offsets lie behind open transactions, and the first timestamp among them."""
+    if load.isolation == "read_uncommitted":
+        return 0, None
+    marks = high_ends(config, ends.partitions, "read_uncommitted")
+    held = {partition: mark for partition, mark in marks.items() if mark > ends[partition]}
+    if not held:
+        return 0, None
+    bounds = {partition: Bound(ends[partition]) for partition in held}
+    seen = KafkaLog(config, "read_uncommitted").look(bounds, held, now, 0).values()
+    since = [sighting.timestamp for sighting in seen if sighting.offset is not None and sighting.timestamp >= 0]
+    return sum(mark - ends[partition] for partition, mark in held.items()), min(since, default=None)

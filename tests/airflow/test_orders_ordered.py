@@ -1,0 +1,48 @@
+"""The first example, run as a user runs it: from Kafka to Kafka, twice, with new events in between."""
+
+import itertools
+
+import pytest
+from support.records import Record
+
+EARLY = 1_700_000_000_000
+SUCCESS = {f"orders.{step}": "success" for step in ("wait", "resolve", "load", "commit")}
+
+
+@pytest.fixture
+def orders(topics):
+    for name, partitions in (("orders", 3), ("refunds", 1), ("orders-ordered", 2)):
+        topics.create_named(name, partitions)
+
+
+def events(begin, count, partitions):
+    """Events a millisecond apart, dealt out unevenly."""
+    for number in range(begin, begin + count):
+        partition = 0 if number % 7 else number % partitions
+        yield Record(f"{number}".encode(), EARLY + number, partition, key=f"k{number % 10}".encode())
+
+
+def by_key(seen):
+    """The numbers of each key as they stand in the output."""
+    found = {}
+    for record in seen:
+        found.setdefault(record.key, []).append((record.timestamp, int(record.value)))
+    return found
+
+
+@pytest.mark.usefixtures("orders", "connections")
+def test_two_runs_load_everything_once_and_in_order(example, records, ledger_of, states):
+    dag = example("orders_ordered")
+    written = 0
+    for run_number, counts in enumerate([(9_000, 3_000), (10_000, 1)], start=1):
+        for topic, partitions, count in zip(("orders", "refunds"), (3, 1), counts, strict=True):
+            records.produce(topic, events(written, count, partitions))
+            written += count
+        run = dag.test()
+        assert states(run) == SUCCESS
+        ledger = ledger_of("orders")
+        assert (ledger.revision, ledger.rows_emitted, ledger.open) == (run_number, written, None)
+    output = records.read("orders-ordered")
+    assert sorted(int(record.value) for record in output) == list(range(written))
+    for numbers in by_key(output).values():
+        assert all(before <= after for before, after in itertools.pairwise(numbers))
