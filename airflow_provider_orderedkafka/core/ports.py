@@ -17,8 +17,8 @@ class Answer(NamedTuple):
 class Sighting(NamedTuple):
     """What a look from a bound found: the first visible record that satisfies it, after `passed` that do not.
 
-    `offset` is None where no such record stands before the limit. `gave_up` says that the look ended early, at
-    `offset`, because too many visible records failed the bound.
+    `offset` is None where no such record stands before the limit; `timestamp` then says nothing. `gave_up` says that
+    the look ended early, at the record at `offset`, because too many visible records failed the bound.
     """
 
     offset: int | None
@@ -48,7 +48,8 @@ class Log(Protocol):
     ) -> Mapping[TopicPartition, Sighting]:
         """The first visible record at or after each bound, before its limit, after at most `patience` that fail it.
 
-        A timestamp that is missing or later than `latest` fails every time.
+        A timestamp that is missing or later than `latest` fails every time. Where retention has taken what a bound
+        points at, the look begins at the log's start.
         """
         ...
 
