@@ -27,6 +27,7 @@ class Command:
 
 
 COMMANDS = {
+    "demo": Command("airflow_provider_orderedkafka.demo.command", "see it work: a story, loaded and checked"),
     "broker": Command("airflow_provider_orderedkafka.embedded.command", "run a real Kafka on this machine"),
     "doctor": Command("airflow_provider_orderedkafka.doctor", "say what is missing here, and how to mend it"),
 }

@@ -1,0 +1,82 @@
+"""The demo's directory: everything it writes is here, and what an earlier demo left is replaced."""
+
+import contextlib
+import fcntl
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from airflow_provider_orderedkafka.errors import SettingError
+
+_MARK = ".orderedkafka-demo"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A directory that this demo has for itself."""
+
+    directory: Path
+
+    @property
+    def kafka(self) -> Path:
+        """The broker's data and log."""
+        return self.directory / "kafka"
+
+    @property
+    def airflow(self) -> Path:
+        """AIRFLOW_HOME."""
+        return self.directory / "airflow"
+
+    @property
+    def log(self) -> Path:
+        """What Airflow and Spark say."""
+        return self.directory / "demo.log"
+
+    @property
+    def picture(self) -> Path:
+        """Before and after."""
+        return self.directory / "before-and-after.png"
+
+    def note(self, text: str) -> None:
+        """Add to the log."""
+        with self.log.open("a", encoding="utf-8") as log:
+            log.write(text)
+
+    @classmethod
+    @contextlib.contextmanager
+    def claim(cls, directory: Path) -> Iterator["Place"]:
+        """Have the directory, emptied of an earlier demo, for as long as the block lasts.
+
+        A directory that holds anything else is refused, as is one where a demo is running.
+        """
+        place = cls(directory.expanduser().absolute())
+        with place._marked().open("w") as mark:
+            try:
+                fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise SettingError(
+                    f"a demo is running in {place.directory}: wait for it, or name another --directory"
+                ) from error
+            place._clear()
+            yield place
+
+    def _marked(self) -> Path:
+        mark = self.directory / _MARK
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            if not mark.exists() and any(self.directory.iterdir()):
+                raise SettingError(
+                    f"--directory {str(self.directory)!r} holds something else than a demo, which would be in danger: "
+                    "name a new directory"
+                )
+            mark.touch()
+        except OSError as error:
+            raise SettingError(f"--directory {str(self.directory)!r} cannot be written: {error.strerror}") from error
+        return mark
+
+    def _clear(self) -> None:
+        for folder in (self.kafka, self.airflow):
+            shutil.rmtree(folder, ignore_errors=True)
+        for file in (self.log, self.picture):
+            file.unlink(missing_ok=True)

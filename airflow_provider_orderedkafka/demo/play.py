@@ -1,0 +1,151 @@
+"""How the demo goes: broker, story, plain reader, first run, more story, plain reader, second run, verdict, picture."""
+
+import time
+from contextlib import ExitStack
+
+from airflow_provider_orderedkafka.demo.picture import draw
+from airflow_provider_orderedkafka.demo.place import Place
+from airflow_provider_orderedkafka.demo.reading import NOTHING, Reading, Watch, read
+from airflow_provider_orderedkafka.demo.runs import AirflowSide, Message, example_dag
+from airflow_provider_orderedkafka.demo.screen import Screen, Step
+from airflow_provider_orderedkafka.demo.shop import OUTPUT, Shop
+from airflow_provider_orderedkafka.demo.story import LANES, Chapter, Plan, chapter
+from airflow_provider_orderedkafka.demo.summary import summary
+from airflow_provider_orderedkafka.demo.verdict import Loaded, Order, Told, Verdict, judge
+from airflow_provider_orderedkafka.embedded import EmbeddedKafka
+from airflow_provider_orderedkafka.embedded.jars import KAFKA_VERSION
+
+TOPICS = sorted({lane.topic for lane in LANES})
+_SECOND_SHARE = 4
+_FIRST_SECONDS, _SECOND_SECONDS = 180, 20
+_OFFLINE = 0.005
+_SETTLED_MS = 7_000
+"""A run ends the example DAG's grace of 5 s before the present: what is told lies before that."""
+
+
+class Play:
+    """One demo in one place."""
+
+    def __init__(self, place: Place, screen: Screen, events: int, seed: int) -> None:
+        second = events // _SECOND_SHARE
+        self._place = place
+        self._screen = screen
+        self._seed = seed
+        self._plans = [Plan(events - second, _FIRST_SECONDS), Plan(second, _SECOND_SECONDS, _OFFLINE)]
+        self._chapters: list[Chapter] = []
+        self._runs: list[Loaded] = []
+        self._plain = NOTHING
+
+    def run(self) -> bool:
+        """Play it; say whether every promise was kept. What was started is stopped, whatever happens."""
+        began = time.monotonic()
+        self._introduce()
+        with ExitStack() as stack:
+            servers = self._start_broker(stack)
+            airflow = AirflowSide(self._place.airflow, example_dag(), servers, self._place.log)
+            stack.enter_context(airflow)
+            shop = Shop(servers)
+            shop.open()
+            self._write_chapter(shop, now_ms() - _SETTLED_MS - 1_000 * _FIRST_SECONDS)
+            self._read_plainly(servers)
+            self._wait_for(airflow)
+            self._load(airflow, servers)
+            self._write_chapter(shop, self._runs[0].report.stop.floor.time)
+            self._read_plainly(servers)
+            self._load(airflow, servers)
+            output = self._read_back(servers)
+        verdict = self._judge(output)
+        self._conclude(verdict, time.monotonic() - began)
+        return not verdict.broken
+
+    def _introduce(self) -> None:
+        events = sum(plan.events for plan in self._plans)
+        self._screen.say(
+            f"A shop's flash sale: {events:,} events in two topics, loaded in time order by one Airflow DAG.\n"
+            f"Everything is real: Kafka, Spark, Airflow. It takes about two minutes; the log is\n{self._place.log}\n"
+        )
+
+    def _start_broker(self, stack: ExitStack) -> str:
+        with self._screen.step("broker", "starting") as step:
+            kafka = stack.enter_context(EmbeddedKafka(self._place.kafka, announce=step.tell))
+            step.tell(f"Apache Kafka {KAFKA_VERSION} serves at {kafka.bootstrap_servers}")
+        return kafka.bootstrap_servers
+
+    def _write_chapter(self, shop: Shop, begins_at: int) -> None:
+        told = sum(map(len, self._chapters))
+        plan = self._plans[len(self._chapters)]
+        with self._screen.step("shop", "opens") as step:
+            self._let_it_happen(step, begins_at + 1_000 * plan.seconds + _SETTLED_MS)
+            new = chapter(self._seed, plan, told, begins_at)
+            what = f"{plan.events:,} {'more ' if told else ''}events of {plan.seconds} seconds"
+            shop.write(new, lambda done: step.tell(f"{done:,} of {what} written to {' and '.join(TOPICS)}"))
+            step.tell(f"{what} written to {' and '.join(TOPICS)}")
+        self._chapters.append(new)
+
+    def _let_it_happen(self, step: Step, until: int) -> None:
+        while (left := until - now_ms()) > 0:
+            step.tell(f"goes on selling for {left / 1_000:.0f} s")
+            time.sleep(min(0.2, left / 1_000))
+
+    def _read_plainly(self, servers: str) -> None:
+        with self._screen.step("plain reader", "begins") as step:
+            earlier = self._plain
+            self._plain = read(servers, TOPICS, lambda done: step.tell(f"{done:,} rows read as they come"), earlier)
+            new = self._plain.events[len(earlier.events) :]
+            order = Order.of(self._chapters[-1].times[new - self._chapters[-1].first])
+            step.tell(f"{order.rows:,} rows read as they come, {order.behind:,} of them after a later one")
+
+    def _wait_for(self, airflow: AirflowSide) -> None:
+        with self._screen.step("Airflow", "makes itself a home (began with the broker)") as step:
+            airflow.wait_until_ready()
+            step.tell("has a home of its own, with the example DAG in it")
+
+    def _load(self, airflow: AirflowSide, servers: str) -> None:
+        number, began = len(self._runs) + 1, time.monotonic()
+        before, planned = sum(run.report.rows_emitted for run in self._runs), self._plans[len(self._runs)].events
+        with self._screen.step(f"DAG run {number}", "begins") as step, Watch(servers, OUTPUT) as output:
+            task = "begins"
+
+            def hear(message: Message | None) -> None:
+                nonlocal task
+                task = task if message is None else f"{message['task']} {_STATES[message['state']]}"
+                written = output.end() - before
+                step.tell(f"{task}; {written:,} of {planned:,} rows written" if written else task)
+
+            report = airflow.run(hear)
+            step.tell(f"wait, resolve, load, commit: {report.rows_emitted:,} rows loaded, {report.late:,} late")
+        self._runs.append(Loaded(time.monotonic() - began, report))
+
+    def _read_back(self, servers: str) -> Reading:
+        with self._screen.step("plain reader", "begins") as step:
+            output = read(servers, [OUTPUT], lambda done: step.tell(f"{done:,} rows read from {OUTPUT}"))
+            step.tell(f"{len(output.events):,} rows read from {OUTPUT}")
+        return output
+
+    def _judge(self, output: Reading) -> Verdict:
+        with self._screen.step("check", "compares the output with the story, event by event") as step:
+            told = Told.of(self._chapters, self._runs)
+            verdict = judge(told, self._plain, output, self._runs)
+            step.tell(f"{verdict.written:,} events compared with the story, one by one")
+        with self._screen.step("picture", "is drawn"):
+            readings = [("Before: a plain reader", self._plain), ("After: orderedkafka", output)]
+            draw(self._place.picture, told, readings, boundary=len(self._chapters[0]))
+        return verdict
+
+    def _conclude(self, verdict: Verdict, seconds: float) -> None:
+        self._screen.say(f"\n{summary(verdict)}\n")
+        self._screen.say(
+            f"  picture  {self._place.picture}\n"
+            f"  log      {self._place.log}\n"
+            f"  topics   orderedkafka broker start --directory {self._place.kafka}\n\n"
+            f"Done in {seconds:.0f} s. Here the DAG ran in one process, with dag.test();\n"
+            "`make ui` shows it under a real scheduler."
+        )
+
+
+_STATES = {"running": "runs", "success": "is done", "skipped": "is skipped", "failed": "failed"}
+
+
+def now_ms() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,77 @@
+"""What a person sees while the demo works: one line for each step, in place on a terminal, as lines elsewhere."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+WIDTH = 96
+_NAME_WIDTH = 14
+_ROOM = WIDTH - _NAME_WIDTH - 11
+_REPAINT_SECONDS = 0.1
+_LINE_SECONDS = 5.0
+
+
+class Screen:
+    """Writes steps to a stream."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        self.live = stream.isatty()
+
+    def say(self, text: str = "") -> None:
+        """Write text as it is."""
+        self.stream.write(f"{text}\n")
+        self.stream.flush()
+
+    @contextmanager
+    def step(self, name: str, text: str) -> Iterator["Step"]:
+        """A step that begins now; it ends with the last thing it told, and with the time it took."""
+        step = Step(self, name, text)
+        try:
+            yield step
+        except BaseException:
+            step.end("broken off")
+            raise
+        step.end(None)
+
+
+class Step:
+    """One line of the screen while its step works."""
+
+    def __init__(self, screen: Screen, name: str, text: str) -> None:
+        self._screen = screen
+        self._name = name
+        self._text = text
+        self._began = time.monotonic()
+        self._shown = self._began
+        if screen.live:
+            self._paint(self._line())
+
+    def tell(self, text: str) -> None:
+        """Say what the step is doing now; shown at once on a terminal, from time to time elsewhere."""
+        self._text = text
+        now = time.monotonic()
+        if self._screen.live and now - self._shown >= _REPAINT_SECONDS:
+            self._shown = now
+            self._paint(self._line())
+        elif not self._screen.live and now - self._shown >= _LINE_SECONDS:
+            self._shown = now
+            self._screen.say(f"{'':<{_NAME_WIDTH + 2}}{self._fitting()}")
+
+    def end(self, why: str | None) -> None:
+        """Leave the step's line for good."""
+        if self._screen.live:
+            self._paint("")
+        self._text = f"{why}: {self._text}" if why else self._text
+        self._screen.say(self._line())
+
+    def _paint(self, line: str) -> None:
+        self._screen.stream.write(f"\r\x1b[2K{line}")
+        self._screen.stream.flush()
+
+    def _line(self) -> str:
+        return f"  {self._name:<{_NAME_WIDTH}}{self._fitting():<{_ROOM}} {time.monotonic() - self._began:>6.1f} s"
+
+    def _fitting(self) -> str:
+        return self._text if len(self._text) <= _ROOM else f"{self._text[: _ROOM - 3]}..."

@@ -1,0 +1,107 @@
+"""The shop's side of the demo: its topics, and its events written into them as a shop's services would."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from airflow_provider_orderedkafka.demo.errors import DemoError
+from airflow_provider_orderedkafka.demo.story import LANES, Chapter, Event
+
+OUTPUT = "orders-ordered"
+_DEADLINE_SECONDS = 60.0
+_LOOK_SECONDS = 0.02
+_TELL_EVERY = 2_000
+
+Tell = Callable[[int], None]
+"""Hears how many records are done."""
+
+
+class Shop:
+    """Writes the story to one cluster."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        from confluent_kafka.admin import AdminClient
+
+        self._servers = bootstrap_servers
+        self._admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+
+    def open(self) -> None:
+        """Make the topics of the story, and the output with one partition, so that its whole order shows."""
+        from confluent_kafka.admin import NewTopic
+
+        wanted = Counter(lane.topic for lane in LANES) + Counter({OUTPUT: 1})
+        made = self._admin.create_topics([NewTopic(name, partitions) for name, partitions in wanted.items()])
+        for answer in made.values():
+            answer.result(_DEADLINE_SECONDS)
+
+    def write(self, chapter: Chapter, tell: Tell) -> None:
+        """Write a chapter; return when every record is acknowledged and can be read."""
+        held = chapter.in_transaction
+        _produce(self._producer(), chapter.events(~held), tell)
+        producer = self._producer(**{"transactional.id": "orderedkafka-demo"})
+        producer.init_transactions(_DEADLINE_SECONDS)
+        producer.begin_transaction()
+        _produce(producer, chapter.events(held), lambda done: tell(len(chapter) - int(held.sum()) + done))
+        producer.commit_transaction(_DEADLINE_SECONDS)
+        self._wait_for_markers()
+
+    def _producer(self, **more: Any) -> Any:
+        from confluent_kafka import Producer
+
+        return Producer(
+            {
+                "bootstrap.servers": self._servers,
+                "enable.idempotence": True,
+                "linger.ms": 20,
+                "delivery.report.only.error": True,
+                "log_level": 0,
+            }
+            | more
+        )
+
+    def _wait_for_markers(self) -> None:
+        """A commit is answered before its markers are in the log."""
+        deadline = time.monotonic() + _DEADLINE_SECONDS
+        while self._ends("READ_COMMITTED") != self._ends("READ_UNCOMMITTED"):
+            if time.monotonic() > deadline:
+                raise DemoError("the transaction at the chapter's end was committed, but no reader sees it yet")
+            time.sleep(_LOOK_SECONDS)
+
+    def _ends(self, isolation: str) -> list[int]:
+        from confluent_kafka import IsolationLevel, TopicPartition
+        from confluent_kafka.admin import OffsetSpec
+
+        wanted = {TopicPartition(lane.topic, lane.partition): OffsetSpec.latest() for lane in LANES}
+        answers = self._admin.list_offsets(wanted, isolation_level=IsolationLevel[isolation])
+        return [answer.result(_DEADLINE_SECONDS).offset for answer in answers.values()]
+
+
+def _produce(producer: Any, events: Iterable[Event], tell: Tell) -> None:
+    failures: list[Any] = []
+
+    def delivered(error: Any, _message: Any) -> None:
+        failures.append(error)
+
+    done = 0
+    for done, event in enumerate(events, start=1):
+        _send(producer, event, delivered)
+        if done % _TELL_EVERY == 0:
+            producer.poll(0)
+            tell(done)
+    unsent = producer.flush(_DEADLINE_SECONDS)
+    if failures or unsent:
+        why = failures[0] if failures else f"no answer within {_DEADLINE_SECONDS:g} seconds"
+        raise DemoError(f"{len(failures) + unsent} events could not be written: {why}")
+    tell(done)
+
+
+def _send(producer: Any, event: Event, delivered: Callable[[Any, Any], None]) -> None:
+    lane = event.lane
+    while True:
+        try:
+            producer.produce(lane.topic, event.value, event.key, lane.partition, delivered, timestamp=event.timestamp)
+        except BufferError:  # the queue is full: let some of it go out
+            producer.poll(0.05)
+        else:
+            return

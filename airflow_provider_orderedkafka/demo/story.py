@@ -1,0 +1,153 @@
+"""The story that the demo tells: three minutes of a shop's flash sale, and what came in while they were loaded.
+
+Pure: a seed, a size and a beginning give the same events, always. It knows nothing of Kafka, and puts its own events
+into time order by a plain sort, so that what the demo checks is not judged by the code that did it.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.int64]
+
+MEAN_DELAY_MS = 6_000
+LATE_SHARE = 0.03
+RUSH_SHARE = 0.4
+OFFLINE_MS = 60_000
+IN_TRANSACTION = 50
+CUSTOMERS = 400
+
+
+class Lane(NamedTuple):
+    """One partition of the story: how large its share of the events is."""
+
+    topic: str
+    partition: int
+    share: float
+
+    def __str__(self) -> str:
+        return f"{self.topic}[{self.partition}]"
+
+
+LANES = (
+    Lane("orders", 0, 0.41),
+    Lane("orders", 1, 0.22),
+    Lane("orders", 2, 0.13),
+    Lane("orders", 3, 0.05),
+    Lane("orders", 4, 0.0),  # idle: a partition that says nothing must hold nothing up
+    Lane("refunds", 0, 0.12),
+    Lane("refunds", 1, 0.07),
+)
+"""In the order of partitions: `(topic, partition)`."""
+
+TRANSACTION_LANE = len(LANES) - 1
+"""The last events of this lane are written in a transaction, whose marker takes an offset and holds no record."""
+
+
+class Event(NamedTuple):
+    """One event as it is written."""
+
+    lane: Lane
+    timestamp: int
+    key: bytes
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a chapter is about. `offline` is the share of events that were held back from before its beginning."""
+
+    events: int
+    seconds: int
+    offline: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chapter:
+    """A part of the story, in the order in which its events are written.
+
+    Event i has the number `first + i`, which its value carries; `lanes` says where it is written, `times` when it
+    happened, in milliseconds.
+    """
+
+    first: int
+    lanes: Numbers
+    times: Numbers
+    customers: Numbers
+    cents: Numbers
+
+    def __post_init__(self) -> None:
+        for column in (self.lanes, self.times, self.customers, self.cents):
+            column.setflags(write=False)
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    @property
+    def in_transaction(self) -> NDArray[np.bool_]:
+        """Which events are written in the transaction: the last ones of their lane."""
+        chosen = np.zeros(len(self), dtype=bool)
+        chosen[np.flatnonzero(self.lanes == TRANSACTION_LANE)[-IN_TRANSACTION:]] = True
+        return chosen
+
+    def events(self, chosen: NDArray[np.bool_]) -> Iterator[Event]:
+        """The chosen events, as they are written."""
+        rows = zip(
+            (np.flatnonzero(chosen) + self.first).tolist(),
+            *(column[chosen].tolist() for column in (self.lanes, self.times, self.customers, self.cents)),
+            strict=True,
+        )
+        for number, lane, time, customer, cents in rows:
+            yield _event(number, LANES[lane], time, customer, cents)
+
+
+def chapter(seed: int, plan: Plan, first: int, begins_at: int) -> Chapter:
+    """The chapter that begins at this moment; `first` is the number of its first event."""
+    random = np.random.default_rng((seed, first))
+    shares = np.array([lane.share for lane in LANES])
+    lanes = random.choice(len(LANES), plan.events, p=shares / shares.sum())
+    happened, written = _crowd(random, plan)
+    order = np.argsort(written, kind="stable")
+    return Chapter(
+        first=first,
+        lanes=lanes[order].astype(np.int64),
+        times=begins_at + happened[order],
+        customers=random.integers(0, CUSTOMERS, plan.events),
+        cents=np.rint(random.lognormal(8.2, 0.8, plan.events)).astype(np.int64),
+    )
+
+
+def order_times(told: Chapter, floors: Sequence[int]) -> Numbers:
+    """The order time of each event: the highest time of its lane so far, never below the lane's floor."""
+    found = np.empty(len(told), dtype=np.int64)
+    for lane, floor in enumerate(floors):
+        mine = told.lanes == lane
+        found[mine] = np.maximum.accumulate(np.maximum(told.times[mine], floor))
+    return found
+
+
+def right_order(lanes: Numbers, times: Numbers) -> Numbers:
+    """The numbers of the events in the order that is right: by order time, lane, and place in the lane."""
+    return np.lexsort((np.arange(len(times)), lanes, times)).astype(np.int64)
+
+
+def _crowd(random: np.random.Generator, plan: Plan) -> tuple[Numbers, Numbers]:
+    """When the events happened and when they are written, in milliseconds from the chapter's beginning."""
+    length, events = plan.seconds * 1_000, plan.events
+    rush = random.random(events) < RUSH_SHARE
+    happened = np.where(rush, random.beta(1.6, 7.0, events), random.random(events)) * length
+    delay = np.where(random.random(events) < LATE_SHARE, random.exponential(MEAN_DELAY_MS, events), 0)
+    written = happened + delay
+    offline = random.random(events) < plan.offline
+    happened[offline] = -random.uniform(0, OFFLINE_MS, int(offline.sum()))
+    return np.floor(happened).astype(np.int64), np.floor(written).astype(np.int64)
+
+
+def _event(number: int, lane: Lane, time: int, customer: int, cents: int) -> Event:
+    name = f"customer-{customer:03}-{lane.partition}"  # one partition of each topic holds all of a customer
+    value = {"event": number, "kind": lane.topic[:-1], "customer": name, "amount": cents / 100}
+    return Event(lane, time, name.encode(), json.dumps(value, separators=(",", ":")).encode())
