@@ -150,15 +150,19 @@ class _Wait:
             try:
                 return future.result(min(_LOOK, self._patience.left))
             except KafkaException as error:
-                return error.args[0]
+                return self._refusal() or error.args[0]
             except TimeoutError:
-                troubles = self._admin.troubles(self._patience.begun)
-                if refused := [trouble for trouble in troubles if trouble.code() in DENIED]:
-                    return refused[-1]
+                if refusal := self._refusal():
+                    return refusal
                 if time.monotonic() - self._begun > DOUBTS_AFTER:
                     self.have_doubts()
                 if self._patience.left == 0:
                     return None
+
+    def _refusal(self) -> KafkaError | None:
+        """What the client told in the background of being refused: the question itself hears nothing of that."""
+        troubles = self._admin.troubles(self._patience.begun)
+        return next((trouble for trouble in troubles if trouble.code() in DENIED), None)
 
     def have_doubts(self) -> None:
         """Look, once, whether the questions make sense."""
@@ -178,11 +182,13 @@ def _raise_if_final(error: KafkaError, question: object, patience: Patience) -> 
 
 
 def _unanswered(admin: Admin, questions: Sequence[object], patience: Patience, reason: str) -> UnreachableError:
-    said = [trouble.str() for trouble in admin.troubles(patience.begun)]
-    why = f" ({(said or [reason])[-1]})" if said or reason else ""
+    troubles = admin.troubles(patience.begun)
+    said = [trouble.str() for trouble in troubles if trouble.code() != KafkaError._ALL_BROKERS_DOWN]
+    told = [*(trouble.str() for trouble in troubles), reason, *said]
+    why = f" ({told[-1]})" if told[-1] else ""
     return UnreachableError(
         f"Kafka at {admin.servers!r} did not answer within {patience.seconds:g} s, asked for {patience.what} "
-        f"{listed(questions)}{why}; is it up, and reachable from here?"
+        f"{listed(questions)}{why}; is it up, can it be reached from here, and is 'security.protocol' right?"
     )
 
 

@@ -133,7 +133,7 @@ def _checked(place: _Place, what: str, wanted: Mapping[TopicPartition, int]) -> 
         if found[partition] > end:
             raise SettingError(
                 f"{what} {partition.at(offset)}, beyond the high end {partition.at(end)}: was the topic created again, "
-                f"or is it another cluster? Lower it, or say {LATEST} for the high end"
+                f"or is it another cluster? Choose another start, such as 'latest'"
             )
         if found[partition] < first:
             gone = f"{what} {partition.at(offset)}, which is gone: the log starts at {partition.at(first)}"

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import ConfigResource, ResourceType
@@ -20,6 +20,9 @@ from airflow_provider_orderedkafka.core.subscriptions import Assigned, Matching,
 from airflow_provider_orderedkafka.errors import AccessDeniedError, UnknownTopicError, UnreachableError
 from airflow_provider_orderedkafka.kafka.answers import DEADLINE, Patience, gather, listed
 from airflow_provider_orderedkafka.kafka.clients import Admin, admin
+
+_SHORT: Final = 1.0
+"""Seconds for the first try of a call that waits by itself: then it is seen whether Kafka refuses this client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +127,8 @@ def _names(asked: Admin, deadline: float) -> list[str]:
     patience = Patience(deadline, "the topics of")
 
     def ask(questions: Sequence[str], seconds: float) -> list[Future[Any]]:
-        return [_at_once(lambda: asked.client.list_topics(timeout=seconds)) for _ in questions]
+        some = min(seconds, _SHORT) if patience.waited < _SHORT else seconds
+        return [_at_once(lambda: asked.client.list_topics(timeout=some)) for _ in questions]
 
     found = gather(asked, ask, ["the cluster"], patience)["the cluster"]
     return sorted(name for name in found.topics if not name.startswith("__"))

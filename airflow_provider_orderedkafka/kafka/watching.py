@@ -93,6 +93,8 @@ class Watch:
             self._move(partition, event.offset())
         elif partition is not None and code == KafkaError._AUTO_OFFSET_RESET:
             self._go_on_at_log_start(partition)
+        elif partition is not None and code in DENIED:
+            raise AccessDeniedError(f"Kafka refuses to give {partition}: {error.str()}; {DENIED[code]}")
         elif partition is not None and code in _DAMAGED:
             raise DataLossError(f"{partition.at(event.offset())}: the record cannot be read: {error.str()}")
         else:
@@ -116,7 +118,7 @@ class Watch:
         """Nothing came for a moment: look whether this is a refusal, and whether it was long enough."""
         for error in self._kept.troubles:
             if error.code() in DENIED:
-                raise AccessDeniedError(f"Kafka refuses to be read: {error.str()}; {DENIED[error.code()]}")
+                raise AccessDeniedError(f"Kafka refuses this client: {error.str()}; {DENIED[error.code()]}")
         if time.monotonic() - self._last_progress > self._deadline:
             raise self._overdue()
 
