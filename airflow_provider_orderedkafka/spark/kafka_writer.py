@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_orderedkafka.core.batches import Note, Tally
 from airflow_provider_orderedkafka.core.identities import NOTHING_LANDED, Landed
 from airflow_provider_orderedkafka.core.positions import Offsets
+from airflow_provider_orderedkafka.errors import TaskFailedError
 from airflow_provider_orderedkafka.kafka.write_settings import BatchName, WriteSettings, Written, written_columns
 from airflow_provider_orderedkafka.spark.batches import Batch
 from airflow_provider_orderedkafka.spark.frames import RangeFrames, observed, read_tally
@@ -70,8 +71,8 @@ def _task(settings: WriteSettings, landed: Mapping[int, Landed]) -> Any:
 
         context = TaskContext.get()
         assert context is not None
-        if context.attemptNumber() or context.stageAttemptNumber():
-            raise RuntimeError("Spark runs this task a second time; the batch is run again instead")
+        if context.attemptNumber():
+            raise TaskFailedError("Spark runs a task a second time: its batch is run again as a whole instead")
         writer = context.partitionId()
         found = write(batches, settings, writer, landed.get(writer, NOTHING_LANDED))
         columns = {"rows": found.rows, "left_out": found.left_out, "dead_letters": found.dead_letters}
