@@ -68,7 +68,7 @@ class Play:
     def _start_broker(self, stack: ExitStack) -> str:
         with self._screen.step("broker", "starting") as step:
             kafka = stack.enter_context(EmbeddedKafka(self._place.kafka, announce=step.tell))
-            step.tell(f"Apache Kafka {KAFKA_VERSION} serves at {kafka.bootstrap_servers}")
+            step.conclude(f"Apache Kafka {KAFKA_VERSION} serves at {kafka.bootstrap_servers}")
         return kafka.bootstrap_servers
 
     def _write_chapter(self, shop: Shop, begins_at: int) -> None:
@@ -79,7 +79,7 @@ class Play:
             new = chapter(self._seed, plan, told, begins_at)
             what = f"{plan.events:,} {'more ' if told else ''}events of {plan.seconds} seconds"
             shop.write(new, lambda done: step.tell(f"{done:,} of {what} written to {' and '.join(TOPICS)}"))
-            step.tell(f"{what} written to {' and '.join(TOPICS)}")
+            step.conclude(f"{what} written to {' and '.join(TOPICS)}")
         self._chapters.append(new)
 
     def _let_it_happen(self, step: Step, until: int) -> None:
@@ -93,12 +93,12 @@ class Play:
             self._plain = read(servers, TOPICS, lambda done: step.tell(f"{done:,} rows read as they come"), earlier)
             new = self._plain.events[len(earlier.events) :]
             order = Order.of(self._chapters[-1].times[new - self._chapters[-1].first])
-            step.tell(f"{order.rows:,} rows read as they come, {order.behind:,} of them after a later one")
+            step.conclude(f"{order.rows:,} rows read as they come, {order.behind:,} of them after a later one")
 
     def _wait_for(self, airflow: AirflowSide) -> None:
         with self._screen.step("Airflow", "makes itself a home (began with the broker)") as step:
             airflow.wait_until_ready()
-            step.tell("has a home of its own, with the example DAG in it")
+            step.conclude("has a home of its own, with the example DAG in it")
 
     def _load(self, airflow: AirflowSide, servers: str) -> None:
         number, began = len(self._runs) + 1, time.monotonic()
@@ -113,20 +113,20 @@ class Play:
                 step.tell(f"{task}; {written:,} of {planned:,} rows written" if written else task)
 
             report = airflow.run(hear)
-            step.tell(f"wait, resolve, load, commit: {report.rows_emitted:,} rows loaded, {report.late:,} late")
+            step.conclude(f"wait, resolve, load, commit: {report.rows_emitted:,} rows loaded, {report.late:,} late")
         self._runs.append(Loaded(time.monotonic() - began, report))
 
     def _read_back(self, servers: str) -> Reading:
         with self._screen.step("plain reader", "begins") as step:
             output = read(servers, [OUTPUT], lambda done: step.tell(f"{done:,} rows read from {OUTPUT}"))
-            step.tell(f"{len(output.events):,} rows read from {OUTPUT}")
+            step.conclude(f"{len(output.events):,} rows read from {OUTPUT}")
         return output
 
     def _judge(self, output: Reading) -> Verdict:
         with self._screen.step("check", "compares the output with the story, event by event") as step:
             told = Told.of(self._chapters, self._runs)
             verdict = judge(told, self._plain, output, self._runs)
-            step.tell(f"{verdict.written:,} events compared with the story, one by one")
+            step.conclude(f"{verdict.written:,} events compared with the story, one by one")
         with self._screen.step("picture", "is drawn"):
             readings = [("Before: a plain reader", self._plain), ("After: orderedkafka", output)]
             draw(self._place.picture, told, readings, boundary=len(self._chapters[0]))

@@ -26,7 +26,7 @@ class Screen:
 
     @contextmanager
     def step(self, name: str, text: str) -> Iterator["Step"]:
-        """A step that begins now; it ends with the last thing it told, and with the time it took."""
+        """A step that begins now; its line stays, with the last thing it said and the time it took."""
         step = Step(self, name, text)
         try:
             yield step
@@ -58,6 +58,10 @@ class Step:
         elif not self._screen.live and now - self._shown >= _LINE_SECONDS:
             self._shown = now
             self._screen.say(f"{'':<{_NAME_WIDTH + 2}}{self._fitting()}")
+
+    def conclude(self, text: str) -> None:
+        """Say what the line is to keep when the step has ended."""
+        self._text = text
 
     def end(self, why: str | None) -> None:
         """Leave the step's line for good."""
