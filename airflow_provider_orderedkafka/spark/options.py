@@ -13,32 +13,27 @@ from typing import Any, Final
 from airflow_provider_orderedkafka.core.documents import Isolation, OnDataLoss, Range
 from airflow_provider_orderedkafka.core.durations import parse_duration
 from airflow_provider_orderedkafka.core.pacing import Pace
-from airflow_provider_orderedkafka.core.starts import Start, parse_moment, parse_start
+from airflow_provider_orderedkafka.core.starts import Moment, Start, parse_moment, parse_start
+from airflow_provider_orderedkafka.core.subscriptions import Subscription, parse_subscription
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.kafka.config import ISOLATION as ISOLATION_LEVEL
+from airflow_provider_orderedkafka.kafka.config import PREFIX, KafkaConfig
 
 SLICE_OFFSETS: Final = 100_000
 FUTURE_TOLERANCE: Final = 5 * 60 * 1_000
-ISOLATION: Final = "kafka.isolation.level"
-
-
-@dataclass(frozen=True, slots=True)
-class Subscription:
-    """Which topics: exactly one of a list, a pattern, or partitions by topic."""
-
-    kind: str
-    value: str
+ISOLATION: Final = PREFIX + ISOLATION_LEVEL
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
     """What a reader or a stream was asked for; `range` replaces everything that says what to read."""
 
-    kafka: Mapping[str, str]
+    kafka: KafkaConfig
     subscription: Subscription | None
     range: Range | None
     start: Start | None
     end: Start | None
-    end_time: int | None
+    end_time: Moment | None
     grace: int | None
     pace: Pace
     most: int | None
@@ -83,14 +78,14 @@ def _range(name: str, text: str) -> Range:
         ) from error
 
 
-def _text(_name: str, text: str) -> str:
-    return text
+def _subscription(name: str, text: str) -> Subscription:
+    return parse_subscription(name, text)
 
 
 PARSERS: Final[dict[str, Callable[[str, str], Any]]] = {
-    "subscribe": _text,
-    "subscribePattern": _text,
-    "assign": _text,
+    "subscribe": _subscription,
+    "subscribePattern": _subscription,
+    "assign": _subscription,
     "range": _range,
     "startingOffsets": lambda name, text: parse_start(text, name),
     "startingTimestamp": lambda name, text: parse_moment(text, name),
@@ -124,7 +119,7 @@ STREAM_ONLY: Final = ("minOffsetsPerTrigger", "maxOffsetsPerTrigger", "maxTrigge
 
 def parse_options(given: Mapping[str, str], *, stream: bool) -> SourceOptions:
     """Read the options of a source; a `SettingError` names the one that is wrong and the way out."""
-    kafka, values = _sorted_out(given)
+    kafka, values = KafkaConfig.from_options(given), _parsed(given)
     if "range" in values:
         return _of_range(kafka, values)
     _check(values, stream=stream)
@@ -134,7 +129,7 @@ def parse_options(given: Mapping[str, str], *, stream: bool) -> SourceOptions:
     start = values.get("startingOffsets", parse_start(default, "startingOffsets")) if moment is None else moment
     return SourceOptions(
         kafka=kafka,
-        subscription=Subscription(kind, values[kind]),
+        subscription=values[kind],
         range=None,
         start=start,
         end=values.get("endingOffsets"),
@@ -150,19 +145,17 @@ def parse_options(given: Mapping[str, str], *, stream: bool) -> SourceOptions:
     )
 
 
-def _sorted_out(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, Any]]:
-    """Split off `kafka.*` and parse the rest; Spark's own `path` and unknown names are refused."""
+def _parsed(given: Mapping[str, str]) -> dict[str, Any]:
+    """The options but `kafka.*`, parsed; unknown names are refused."""
     canonical = {name.lower(): name for name in PARSERS}
-    kafka, values = {}, {}
+    values = {}
     for given_name, text in given.items():
         name = canonical.get(given_name.lower())
         if name is not None:
             values[name] = PARSERS[name](name, text)
-        elif given_name.lower().startswith("kafka."):
-            kafka[given_name[len("kafka.") :]] = text
-        else:
+        elif not given_name.lower().startswith(PREFIX):
             raise _unknown(given_name)
-    return kafka, values
+    return values
 
 
 def _unknown(given_name: str) -> SettingError:
@@ -193,7 +186,7 @@ def _check(values: Mapping[str, Any], *, stream: bool) -> None:
         )
 
 
-def _of_range(kafka: dict[str, str], values: Mapping[str, Any]) -> SourceOptions:
+def _of_range(kafka: KafkaConfig, values: Mapping[str, Any]) -> SourceOptions:
     if odd := sorted(set(values) - WITH_RANGE):
         raise SettingError(f"option {odd[0]!r} cannot stand beside 'range', which says all of it: leave it out")
     given: Range = values["range"]

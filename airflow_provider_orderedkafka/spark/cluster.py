@@ -1,0 +1,68 @@
+"""The cluster as the source asks about it: topics, where reading starts, how far it can go, the log for the planner."""
+
+from collections.abc import Iterable
+from functools import cached_property
+
+from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.starts import Start
+from airflow_provider_orderedkafka.core.subscriptions import Named
+from airflow_provider_orderedkafka.kafka.ends import Ends, readable_ends
+from airflow_provider_orderedkafka.kafka.log import KafkaLog
+from airflow_provider_orderedkafka.kafka.offsets import log_starts
+from airflow_provider_orderedkafka.kafka.starts import resolve_start
+from airflow_provider_orderedkafka.kafka.topics import Discovery, discover
+from airflow_provider_orderedkafka.spark.options import SourceOptions
+
+
+class Cluster:
+    """Asks Kafka what some source options need to know."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._compacted: dict[str, bool] = {}
+
+    @cached_property
+    def log(self) -> KafkaLog:
+        """The records, as a planner asks for them."""
+        return KafkaLog(self._options.kafka, self._options.isolation)
+
+    def topics(self) -> Discovery:
+        """The topics and partitions that are read, as they are now."""
+        given = self._options.range
+        subscription = Named(tuple(given.topics)) if given is not None else self._options.subscription
+        assert subscription is not None
+        found = discover(self._options.kafka, subscription)
+        self._compacted.update((topic.name, topic.compacted) for topic in found.topics)
+        return found
+
+    def compacted(self, topics: Iterable[str]) -> list[str]:
+        """Those of the topics whose records may be compacted away."""
+        wanted = sorted(topics)
+        if not self._compacted.keys() >= set(wanted):
+            found = discover(self._options.kafka, Named(tuple(wanted)))
+            self._compacted.update((topic.name, topic.compacted) for topic in found.topics)
+        return [topic for topic in wanted if self._compacted[topic]]
+
+    def resolve(self, start: Start, partitions: Iterable[TopicPartition], now: int) -> Offsets:
+        """What a start policy means for these partitions."""
+        options = self._options
+        found = resolve_start(
+            options.kafka,
+            start,
+            tuple(partitions),
+            now,
+            isolation=options.isolation,
+            future_tolerance=options.future_tolerance,
+            clamp=options.on_data_loss == "count",
+        )
+        return found.offsets
+
+    def starts_of(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """The first offsets of partitions that are new."""
+        wanted = list(partitions)
+        return log_starts(self._options.kafka, wanted) if wanted else Offsets()
+
+    def ends(self, partitions: tuple[TopicPartition, ...], now: int) -> Ends:
+        """How far these partitions can be read now."""
+        latest = now + self._options.future_tolerance
+        return readable_ends(self._options.kafka, partitions, self._options.isolation, latest)

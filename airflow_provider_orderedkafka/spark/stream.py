@@ -1,0 +1,191 @@
+"""Where a stream begins, how far it may read, and where each batch ends.
+
+A batch ends at a cut, at most so many offsets away. What that is decided from (the high ends, the moment, the topics'
+ids) is looked at once for an available-now query and anew for every trigger otherwise; what shapes the batch goes into
+its offset, so that a logged batch is planned again from that alone.
+"""
+
+import logging
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_orderedkafka.core.cuts import Floor, Place, Slice, Span
+from airflow_provider_orderedkafka.core.pacing import Situation, decide
+from airflow_provider_orderedkafka.core.planning import Planner
+from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.streams import StreamOffset, span_between
+from airflow_provider_orderedkafka.errors import DataLossError, SettingError, TopicChangedError, UnknownTopicError
+from airflow_provider_orderedkafka.kafka.topics import Discovery
+from airflow_provider_orderedkafka.spark.cluster import Cluster
+from airflow_provider_orderedkafka.spark.options import SourceOptions
+
+if TYPE_CHECKING:
+    from airflow_provider_orderedkafka.core.documents import Range
+    from airflow_provider_orderedkafka.core.index import OwnIndex
+
+log = logging.getLogger(__name__)
+
+SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """How far can be read, as it was at one moment: up to the ends, and there to what is older than `time`."""
+
+    now: int
+    topics: Discovery
+    ends: Offsets
+    time: int | None = None
+    held_back: int = 0
+
+
+class Stream:
+    """The stream, or the batch, that some options describe; asks Kafka when it must."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._cluster = Cluster(options)
+        self._fixed: Target | None = None
+        self._decided: bool | None = None
+        self._own: dict[TopicPartition, OwnIndex] = {}
+
+    def fix_target(self) -> None:
+        """From now on read to what there is now, and no further; whether it is enough is decided once."""
+        self._fixed, self._decided = self._target(), None
+
+    def first(self) -> StreamOffset:
+        """The resolved start, and the moment of the first look."""
+        given, start = self._options.range, self._options.start
+        if given is not None:
+            return StreamOffset(
+                given.start, Offsets(), given.latest, given.isolation, given.topics, given.planned_at, None
+            )
+        assert start is not None
+        target = self._fixed or self._target()
+        offsets = self._cluster.resolve(start, target.topics.partitions, target.now)
+        if self._options.end is not None:
+            _check_ends(offsets, target.ends)
+        if self._fixed is not None:  # "latest" is resolved a moment after the target
+            ends = {partition: max(end, offsets[partition]) for partition, end in target.ends.items()}
+            self._fixed = target = replace(target, ends=Offsets(ends))
+        return self._offset(Place(offsets, Floor()), Offsets(), target, target.now, None)
+
+    def after(self, at: StreamOffset, most: int | None) -> StreamOffset | None:
+        """Where the next batch ends; None when there is nothing to run now."""
+        target = self._fixed or self._target()
+        _check_topics(at, target.topics)
+        added = self._cluster.starts_of(p for p in target.ends if p not in at.place.offsets)
+        planner = self._planner(self._rest(at, added, target))
+        if not planner.span.offsets or not self._enough(planner, at, target):
+            return None
+        end = planner.end(most, target.time)
+        if end.offsets == planner.span.start:
+            return None
+        return self._offset(end, added, target, at.first_looked_at, target.now)
+
+    def whole(self) -> tuple[StreamOffset, StreamOffset]:
+        """Start and end of everything that a batch read asks for, as it is now."""
+        self.fix_target()
+        start = self.first()
+        return start, self.after(start, None) or start
+
+    def slices(self, start: StreamOffset, end: StreamOffset) -> list[Slice]:
+        """The slices between two offsets."""
+        return self._planner(span_between(start, end)).slices(self._options.slice_offsets)
+
+    def progress(self) -> dict[str, Any]:
+        """How far the stream could read now, for the query's progress."""
+        return {"high_ends": self._target().ends.to_json()}
+
+    def _planner(self, span: Span) -> Planner:
+        compacted = self._cluster.compacted(span.start.topics) if span.offsets else ()
+        return Planner(self._cluster.log, span, compacted, self._own)
+
+    def _target(self) -> Target:
+        topics, given = self._cluster.topics(), self._options.range
+        if given is not None:
+            return Target(given.planned_at, topics, given.end.offsets)
+        now = time.time_ns() // 1_000_000
+        if self._options.end is not None:
+            return Target(now, topics, self._cluster.resolve(self._options.end, topics.partitions, now))
+        ends = self._cluster.ends(topics.partitions, now)
+        return Target(now, topics, ends.offsets, self._cut_time(now, ends.open_since), ends.held_back)
+
+    def _cut_time(self, now: int, open_since: int | None) -> int | None:
+        """What is at or after it waits: no later than the first record of an open transaction, lest that be late."""
+        end, grace = self._options.end_time, self._options.grace
+        given = [*([] if end is None else [end.time]), *([] if grace is None else [now - grace])]
+        return min([*given, *([] if open_since is None else [open_since])]) if given else None
+
+    def _rest(self, at: StreamOffset, added: Offsets, target: Target) -> Span:
+        """What is left to read: from where the stream stands to the target's ends."""
+        start, ends = at.place.offsets.updated(added), {}
+        for partition, offset in start.items():
+            ends[partition] = end = target.ends.get(partition, offset)
+            if end < offset and self._options.end is None and self._options.isolation == at.isolation:
+                raise DataLossError(
+                    f"the stream stands at {partition.at(offset)}, the log ends at {partition.at(end)}: records that "
+                    "were read are gone from Kafka; start again with a new checkpoint"
+                )
+            ends[partition] = max(end, offset)
+        return Span(start, Offsets(ends), at.place.floor, self._latest(target))
+
+    def _enough(self, planner: Planner, at: StreamOffset, target: Target) -> bool:
+        """Whether there is enough for a trigger; an available-now query decides it once."""
+        pace = self._options.pace
+        if pace.min_offsets is None and pace.max_delay is None:
+            return True
+        if self._decided is None or self._fixed is None:
+            offsets = planner.end(None, target.time).offsets.since(planner.span.start)
+            verdict = decide(pace, Situation(offsets, at.since, target.now, target.held_back))
+            log.warning("%s: %s", "running" if verdict.run else "waiting", verdict.reason)
+            self._decided = verdict.run
+        return self._decided
+
+    def _offset(
+        self, place: Place, added: Offsets, target: Target, first_looked_at: int, triggered_at: int | None
+    ) -> StreamOffset:
+        given = self._options.range
+        if given is not None and place.offsets == given.end.offsets:
+            place = given.end
+        return StreamOffset(
+            place,
+            added,
+            self._latest(target),
+            self._options.isolation,
+            target.topics.ids,
+            first_looked_at,
+            triggered_at,
+        )
+
+    def _latest(self, target: Target) -> int:
+        given: Range | None = self._options.range
+        return target.now + self._options.future_tolerance if given is None else given.latest
+
+
+def _check_topics(at: StreamOffset, found: Discovery) -> None:
+    """The offsets of the stream must mean what they meant."""
+    for topic, was in at.topics.items():
+        now = found.ids.get(topic)
+        places = [partition.at(offset) for partition, offset in at.place.offsets.items() if partition.topic == topic]
+        read = ", ".join(places[:SHOWN]) + (" and more" if len(places) > SHOWN else "")
+        if now is None:
+            raise UnknownTopicError(
+                f"topic {topic!r} is not among what is read any more; the stream stands at {read}. "
+                "To go on without it, start with a new checkpoint"
+            )
+        if now != was:
+            raise TopicChangedError(
+                f"topic {topic!r} was deleted and created again: its id was {was}, now it is {now}, so {read} means "
+                "something else. To read the new one, start with a new checkpoint"
+            )
+
+
+def _check_ends(start: Offsets, ends: Offsets) -> None:
+    for partition, end in ends.items():
+        if end < start[partition]:
+            raise SettingError(
+                f"the end {partition.at(end)} lies before the start {partition.at(start[partition])}: "
+                "'endingOffsets' must not be below where reading starts"
+            )

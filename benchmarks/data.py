@@ -1,0 +1,55 @@
+"""Data for the benchmarks: steady flows over partitions, a little late, with payloads that do not compress away."""
+
+import os
+import random
+from dataclasses import dataclass, replace
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+BASE = 1_700_000_000_000
+LATE_SHARE = 0.01
+
+
+@dataclass(frozen=True)
+class Data:
+    """So many records of so many bytes; partition i gets `weights[i]` of the sum of them."""
+
+    name: str
+    records: int
+    size: int
+    weights: list[float]
+
+    def scaled(self, share: float) -> "Data":
+        return replace(self, records=int(self.records * share))
+
+
+def write(servers: str, topic: str, data: Data) -> str:
+    """Write the data to a new topic."""
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(topic, len(data.weights), 1)])[topic].result(30)
+    producer = Producer(
+        {
+            "bootstrap.servers": servers,
+            "linger.ms": 20,
+            "batch.size": 1_000_000,
+            "queue.buffering.max.messages": 500_000,
+            "delivery.report.only.error": True,
+        }
+    )
+    chance = random.Random(7)
+    payload = os.urandom(data.size * 64)
+    partitions = chance.choices(range(len(data.weights)), data.weights, k=data.records)
+    for number, partition in enumerate(partitions):
+        time = BASE + number // 4 - (chance.randrange(500) if chance.random() < LATE_SHARE else 0)
+        start = number % 63 * data.size
+        while True:
+            try:
+                producer.produce(
+                    topic, payload[start : start + data.size], b"%d" % (number % 10_000), partition, timestamp=time
+                )
+                break
+            except BufferError:
+                producer.poll(0.05)
+    producer.flush()
+    return topic

@@ -1,0 +1,69 @@
+"""The peers that are measured against: Spark's own Kafka connector, and the session that everything runs in."""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from airflow_provider_orderedkafka.embedded.jars import _ivy_jar, cache_directory
+from airflow_provider_orderedkafka.embedded.java import find_java
+
+CONNECTOR = "Spark's connector 4.2.0 (with spark-token-provider-kafka 4.0.0, where the registry lacks 4.2.0)"
+_MODULES = (
+    ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
+    ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
+    ("org.apache.kafka", "kafka-clients", "3.9.2"),
+    ("org.apache.commons", "commons-pool2", "2.13.1"),
+)
+
+
+def connector_jars() -> list[Path]:
+    """The connector's jars, fetched once, each alone: what it shares with Spark is there already."""
+    directory = cache_directory() / "benchmark-connector-4.2.0"
+    if not directory.is_dir():
+        with tempfile.TemporaryDirectory(dir=cache_directory()) as work:
+            for module in _MODULES:
+                _fetch(module, Path(work))
+            shutil.copytree(Path(work) / "jars", directory)
+    return sorted(directory.glob("*.jar"))
+
+
+def _fetch(module: tuple[str, str, str], work: Path) -> None:
+    dependency = (
+        f'<dependency org="{module[0]}" name="{module[1]}" rev="{module[2]}" conf="default" transitive="false"/>'
+    )
+    text = (
+        '<ivy-module version="2.0"><info organisation="orderedkafka" module="benchmark"/>'
+        f"<dependencies>{dependency}</dependencies></ivy-module>"
+    )
+    (work / "ivy.xml").write_text(text)
+    command = [
+        *(str(find_java().executable), "-jar", str(_ivy_jar()), "-cache", "ivy", "-ivy", "ivy.xml"),
+        *("-types", "jar", "-retrieve", "jars/[artifact]-[revision].[ext]"),
+    ]
+    subprocess.run(command, cwd=work, check=True, stdout=subprocess.DEVNULL)
+
+
+def session(directory: Path) -> SparkSession:
+    """One Spark for all contenders: two threads, room enough that nobody is short of memory."""
+    settings = {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "6g",
+        "spark.jars": ",".join(map(str, connector_jars())),
+        "spark.local.dir": str(directory / "local"),
+        "spark.log.level": "ERROR",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.pyspark.python": sys.executable,
+        "spark.pyspark.driver.python": sys.executable,
+    }
+    builder = SparkSession.builder.master("local[2]").appName("orderedkafka-benchmark")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
