@@ -184,8 +184,8 @@ def _raise_if_final(error: KafkaError, question: object, patience: Patience) -> 
 def _unanswered(admin: Admin, questions: Sequence[object], patience: Patience, reason: str) -> UnreachableError:
     troubles = admin.troubles(patience.begun)
     said = [trouble.str() for trouble in troubles if trouble.code() != KafkaError._ALL_BROKERS_DOWN]
-    told = [*(trouble.str() for trouble in troubles), reason, *said]
-    why = f" ({told[-1]})" if told[-1] else ""
+    told = [reason, *said][-1]
+    why = f" ({told})" if told else ""
     return UnreachableError(
         f"Kafka at {admin.servers!r} did not answer within {patience.seconds:g} s, asked for {patience.what} "
         f"{listed(questions)}{why}; is it up, can it be reached from here, and is 'security.protocol' right?"

@@ -155,6 +155,7 @@ FIXED: Final[dict[str, str]] = {
     "coordinator.query.interval.ms": _NO_GROUP,
     "share.acknowledgement.mode": _NO_GROUP,
     "consume.callback.max.messages": "no callbacks are used; leave it out",
+    "delivery.report.only.error": "failures are always counted; leave it out",
     "topic.blacklist": "topics are chosen by 'subscribe', 'subscribePattern' or 'assign'; leave it out",
 }
 

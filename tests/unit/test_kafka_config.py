@@ -1,0 +1,258 @@
+"""Kafka's settings: what is taken, what is refused with which way out, and what is never shown."""
+
+import logging
+import pickle
+import sys
+import types
+
+import pytest
+
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.kafka.client_log import CLIENT_LOG
+from airflow_provider_orderedkafka.kafka.config import KafkaConfig, client_config, redacted, understood
+from airflow_provider_orderedkafka.kafka.properties import COMMON, CONSUMER, FIXED, HARMLESS, JAVA_ONLY, KNOWN, PRODUCER
+
+SERVERS = {"kafka.bootstrap.servers": "broker:9092"}
+
+
+def options(**others):
+    return KafkaConfig.from_options(SERVERS | {name.replace("_", "."): value for name, value in others.items()})
+
+
+def refusal(name, value="x"):
+    with pytest.raises(SettingError) as caught:
+        KafkaConfig.from_options(SERVERS | {f"kafka.{name}": value})
+    return str(caught.value)
+
+
+def answer_of_librdkafka(name):
+    """What it says to a value that no setting has; empty where it takes even that."""
+    from confluent_kafka import KafkaException, Producer
+
+    try:
+        Producer({"logger": CLIENT_LOG, name: "\x01"})
+    except KafkaException as error:
+        return error.args[0].str()
+    except TypeError:  # the binding wants a truth
+        return ""
+    return ""
+
+
+def test_only_what_begins_with_kafka_is_taken_and_the_prefix_goes():
+    config = KafkaConfig.from_options(SERVERS | {"subscribe": "orders", "kafka.client.rack": "a"})
+    assert dict(config) == {"bootstrap.servers": "broker:9092", "client.rack": "a"}
+    assert config.servers == "broker:9092"
+
+
+def test_names_may_come_in_any_case():
+    assert KafkaConfig.from_options({"KAFKA.Bootstrap.Servers": "b:1"}) == {"bootstrap.servers": "b:1"}
+
+
+def test_numbers_and_truths_become_text():
+    config = KafkaConfig.from_connection({"bootstrap.servers": "b:1", "socket.timeout.ms": 500, "check.crcs": True})
+    assert (config["socket.timeout.ms"], config["check.crcs"]) == ("500", "true")
+
+
+def test_equal_settings_are_one_key_and_survive_a_journey():
+    config = options(kafka_client_id="a")
+    assert hash(config) == hash(pickle.loads(pickle.dumps(config)))
+    assert config == pickle.loads(pickle.dumps(config))
+
+
+@pytest.mark.parametrize("settings", [{}, {"kafka.bootstrap.servers": " "}])
+def test_without_servers_there_is_nothing_to_talk_to(settings):
+    with pytest.raises(SettingError, match=r"option 'kafka\.bootstrap\.servers' is missing"):
+        KafkaConfig.from_options(settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "way_out"),
+    [
+        ("sasl.jaas.config", "set 'kafka.sasl.username' and 'kafka.sasl.password'"),
+        ("ssl.truststore.location", "set 'kafka.ssl.ca.location'"),
+        ("ssl.truststore.certificates", "set 'kafka.ssl.ca.pem'"),
+        ("ssl.keystore.key", "set 'kafka.ssl.key.pem'"),
+        ("ssl.keystore.type", "always PKCS#12"),
+        ("fetch.max.wait.ms", "set 'kafka.fetch.wait.max.ms'"),
+        ("max.poll.records", "slices bound"),
+        ("value.deserializer", "come and go as bytes"),
+        ("interceptor.classes", "leave it out"),
+    ],
+)
+def test_what_only_java_knows_is_refused_with_the_way_out(name, way_out):
+    said = refusal(name)
+    assert said.startswith(f"option 'kafka.{name}' is known to Java's clients only: ")
+    assert way_out in said
+
+
+@pytest.mark.parametrize("name", ["max.partition.fetch.bytes", "sasl.mechanism", "linger.ms", "ssl.keystore.location"])
+def test_java_names_that_librdkafka_shares_are_taken(name):
+    assert name in KafkaConfig.from_options(SERVERS | {f"kafka.{name}": "1"})
+
+
+@pytest.mark.parametrize("name", sorted(JAVA_ONLY))
+def test_librdkafka_refuses_what_we_call_javas_own(name):
+    # It has `max.poll.records` for share consumers alone, and takes it from the others without a word.
+    if name != "max.poll.records":
+        said = answer_of_librdkafka(name)
+        assert "No such configuration property" in said or "Java" in said or "JAAS" in said
+
+
+@pytest.mark.parametrize("name", sorted(KNOWN))
+def test_librdkafka_knows_every_setting_that_we_list(name):
+    assert "No such configuration property" not in answer_of_librdkafka(name)
+
+
+def test_lists_of_names_do_not_overlap():
+    assert COMMON | CONSUMER | PRODUCER == KNOWN
+    assert len(COMMON) + len(CONSUMER) + len(PRODUCER) == len(KNOWN)
+    assert set(JAVA_ONLY) & KNOWN == {"max.poll.records"}
+    assert set(FIXED) <= KNOWN
+    assert set(HARMLESS) <= set(FIXED)
+
+
+def test_a_keystore_of_java_is_told_from_one_that_can_be_read():
+    assert "keytool -importkeystore" in refusal("ssl.keystore.location", "/etc/kafka/client.JKS")
+
+
+def test_javas_way_to_switch_host_names_off_is_answered_with_ours():
+    assert "set 'none'" in refusal("ssl.endpoint.identification.algorithm", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("enable.auto.commit", "written down with the range"),
+        ("auto.offset.reset", "'startingOffsets'"),
+        ("group.id", "no consumer group is joined"),
+        ("enable.partition.eof", "where a log ends"),
+        ("allow.auto.create.topics", "never creates a topic"),
+    ],
+)
+def test_what_is_not_the_users_to_set_is_refused_with_a_reason(name, reason):
+    said = refusal(name, "yes")
+    assert said.startswith(f"option 'kafka.{name}' is not yours to set: ")
+    assert reason in said
+
+
+def test_fixed_settings_may_be_given_the_value_that_they_have():
+    assert dict(options(kafka_enable_auto_commit="False")) == {"bootstrap.servers": "broker:9092"}
+
+
+def test_the_isolation_belongs_to_a_range_and_is_left_out():
+    assert dict(options(kafka_isolation_level="read_uncommitted")) == {"bootstrap.servers": "broker:9092"}
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("sasl.user", "did you mean 'kafka.sasl.username'?"),
+        ("error_cb", "its settings"),
+        ("zzzz", "its settings are librdkafka's, not Java's"),
+    ],
+)
+def test_an_unknown_setting_is_named_with_the_nearest_one(name, hint):
+    assert refusal(name).startswith(f"option 'kafka.{name}' is unknown to Kafka's client; {hint}")
+
+
+def test_a_setting_that_librdkafka_knows_is_taken_even_if_our_list_does_not_have_it(monkeypatch):
+    monkeypatch.setattr("airflow_provider_orderedkafka.kafka.config.KNOWN", KNOWN - {"client.rack"})
+    assert options(kafka_client_rack="a")["client.rack"] == "a"
+
+
+def test_values_must_be_plain():
+    with pytest.raises(SettingError, match=r"'client\.rack' must be text, a number, true or false, found list"):
+        KafkaConfig.from_connection({"bootstrap.servers": "b:1", "client.rack": ["a"]})
+
+
+def test_what_a_connection_says_for_other_uses_is_left_out():
+    extra = {
+        "bootstrap.servers": "b:1",
+        "group.id": "theirs",
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": True,
+        "error_cb": "their.function",
+    }
+    assert dict(KafkaConfig.from_connection(extra)) == {"bootstrap.servers": "b:1"}
+
+
+def test_a_connections_setting_is_named_without_a_prefix():
+    with pytest.raises(
+        SettingError, match=r"the connection's setting 'sasl\.jaas\.config' .* set 'sasl\.username' and"
+    ):
+        KafkaConfig.from_connection({"bootstrap.servers": "b:1", "sasl.jaas.config": "PlainLoginModule required;"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sasl.password",
+        "ssl.key.password",
+        "ssl.keystore.password",
+        "ssl.key.pem",
+        "sasl.oauthbearer.client.secret",
+        "sasl.oauthbearer.assertion.private.key.pem",
+        "sasl.oauthbearer.assertion.private.key.passphrase",
+        "sasl.oauthbearer.config",
+    ],
+)
+def test_secrets_are_never_printed(name):
+    config = KafkaConfig({"bootstrap.servers": "b:1", name: "hunter2"})
+    assert redacted(config) == {"bootstrap.servers": "b:1", name: "***"}
+    for text in (repr(config), str(config), f"{config}"):
+        assert "hunter2" not in text
+
+
+def test_a_refusal_to_make_a_client_does_not_quote_a_secret():
+    config = KafkaConfig({"bootstrap.servers": "b:1", "ssl.key.pem": "hunter2"})
+    said = str(understood(ValueError('ssl.key.pem failed: "hunter2" is no key'), config))
+    assert said == 'Kafka\'s client refuses its configuration: ssl.key.pem failed: "***" is no key'
+
+
+def test_the_client_itself_refuses_values_that_make_no_sense():
+    from airflow_provider_orderedkafka.kafka.clients import admin
+
+    with pytest.raises(SettingError, match=r"refuses its configuration: .*security\.protocol"):
+        admin(options(kafka_security_protocol="carrier-pigeon"))
+
+
+@pytest.mark.parametrize(
+    ("role", "kept"),
+    [
+        ("admin", {"client.rack"}),
+        ("consumer", {"client.rack", "fetch.min.bytes"}),
+        ("producer", {"client.rack", "linger.ms"}),
+    ],
+)
+def test_each_client_gets_the_settings_that_concern_it(role, kept):
+    config = options(kafka_client_rack="a", kafka_fetch_min_bytes="1", kafka_linger_ms="5")
+    made = client_config(config, role, {"group.id": "g"})
+    assert made["group.id"] == "g"
+    assert {"client.rack", "fetch.min.bytes", "linger.ms"} & set(made) == kept
+
+
+def test_a_resolver_adds_secrets_where_a_client_is_made(monkeypatch):
+    module = types.ModuleType("secrets_of_this_test")
+    module.resolve = lambda settings: {"sasl.password": f"of {settings['sasl.username']}"}
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    config = KafkaConfig.from_options(
+        SERVERS | {"kafka.sasl.username": "bob", "kafka.orderedkafka.resolver": "secrets_of_this_test:resolve"}
+    )
+    assert "sasl.password" not in config
+    made = client_config(config, "admin")
+    assert made["sasl.password"] == "of bob"
+    assert "orderedkafka.resolver" not in made
+
+
+@pytest.mark.parametrize("path", ["nowhere_to_be_found:f", "os:nothing", "os", ""])
+def test_a_resolver_that_cannot_be_imported_is_named(path):
+    config = KafkaConfig({"bootstrap.servers": "b:1", "orderedkafka.resolver": path})
+    with pytest.raises(SettingError, match=r"'orderedkafka\.resolver' must name a function"):
+        client_config(config, "admin")
+
+
+def test_a_client_that_cannot_connect_says_the_same_line_once(caplog):
+    caplog.set_level(logging.INFO, CLIENT_LOG.name)
+    for port in range(3):
+        CLIENT_LOG.error("%s: connection to port %d refused", "test", port)
+    assert [record.getMessage() for record in caplog.records] == ["test: connection to port 0 refused"]
