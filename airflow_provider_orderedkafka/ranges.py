@@ -4,11 +4,10 @@
 of one moment.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 
-from airflow_provider_orderedkafka.core.cuts import Bound, Floor, Place, Span
+from airflow_provider_orderedkafka.core.cuts import Floor, Place, Span
 from airflow_provider_orderedkafka.core.documents import Kind, Ledger, Range
 from airflow_provider_orderedkafka.core.pacing import Situation, Verdict, decide
 from airflow_provider_orderedkafka.core.planning import Planner
@@ -16,12 +15,13 @@ from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.subscriptions import Named
 from airflow_provider_orderedkafka.errors import DataLossError, TopicChangedError
 from airflow_provider_orderedkafka.kafka.config import KafkaConfig
+from airflow_provider_orderedkafka.kafka.ends import readable_ends
 from airflow_provider_orderedkafka.kafka.log import KafkaLog
-from airflow_provider_orderedkafka.kafka.offsets import first_at, high_ends, log_starts
+from airflow_provider_orderedkafka.kafka.offsets import first_at, log_starts
 from airflow_provider_orderedkafka.kafka.starts import resolve_start
 from airflow_provider_orderedkafka.kafka.topics import Discovery, discover
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.steps import NothingToLoad, limit_spent
+from airflow_provider_orderedkafka.steps import First, NothingToLoad, limit_spent
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,8 @@ class Sight:
 
     def cut_time(self, grace: int) -> int:
         """What is at or after it waits: it is too young, or an open transaction may still commit older records."""
-        return min(self.now - grace, *([] if self.open_since is None else [self.open_since]))
+        times = [self.now - grace, *([] if self.open_since is None else [self.open_since])]
+        return max(min(times), 0)
 
     def span(self, latest: int) -> Span:
         """Everything from the load's place to the ends; where the log ends before the place there is nothing."""
@@ -49,10 +50,19 @@ class Sight:
         return Span(Offsets(start), Offsets(ends), self.place.floor, latest)
 
 
-def first_look(config: KafkaConfig, load: OrderedLoad, now: int) -> tuple[Place, Mapping[str, str]]:
-    """The start policy, resolved; and the topics it was resolved for."""
+def first_look(config: KafkaConfig, load: OrderedLoad, now: int) -> First:
+    """The start policy, resolved once and for all."""
     found = discover(config, Named(tuple(load.topics)))
-    return Place(resolve_start(config, load.start_policy, found.partitions, now), Floor()), found.ids
+    start = resolve_start(
+        config,
+        load.start_policy,
+        found.partitions,
+        now,
+        isolation=load.isolation,
+        future_tolerance=load.future_tolerance_ms,
+        clamp=load.on_data_loss == "count",
+    )
+    return First(Place(start.offsets, Floor()), found.ids, start.remarks)
 
 
 def look_at(config: KafkaConfig, load: OrderedLoad, ledger: Ledger, now: int) -> Sight:
@@ -62,17 +72,16 @@ def look_at(config: KafkaConfig, load: OrderedLoad, ledger: Ledger, now: int) ->
     known = {p: ledger.place.offsets[p] for p in found.partitions if p in ledger.place.offsets}
     new = [partition for partition in found.partitions if partition not in known]
     place = Place(Offsets({**known, **(log_starts(config, new) if new else {})}), ledger.place.floor)
-    ends = high_ends(config, found.partitions, load.isolation)
-    _nothing_lost(load, ledger, ends)
-    held_back, open_since = _open_transactions(config, load, ends, now)
-    return Sight(now, found, place, ends, held_back, open_since)
+    ends = readable_ends(config, found.partitions, load.isolation, now + load.future_tolerance_ms)
+    _nothing_lost(load, ledger, ends.offsets)
+    return Sight(now, found, place, ends.offsets, ends.held_back, ends.open_since)
 
 
 def verdict(config: KafkaConfig, load: OrderedLoad, ledger: Ledger, now: int) -> Verdict:
     """Whether to run now; counted by the index alone, which never counts too much."""
     sight = look_at(config, load, ledger, now)
     span = sight.span(now)
-    (answers,) = first_at(config, span.partitions, [max(sight.cut_time(load.grace_ms), 0)], load.isolation)
+    (answers,) = first_at(config, span.partitions, [sight.cut_time(load.grace_ms)], load.isolation)
     cut = {p: min(max(answers[p].offset, span.start[p]), end) if p in answers else end for p, end in span.end.items()}
     since = ledger.first_looked_at if ledger.last_run_at is None else ledger.last_run_at
     return decide(load.pace, Situation(Offsets(cut).since(span.start), since, now, sight.held_back))
@@ -190,17 +199,3 @@ def _lost(load: OrderedLoad, partition: TopicPartition, stands: int, end: int) -
         f"load {load.name!r} stands at {partition.at(stands)}, the log ends at {partition.at(end)}: records that were "
         f"loaded are gone from Kafka; go on from its end with `orderedkafka ledger rewind {load.name} --to latest`"
     )
-
-
-def _open_transactions(config: KafkaConfig, load: OrderedLoad, ends: Offsets, now: int) -> tuple[int, int | None]:
-    """How many offsets lie behind open transactions, and the first timestamp among them."""
-    if load.isolation == "read_uncommitted":
-        return 0, None
-    marks = high_ends(config, ends.partitions, "read_uncommitted")
-    held = {partition: mark for partition, mark in marks.items() if mark > ends[partition]}
-    if not held:
-        return 0, None
-    bounds = {partition: Bound(ends[partition]) for partition in held}
-    seen = KafkaLog(config, "read_uncommitted").look(bounds, held, now, 0).values()
-    since = [sighting.timestamp for sighting in seen if sighting.offset is not None and sighting.timestamp >= 0]
-    return sum(mark - ends[partition] for partition, mark in held.items()), min(since, default=None)

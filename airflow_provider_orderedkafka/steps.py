@@ -64,6 +64,15 @@ class Mirror(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class First:
+    """Where a load begins: its start policy, resolved, with what a person should know about how that came about."""
+
+    place: Place
+    topics: Mapping[str, str]
+    remarks: tuple[str, ...] = ()
+
+
 class NothingToLoad(Exception):  # noqa: N818 - not an error: a run may find nothing
     """Why there is no range to plan."""
 
@@ -133,15 +142,20 @@ class Committed:
     outcome: Outcome | None = None
 
 
-def look(books: Books, mirror: Mirror, start: Callable[[], tuple[Place, Mapping[str, str]]], home: str) -> Ledger:
+def look(books: Books, mirror: Mirror, start: Callable[[], First], home: str) -> Ledger:
     """The ledger; at the first look it is written, with the start policy resolved once and for all."""
     ledger = books.store.ledger()
     mirror.check(ledger)
     if ledger is not None:
         return _at_home(books, ledger, home)
-    place, topics = start()
+    first = start()
     ledger = moves.first_look(
-        books.store.load, instance=uuid4().hex[:12], home_dag=home, place=place, topics=topics, now=books.now()
+        books.store.load,
+        instance=uuid4().hex[:12],
+        home_dag=home,
+        place=first.place,
+        topics=first.topics,
+        now=books.now(),
     )
     books.store.save(ledger, None)
     mirror.write(ledger)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from airflow.providers.apache.kafka.hooks.base import KafkaBaseHook
 
 from airflow_provider_orderedkafka.context import now_ms
-from airflow_provider_orderedkafka.core.documents import Ledger, Place, Range
+from airflow_provider_orderedkafka.core.documents import Ledger, Range
 from airflow_provider_orderedkafka.core.pacing import Verdict
 from airflow_provider_orderedkafka.core.positions import Offsets
 from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.steps import First
 
 if TYPE_CHECKING:
     from airflow_provider_orderedkafka.kafka.config import KafkaConfig
@@ -37,11 +38,14 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         """The configuration as it can travel to driver and executors."""
         return dict(self.config)
 
-    def first_look(self, load: OrderedLoad) -> tuple[Place, Mapping[str, str]]:
-        """Where the load's start policy leads now, and the topics' ids."""
+    def first_look(self, load: OrderedLoad) -> First:
+        """Where the load's start policy leads now."""
         from airflow_provider_orderedkafka import ranges
 
-        return ranges.first_look(self.config, load, now_ms())
+        first = ranges.first_look(self.config, load, now_ms())
+        for remark in first.remarks:
+            self.log.warning("%s: %s", load.name, remark)
+        return first
 
     def verdict(self, load: OrderedLoad, ledger: Ledger) -> Verdict:
         """Whether the load is to run now, and why."""
@@ -71,7 +75,8 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         from airflow_provider_orderedkafka.core.starts import parse_start
         from airflow_provider_orderedkafka.kafka.starts import resolve_start
 
-        return resolve_start(self.config, parse_start(start, "to"), self._discover(topics).partitions, now_ms())
+        policy = parse_start(start, "to")
+        return resolve_start(self.config, policy, self._discover(topics).partitions, now_ms()).offsets
 
     def high_ends(self, topics: Sequence[str]) -> Offsets:
         """How far the topics can be read now."""

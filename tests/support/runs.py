@@ -173,7 +173,7 @@ class Run:
 
     def resolve(self) -> str:
         memory = _Memory(self.world.memories.setdefault(self.name, {}))
-        ledger = steps.look(self.books, self.world.mirror, lambda: (place(0), TOPICS), home="d")
+        ledger = steps.look(self.books, self.world.mirror, lambda: steps.First(place(0), TOPICS), home="d")
         resolved = steps.resolve(self.books, memory, ledger, self._plan)
         if resolved.range is None:
             raise Skipped(resolved.reason)
