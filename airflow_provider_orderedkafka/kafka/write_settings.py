@@ -19,6 +19,7 @@ UsePartition = Literal["never", "given", "always"]
 SourceColumns = Literal["struct", "columns"]
 
 SOURCE: Final = "_source"
+SEQUENCE: Final = "_seq"
 HEADERS_TYPE: Final = "array<struct<key:string,value:binary>>"
 SOURCE_TYPE: Final = "struct<topic:string,partition:int,offset:bigint,order_time:timestamp>"
 
@@ -140,7 +141,7 @@ def used_columns(types: Mapping[str, str], settings: WriteSettings) -> list[str]
 def written_columns(columns: Sequence[Column], settings: WriteSettings) -> list[str]:
     """The columns that a write looks at; Spark's sink ignores others, and so does this one."""
     types = _by_name(columns)
-    used = used_columns(types, settings)
+    used = used_columns(types, settings) + [name for name in (SEQUENCE,) if name in types]
     if settings.batch is not None and settings.source == "struct":
         used.append(SOURCE)
     if settings.batch is not None and settings.source == "columns":

@@ -11,6 +11,7 @@ record is acknowledged; when it raises, a rerun with the same rows, and what lan
     RowError        a row cannot be written (or, with a dead letter topic, becomes a dead letter and raises nothing)
     DeliveryError   Kafka did not take a record, or not in time
     ReplayError     a rerun's rows are not those that landed
+    OrderViolationError   the rows of `keep_order` did not come in its order (column `_seq`)
 """
 
 import zlib
@@ -23,14 +24,14 @@ from typing import Any
 import numpy as np
 
 from airflow_provider_orderedkafka.core.identities import NOTHING_LANDED, Landed
-from airflow_provider_orderedkafka.errors import ReplayError, RowError, SettingError
+from airflow_provider_orderedkafka.errors import OrderViolationError, ReplayError, RowError, SettingError
 from airflow_provider_orderedkafka.kafka.dead_letters import Grave, dead_letters, payload_bytes
 from airflow_provider_orderedkafka.kafka.faults import Targets, find_faults
 from airflow_provider_orderedkafka.kafka.outputs import look_up_outputs, with_limits
 from airflow_provider_orderedkafka.kafka.producer import POOL, Deliveries, Lent, ProducerPool, producer_config
 from airflow_provider_orderedkafka.kafka.provenance import Stamp
 from airflow_provider_orderedkafka.kafka.rows import Rows, as_list, columns_of
-from airflow_provider_orderedkafka.kafka.write_settings import Column, WriteSettings, Written, check_columns
+from airflow_provider_orderedkafka.kafka.write_settings import SEQUENCE, Column, WriteSettings, Written, check_columns
 
 
 def plan_write(settings: WriteSettings, columns: Sequence[Column]) -> WriteSettings:
@@ -92,6 +93,7 @@ class _Task:
     producer: Lent
     written: Written = field(default_factory=Written)
     deliveries: Deliveries = field(default_factory=Deliveries)
+    last: int = -1
     stamp: Stamp | None = field(init=False)
     targets: Targets = field(init=False)
 
@@ -105,6 +107,7 @@ class _Task:
         if not batch.num_rows:
             return
         numbers = np.arange(self.written.seen, self.written.seen + batch.num_rows)
+        self._check_order(batch)
         self._compare(batch, numbers)
         missing = self._missing(numbers)
         left_out = len(numbers) - int(missing.sum())
@@ -112,6 +115,17 @@ class _Task:
         self.written += Written(left_out=left_out)
         if len(numbers):
             self._send(batch, numbers)
+
+    def _check_order(self, batch: Any) -> None:
+        if SEQUENCE not in batch.schema.names:
+            return
+        places = np.concatenate([[self.last], batch.column(SEQUENCE).to_numpy()])
+        self.last = int(places[-1])
+        if (wrong := np.flatnonzero(np.diff(places) <= 0)).size:
+            raise OrderViolationError(
+                f"row {self.written.seen + int(wrong[0])} of writer {self.writer} came out of order: its place is "
+                f"{places[wrong[0] + 1]}, after {places[wrong[0]]}; nothing of this batch counts as written"
+            )
 
     def _missing(self, numbers: Any) -> Any:
         missing = np.ones(len(numbers), bool)

@@ -1,0 +1,125 @@
+"""Keeping the order from the source to the sink: what must go through one task goes through one task, in order.
+
+    keep_order(frame, by="key", writers=None, partitions=None) -> DataFrame with `_seq`
+    check_no_shuffle(frame)                       SettingError where the plan shuffles: then no order is left to keep
+    default_writers(session) -> int
+
+Kafka keeps the order of one writer. After narrow transformations `monotonically_increasing_id()` is the order of the
+rows, because Spark partition i holds slice i. The sink checks `_seq` in each task and writes it nowhere.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, Literal
+
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.kafka.write_settings import SEQUENCE
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+KeepOrder = Literal["key", "partition"]
+
+ONE_WRITER_UP_TO: Final = 2
+"""With so few cores a shuffle costs more than writing side by side gains."""
+
+_NODE: Final = re.compile(r"^(?P<tree>[\s:+\-]*)(?:\*?\(\d+\) )?(?P<node>[A-Z]\w*)(?P<rest>.*)$")
+_SHUFFLES: Final = frozenset({"Exchange", "CollectLimit", "CollectTail", "TakeOrderedAndProject"})
+_ASIDE: Final = frozenset({"BroadcastExchange", "Subquery", "SubqueryBroadcast", "ReusedSubquery"})
+
+
+def keep_order(
+    frame: "DataFrame", by: KeepOrder = "key", writers: int | None = None, partitions: int | None = None
+) -> "DataFrame":
+    """The rows, each partition of the result in order and to be written by one task.
+
+    By `key`: rows of one key stay in order; those without a key all go through one writer, in order too. By
+    `partition`: rows of one output partition stay in order; it is that of the column `partition`, or, given the
+    number of the output's `partitions`, the one where Java producers put the row's key, written into that column
+    (rows without a key by turns): write it with 'usePartition'. One writer keeps the order of all rows and needs no
+    shuffle; it is the default on up to two cores.
+    """
+    _check(frame, by, writers, partitions)
+    check_no_shuffle(frame)
+    count = default_writers(frame.sparkSession) if writers is None else writers
+    frame = _numbered(frame)
+    if by == "partition" and partitions is not None:
+        frame = _with_partition(frame, partitions)
+    if count == 1 or (by == "key" and "key" not in frame.columns):
+        return frame.coalesce(1)
+    return frame.repartitionById(count, _writer(by, count)).sortWithinPartitions(SEQUENCE)
+
+
+def default_writers(session: "SparkSession") -> int:
+    """How many tasks write side by side when nobody says."""
+    cores = session.sparkContext.defaultParallelism
+    return 1 if cores <= ONE_WRITER_UP_TO else cores
+
+
+def check_no_shuffle(frame: "DataFrame") -> None:
+    """Refuse a plan whose rows no longer come in the order of the source."""
+    for node in _shuffles(frame._jdf.queryExecution().executedPlan().toString()):
+        raise SettingError(
+            f"the rows come out of a shuffle ({node}), so their order is lost before it can be kept: use only narrow "
+            "transformations and broadcast joins (functions.broadcast(table)), without groupBy, distinct, orderBy, "
+            "limit or repartition; or ask for no order"
+        )
+
+
+def _shuffles(plan: str) -> Iterator[str]:
+    """The nodes of a plan that shuffle, but for those that only make what is broadcast."""
+    aside: int | None = None
+    for line in plan.splitlines():
+        found = _NODE.match(line)
+        if found is None:
+            continue
+        depth = len(found["tree"])
+        if aside is not None and depth > aside:
+            continue
+        aside = depth if found["node"] in _ASIDE else None
+        if found["node"] in _SHUFFLES:
+            yield (found["node"] + found["rest"]).split(", [plan_id")[0]
+
+
+def _check(frame: "DataFrame", by: KeepOrder, writers: int | None, partitions: int | None) -> None:
+    if by not in ("key", "partition"):
+        raise SettingError(f"keep_order by must be 'key' or 'partition', found {by!r}")
+    for name, value in (("writers", writers), ("partitions", partitions)):
+        if value is not None and value < 1:
+            raise SettingError(f"keep_order {name} must be at least 1, found {value!r}")
+    if SEQUENCE in frame.columns:
+        raise SettingError(f"column {SEQUENCE!r} is what keep_order adds: rename yours, and call keep_order once")
+    if by == "partition" and partitions is None and "partition" not in frame.columns:
+        raise SettingError(
+            "keep_order by partition needs an int column 'partition', or partitions=<number of the output topic's>"
+        )
+
+
+def _numbered(frame: "DataFrame") -> "DataFrame":
+    from pyspark.sql import functions as f
+
+    return frame.withColumn(SEQUENCE, f.monotonically_increasing_id())
+
+
+def _writer(by: KeepOrder, writers: int) -> "Column":
+    from pyspark.sql import functions as f
+
+    if by == "key":
+        return f.pmod(f.hash("key"), f.lit(writers))
+    return f.pmod(f.coalesce(f.col("partition"), f.lit(0)), f.lit(writers))
+
+
+def _with_partition(frame: "DataFrame", partitions: int) -> "DataFrame":
+    """Only the key crosses over to Python for this."""
+    from pyspark.sql import functions as f
+
+    by_turns = f.pmod(f.col(SEQUENCE), f.lit(partitions)).cast("int")
+    if "key" not in frame.columns:
+        return frame.withColumn("partition", by_turns)
+    from airflow_provider_orderedkafka.kafka.murmur2 import partitions_of
+
+    def partition(key):  # type: ignore[no-untyped-def]
+        return partitions_of(key, partitions)
+
+    by_key = f.arrow_udf(partition, "int")
+    return frame.withColumn("partition", f.coalesce(by_key(f.col("key").cast("binary")), by_turns))
