@@ -7,6 +7,7 @@ and compares the order of its output with that of a plain reader. Takes about tw
 import argparse
 import importlib.util
 import sys
+import textwrap
 import traceback
 from pathlib import Path
 
@@ -18,6 +19,7 @@ LEAST_EVENTS = 48_000
 """A quarter of them is the second chapter, and the example DAG waits for 10,000 new offsets."""
 
 SEED = 7
+_WIDTH, _LINES = 96, 8
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +54,12 @@ def run(arguments: argparse.Namespace) -> int:
             screen.say(f"\nStopped; nothing runs on. The log is {place.log}")
             raise
         except OrderedKafkaError as error:
-            raise DemoError(f"{error}\nThe log is {place.log}") from error
+            raise DemoError(f"{_brief(str(error))}\nThe log is {place.log}") from error
         except Exception as error:  # whatever it is: a person gets the reason, the log the rest
             place.note(traceback.format_exc())
-            raise DemoError(f"{type(error).__name__}: {error}\nThe log is {place.log}") from error
+            raise DemoError(f"{_brief(f'{type(error).__name__}: {error}')}\nThe log is {place.log}") from error
+
+
+def _brief(reason: str) -> str:
+    """A reason in a few lines; the log has all of it."""
+    return "\n".join(textwrap.wrap(reason, _WIDTH, max_lines=_LINES, placeholder=" ..."))

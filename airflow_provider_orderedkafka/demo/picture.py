@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from PIL import Image
 
 from airflow_provider_orderedkafka.demo.reading import Reading
 from airflow_provider_orderedkafka.demo.story import LANES
 from airflow_provider_orderedkafka.demo.verdict import Order, Told
-
-MISSING = "matplotlib, which draws the picture, is missing: pip install 'airflow-provider-orderedkafka[demo]'"
 
 _INCHES = (11.0, 5.6)
 _DPI = 130
@@ -22,9 +24,6 @@ _COLOURS = ("#0b3c5d", "#1f77a4", "#4fb0c6", "#8fd3c8", "#c9c9c9", "#d1495b", "#
 
 def draw(path: Path, told: Told, readings: Sequence[tuple[str, Reading]], boundary: int) -> None:
     """Draw a panel for each reading, with a line at `boundary`, the first row of the second run."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=_INCHES, dpi=_DPI, facecolor=_PAPER, layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(1, len(readings), sharey=True)
@@ -39,8 +38,6 @@ def draw(path: Path, told: Told, readings: Sequence[tuple[str, Reading]], bounda
 
 def _save(figure: Any, path: Path) -> None:
     """As a PNG of few colours: a quarter of the size, and nobody sees the difference."""
-    from PIL import Image
-
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png")
     with Image.open(drawn) as image:
@@ -63,8 +60,6 @@ def _draw_panel(panel: Any, told: Told, reading: Reading, boundary: int) -> None
 
 
 def _draw_legend(figure: Any, told: Told) -> None:
-    from matplotlib.lines import Line2D
-
     counts = np.bincount(told.lanes, minlength=len(LANES))
     dots = [
         Line2D([], [], marker="o", linestyle="", markersize=6, color=colour, label=f"{lane}  {_count(count)}")

@@ -110,7 +110,7 @@ class Play:
                 nonlocal task
                 task = task if message is None else f"{message['task']} {_STATES[message['state']]}"
                 written = output.end() - before
-                step.tell(f"{task}; {written:,} of {planned:,} rows written" if written else task)
+                step.tell(f"{task}: {written:,} of {planned:,} rows written" if written else task)
 
             report = airflow.run(hear)
             step.conclude(f"wait, resolve, load, commit: {report.rows_emitted:,} rows loaded, {report.late:,} late")

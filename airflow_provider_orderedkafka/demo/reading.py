@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from airflow_provider_orderedkafka.demo.errors import DemoError
 from airflow_provider_orderedkafka.demo.shop import Tell
@@ -46,8 +47,6 @@ NOTHING = Reading(np.empty(0, np.int64), np.empty(0, np.int64), 0.0, {})
 
 def read(bootstrap_servers: str, topics: Sequence[str], tell: Tell, earlier: Reading = NOTHING) -> Reading:
     """Read the topics from where the earlier reading stopped to their ends as they are now."""
-    from confluent_kafka import TopicPartition
-
     began = time.monotonic()
     consumer = _consumer(bootstrap_servers)
     try:
@@ -80,8 +79,6 @@ class Watch:
 
 
 def _consumer(bootstrap_servers: str) -> Any:
-    from confluent_kafka import Consumer
-
     return Consumer(
         {
             "bootstrap.servers": bootstrap_servers,
@@ -96,8 +93,6 @@ def _consumer(bootstrap_servers: str) -> Any:
 
 def _end(consumer: Any, topic: str, partition: int) -> int:
     """Where a partition ends now, for a reader of what is committed."""
-    from confluent_kafka import TopicPartition
-
     return int(consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_STALLED_SECONDS)[1])
 
 
@@ -109,8 +104,6 @@ def _ends(consumer: Any, topics: Sequence[str]) -> dict[tuple[str, int], int]:
 
 def _until(consumer: Any, left: dict[tuple[str, int], int], tell: Tell) -> Iterator[Any]:
     """The records as they come, until each partition is at its end; a marker may stand there, which nobody sees."""
-    from confluent_kafka import KafkaError
-
     open_, done, heard = dict(left), 0, time.monotonic()
     while open_:
         messages = consumer.consume(_AT_ONCE, timeout=0.2)

@@ -50,12 +50,12 @@ class Step:
 
     def tell(self, text: str) -> None:
         """Say what the step is doing now; shown at once on a terminal, from time to time elsewhere."""
-        self._text = text
+        changed, self._text = text != self._text, text
         now = time.monotonic()
         if self._screen.live and now - self._shown >= _REPAINT_SECONDS:
             self._shown = now
             self._paint(self._line())
-        elif not self._screen.live and now - self._shown >= _LINE_SECONDS:
+        elif changed and not self._screen.live and now - self._shown >= _LINE_SECONDS:
             self._shown = now
             self._screen.say(f"{'':<{_NAME_WIDTH + 2}}{self._fitting()}")
 

@@ -5,6 +5,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from confluent_kafka import IsolationLevel, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
 from airflow_provider_orderedkafka.demo.errors import DemoError
 from airflow_provider_orderedkafka.demo.story import LANES, Chapter, Event
 
@@ -21,15 +24,11 @@ class Shop:
     """Writes the story to one cluster."""
 
     def __init__(self, bootstrap_servers: str) -> None:
-        from confluent_kafka.admin import AdminClient
-
         self._servers = bootstrap_servers
         self._admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
 
     def open(self) -> None:
         """Make the topics of the story, and the output with one partition, so that its whole order shows."""
-        from confluent_kafka.admin import NewTopic
-
         wanted = Counter(lane.topic for lane in LANES) + Counter({OUTPUT: 1})
         made = self._admin.create_topics([NewTopic(name, partitions) for name, partitions in wanted.items()])
         for answer in made.values():
@@ -47,8 +46,6 @@ class Shop:
         self._wait_for_markers()
 
     def _producer(self, **more: Any) -> Any:
-        from confluent_kafka import Producer
-
         return Producer(
             {
                 "bootstrap.servers": self._servers,
@@ -69,9 +66,6 @@ class Shop:
             time.sleep(_LOOK_SECONDS)
 
     def _ends(self, isolation: str) -> list[int]:
-        from confluent_kafka import IsolationLevel, TopicPartition
-        from confluent_kafka.admin import OffsetSpec
-
         wanted = {TopicPartition(lane.topic, lane.partition): OffsetSpec.latest() for lane in LANES}
         answers = self._admin.list_offsets(wanted, isolation_level=IsolationLevel[isolation])
         return [answer.result(_DEADLINE_SECONDS).offset for answer in answers.values()]
