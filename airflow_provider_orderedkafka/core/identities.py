@@ -2,7 +2,7 @@
 
     Identity(range, batch, writer, row)      one row that a batch writes
     IntervalSet.of(rows)                     row numbers, in canonical form; `|`, `in`, `len`, `within(start, end)`
-    Landed(rows, samples)                    what of one writer's rows stands in the output already
+    Landed(rows, dead_letters, samples)      what of one writer's rows stands in the outputs already
 
 The rows of a batch lie in long runs: a writer's rows reach a partition in order, so what a kill leaves behind is a
 beginning, with holes only near its end. As intervals ten million rows take a few bytes, or a few megabytes at worst.
@@ -125,9 +125,10 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """What of one writer's rows stands in the output already; `samples` are the first of them."""
+    """What of one writer's rows stands in the outputs already, which of them as dead letters; `samples` are some."""
 
     rows: IntervalSet = field(default_factory=IntervalSet)
+    dead_letters: IntervalSet = field(default_factory=IntervalSet)
     samples: tuple[Sample, ...] = ()
 
 

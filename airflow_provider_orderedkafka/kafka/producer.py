@@ -3,7 +3,7 @@
     POOL.lend(config) -> context of Lent       a producer, shared with whoever asks for the same configuration
     lent.send(chunk, deliveries)               hand a chunk of records over; a full queue waits
     lent.settle(deliveries)                    return when everything is acknowledged; raise DeliveryError otherwise
-    producer_config(config) -> dict            what a producer is made from: idempotent, acks=all, murmur2
+    producer_config(config) -> dict            the user's configuration over our defaults, checked
 
 Worker processes leave without `atexit`, so whoever borrows a producer settles what was sent before giving it back. A
 producer with a failure is never lent again: what waits in it is thrown away, so that nothing of a failed task is
@@ -11,7 +11,6 @@ written after its end. librdkafka itself never gives a record up for being old (
 would write the record behind its successors): the deadline is held here, over everything that is under way.
 """
 
-import logging
 import operator
 import os
 import threading
@@ -24,6 +23,7 @@ from itertools import repeat
 from typing import Any, Final
 
 from airflow_provider_orderedkafka.errors import DeliveryError, SettingError
+from airflow_provider_orderedkafka.kafka.config import client_config, understood
 
 IDLE_SECONDS: Final = 60.0
 DEADLINE_SECONDS: Final = 120.0
@@ -36,10 +36,6 @@ _PROMISED: Final = {
     "acks": ("all", "-1"),
     "request.required.acks": ("all", "-1"),
 }
-_REFUSED: Final = {
-    "transactional.id": "this sink writes without transactions; leave it out",
-    "delivery.report.only.error": "failures are always counted; leave it out",
-}
 # What suits writing batches; a user's own configuration wins over it.
 _DEFAULTS: Final = {
     "partitioner": "murmur2_random",
@@ -48,7 +44,6 @@ _DEFAULTS: Final = {
     "queue.buffering.max.kbytes": "65536",
     "message.max.bytes": "1000000000",
     "enable.gapless.guarantee": "true",
-    "log.connection.close": "false",
 }
 _OURS: Final = {
     "enable.idempotence": "true",
@@ -57,22 +52,20 @@ _OURS: Final = {
     "message.timeout.ms": "0",
 }
 
-_log = logging.getLogger(__name__)
 
-
-def producer_config(config: Mapping[str, str]) -> dict[str, object]:
-    """What a producer is made from; a setting that breaks what the sink promises is a SettingError."""
+def producer_config(config: Mapping[str, str]) -> dict[str, str]:
+    """What is the user's of a producer; a setting that breaks what the sink promises is a SettingError."""
     for name, allowed in _PROMISED.items():
-        if str(config.get(name, allowed[0])).lower() not in allowed:
+        if config.get(name, allowed[0]).lower() not in allowed:
             raise SettingError(
                 f"'kafka.{name}' is {config[name]!r}, but this sink promises at least once and in order, "
                 f"which needs {allowed[0]!r}; leave it out"
             )
-    for name, remedy in _REFUSED.items():
-        if name in config:
-            raise SettingError(f"'kafka.{name}' is not for the sink: {remedy}")
-    kept = {name: value for name, value in config.items() if name not in (*_TIMEOUTS, *_PROMISED)}
-    return {**_DEFAULTS, **kept, **_OURS}
+    if "transactional.id" in config:
+        raise SettingError(
+            "'kafka.transactional.id' is not for this sink, which writes without transactions; leave it out"
+        )
+    return {**_DEFAULTS, **{name: value for name, value in config.items() if name not in (*_TIMEOUTS, *_PROMISED)}}
 
 
 def deadline_seconds(config: Mapping[str, str]) -> float:
@@ -213,10 +206,11 @@ def make_producer(config: Mapping[str, str]) -> Lent:
     def heard(error: Any) -> None:
         complaint[:] = [error.str()]
 
+    settings = client_config(producer_config(config), "producer", {**_OURS, "error_cb": heard})
     try:
-        producer = Producer({**producer_config(config), "error_cb": heard}, logger=_log)
-    except KafkaException as error:
-        raise SettingError(f"the producer refuses its configuration: {error.args[0].str()}") from error
+        producer = Producer(settings)
+    except (KafkaException, ValueError, TypeError) as error:
+        raise understood(error, config) from error
     return Lent(producer, deadline_seconds(config), complaint=complaint)
 
 

@@ -55,7 +55,7 @@ class WriteSettings:
     is what `plan_write` found out of the topics.
     """
 
-    config: Mapping[str, str]
+    config: Mapping[str, str] = field(repr=False)
     topic: str | None = None
     use_partition: UsePartition = "given"
     use_headers: bool = True
@@ -82,27 +82,29 @@ class WriteSettings:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What was written: each row is either written, left out because it was there already, or a dead letter.
+    """What became of the rows: written or a dead letter, now or (`left_out`, `dead_left_out`) by an earlier attempt.
 
-    `by_topic` counts the records written, dead letters among them; `bytes` are those of keys and values.
+    `by_topic` counts the records written now, dead letters among them; `bytes` are those of their keys and values.
     """
 
     rows: int = 0
     left_out: int = 0
     dead_letters: int = 0
+    dead_left_out: int = 0
     bytes: int = 0
     by_topic: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def seen(self) -> int:
         """How many rows the writer's sequence had."""
-        return self.rows + self.left_out + self.dead_letters
+        return self.rows + self.left_out + self.dead_letters + self.dead_left_out
 
     def __add__(self, other: "Written") -> "Written":
         return Written(
             self.rows + other.rows,
             self.left_out + other.left_out,
             self.dead_letters + other.dead_letters,
+            self.dead_left_out + other.dead_left_out,
             self.bytes + other.bytes,
             dict(Counter(self.by_topic) + Counter(other.by_topic)),
         )

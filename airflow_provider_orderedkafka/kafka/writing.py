@@ -14,7 +14,6 @@ record is acknowledged; when it raises, a rerun with the same rows, and what lan
     OrderViolationError   the rows of `keep_order` did not come in its order (column `_seq`)
 """
 
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,13 +22,14 @@ from typing import Any
 
 import numpy as np
 
-from airflow_provider_orderedkafka.core.identities import NOTHING_LANDED, Landed
+from airflow_provider_orderedkafka.core.identities import NOTHING_LANDED, IntervalSet, Landed
 from airflow_provider_orderedkafka.errors import OrderViolationError, ReplayError, RowError, SettingError
 from airflow_provider_orderedkafka.kafka.dead_letters import Grave, dead_letters, payload_bytes
 from airflow_provider_orderedkafka.kafka.faults import Targets, find_faults
 from airflow_provider_orderedkafka.kafka.outputs import look_up_outputs, with_limits
 from airflow_provider_orderedkafka.kafka.producer import POOL, Deliveries, Lent, ProducerPool, producer_config
 from airflow_provider_orderedkafka.kafka.provenance import Stamp
+from airflow_provider_orderedkafka.kafka.replays import checksum
 from airflow_provider_orderedkafka.kafka.rows import Rows, as_list, columns_of
 from airflow_provider_orderedkafka.kafka.write_settings import SEQUENCE, Column, WriteSettings, Written, check_columns
 
@@ -64,11 +64,6 @@ def write(
             task.take(batch)
         producer.settle(task.deliveries)
     return task.written
-
-
-def checksum(key: bytes | None, value: bytes | None, stamp: bytes) -> int:
-    """What a rerun's record is compared by."""
-    return zlib.crc32(value or b"", zlib.crc32(key or b"", zlib.crc32(stamp)))
 
 
 def _first_rows(batches: Iterable[Any], most: int | None) -> Iterator[Any]:
@@ -111,8 +106,10 @@ class _Task:
         self._compare(batch, numbers)
         missing = self._missing(numbers)
         left_out = len(numbers) - int(missing.sum())
-        batch, numbers = (batch, numbers) if not left_out else (batch.filter(missing), numbers[missing])
-        self.written += Written(left_out=left_out)
+        if left_out:
+            dead = sum(end - start for start, end in self._within(self.landed.dead_letters, numbers))
+            batch, numbers = batch.filter(missing), numbers[missing]
+            self.written += Written(left_out=left_out - dead, dead_left_out=dead)
         if len(numbers):
             self._send(batch, numbers)
 
@@ -129,10 +126,13 @@ class _Task:
 
     def _missing(self, numbers: Any) -> Any:
         missing = np.ones(len(numbers), bool)
-        first = int(numbers[0])
-        for start, end in self.landed.rows.within(first, int(numbers[-1]) + 1):
-            missing[start - first : end - first] = False
+        for start, end in self._within(self.landed.rows, numbers):
+            missing[start - numbers[0] : end - numbers[0]] = False
         return missing
+
+    @staticmethod
+    def _within(rows: IntervalSet, numbers: Any) -> Iterator[tuple[int, int]]:
+        return rows.within(int(numbers[0]), int(numbers[-1]) + 1)
 
     def _compare(self, batch: Any, numbers: Any) -> None:
         """A rerun must give the rows that landed."""

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.kafka.config import PREFIX, KafkaConfig
 from airflow_provider_orderedkafka.kafka.write_settings import Column, UsePartition, WriteSettings, source_of
 
-_KAFKA: Final = "kafka."
 _FROM_SPARK: Final = frozenset({"checkpointlocation", "queryname"})
 
 
@@ -61,9 +61,7 @@ def parse_sink_options(
     """
     if overwrite:
         raise SettingError("a topic can only be appended to: use mode('append') instead of mode('overwrite')")
-    config, values = _sorted_out(given)
-    if "bootstrap.servers" not in config:
-        raise SettingError("option 'kafka.bootstrap.servers' is missing: it says where Kafka is, as 'host:9092'")
+    config, values = KafkaConfig.from_options(given), _values(given)
     return WriteSettings(
         config,
         topic=values.get("topic"),
@@ -75,18 +73,16 @@ def parse_sink_options(
     )
 
 
-def _sorted_out(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, Any]]:
+def _values(given: Mapping[str, str]) -> dict[str, Any]:
     canonical = {name.lower(): name for name in PARSERS}
-    config, values = {}, {}
+    values = {}
     for name, text in given.items():
         lower = name.lower()
         if lower in canonical:
             values[canonical[lower]] = PARSERS[canonical[lower]](canonical[lower], text)
-        elif lower.startswith(_KAFKA):
-            config[lower.removeprefix(_KAFKA)] = text
-        elif lower not in _FROM_SPARK:
+        elif not lower.startswith(PREFIX) and lower not in _FROM_SPARK:
             raise _unknown(name)
-    return config, values
+    return values
 
 
 def _unknown(name: str) -> SettingError:
