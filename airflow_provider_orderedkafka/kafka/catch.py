@@ -1,17 +1,15 @@
 """What a fetch has caught so far: records as columns, payloads by reference."""
 
 from itertools import compress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from confluent_kafka import Message
 from numpy.typing import NDArray
 
+from airflow_provider_orderedkafka.core.positions import TopicPartition
 from airflow_provider_orderedkafka.kafka.arrow import Arrivals, Payloads
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
-
-if TYPE_CHECKING:
-    from airflow_provider_orderedkafka.core.positions import TopicPartition
 
 Ints = NDArray[np.int64]
 
@@ -64,6 +62,11 @@ class Catch:
         self._values.add(list(map(_VALUE, messages)))
         if self._headers is not None:
             self._headers.extend(map(_HEADERS, messages))
+
+    def lose(self, partition: TopicPartition, offsets: int) -> None:
+        """Count offsets of a partition that retention has taken."""
+        if offsets > 0:
+            self.lost[partition] = self.lost.get(partition, 0) + offsets
 
     def columns(self) -> Columns:
         """The numbers of all records."""

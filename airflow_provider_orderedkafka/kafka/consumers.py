@@ -1,24 +1,32 @@
 """Consumers that are kept from slice to slice: making one costs more than reading a small slice."""
 
+import math
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+from airflow_provider_orderedkafka.kafka.config import client_config, understood
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 
-# What suits reading slices; a user's own configuration wins over it.
+# What suits reading slices; a user's own configuration wins over it. Little is fetched ahead: what is fetched past a
+# partition's end is thrown away.
 _DEFAULTS = {
     "group.id": "orderedkafka-reader",
-    "log_level": "2",  # what fails is told by errors, with its reasons, not by lines on stderr
-    "fetch.message.max.bytes": "1000000",
-    "fetch.queue.backoff.ms": "5",
+    "fetch.max.bytes": "4000000",
+    "fetch.queue.backoff.ms": "1",
     "fetch.wait.max.ms": "10",
-    "queued.max.messages.kbytes": "32768",
+    "queued.max.messages.kbytes": "1000",
     "reconnect.backoff.max.ms": "1000",
 }
+
+_FETCH_BYTES = (32_000, 256_000, 1_000_000)
+_REQUEST_BYTES = (500_000, 2_000_000)
+_REQUESTS = 32
+_KEPT_TROUBLES = 20
 
 # What the reader relies on.
 _REQUIRED = {
@@ -36,26 +44,40 @@ class KeptConsumer:
     """A consumer, and the last trouble that its client told of on its own."""
 
     consumer: Any
-    troubles: list[Any] = field(default_factory=list)
+    troubles: deque[Any]
 
 
 _idle: dict[_Key, list[KeptConsumer]] = {}
 _lock = threading.Lock()
 
 
-def configuration(settings: ReadSettings) -> dict[str, str]:
-    """What a slice's consumer is made with."""
+def fetch_bytes(offsets: Sequence[int], record_bytes: float) -> int:
+    """How much to ask of each partition at once, for a slice that takes so many offsets of each of them.
+
+    A few dozen requests for a slice keep the pipe full, and little is fetched past its end. What one request may ask of
+    a partition is fixed when its consumer is made, so there are only a few sizes, and a consumer for each.
+    """
+    total, squares = sum(offsets), sum(count * count for count in offsets)
+    low, high = _REQUEST_BYTES
+    wanted = min(max(total * record_bytes / _REQUESTS, low), high)
+    ideal = wanted * squares / (total * total) if total else low
+    return min(_FETCH_BYTES, key=lambda size: abs(math.log(size / ideal)))
+
+
+def configuration(settings: ReadSettings, fetch: int) -> dict[str, str]:
+    """What a slice's consumer is made with; it asks for `fetch` bytes of each partition at once."""
     isolation = {"isolation.level": "read_committed" if settings.read_committed else "read_uncommitted"}
-    return {**_DEFAULTS, **settings.kafka, **_REQUIRED, **isolation}
+    size = {"fetch.message.max.bytes": str(fetch)}
+    return {**_DEFAULTS, **size, **settings.kafka, **_REQUIRED, **isolation}
 
 
 @contextmanager
-def lent(settings: ReadSettings) -> Iterator[KeptConsumer]:
+def lent(settings: ReadSettings, fetch: int = _FETCH_BYTES[-1]) -> Iterator[KeptConsumer]:
     """Lend a consumer that nobody else uses; it is given back with nothing assigned, or closed after an error.
 
     Consumers belong to the process that made them: a fork makes its own.
     """
-    config = configuration(settings)
+    config = configuration(settings, fetch)
     key = (os.getpid(), frozenset(config.items()))
     with _lock:
         idle = _idle.get(key)
@@ -82,7 +104,10 @@ def close_idle() -> None:
 
 
 def _make(config: Mapping[str, str]) -> KeptConsumer:
-    from confluent_kafka import Consumer
+    from confluent_kafka import Consumer, KafkaException
 
-    troubles: list[Any] = []
-    return KeptConsumer(Consumer({**config, "error_cb": troubles.append}), troubles)
+    troubles: deque[Any] = deque(maxlen=_KEPT_TROUBLES)
+    try:
+        return KeptConsumer(Consumer(client_config(config, "consumer", {"error_cb": troubles.append})), troubles)
+    except (KafkaException, ValueError, TypeError) as error:
+        raise understood(error, config) from error

@@ -12,8 +12,9 @@ from airflow_provider_orderedkafka.core.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import OrderViolationError
 from airflow_provider_orderedkafka.kafka.arrow import BatchBuilder
 from airflow_provider_orderedkafka.kafka.catch import Catch
-from airflow_provider_orderedkafka.kafka.consumers import lent
+from airflow_provider_orderedkafka.kafka.consumers import fetch_bytes, lent
 from airflow_provider_orderedkafka.kafka.fetching import Fetch, OverBudget
+from airflow_provider_orderedkafka.kafka.identity import check_topics
 from airflow_provider_orderedkafka.kafka.ordering import Ordered, arrange
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally, Standing
 
@@ -61,8 +62,13 @@ def _pieces(slice_: Slice, settings: ReadSettings, resplit: Resplit | None) -> I
 
 
 def _fetch(slice_: Slice, settings: ReadSettings, byte_budget: int | None) -> Catch | OverBudget:
-    with lent(settings) as kept:
-        return Fetch(slice_, settings, kept, byte_budget).run()
+    offsets = [max(stretch.end.offset - stretch.start.offset, 1) for stretch in slice_.stretches]
+    with lent(settings, fetch_bytes(offsets, settings.record_bytes)) as kept:
+        fetched = Fetch(slice_, settings, kept, byte_budget).run()
+    if settings.topic_ids:  # it is asked after the last fetch: an id is never used again
+        topics = (stretch.partition.topic for stretch in slice_.stretches)
+        check_topics(settings.kafka, topics, settings.topic_ids, settings.deadline)
+    return fetched
 
 
 def _check_order(piece: Slice, ordered: Ordered, rows: slice, last: Standing | None) -> Standing:

@@ -75,13 +75,28 @@ def discover(config: Mapping[str, str], subscription: Subscription, deadline: fl
         described = {name: topic for name, topic in described.items() if not topic.is_internal}
     policies = _policies(asked, tuple(described), deadline)
     topics = tuple(_topic(described[name], policies[name]) for name in sorted(described))
-    cluster_id = asked.client.describe_cluster(request_timeout=deadline).result(deadline).cluster_id
-    return Discovery(cluster_id or "", topics, _partitions(subscription, topics))
+    return Discovery(_cluster_id(asked, deadline), topics, _partitions(subscription, topics))
+
+
+def topic_ids(config: Mapping[str, str], names: Sequence[str], deadline: float = DEADLINE) -> dict[str, str]:
+    """The topics' ids by name, as they are now; raises what `discover` raises."""
+    return {name: _id(described) for name, described in _describe(admin(config), names, deadline).items()}
+
+
+def _id(described: Any) -> str:
+    return str(described.topic_id).replace("+", "-").replace("/", "_")
+
+
+def _cluster_id(asked: Admin, deadline: float) -> str:
+    def ask(questions: Sequence[str], seconds: float) -> list[Future[Any]]:
+        return [asked.client.describe_cluster(request_timeout=seconds) for _ in questions]
+
+    found = gather(asked, ask, ["the cluster"], Patience(deadline, "the id of"))["the cluster"]
+    return found.cluster_id or ""
 
 
 def _topic(described: Any, policy: str | None) -> Topic:
-    topic_id = str(described.topic_id).replace("+", "-").replace("/", "_")
-    return Topic(described.name, topic_id, len(described.partitions), policy is None or "compact" in policy)
+    return Topic(described.name, _id(described), len(described.partitions), policy is None or "compact" in policy)
 
 
 def _partitions(subscription: Subscription, topics: Sequence[Topic]) -> tuple[TopicPartition, ...]:
