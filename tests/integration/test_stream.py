@@ -1,0 +1,213 @@
+"""The source as a stream: batches that end at cuts, planned again identically, started when there is enough."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from support.records import Record
+
+from airflow_provider_orderedkafka.spark import register
+
+BASE = 1_700_000_000_000
+
+
+class Runs:
+    """Runs one stream again and again on one checkpoint; keeps what each batch held."""
+
+    def __init__(self, spark, servers, directory) -> None:
+        register(spark)
+        self.spark = spark
+        self.servers = servers
+        self.checkpoint = Path(directory) / "checkpoint"
+        self.batches: dict[int, list] = {}
+        self.fail_in: int | None = None
+
+    def stream(self, **options):
+        reader = self.spark.readStream.format("orderedkafka").option("kafka.bootstrap.servers", self.servers)
+        return reader.options(**{"startingOffsets": "earliest", "sliceOffsets": 7} | options).load()
+
+    def start(self, trigger=None, **options):
+        writer = self.stream(**options).writeStream.foreachBatch(self._keep)
+        return (
+            writer.option("checkpointLocation", str(self.checkpoint))
+            .trigger(**trigger or {"availableNow": True})
+            .start()
+        )
+
+    def run(self, **options):
+        """Run to the end; return the batches of this run that had rows."""
+        self.batches = {}
+        query = self.start(**options)
+        query.awaitTermination(120)
+        return [rows for _, rows in sorted(self.batches.items()) if rows]
+
+    def _keep(self, frame, number) -> None:
+        rows = [tuple(row) for row in frame.select("order_time", "topic", "partition", "offset", "late").collect()]
+        if rows or number not in self.batches:
+            self.batches[number] = rows
+        if number == self.fail_in:
+            raise RuntimeError("asked to fail")
+
+    def offsets(self, batch):
+        return json.loads((self.checkpoint / "offsets" / str(batch)).read_text().splitlines()[-1])
+
+
+@pytest.fixture
+def runs(spark, kafka, tmp_path):
+    return Runs(spark, kafka.bootstrap_servers, tmp_path)
+
+
+def write(records, topic, times, partition=0):
+    records.produce(topic, [Record(b"x", BASE + time, partition) for time in times])
+
+
+def ordered(rows):
+    return [row[:4] for row in rows] == sorted(row[:4] for row in rows)
+
+
+def test_batches_hold_the_maximum_exactly_and_are_in_order_one_after_the_other(runs, topics, records):
+    topic = topics.create(partitions=3)
+    for partition in range(3):
+        write(records, topic, [(n * 7 + partition * 3) % 90 for n in range(40)], partition)
+    batches = runs.run(subscribe=topic, maxOffsetsPerTrigger=25)
+    rows = [row for batch in batches for row in batch]
+    assert [len(batch) for batch in batches] == [25, 25, 25, 25, 20]
+    assert len({row[1:4] for row in rows}) == 120
+    assert ordered(rows)
+
+
+def test_the_first_batch_is_empty_and_carries_the_resolved_start(runs, topics, records):
+    topic = topics.create()
+    write(records, topic, [1, 2, 3])
+    before = time.time() * 1000
+    runs.run(subscribe=topic)
+    first = runs.offsets(0)
+    assert first["place"]["offsets"] == {topic: [0]}
+    assert before <= first["first_looked_at"] <= time.time() * 1000
+    assert runs.offsets(1)["place"]["offsets"] == {topic: [3]}
+
+
+def test_latest_stays_where_it_was_at_the_first_look(runs, topics, records):
+    topic = topics.create()
+    write(records, topic, [1, 2, 3])
+    assert runs.run(subscribe=topic, startingOffsets="latest") == []
+    write(records, topic, [4, 5])
+    assert [row[3] for row in runs.run(subscribe=topic, startingOffsets="latest")[0]] == [3, 4]
+
+
+def test_a_logged_batch_is_planned_again_identically_whatever_options_and_log_say_by_then(runs, topics, records):
+    topic = topics.create(partitions=2)
+    write(records, topic, range(0, 60, 2), 0)
+    write(records, topic, range(1, 60, 2), 1)
+    runs.fail_in = 2
+    with pytest.raises(StreamingQueryException, match="asked to fail"):
+        runs.run(subscribe=topic, maxOffsetsPerTrigger=20)
+    failed, runs.fail_in = runs.batches[2], None
+    write(records, topic, [5, 70, 71], 0)
+    runs.run(subscribe=topic, maxOffsetsPerTrigger=7, sliceOffsets=3, **{"kafka.isolation.level": "read_uncommitted"})
+    assert runs.batches[2] == failed
+    assert len(failed) == 20
+    assert sum(map(len, runs.batches.values())) == 63 - 20
+    assert ordered([row for _, batch in sorted(runs.batches.items()) for row in batch if not row[4]])
+
+
+def test_what_arrives_late_between_two_runs_is_flagged_and_comes_after_the_cut(runs, topics, records):
+    topic = topics.create(partitions=2)
+    write(records, topic, [10, 20, 30], 0)
+    first = runs.run(subscribe=topic, endingTimestamp=str(BASE + 25))
+    assert [row[3] for row in first[0]] == [0, 1]
+    write(records, topic, [1, 40], 1)
+    second = runs.run(subscribe=topic)
+    assert [(row[2], row[3], row[4]) for row in second[0]] == [(1, 0, True), (0, 2, False), (1, 1, False)]
+
+
+def test_a_minimum_holds_from_the_very_first_batch_and_what_is_there_stays_for_the_next_run(runs, topics, records):
+    topic = topics.create()
+    write(records, topic, range(9))
+    assert runs.run(subscribe=topic, minOffsetsPerTrigger=10) == []
+    assert runs.run(subscribe=topic, minOffsetsPerTrigger=10) == []
+    write(records, topic, [100])
+    assert [len(batch) for batch in runs.run(subscribe=topic, minOffsetsPerTrigger=10)] == [10]
+    write(records, topic, range(200, 205))
+    assert runs.run(subscribe=topic, minOffsetsPerTrigger=10) == []
+
+
+def test_enough_for_a_run_is_read_whole_though_its_last_batch_is_below_the_minimum(runs, topics, records):
+    topic = topics.create()
+    write(records, topic, range(25))
+    batches = runs.run(subscribe=topic, minOffsetsPerTrigger=10, maxOffsetsPerTrigger=10)
+    assert [len(batch) for batch in batches] == [10, 10, 5]
+
+
+def test_a_delay_counts_from_the_first_look_over_restarts(runs, topics, records):
+    topic = topics.create()
+    write(records, topic, range(3))
+    options = {"subscribe": topic, "minOffsetsPerTrigger": 10, "maxTriggerDelay": "4s"}
+    begun = time.monotonic()
+    assert runs.run(**options) == []
+    time.sleep(max(4.5 - (time.monotonic() - begun), 0))
+    assert [len(batch) for batch in runs.run(**options)] == [3]
+
+
+def test_nothing_is_run_for_nothing_however_long_it_was(runs, topics):
+    topic = topics.create()
+    options = {"subscribe": topic, "minOffsetsPerTrigger": 10, "maxTriggerDelay": "1ms"}
+    assert runs.run(**options) == []
+    assert runs.run(**options) == []
+
+
+def test_young_records_wait_for_their_grace(runs, topics, records):
+    topic = topics.create()
+    now = int(time.time() * 1000) - BASE
+    write(records, topic, [1, 2, now - 10, 3])
+    assert [row[3] for row in runs.run(subscribe=topic, grace="1h")[0]] == [0, 1]
+    assert [row[3] for row in runs.run(subscribe=topic)[0]] == [2, 3]
+
+
+def test_a_processing_time_trigger_keeps_on_reading_and_keeps_the_minimum(runs, topics, records):
+    topic = topics.create()
+    query = runs.start(trigger={"processingTime": "200 milliseconds"}, subscribe=topic, minOffsetsPerTrigger=4)
+    try:
+        write(records, topic, [1, 2, 3])
+        time.sleep(3)
+        assert not any(runs.batches.values())
+        write(records, topic, [4, 5])
+        deadline = time.monotonic() + 60
+        while sum(map(len, runs.batches.values())) < 5 and time.monotonic() < deadline:
+            time.sleep(0.2)
+    finally:
+        query.stop()
+    assert [len(rows) for _, rows in sorted(runs.batches.items()) if rows] == [5]
+
+
+def test_new_partitions_join_at_their_first_offset(runs, topics, records):
+    topic = topics.create(partitions=1)
+    write(records, topic, [1, 2])
+    runs.run(subscribe=topic)
+    topics.grow(topic, 3)
+    write(records, topic, [3, 5], 0)
+    write(records, topic, [4], 2)
+    assert [(row[2], row[3]) for row in runs.run(subscribe=topic)[0]] == [(0, 2), (2, 0), (0, 3)]
+
+
+def test_a_topic_created_again_is_an_error_with_the_way_out(runs, topics, records):
+    topic = topics.create()
+    write(records, topic, [1, 2])
+    runs.run(subscribe=topic)
+    topics.recreate(topic)
+    write(records, topic, [1, 2, 3, 4])
+    with pytest.raises(StreamingQueryException, match="deleted and created again.*new checkpoint"):
+        runs.run(subscribe=topic)
+
+
+def test_progress_shows_how_far_it_is_to_the_high_ends(runs, topics, records):
+    topic = topics.create()
+    write(records, topic, range(5))
+    query = runs.start(subscribe=topic, maxOffsetsPerTrigger=2)
+    query.awaitTermination(60)
+    sources = [json.loads(progress.json)["sources"][0] for progress in query.recentProgress]
+    shown = next(source for source in sources if source["numInputRows"] == 2)
+    assert shown["endOffset"]["place"]["offsets"] == {topic: [2]}
+    assert shown["latestOffset"]["high_ends"] == {topic: [5]}
