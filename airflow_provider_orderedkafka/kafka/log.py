@@ -1,30 +1,37 @@
-"""`KafkaLog`: the records of some partitions, as a planner asks for them."""
+"""`KafkaLog`: the records of some partitions on a cluster, as a planner asks for them."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import starmap
-from typing import Any, Final
+from typing import Final
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
-from airflow_provider_orderedkafka.core.cuts import Bound, counts
+from airflow_provider_orderedkafka.core.cuts import Bound
 from airflow_provider_orderedkafka.core.documents import Isolation
 from airflow_provider_orderedkafka.core.ports import Answer, Sighting
 from airflow_provider_orderedkafka.core.positions import TopicPartition
-from airflow_provider_orderedkafka.kafka.answers import DEADLINE
+from airflow_provider_orderedkafka.errors import UnreachableError
+from airflow_provider_orderedkafka.kafka.answers import DEADLINE, Patience
+from airflow_provider_orderedkafka.kafka.clients import admin
 from airflow_provider_orderedkafka.kafka.consumers import lent
+from airflow_provider_orderedkafka.kafka.looking import NO_TIMESTAMP, Look
 from airflow_provider_orderedkafka.kafka.offsets import first_at
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
+from airflow_provider_orderedkafka.kafka.topics import check_partitions
 from airflow_provider_orderedkafka.kafka.watching import Watch
 
-NO_TIMESTAMP: Final = -1
-
 _OFFSET, _TIME = Message.offset, Message.timestamp
+_CHECK_SECONDS: Final = 5.0
 # A look wants one record of each partition, and no more than a broker must send for it.
 _LITTLE: Final = {"fetch.message.max.bytes": "16384", "queued.min.messages": "1"}
 
 
 class KafkaLog:
-    """A log on a cluster, for readers of one isolation. `deadline` is how long nothing may come, in seconds."""
+    """A log on a cluster, for readers of one isolation. `deadline` is for how many seconds nothing may come.
+
+    Every question raises UnreachableError, AccessDeniedError or UnknownTopicError.
+    """
 
     def __init__(
         self, config: Mapping[str, str], isolation: Isolation = "read_committed", deadline: float = DEADLINE
@@ -40,60 +47,45 @@ class KafkaLog:
         return first_at(self._config, partitions, times, self._isolation, self._deadline)
 
     def look(
-        self,
-        bounds: Mapping[TopicPartition, Bound],
-        limits: Mapping[TopicPartition, int],
-        latest: int,
-        patience: int,
+        self, bounds: Mapping[TopicPartition, Bound], limits: Mapping[TopicPartition, int], latest: int, patience: int
     ) -> Mapping[TopicPartition, Sighting]:
         """The first visible record at or after each bound, before its limit, after at most `patience` that fail it."""
-        seen = {p: Sighting(None, NO_TIMESTAMP, 0) for p, bound in bounds.items() if bound.offset >= limits[p]}
-        passed = {partition: 0 for partition in bounds if partition not in seen}
-        if not passed:
-            return seen
-        with lent(self._settings(_LITTLE)) as kept:
-            watch = Watch(kept, limits, self._deadline)
-            watch.begin({partition: bounds[partition].offset for partition in passed})
-            while watch.positions:
-                for partition, offset, timestamp in map(_record, watch.take()):
-                    if partition not in passed or partition in seen or offset >= limits[partition]:
-                        continue
-                    if _satisfies(timestamp, bounds[partition], latest):
-                        seen[partition] = Sighting(offset, timestamp, passed[partition])
-                    elif passed[partition] >= patience:
-                        seen[partition] = Sighting(offset, timestamp, passed[partition] + 1, gave_up=True)
-                    else:
-                        passed[partition] += 1
-                for partition, position in watch.positions.items():
-                    if partition not in seen and position >= limits[partition]:
-                        seen[partition] = Sighting(None, NO_TIMESTAMP, passed[partition])
-                watch.let_go([partition for partition in watch.positions if partition in seen])
-        return seen
+        look = Look(bounds, limits, latest, patience)
+        if look.open:
+            with self._watching({p: bounds[p].offset for p in look.open}, limits, _LITTLE) as watch:
+                while look.open:
+                    for message in watch.take():
+                        partition = TopicPartition(message.topic(), message.partition())
+                        look.judge(partition, message.offset(), _timestamp(*message.timestamp()))
+                    look.reached(watch.positions)
+                    watch.let_go([partition for partition in watch.positions if partition not in look.open])
+        return look.seen
 
     def scan(self, partition: TopicPartition, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Offset and timestamp of each visible record from `start` on and before `end`."""
         if start >= end:
             return
-        with lent(self._settings({})) as kept:
-            watch = Watch(kept, {partition: end}, self._deadline)
-            watch.begin({partition: start})
+        with self._watching({partition: start}, {partition: end}, {}) as watch:
             while watch.positions[partition] < end:
                 messages = watch.take()
                 times = starmap(_timestamp, map(_TIME, messages))
                 yield from (seen for seen in zip(map(_OFFSET, messages), times, strict=True) if seen[0] < end)
 
-    def _settings(self, tuning: Mapping[str, str]) -> ReadSettings:
-        kafka = {**self._config, **tuning}
-        return ReadSettings(kafka, read_committed=self._isolation == "read_committed")
-
-
-def _record(message: Any) -> tuple[TopicPartition, int, int]:
-    return TopicPartition(message.topic(), message.partition()), message.offset(), _timestamp(*message.timestamp())
+    @contextmanager
+    def _watching(
+        self, starts: Mapping[TopicPartition, int], limits: Mapping[TopicPartition, int], tuning: Mapping[str, str]
+    ) -> Iterator[Watch]:
+        settings = ReadSettings({**self._config, **tuning}, read_committed=self._isolation == "read_committed")
+        try:
+            with lent(settings) as kept:
+                watch = Watch(kept, limits, self._deadline)
+                watch.begin(starts)
+                yield watch
+        except UnreachableError:
+            # A consumer hears nothing of partitions that do not exist, or not any more.
+            check_partitions(admin(self._config), starts, Patience(_CHECK_SECONDS, "the topic of"))
+            raise
 
 
 def _timestamp(kind: int, timestamp: int) -> int:
     return NO_TIMESTAMP if kind == TIMESTAMP_NOT_AVAILABLE else timestamp
-
-
-def _satisfies(timestamp: int, bound: Bound, latest: int) -> bool:
-    return bound.time is None or (counts(timestamp, latest) and timestamp >= bound.time)
