@@ -5,7 +5,7 @@ not counted may have been written in part: it is a replay. One that was counted 
 """
 
 from dataclasses import dataclass, fields
-from typing import Self
+from typing import Literal, Self
 
 from airflow_provider_orderedkafka.core.codec import Document
 from airflow_provider_orderedkafka.core.cuts import Place
@@ -31,11 +31,31 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
+class Setup(Document):
+    """How a range is loaded: decided by its first attempt and kept by all that follow, as rows' identities hang on it.
+
+    `placed` is the partitioner by which the source's keys stay in their partitions, where the direct lane relies on it;
+    `reason` says why this lane.
+    """
+
+    lane: Literal["frames", "direct"]
+    writers: int
+    keep_order: Literal["key", "partition", "none"]
+    placed: Literal["murmur2", "crc32"] | None
+    output: str
+    transform: str | None
+    reason: str
+
+    def fits(self, other: Self) -> bool:
+        """Whether the same was asked for; how it is done may differ, and is then kept as it was begun."""
+        return (self.keep_order, self.output, self.transform) == (other.keep_order, other.output, other.transform)
+
+
+@dataclass(frozen=True, slots=True)
 class Note(Document):
     """Written before a batch's first write: what it covers, and where the outputs ended before it.
 
     `outputs` are the ends of the output topics and of the dead letter topic; empty where there is nothing to protect.
-    `writers` is the number of writers that the rows' identities hang on, so a replay keeps it.
     """
 
     batch: int
@@ -43,7 +63,6 @@ class Note(Document):
     start: Place
     end: Place
     outputs: Offsets
-    writers: int
 
 
 @dataclass(frozen=True, slots=True)

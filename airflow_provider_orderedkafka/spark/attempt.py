@@ -32,10 +32,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What an attempt does: which range, from which frame, written by whom, as far as the limit lets it."""
+    """What an attempt does: which range, written by whom, as far as the limit lets it."""
 
     loaded: Range
-    frame: "DataFrame"
     writer: Writer
     limit: Limit
 
@@ -77,7 +76,7 @@ class Attempt:
             loop = self._loop(work, executors.result)
             try:
                 if work.loaded.offsets and not loop.done:
-                    self._follow(work.frame, loop)
+                    self._follow(work.writer.stream(), loop)
             except BaseException as raised:
                 error = loop.error or self._heart.lost or understood(raised)
                 if not isinstance(raised, Exception):

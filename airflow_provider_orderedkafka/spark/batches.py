@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Note, Surplus, Tally
+from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Note, Setup, Surplus, Tally
 from airflow_provider_orderedkafka.core.cuts import Place
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.positions import Offsets
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from airflow_provider_orderedkafka.errors import OrderedKafkaError
+    from airflow_provider_orderedkafka.spark.frames import RangeFrames
 
 TRIES = 3
 """How often a batch is written before its failure ends the attempt."""
@@ -47,15 +48,28 @@ class Batch:
 
 
 class Writer(Protocol):
-    """What writes a batch somewhere. `prepare` before the first one; `ends` and `writers` go into its note."""
+    """What writes a batch somewhere, and from which frames. `setup` is how, for this attempt and all that follow."""
 
-    def ends(self) -> Offsets:
-        """Where the outputs end now; empty where there is nothing to protect."""
+    @property
+    def setup(self) -> Setup:
+        """How the batches are written."""
         ...
 
     @property
-    def writers(self) -> int:
-        """Into how many writers the rows of a batch are split."""
+    def frames(self) -> "RangeFrames":
+        """The range as DataFrames of records, and what becomes of them."""
+        ...
+
+    def stream(self) -> "DataFrame":
+        """The range in micro-batches, as the writer takes them."""
+        ...
+
+    def piece(self, start: Place, end: Place) -> "DataFrame":
+        """What lies between two places of the range, as the writer takes it."""
+        ...
+
+    def ends(self) -> Offsets:
+        """Where the outputs end now, for a batch's note; empty where there is nothing to protect."""
         ...
 
     def write(self, batch: Batch, note: Note, *, replay: bool) -> Tally:
@@ -156,7 +170,7 @@ class BatchLoop:
 
     def _noted(self, batch: Batch) -> Note:
         writer, attempt = self._parts.writer, self._parts.lease.attempt
-        note = Note(batch.number, attempt, batch.start, batch.end, writer.ends(), writer.writers)
+        note = Note(batch.number, attempt, batch.start, batch.end, writer.ends())
         self._parts.checkpoint.put_note(note)
         return note
 

@@ -3,6 +3,7 @@
 range.json            the range: another one is refused here
 spark/                Spark's own checkpoint
 lease/<term>.json     who works on it
+setup.json            how it is loaded: kept by every attempt once a batch was noted
 notes/<batch>.json    written before a batch's first write
 allotments/<batch>.json   where the row limit ends inside a batch
 counts/<batch>.json   written after a batch's last write
@@ -11,13 +12,14 @@ report.json           what came of it; all else is deleted when the range is don
 
 from typing import TypeVar
 
-from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Note
+from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Note, Setup
 from airflow_provider_orderedkafka.core.codec import Document
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.errors import SettingError, StateError
 from airflow_provider_orderedkafka.spark.state import State, join
 
 RANGE = "range.json"
+SETUP = "setup.json"
 REPORT = "report.json"
 SPARK = "spark"
 NOTES, ALLOTMENTS, COUNTS = "notes", "allotments", "counts"
@@ -67,9 +69,21 @@ class Checkpoint:
                 f"never changes. Run it as it is in {join(self.location, RANGE)!r}, or name a new --checkpoint"
             )
 
-    def range(self) -> Range | None:
-        """The range it is bound to, while it is not done."""
-        return self._get(RANGE, Range)
+    def setup(self) -> Setup | None:
+        """How the range is loaded, once a batch was noted: before that, another way may be taken."""
+        return self._get(SETUP, Setup) if self.state.names(NOTES) else None
+
+    def set_up(self, setup: Setup) -> None:
+        """Write down how it is loaded; refused when batches were begun in another way."""
+        found = self.setup()
+        if found is None:
+            self._put(SETUP, setup)
+        elif not found.fits(setup):
+            raise SettingError(
+                f"the checkpoint {self.location!r} was begun with {_told(found)}, now it is {_told(setup)}: its "
+                f"batches cannot be completed in another way. Run it as it was begun; or abandon the range and name a "
+                f"new --checkpoint, which writes its rows again"
+            )
 
     def note(self, batch: int) -> Note | None:
         """The batch's note."""
@@ -115,3 +129,7 @@ class Checkpoint:
                 f"writes its rows again: move the output aside first, or accept them twice"
             )
         self.state.put(name, document.to_text())
+
+
+def _told(setup: Setup) -> str:
+    return f"output {setup.output!r}, order by {setup.keep_order}, transform {setup.transform!r}"

@@ -61,6 +61,14 @@ class Arguments:
     options: Mapping[str, str] = field(default_factory=dict)
     sink_options: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def transform_name(self) -> str | None:
+        """What the transform is called, where there is one."""
+        function = self.transform or self.arrow_transform
+        if function is None:
+            return None
+        return f"{getattr(function, '__module__', '?')}:{getattr(function, '__qualname__', function)}"
+
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:

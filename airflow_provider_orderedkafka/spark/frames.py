@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_orderedkafka.core.batches import Tally
 from airflow_provider_orderedkafka.core.cuts import Place
 from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.spark.cluster import Cluster
+from airflow_provider_orderedkafka.spark.options import SourceOptions, parse_options
+from airflow_provider_orderedkafka.spark.source import OrderedKafkaDataSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession
+    from pyspark.sql.datasource import DataSource
 
     from airflow_provider_orderedkafka.core.ports import Log
 
@@ -25,6 +29,7 @@ class RangeFrames:
     loaded: Range
     options: Mapping[str, str]
     transform: Callable[["DataFrame"], "DataFrame"] | None = None
+    source: type["DataSource"] = OrderedKafkaDataSource
 
     def stream(self) -> "DataFrame":
         """All of it, in micro-batches."""
@@ -40,34 +45,23 @@ class RangeFrames:
         return self.transformed(self.session.createDataFrame(nothing, self.stream().schema))
 
     def transformed(self, records: "DataFrame") -> "DataFrame":
-        """The rows that the records become; with the column `_source` where there is a transform that can keep it."""
-        return records if self.transform is None else self.rows_of(records)
-
-    def rows_of(self, records: "DataFrame") -> "DataFrame":
         """The rows that the records become, each with `_source`."""
         sourced = with_source(records)
         return sourced if self.transform is None else self.transform(sourced)
 
+    def source_options(self) -> SourceOptions:
+        """The options of the source, read."""
+        return parse_options({**self.options, "range": self.loaded.to_text()}, stream=False)
+
     def log(self) -> "Log":
         """The records of the range, as a planner may ask for them."""
-        from airflow_provider_orderedkafka.spark.cluster import Cluster
-        from airflow_provider_orderedkafka.spark.options import parse_options
-
-        options = parse_options({**self.options, "range": self.loaded.to_text()}, stream=False)
-        log: Log = Cluster(options).log
-        return log
+        return Cluster(self.source_options()).log
 
     def _reading(self, reader: Any, loaded: Range) -> "DataFrame":
-        from airflow_provider_orderedkafka.spark.source import OrderedKafkaDataSource
-
-        self.session.dataSource.register(OrderedKafkaDataSource)
-        source: DataFrame = (
-            reader.format(OrderedKafkaDataSource.name())
-            .options(**self.options)
-            .option("range", loaded.to_text())
-            .load()
-        )
-        return source
+        self.session.dataSource.register(self.source)
+        options = {**self.options, "range": loaded.to_text()}
+        frame: DataFrame = reader.format(self.source.name()).options(**options).load()
+        return frame
 
 
 def with_source(frame: "DataFrame") -> "DataFrame":

@@ -1,23 +1,25 @@
-"""Batches of a range as records in Kafka, by way of DataFrames: transformed, kept in order, written by some tasks."""
+"""The DataFrame lane to Kafka: batches are transformed, kept in order, and written by some tasks."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_orderedkafka.core.batches import Note, Tally
+from airflow_provider_orderedkafka.core.batches import Note, Setup, Tally
+from airflow_provider_orderedkafka.core.cuts import Place
 from airflow_provider_orderedkafka.core.identities import NOTHING_LANDED, Landed
 from airflow_provider_orderedkafka.core.positions import Offsets
-from airflow_provider_orderedkafka.errors import TaskFailedError
-from airflow_provider_orderedkafka.kafka.write_settings import BatchName, WriteSettings, Written, written_columns
+from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings, Written, written_columns
 from airflow_provider_orderedkafka.spark.batches import Batch
 from airflow_provider_orderedkafka.spark.frames import RangeFrames, observed, read_tally
+from airflow_provider_orderedkafka.spark.kafka_output import KafkaOutput, only_attempt
 from airflow_provider_orderedkafka.spark.limit import without_surplus
+from airflow_provider_orderedkafka.spark.ordering import keep_order
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql import DataFrame
 
-TALLY = "rows long, left_out long, dead_letters long, bytes long"
+TALLY = "rows long, left_out long, dead_letters long"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,64 +27,64 @@ class KafkaWriter:
     """Writes batches to Kafka, in order, by so many writers."""
 
     frames: RangeFrames
-    settings: WriteSettings
-    keep_order: str
-    writers: int
+    output: KafkaOutput
+    setup: Setup
+
+    def stream(self) -> "DataFrame":
+        """The range in micro-batches."""
+        return self.frames.stream()
+
+    def piece(self, start: Place, end: Place) -> "DataFrame":
+        """What lies between two places."""
+        return self.frames.piece(start, end)
 
     def ends(self) -> Offsets:
         """Where the output topics end now."""
-        return Offsets()
+        return self.output.ends()
 
-    def write(self, batch: Batch, note: Note, *, replay: bool) -> Tally:  # noqa: ARG002
+    def write(self, batch: Batch, note: Note, *, replay: bool) -> Tally:
         """Write the batch in order; in a replay, leave out what is there already."""
+        landed, doubtful = self.output.landed(note) if replay else ({}, 0)
         records, observation = observed(batch.frame)
-        rows = without_surplus(self.frames.transformed(records), batch.surplus)
-        settings = self._settings(batch.number)
-        rows = by_key(rows, note.writers).select(*written_columns(rows.dtypes, settings))
-        written = collect(rows, settings, {})
-        return read_tally(observation).plus(emitted(written))
-
-    def _settings(self, batch: int) -> WriteSettings:
-        if self.settings.source is None:
-            return self.settings
-        return replace(self.settings, batch=BatchName(self.frames.loaded.id, batch))
-
-
-def by_key(frame: "DataFrame", writers: int) -> "DataFrame":
-    """In order for each key."""
-    from pyspark.sql import functions as f
-
-    numbered = frame.withColumn("_seq", f.monotonically_increasing_id())
-    return numbered.repartition(writers, "key").sortWithinPartitions("_seq")
+        rows = in_order(without_surplus(self.frames.transformed(records), batch.surplus), self.setup, self.output)
+        settings = writing(self.setup, self.output.of_batch(batch.number))
+        rows = rows.select(*written_columns(rows.dtypes, settings))
+        found = rows.mapInArrow(_task(settings, landed), TALLY).collect()
+        written = Written.total(Written(row.rows, row.left_out, row.dead_letters) for row in found)
+        return read_tally(observation).plus(
+            Tally(
+                rows_emitted=written.rows + written.left_out,
+                replayed=written.left_out,
+                dead_letters=written.dead_letters,
+                may_be_doubled=doubtful,
+            )
+        )
 
 
-def collect(rows: "DataFrame", settings: WriteSettings, landed: Mapping[int, Landed]) -> Written:
-    """Write each Spark partition by one task, the writer of its number; what the committed tasks wrote."""
-    found = rows.mapInArrow(_task(settings, landed), TALLY).collect()
-    return Written.total(Written(row.rows, row.left_out, row.dead_letters, row.bytes) for row in found)
+def in_order(rows: "DataFrame", setup: Setup, output: KafkaOutput) -> "DataFrame":
+    """The rows, split among the writers so that the order that was asked for is kept."""
+    if setup.keep_order == "none":
+        return rows
+    if setup.keep_order == "key":
+        return keep_order(rows, "key", setup.writers)
+    return keep_order(rows, "partition", setup.writers, output.partitions)
+
+
+def writing(setup: Setup, settings: WriteSettings) -> WriteSettings:
+    """The settings for rows in this order: order by partition is that of the column that `keep_order` makes."""
+    return replace(settings, use_partition="always") if setup.keep_order == "partition" else settings
 
 
 def _task(settings: WriteSettings, landed: Mapping[int, Landed]) -> Any:
     def task(batches: Iterator["RecordBatch"]) -> Iterator["RecordBatch"]:
         import pyarrow as pa
-        from pyspark import TaskContext
 
         from airflow_provider_orderedkafka.kafka.writing import write
 
-        context = TaskContext.get()
-        assert context is not None
-        if context.attemptNumber():
-            raise TaskFailedError("Spark runs a task a second time: its batch is run again as a whole instead")
-        writer = context.partitionId()
+        writer = only_attempt()
         found = write(batches, settings, writer, landed.get(writer, NOTHING_LANDED))
-        columns = {"rows": found.rows, "left_out": found.left_out, "dead_letters": found.dead_letters}
-        yield pa.RecordBatch.from_pylist([columns | {"bytes": found.bytes}])
+        yield pa.RecordBatch.from_pylist(
+            [{"rows": found.rows, "left_out": found.left_out, "dead_letters": found.dead_letters}]
+        )
 
     return task
-
-
-def emitted(written: Written) -> Tally:
-    """What a batch put into the output, or found there."""
-    return Tally(
-        rows_emitted=written.rows + written.left_out, replayed=written.left_out, dead_letters=written.dead_letters
-    )

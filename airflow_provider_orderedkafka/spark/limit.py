@@ -4,7 +4,7 @@ Slices are counted in order, a few at a time, until the limit is passed. Behind 
 partition stands at a literal offset; the batch is read again up to there, so reading ends where the limit does.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,16 +28,20 @@ GROWTH = 2
 
 @dataclass(frozen=True, slots=True)
 class RowLimit:
-    """Lets the first rows in order pass. `at_most_one` says that no record gives two rows."""
+    """Lets the first rows in order pass. `at_most_one` says that no record gives two rows.
+
+    `piece` makes the frame of a part of the range for the lane that writes it.
+    """
 
     frames: RangeFrames
+    piece: Callable[[Place, Place], "DataFrame"]
     at_most_one: bool
 
     def allot(self, batch: Batch, left: int) -> Allotment | None:
         """How far the batch goes with so many rows left; None where all of it passes."""
         if self.at_most_one and batch.end.offsets.since(batch.start.offsets) <= left:
             return None
-        rows = self.frames.rows_of(self.frames.piece(batch.start, batch.end))
+        rows = self.frames.transformed(self.frames.piece(batch.start, batch.end))
         counts = self._count(rows.select(), left)
         if passes(counts, left):
             return None
@@ -48,7 +52,7 @@ class RowLimit:
 
     def cut(self, batch: Batch, allotment: Allotment) -> Batch:
         """The batch, as far as the allotment lets it go."""
-        frame = self.frames.piece(batch.start, allotment.end)
+        frame = self.piece(batch.start, allotment.end)
         return replace(batch, end=allotment.end, frame=frame, surplus=allotment.surplus)
 
     def _count(self, rows: "DataFrame", left: int) -> list[int]:
@@ -83,7 +87,24 @@ def gives_at_most_one(rows: "DataFrame") -> bool:
 
 def without_surplus(rows: "DataFrame", surplus: Surplus | None) -> "DataFrame":
     """The rows but for those of the surplus record behind its first few."""
-    return rows if surplus is None else rows.mapInArrow(_trimming(surplus), rows.schema)
+    if surplus is None:
+        return rows
+    return rows.mapInArrow(lambda batches: trimmed(batches, surplus), rows.schema)
+
+
+def trimmed(batches: Iterator["RecordBatch"], surplus: Surplus | None) -> Iterator["RecordBatch"]:
+    """The same for batches of rows that come in order."""
+    import pyarrow.compute as pc
+
+    left = 0 if surplus is None else surplus.rows
+    for batch in batches:
+        if surplus is None:
+            yield batch
+            continue
+        mine = _of_record(batch, surplus)
+        number = pc.cumulative_sum(mine.cast("int64"))
+        yield batch.filter(pc.or_(pc.invert(mine), pc.less_equal(number, left)))
+        left -= pc.sum(mine, min_count=0).as_py()
 
 
 def _sum(rows: Iterator[Any]) -> list[int]:
@@ -139,22 +160,12 @@ def _same_record(batch: "RecordBatch") -> "RecordBatch":
     return batch.filter(same)
 
 
-def _trimming(surplus: Surplus) -> Any:
-    def trim(batches: Iterator["RecordBatch"]) -> Iterator["RecordBatch"]:
-        import pyarrow.compute as pc
-
-        left = surplus.rows
-        for batch in batches:
-            mine = pc.fill_null(_of_record(batch.column(SOURCE), surplus), fill_value=False)
-            number = pc.cumulative_sum(mine.cast("int64"))
-            yield batch.filter(pc.or_(pc.invert(mine), pc.less_equal(number, left)))
-            left -= pc.sum(mine).as_py() or 0
-
-    return trim
-
-
-def _of_record(source: Any, surplus: Surplus) -> Any:
+def _of_record(batch: "RecordBatch", surplus: Surplus) -> Any:
+    """Which rows came from the record; by `_source`, or by the record's own columns in a plain copy."""
     import pyarrow.compute as pc
 
-    equal = [pc.equal(pc.struct_field(source, name), getattr(surplus, name)) for name in SOURCE_FIELDS[:-1]]
-    return pc.and_(pc.and_(equal[0], equal[1]), equal[2])
+    columns = {name: batch.column(name) for name in batch.schema.names}
+    if SOURCE in columns:
+        columns = {name: pc.struct_field(columns[SOURCE], name) for name in SOURCE_FIELDS}
+    equal = [pc.equal(columns[name], getattr(surplus, name)) for name in SOURCE_FIELDS[:-1]]
+    return pc.fill_null(pc.and_(pc.and_(equal[0], equal[1]), equal[2]), fill_value=False)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from airflow_provider_orderedkafka.core.batches import Setup
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.spark.attempt import Attempt, Work
@@ -19,7 +20,7 @@ from airflow_provider_orderedkafka.spark.state import local_path, open_state
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MakeSink = Callable[[Arguments, RangeFrames], Writer]
+MakeSink = Callable[[Arguments, RangeFrames, Setup | None], Writer]
 
 
 def load_range(loaded: Range, location: str, arguments: Arguments, make_sink: MakeSink) -> Report:
@@ -55,10 +56,11 @@ def attempted(
 ) -> Report:
     """One attempt."""
     frames = RangeFrames(session, loaded, arguments.options, arguments.transform)
-    writer = make_sink(arguments, frames)
+    writer = make_sink(arguments, frames, checkpoint.setup())
     checkpoint.take_up(loaded)
-    limit = RowLimit(frames, gives_at_most_one(frames.rows()))
-    work = Work(loaded, frames.stream(), writer, limit)
+    checkpoint.set_up(writer.setup)
+    limit = RowLimit(writer.frames, writer.piece, gives_at_most_one(writer.frames.rows()))
+    work = Work(loaded, writer, limit)
     try:
         return Attempt(session, checkpoint, arguments.attempt).run(work)
     finally:

@@ -9,12 +9,14 @@ replace what has the same two values.
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airflow_provider_orderedkafka.core.batches import Note, Tally
+from airflow_provider_orderedkafka.core.batches import Note, Setup, Tally
+from airflow_provider_orderedkafka.core.cuts import Place
 from airflow_provider_orderedkafka.core.positions import Offsets
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.spark.arrow_transforms import as_frames, output_schema
 from airflow_provider_orderedkafka.spark.batches import Batch
 from airflow_provider_orderedkafka.spark.frames import SOURCE, RangeFrames, observed, read_tally
 from airflow_provider_orderedkafka.spark.limit import without_surplus
@@ -36,12 +38,16 @@ class TableWriter:
     """Writes each batch in place of itself."""
 
     frames: RangeFrames
-    replace: Callable[["DataFrame", int], None]
+    put: Callable[["DataFrame", int], None]
+    setup: Setup
 
-    @property
-    def writers(self) -> int:
-        """Each slice is written where it is read."""
-        return 0
+    def stream(self) -> "DataFrame":
+        """The range in micro-batches."""
+        return self.frames.stream()
+
+    def piece(self, start: Place, end: Place) -> "DataFrame":
+        """What lies between two places."""
+        return self.frames.piece(start, end)
 
     def ends(self) -> Offsets:
         """There is nothing to protect."""
@@ -55,11 +61,11 @@ class TableWriter:
         records, read = observed(batch.frame)
         rows = without_surplus(self.frames.transformed(records), batch.surplus).drop(SOURCE)
         written = Observation()
-        self.replace(rows.observe(written, f.count(f.lit(1)).alias("rows")), batch.number)
+        self.put(rows.observe(written, f.count(f.lit(1)).alias("rows")), batch.number)
         return read_tally(read).plus(Tally(rows_emitted=written.get["rows"]))
 
 
-def table_sink(arguments: "Arguments", frames: RangeFrames) -> TableWriter:
+def table_sink(arguments: "Arguments", frames: RangeFrames, before: Setup | None) -> TableWriter:  # noqa: ARG001
     """What writes the batches of a range to a table or to files."""
     if arguments.output_topic is not None:
         raise SettingError("--output-topic is for Kafka: name where to write with --sink-option path=... or table=...")
@@ -70,12 +76,24 @@ def table_sink(arguments: "Arguments", frames: RangeFrames) -> TableWriter:
             f"where to write is not said, or said twice: set either --sink-option path=... or table=..., found "
             f"{sorted(arguments.sink_options)}{_hint(given)}"
         )
+    if arguments.arrow_transform is not None:
+        schema = output_schema(arguments.arrow_transform, include_headers=frames.loaded.include_headers)
+        frames = replace(frames, transform=as_frames(arguments.arrow_transform, schema))
     _check_columns(frames.rows())
+    setup = Setup(
+        lane="frames",
+        writers=0,
+        keep_order="none",
+        placed=None,
+        output=f"{kind} {table or path}",
+        transform=arguments.transform_name,
+        reason="tables are written from DataFrames",
+    )
     if table is not None:
-        return TableWriter(frames, _InTable(frames, table, kind, given))
+        return TableWriter(frames, _InTable(frames, table, kind, given), setup)
     assert path is not None
     way = _InFolders if kind in FILES else _ByCondition
-    return TableWriter(frames, way(frames.loaded.id, path.rstrip("/"), kind, given))
+    return TableWriter(frames, way(frames.loaded.id, path.rstrip("/"), kind, given), setup)
 
 
 def _hint(given: Mapping[str, str]) -> str:

@@ -56,7 +56,6 @@ class Writer:
     output: list[tuple[int, int]] = field(default_factory=list)
     failures: list[BaseException] = field(default_factory=list)
     replays: list[int] = field(default_factory=list)
-    writers: int = 3
 
     def ends(self) -> Offsets:
         return Offsets({TopicPartition("out", 0): len(self.output)})

@@ -1,0 +1,94 @@
+"""Which way the records take: through Spark as a DataFrame, or directly from reader to writer in one task.
+
+The direct lane is faster, and is taken wherever it keeps the order that was asked for. Each of its tasks has some
+partition numbers of all topics, so rows of one key stay in order only if a key is always in the same partition number.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from airflow_provider_orderedkafka.core.positions import Offsets
+
+Kind = Literal["frames", "direct"]
+KeepOrder = Literal["key", "partition", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What decides. `partitions` are the source's by topic, `outputs` how many the output has, null where unknown.
+
+    `placed` says that a sample's keys are where one partitioner puts them; `rekeyed` that the transform changes keys.
+    """
+
+    transformed: bool
+    keep_order: KeepOrder
+    writers: int | None
+    partitions: Mapping[str, int]
+    outputs: int | None
+    use_partition: bool
+    placed: bool
+    rekeyed: bool
+
+    @property
+    def even(self) -> bool:
+        """Whether all topics have equally many partitions."""
+        return len(set(self.partitions.values())) == 1
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """The way, why it is taken, and whether one task has everything, or each relies on where keys are."""
+
+    kind: Kind
+    reason: str
+    one_task: bool = False
+    by_key: bool = False
+
+
+_Rule = tuple[Callable[[Facts], bool], Lane]
+
+RULES: tuple[_Rule, ...] = (
+    (lambda facts: facts.transformed, Lane("frames", "a transform of DataFrames was asked for")),
+    (lambda facts: facts.writers == 1, Lane("direct", "one writer was asked for", one_task=True)),
+    (lambda facts: facts.keep_order == "none", Lane("direct", "no order was asked for")),
+    (lambda facts: facts.outputs == 1, Lane("direct", "the output has one partition", one_task=True)),
+    (
+        lambda facts: set(facts.partitions.values()) == {1},
+        Lane("direct", "the source has one partition", one_task=True),
+    ),
+    (lambda facts: facts.rekeyed, Lane("frames", "the transform changes keys")),
+    (
+        lambda facts: facts.keep_order == "partition" and facts.use_partition,
+        Lane("direct", "rows stay in their partition number"),
+    ),
+    (lambda facts: facts.keep_order == "partition", Lane("frames", "order was asked for in each output partition")),
+    (lambda facts: not facts.even, Lane("frames", "the topics have different numbers of partitions")),
+    (lambda facts: facts.placed, Lane("direct", "each key stays in one partition number", by_key=True)),
+)
+"""The first that holds decides; where none does, a key may be in several partitions."""
+
+
+def lane(facts: Facts) -> Lane:
+    """The lane for these facts."""
+    found = (way for holds, way in RULES if holds(facts))
+    return next(found, Lane("frames", "a key may be in several partitions of the source"))
+
+
+def sizes(start: Offsets, end: Offsets) -> dict[int, int]:
+    """How many offsets lie in each partition number, over all topics."""
+    found: dict[int, int] = {}
+    for partition, offset in end.items():
+        found[partition.partition] = found.get(partition.partition, 0) + offset - start[partition]
+    return found
+
+
+def share_out(offsets: Mapping[int, int], tasks: int) -> dict[int, int]:
+    """Which task has which partition number: the largest first, each to the task that has least."""
+    loads = [0] * tasks
+    found = {}
+    for number, size in sorted(offsets.items(), key=lambda item: (-item[1], item[0])):
+        task = loads.index(min(loads))
+        loads[task] += size
+        found[number] = task
+    return found

@@ -1,0 +1,34 @@
+"""Reading slices in a task, as the source's options and the range say."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from airflow_provider_orderedkafka.core.cuts import Slice
+from airflow_provider_orderedkafka.core.documents import Isolation
+from airflow_provider_orderedkafka.kafka.reading import OnDataLoss, ReadSettings, ReadTally
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+
+    from airflow_provider_orderedkafka.spark.options import SourceOptions
+
+
+def read_settings(options: "SourceOptions", isolation: Isolation, topics: Mapping[str, str]) -> ReadSettings:
+    """What a reader of slices is told."""
+    return ReadSettings(
+        options.kafka,
+        read_committed=isolation == "read_committed",
+        include_headers=options.include_headers,
+        on_data_loss=OnDataLoss(options.on_data_loss),
+        topic_ids=topics,
+    )
+
+
+def read_records(slice_: Slice, settings: ReadSettings, tally: ReadTally | None = None) -> Iterator["RecordBatch"]:
+    """The records of a slice, in order; one that is larger than the byte budget is cut again."""
+    from airflow_provider_orderedkafka.core.planning import split
+    from airflow_provider_orderedkafka.kafka.log import KafkaLog
+    from airflow_provider_orderedkafka.kafka.reader import read_slice
+
+    log = KafkaLog(settings.kafka, "read_committed" if settings.read_committed else "read_uncommitted")
+    return read_slice(slice_, settings, tally, lambda large, each: split(large, log, each))
