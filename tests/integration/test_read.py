@@ -1,0 +1,161 @@
+"""The source as a batch: columns, options, what narrow transformations keep, and what bad input is told."""
+
+import time
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as f
+from support.records import Record
+
+from airflow_provider_orderedkafka.spark import register
+
+BASE = 1_700_000_000_000
+SECONDS_FOR_AN_ERROR = 25
+
+
+@pytest.fixture
+def read(spark, kafka):
+    register(spark)
+
+    def reading(**options):
+        given = {"kafka.bootstrap.servers": kafka.bootstrap_servers} | options
+        return spark.read.format("orderedkafka").options(**given).load()
+
+    return reading
+
+
+@pytest.fixture
+def told(topics, records):
+    """A topic of two partitions with 40 records, every third of them late."""
+    topic = topics.create(partitions=2)
+    for partition in range(2):
+        times = [BASE + 10 * n + partition - (25 if n % 3 == 2 else 0) for n in range(20)]
+        records.produce(topic, [Record(b"%d" % n, t, partition, b"k%d" % (n % 5)) for n, t in enumerate(times)])
+    return topic
+
+
+def test_columns_and_types_are_those_of_sparks_own_source_and_two_more(read, told):
+    assert read(subscribe=told).dtypes == [
+        ("key", "binary"),
+        ("value", "binary"),
+        ("topic", "string"),
+        ("partition", "int"),
+        ("offset", "bigint"),
+        ("timestamp", "timestamp"),
+        ("timestampType", "int"),
+        ("order_time", "timestamp"),
+        ("late", "boolean"),
+    ]
+
+
+def test_headers_come_when_they_are_asked_for(read, topics, records):
+    topic = topics.create()
+    records.produce(topic, [Record(b"v", BASE, 0, None, [("a", b"1"), ("b", None)]), Record(None, BASE, 0, b"k")])
+    rows = read(subscribe=topic, includeHeaders="true").collect()
+    assert [[tuple(header) for header in row.headers or []] for row in rows] == [[("a", b"1"), ("b", None)], []]
+    assert [(row.key, row.value) for row in rows] == [(None, b"v"), (b"k", None)]
+
+
+def test_spark_partition_i_is_slice_i_and_narrow_transformations_keep_the_order(read, told):
+    frame = read(subscribe=told, sliceOffsets=7)
+    kept = (
+        frame.where("cast(cast(value AS string) AS int) % 4 != 1")
+        .select("order_time", "topic", "partition", "offset", f.explode(f.array(f.lit(1), f.lit(2))).alias("copy"))
+        .withColumn("slice", f.spark_partition_id())
+        .withColumn("number", f.monotonically_increasing_id())
+    )
+    mapped = kept.mapInArrow(lambda batches: batches, kept.schema)
+    rows = [tuple(row) for row in mapped.collect()]
+    assert len(rows) == 2 * 30
+    assert [row[:5] for row in rows] == sorted(row[:5] for row in rows)
+    assert [row[5] for row in rows] == sorted(row[5] for row in rows)
+    assert [row[6] for row in rows] == sorted(row[6] for row in rows)
+    assert len({row[5] for row in rows}) > 3
+
+
+def test_late_records_are_flagged_and_have_the_order_time_of_the_one_before(read, told):
+    rows = read(subscribe=told).collect()
+    late = [row for row in rows if row.late]
+    assert len(late) == 12
+    assert all(row.timestamp < row.order_time for row in late)
+    assert all(row.timestamp == row.order_time for row in rows if not row.late)
+
+
+@pytest.mark.parametrize(
+    ("options", "offsets"),
+    [
+        ({"startingOffsets": '{"TOPIC": [18, 19]}'}, [(0, 18), (0, 19), (1, 19)]),
+        ({"startingOffsets": '{"TOPIC": {"0": -1, "1": 18}}'}, [(1, 18), (1, 19)]),
+        ({"endingOffsets": '{"TOPIC": [1, 2]}'}, [(0, 0), (1, 0), (1, 1)]),
+        ({"startingTimestamp": str(BASE + 180)}, [(0, 18), (1, 18), (0, 19), (1, 19)]),
+        ({"endingTimestamp": str(BASE + 11)}, [(0, 0), (1, 0), (0, 1), (0, 2)]),
+        ({"assign": '{"TOPIC": [1]}', "endingTimestamp": str(BASE + 11)}, [(1, 0)]),
+    ],
+)
+def test_where_reading_starts_and_ends(options, offsets, read, told):
+    given = {name: value.replace("TOPIC", told) for name, value in options.items()}
+    rows = read(**({} if "assign" in given else {"subscribe": told}), **given).collect()
+    assert [(row.partition, row.offset) for row in rows] == offsets
+
+
+def test_a_topic_with_log_append_time_is_in_the_order_it_was_appended(read, topics, records):
+    topic = topics.create(partitions=1, config={"message.timestamp.type": "LogAppendTime"})
+    records.produce(topic, [Record(b"%d" % n, BASE - n, 0) for n in range(5)])
+    rows = read(subscribe=topic).collect()
+    assert [row.value for row in rows] == [b"0", b"1", b"2", b"3", b"4"]
+    assert {row.timestampType for row in rows} == {1}
+    assert not any(row.late for row in rows)
+
+
+def test_records_of_ten_megabytes_pass(read, topics, records):
+    topic = topics.create(partitions=2, config={"max.message.bytes": 12 * 2**20})
+    large = [Record(bytes([n]) * 10 * 2**20, BASE + n, n % 2) for n in range(4)]
+    records.produce(topic, large, **{"message.max.bytes": 12 * 2**20})
+    rows = read(subscribe=topic).select(f.length("value").alias("size"), "partition").collect()
+    assert [(row.size, row.partition) for row in rows] == [(10 * 2**20, n % 2) for n in range(4)]
+
+
+def test_skewed_partitions_are_cut_into_even_slices(read, topics, records):
+    topic = topics.create(partitions=4)
+    counts = [200, 2_000, 20_000, 60_000]
+    for partition, count in enumerate(counts):
+        step = 60_000 // count
+        records.produce(topic, [Record(b"x", BASE + n * step, partition) for n in range(count)])
+    frame = read(subscribe=topic, sliceOffsets=8_220)
+    rows = frame.select("order_time", "topic", "partition", "offset", f.spark_partition_id().alias("slice")).collect()
+    sizes = [sum(row.slice == number for row in rows) for number in range(10)]
+    assert len(rows) == sum(counts)
+    assert max(sizes) < 2 * 8_220
+    assert [tuple(row)[:4] for row in rows] == sorted(tuple(row)[:4] for row in rows)
+
+
+BAD = {
+    "an unknown topic": ({"subscribe": "no-such-topic"}, "no-such-topic"),
+    "a pattern without match": ({"subscribePattern": "nothing-like-this.*"}, "nothing-like-this.*"),
+    "a partition that does not exist": ({"assign": '{"TOPIC": [7]}'}, r"TOPIC\[7\]"),
+    "a start beyond the end": ({"subscribe": "TOPIC", "startingOffsets": '{"TOPIC": [99, 0]}'}, r"TOPIC\[0\]@99"),
+    "an end before the start": (
+        {"subscribe": "TOPIC", "startingOffsets": '{"TOPIC": [5, 5]}', "endingOffsets": '{"TOPIC": [4, 9]}'},
+        r"TOPIC\[0\]@4",
+    ),
+    "malformed JSON": ({"subscribe": "TOPIC", "startingOffsets": '{"TOPIC": [1'}, "startingOffsets.*JSON"),
+    "offsets that are no numbers": ({"subscribe": "TOPIC", "startingOffsets": '{"TOPIC": ["x", 1]}'}, "'x'"),
+    "a negative maximum": ({"subscribe": "TOPIC", "sliceOffsets": "-5"}, "sliceOffsets.*'-5'"),
+    "an unknown option": ({"subscribe": "TOPIC", "startingOffset": "earliest"}, "did you mean 'startingOffsets'"),
+    "an option of Spark's that has another name here": ({"subscribe": "TOPIC", "minPartitions": "4"}, "sliceOffsets"),
+    "a Java-only key": ({"subscribe": "TOPIC", "kafka.sasl.jaas.config": "x"}, "sasl.username"),
+    "a stream's option": ({"subscribe": "TOPIC", "maxOffsetsPerTrigger": "4"}, "is for streams"),
+    "two subscriptions": ({"subscribe": "TOPIC", "subscribePattern": "a"}, "exactly one of"),
+    "no subscription": ({}, "exactly one of"),
+    "an unreachable broker": ({"subscribe": "TOPIC", "kafka.bootstrap.servers": "127.0.0.1:1"}, "127.0.0.1:1"),
+    "a moment without a time zone": ({"subscribe": "TOPIC", "startingTimestamp": "2026-01-01T00:00:00"}, "time zone"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_told_by_name_within_seconds(case, read, told):
+    options, message = BAD[case]
+    begun = time.monotonic()
+    with pytest.raises(PySparkException, match=message.replace("TOPIC", told)):
+        read(**{name: value.replace("TOPIC", told) for name, value in options.items()}).collect()
+    assert time.monotonic() - begun < SECONDS_FOR_AN_ERROR
