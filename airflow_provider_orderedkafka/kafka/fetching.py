@@ -115,8 +115,7 @@ class Fetch:
         if start > position:
             if self._settings.on_data_loss is OnDataLoss.FAIL:
                 raise DataLossError(f"{partition.at(position)} is gone, the log starts at {partition.at(start)}")
-            self._catch.lose(partition, min(start, self._progress.promised_end(rank)) - position)
-        self._progress.stand_at(rank, max(start, position))
+            self._catch.lose(partition, self._progress.gone_before(rank, start))
         self._close([rank])
         if self._progress.position[rank] < self._progress.stop[rank]:
             self._assign([rank])

@@ -62,9 +62,21 @@ class Progress:
         reached: Bools = self.position >= self.stop
         return reached
 
-    def promised_end(self, rank: int) -> int:
-        """The offset before which every offset is this slice's by the index, whatever the records say."""
-        return int(min(self._end[rank], self.stop[rank]))
+    def gone_before(self, rank: int, log_start: int) -> int:
+        """Retention has taken what lies before the log's start; give how many offsets of this stretch that was.
+
+        A bound below the log's start stands there, for this slice and its neighbours: what retention took is known by
+        its offsets alone, so what it left comes in exactly one of them.
+        """
+        position, end = int(self.position[rank]), int(self._end[rank])
+        lost = min(log_start, end, int(self.stop[rank])) - position
+        if end < log_start:
+            self.stop[rank] = min(int(self.stop[rank]), log_start)
+        if not self._begun[rank]:
+            self._begin[rank], self._begun[rank] = log_start, True
+            self._seeking = not self._begun.all()
+        self.stand_at(rank, log_start)
+        return max(lost, 0)
 
     def _look_for_starts(self, rank: Ints, offset: Ints, timestamp: Ints) -> None:
         found = ~self._begun[rank] & (self._counting(timestamp) >= self._start_time[rank])
