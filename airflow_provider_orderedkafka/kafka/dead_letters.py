@@ -14,9 +14,9 @@ from typing import Any, Final
 import numpy as np
 
 from airflow_provider_orderedkafka.kafka.outputs import Output
-from airflow_provider_orderedkafka.kafka.producer import Chunk
 from airflow_provider_orderedkafka.kafka.provenance import ERROR_HEADER, HEADER
 from airflow_provider_orderedkafka.kafka.rows import NO_PARTITION, NOW, Rows, as_list, header_lists, without_provenance
+from airflow_provider_orderedkafka.kafka.sending import Chunk
 
 _ERROR_BYTES: Final = 2_000
 

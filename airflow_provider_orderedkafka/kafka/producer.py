@@ -1,34 +1,27 @@
 """Producers that are kept: one for each worker process and configuration, over tasks and batches.
 
     POOL.lend(config) -> context of Lent       a producer, shared with whoever asks for the same configuration
-    lent.send(chunk, deliveries)               hand a chunk of records over; a full queue waits
-    lent.settle(deliveries)                    return when everything is acknowledged; raise DeliveryError otherwise
     producer_config(config) -> dict            the user's configuration over our defaults, checked
 
 Worker processes leave without `atexit`, so whoever borrows a producer settles what was sent before giving it back. A
 producer with a failure is never lent again: what waits in it is thrown away, so that nothing of a failed task is
-written after its end. librdkafka itself never gives a record up for being old (a gap would follow, and the rerun
-would write the record behind its successors): the deadline is held here, over everything that is under way.
+written after its end.
 """
 
-import operator
 import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from itertools import repeat
 from typing import Any, Final
 
-from airflow_provider_orderedkafka.errors import DeliveryError, SettingError
+from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.config import client_config, understood
+from airflow_provider_orderedkafka.kafka.sending import Lent
 
 IDLE_SECONDS: Final = 60.0
 DEADLINE_SECONDS: Final = 120.0
-_POLL_SECONDS: Final = 0.05
-_ROOM: Final = 0.9
 _TIMEOUTS: Final = ("message.timeout.ms", "delivery.timeout.ms")
 
 _PROMISED: Final = {
@@ -80,138 +73,16 @@ def deadline_seconds(config: Mapping[str, str]) -> float:
     return int(given[0]) / 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Records to send, as columns of one length.
-
-    `describe(key, value)` tells of a record that failed which row it was; it outlives the columns.
-    """
-
-    topics: Sequence[str]
-    values: Sequence[bytes | None]
-    keys: Sequence[bytes | None]
-    partitions: Sequence[int]
-    timestamps: Sequence[int]
-    headers: Sequence[Any]
-    describe: Callable[[bytes | None, bytes | None], str]
-
-
-@dataclass(slots=True)
-class Deliveries:
-    """What one task sent and what of it failed."""
-
-    failures: int = 0
-    first: str = ""
-
-    def callback(self, describe: Callable[[bytes | None, bytes | None], str]) -> Callable[[Any, Any], None]:
-        """What the producer calls for each record that failed."""
-
-        def failed(error: Any, message: Any) -> None:
-            if not self.failures:
-                self.first = f"{error.str()} ({error.name()}), for {describe(message.key(), message.value())}"
-            self.failures += 1
-
-        return failed
-
-    def check(self) -> None:
-        """Raise when a record failed."""
-        if self.failures:
-            raise DeliveryError(f"Kafka did not take {self.failures:,} records; the first: {self.first}")
-
-
-@dataclass(eq=False, slots=True)
-class Lent:
-    """A producer and who uses it. `lock` keeps one user's sending out of another's settling."""
-
-    producer: Any
-    deadline: float
-    users: int = 0
-    broken: bool = False
-    idle_since: float = 0.0
-    complaint: list[str] = field(default_factory=list)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def send(self, chunk: Chunk, deliveries: Deliveries) -> None:
-        """Hand a chunk over, in order; waits while the queue is full."""
-        sent, failed = 0, deliveries.callback(chunk.describe)
-        while sent < len(chunk.values):
-            with self.lock:
-                sent = self._fill(chunk, sent, failed)
-            if sent < len(chunk.values):
-                self._make_room(deliveries)
-        self.producer.poll(0)
-        deliveries.check()
-
-    def _fill(self, chunk: Chunk, sent: int, failed: Callable[[Any, Any], None]) -> int:
-        """Hand over from row `sent` on; return where the queue was full, or the end. No bytecode runs for a row."""
-        from confluent_kafka import KafkaException
-
-        columns = (chunk.topics, chunk.values, chunk.keys, chunk.partitions)
-        more = (chunk.timestamps, chunk.headers)
-        topics, *others = (iter(column[sent:]) for column in columns)
-        calls = map(
-            self.producer.produce, topics, *others, repeat(failed), repeat(None), *(column[sent:] for column in more)
-        )
-        try:
-            deque(calls, maxlen=0)
-        except BufferError:
-            return len(chunk.values) - operator.length_hint(topics) - 1
-        except KafkaException as error:
-            row = len(chunk.values) - operator.length_hint(topics) - 1
-            reason = f"{error.args[0].str()} ({error.args[0].name()})"
-            raise DeliveryError(
-                f"The producer refused a record: {reason}, for {chunk.describe(chunk.keys[row], chunk.values[row])}"
-            ) from error
-        return len(chunk.values)
-
-    def _make_room(self, deliveries: Deliveries) -> None:
-        target = int(len(self.producer) * _ROOM)
-        self._wait(lambda: self.producer.poll(_POLL_SECONDS), target, deliveries)
-
-    def settle(self, deliveries: Deliveries) -> None:
-        """Return when everything sent is acknowledged; raise DeliveryError when it cannot be, or is not in time."""
-        with self.lock:
-            self._wait(lambda: self.producer.flush(_POLL_SECONDS), 0, deliveries)
-
-    def _wait(self, look: Callable[[], object], target: int, deliveries: Deliveries) -> None:
-        fewest, last_progress = len(self.producer), time.monotonic()
-        while (left := len(self.producer)) > target:
-            look()
-            deliveries.check()
-            if left < fewest:
-                fewest, last_progress = left, time.monotonic()
-            elif time.monotonic() - last_progress > self.deadline:
-                raise DeliveryError(
-                    f"Kafka acknowledged nothing for {self.deadline:g} s while {left:,} records waited"
-                    f"{self._last_complaint()}; are its brokers up and reachable? ('kafka.delivery.timeout.ms')"
-                )
-        deliveries.check()
-
-    def _last_complaint(self) -> str:
-        return f" (last heard: {self.complaint[-1]})" if self.complaint else ""
-
-    def discard(self) -> None:
-        """Throw away what waits, and close."""
-        self.producer.purge()
-        self.producer.flush(_POLL_SECONDS)
-        self.producer.close()
-
-
 def make_producer(config: Mapping[str, str]) -> Lent:
     """A producer of its own."""
     from confluent_kafka import KafkaException, Producer
 
-    complaint: list[str] = []
-
-    def heard(error: Any) -> None:
-        complaint[:] = [error.str()]
-
-    settings = client_config(producer_config(config), "producer", {**_OURS, "error_cb": heard})
+    troubles: deque[Any] = deque(maxlen=1)
+    settings = client_config(producer_config(config), "producer", {**_OURS, "error_cb": troubles.append})
     try:
-        producer = Producer(settings)
+        return Lent(Producer(settings), deadline_seconds(config), troubles=troubles)
     except (KafkaException, ValueError, TypeError) as error:
         raise understood(error, config) from error
-    return Lent(producer, deadline_seconds(config), complaint=complaint)
 
 
 class ProducerPool:

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from airflow_provider_orderedkafka.core.identities import Identity
 from airflow_provider_orderedkafka.core.positions import TopicPartition
-from airflow_provider_orderedkafka.kafka.producer import Chunk
 from airflow_provider_orderedkafka.kafka.provenance import ERROR_HEADER, HEADER, Provenance, Stamp
+from airflow_provider_orderedkafka.kafka.sending import Chunk
 from airflow_provider_orderedkafka.kafka.write_settings import SOURCE, WriteSettings, used_columns
 
 NO_PARTITION: Final = -1
@@ -166,7 +166,11 @@ def _edges(lists: Any) -> list[int]:
 
 
 def _equal(array: Any, value: bytes | None) -> Any:
-    found = array.is_null() if value is None else pc.equal(array, pa.scalar(value, array.type)).fill_null(value=False)
+    found = (
+        array.is_null()
+        if value is None
+        else pc.fill_null(pc.equal(array, pa.scalar(value, array.type)), fill_value=False)
+    )
     return found.to_numpy(zero_copy_only=False)
 
 

@@ -27,10 +27,11 @@ from airflow_provider_orderedkafka.errors import OrderViolationError, ReplayErro
 from airflow_provider_orderedkafka.kafka.dead_letters import Grave, dead_letters, payload_bytes
 from airflow_provider_orderedkafka.kafka.faults import Targets, find_faults
 from airflow_provider_orderedkafka.kafka.outputs import look_up_outputs, with_limits
-from airflow_provider_orderedkafka.kafka.producer import POOL, Deliveries, Lent, ProducerPool, producer_config
+from airflow_provider_orderedkafka.kafka.producer import POOL, ProducerPool, producer_config
 from airflow_provider_orderedkafka.kafka.provenance import Stamp
 from airflow_provider_orderedkafka.kafka.replays import checksum
 from airflow_provider_orderedkafka.kafka.rows import Rows, as_list, columns_of
+from airflow_provider_orderedkafka.kafka.sending import Deliveries, Lent
 from airflow_provider_orderedkafka.kafka.write_settings import SEQUENCE, Column, WriteSettings, Written, check_columns
 
 
