@@ -135,9 +135,10 @@ class Lent:
     def _wait(self, look: Callable[[], object], target: int, deliveries: Deliveries) -> None:
         """Look until no more than `target` records wait; a deadline without progress is an error."""
         fewest, last_progress = len(self.producer), time.monotonic()
-        while (left := len(self.producer)) > target:
+        while fewest > target:
             look()
             deliveries.check()
+            left = len(self.producer)
             if left < fewest:
                 fewest, last_progress = left, time.monotonic()
             elif time.monotonic() - last_progress > self.deadline:

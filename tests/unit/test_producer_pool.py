@@ -1,0 +1,135 @@
+"""How producers are lent: one for each configuration, reused, never closed in use, closed when idle."""
+
+import os
+import threading
+import time
+
+import pytest
+from support.producers import FakeProducer
+
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.kafka.producer import ProducerPool, deadline_seconds, producer_config
+from airflow_provider_orderedkafka.kafka.sending import Lent
+
+HERE, THERE = {"bootstrap.servers": "here:1"}, {"bootstrap.servers": "there:1"}
+
+
+def make(_config):
+    return Lent(FakeProducer(), 1.0)
+
+
+def test_the_same_configuration_gets_the_same_producer():
+    pool = ProducerPool(make)
+    with pool.lend(HERE) as one, pool.lend(dict(HERE)) as same, pool.lend(THERE) as other:
+        assert one is same
+        assert one is not other
+        assert (one.users, other.users) == (2, 1)
+    with pool.lend(HERE) as again:
+        assert again is one
+        assert not again.producer.closed
+
+
+def test_idle_producers_are_closed_by_themselves_and_used_ones_are_not():
+    pool = ProducerPool(make, idle_seconds=0.05)
+    with pool.lend(THERE) as used:
+        with pool.lend(HERE) as idle:
+            pass
+        deadline = time.monotonic() + 10
+        while not idle.producer.closed and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert idle.producer.closed
+        assert not used.producer.closed
+        assert len(pool) == 1
+
+
+def test_a_producer_is_not_closed_before_it_was_idle_for_long_enough():
+    pool = ProducerPool(make, idle_seconds=60)
+    with pool.lend(HERE) as lent:
+        pass
+    pool.close_idle()
+    assert not lent.producer.closed
+
+
+def test_a_producer_with_an_error_is_closed_and_not_lent_again():
+    pool = ProducerPool(make)
+    with pytest.raises(RuntimeError), pool.lend(HERE) as broken:
+        raise RuntimeError
+    assert broken.producer.closed
+    with pool.lend(HERE) as fresh:
+        assert fresh is not broken
+
+
+def test_a_producer_with_an_error_is_closed_when_the_last_user_is_done_with_it():
+    pool = ProducerPool(make)
+    with pool.lend(HERE) as lent:
+        with pytest.raises(RuntimeError), pool.lend(HERE):
+            raise RuntimeError
+        assert not lent.producer.closed
+        with pool.lend(HERE) as fresh:
+            assert fresh is not lent
+    assert lent.producer.closed
+    assert not fresh.producer.closed
+
+
+def test_what_waits_in_a_producer_with_an_error_is_thrown_away():
+    pool = ProducerPool(make)
+    with pool.lend(HERE) as broken:
+        broken.producer.produce("out", b"v", None, -1, lambda *_: None, None, 0, None)
+        broken.producer.speed = 0
+        with pytest.raises(RuntimeError), pool.lend(HERE):
+            raise RuntimeError
+    assert (len(broken.producer), broken.producer.arrived) == (0, [])
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_process_makes_its_own_and_leaves_its_parent_s_alone():
+    pool = ProducerPool(make)
+    with pool.lend(HERE) as parents:
+        child = os.fork()
+        if child == 0:
+            with pool.lend(HERE) as own:
+                os._exit(0 if own is not parents and not parents.producer.closed else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_threads_share_one_producer():
+    pool, made = ProducerPool(make), []
+
+    def use():
+        with pool.lend(HERE) as lent:
+            made.append(lent)
+            time.sleep(0.05)
+
+    threads = [threading.Thread(target=use) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({id(lent) for lent in made}) == 1
+    assert made[0].users == 0
+
+
+def test_the_users_settings_win_over_the_defaults():
+    found = producer_config({"linger.ms": "0", "partitioner": "consistent_random"})
+    assert (found["linger.ms"], found["partitioner"]) == ("0", "consistent_random")
+    assert producer_config({})["partitioner"] == "murmur2_random"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"acks": "1"}, "'kafka.acks' is '1', but this sink promises at least once"),
+        ({"enable.idempotence": "false"}, "'kafka.enable.idempotence' is 'false'"),
+        ({"transactional.id": "x"}, "'kafka.transactional.id' is not for this sink"),
+    ],
+)
+def test_settings_that_break_the_promise_are_refused(wrong, said):
+    with pytest.raises(SettingError, match=said):
+        producer_config(wrong)
+
+
+def test_the_deadline_is_the_delivery_timeout():
+    assert deadline_seconds({}) == 120
+    assert deadline_seconds({"delivery.timeout.ms": "1500"}) == 1.5
+    with pytest.raises(SettingError, match=r"delivery.timeout.ms' must be a number of milliseconds"):
+        deadline_seconds({"message.timeout.ms": "soon"})

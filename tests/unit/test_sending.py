@@ -1,0 +1,89 @@
+"""What happens between a chunk of records and a producer."""
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from support.producers import FakeProducer
+
+from airflow_provider_orderedkafka.errors import DeliveryError
+from airflow_provider_orderedkafka.kafka.sending import Chunk, Deliveries, Lent
+
+
+def chunk(count, first=0):
+    values = [b"%d" % row for row in range(first, first + count)]
+    return Chunk(
+        topics=["out"] * count,
+        values=values,
+        keys=[None] * count,
+        partitions=[-1] * count,
+        timestamps=[7] * count,
+        headers=[None] * count,
+        describe=lambda _key, value: f"row {value.decode()}",
+    )
+
+
+def lent(producer, deadline=0.05):
+    return Lent(producer, deadline)
+
+
+def test_records_arrive_in_order_through_a_queue_that_is_too_small():
+    producer, deliveries = FakeProducer(room=3, speed=1), Deliveries()
+    sender = lent(producer)
+    sender.send(chunk(100), deliveries)
+    sender.send(chunk(50, first=100), deliveries)
+    sender.settle(deliveries)
+    assert [value for _, value, *_ in producer.arrived] == [b"%d" % row for row in range(150)]
+
+
+def test_every_column_reaches_the_producer():
+    producer, deliveries = FakeProducer(), Deliveries()
+    one = Chunk(["out"], [b"v"], [b"k"], [3], [9], [{"h": b"x"}], describe=lambda *_: "")
+    lent(producer).send(one, deliveries)
+    assert producer.arrived == [("out", b"v", b"k", 3, 9, {"h": b"x"})]
+
+
+def test_failures_are_counted_and_the_first_is_told_with_its_row():
+    producer, deliveries = FakeProducer(refuses=frozenset({b"4", b"7"})), Deliveries()
+    with pytest.raises(DeliveryError, match=r"did not take 2 records; the first: refused \(FAKE\), for row 4"):
+        lent(producer).send(chunk(10), deliveries)
+
+
+def test_a_failure_found_at_the_end_is_raised_too():
+    producer, deliveries = FakeProducer(speed=0, refuses=frozenset({b"9"})), Deliveries()
+    sender = lent(producer)
+    sender.send(chunk(10), deliveries)
+    producer.speed = 1
+    with pytest.raises(DeliveryError, match="did not take 1 records; the first: refused"):
+        sender.settle(deliveries)
+
+
+def test_what_waits_behind_a_failure_is_thrown_away_and_counted():
+    producer, deliveries = FakeProducer(speed=1, refuses=frozenset({b"0"})), Deliveries()
+    with pytest.raises(DeliveryError, match="did not take 10 records; the first: refused"):
+        lent(producer).send(chunk(10), deliveries)
+    assert producer.arrived == []
+
+
+def test_no_progress_until_the_deadline_is_an_error_and_nothing_is_sent_later():
+    producer, deliveries = FakeProducer(speed=0), Deliveries()
+    sender = lent(producer)
+    sender.send(chunk(5), deliveries)
+    with pytest.raises(DeliveryError, match=r"nothing for 0.05 s while 5 records waited; are its brokers up"):
+        sender.settle(deliveries)
+    producer.speed = 10
+    producer.poll(0)
+    assert producer.arrived == []
+
+
+def test_slow_progress_is_no_error():
+    producer, deliveries = FakeProducer(speed=1), Deliveries()
+    sender = lent(producer, deadline=0.0)
+    sender.send(chunk(500), deliveries)
+    sender.settle(deliveries)
+    assert len(producer.arrived) == 500
+
+
+def test_a_client_that_gives_up_says_why():
+    reason = KafkaException(KafkaError(KafkaError._FATAL, "fenced by a newer one"))
+    producer, deliveries = FakeProducer(gives_up=reason), Deliveries()
+    with pytest.raises(DeliveryError, match=r"(?s)gave up: .*fenced by a newer one.*|did not take 5 records"):
+        lent(producer).send(chunk(5), deliveries)
