@@ -1,10 +1,11 @@
 """What a task's context gives to the steps: the load's documents, the run's name, which runs are active, the time."""
 
 import time
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow_provider_orderedkafka.assets import ledger_asset
-from airflow_provider_orderedkafka.errors import OrderedKafkaError
+from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.ledger import LedgerStore
 from airflow_provider_orderedkafka.reports import read_report
 from airflow_provider_orderedkafka.steps import Books
@@ -84,3 +85,19 @@ def fail(error: OrderedKafkaError) -> NoReturn:
     if error.exit_code == RETRYABLE:
         raise error
     raise AirflowFailException(str(error)) from error
+
+
+def interval_of(context: "Context", load: str) -> tuple[int, int]:
+    """The run's data interval in milliseconds; `SettingError` where it has none."""
+    begin: datetime | None = context.get("data_interval_start")
+    end: datetime | None = context.get("data_interval_end")
+    if begin is None or end is None or begin >= end:
+        raise SettingError(
+            f"load {load!r} has mode='interval', and this run has no data interval (from {begin} to {end}): schedule "
+            "the DAG with a timetable that has them, such as CronDataIntervalTimetable('@hourly', timezone='UTC')"
+        )
+    return _ms(begin), _ms(end)
+
+
+def _ms(moment: datetime) -> int:
+    return round(moment.timestamp() * 1000)

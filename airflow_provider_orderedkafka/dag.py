@@ -1,21 +1,46 @@
 """`ordered_load`: the four steps of a load as one task group, wired and checked when the DAG is parsed."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import TaskGroup
 from airflow.sdk.definitions._internal.contextmanager import DagContext
 
+from airflow_provider_orderedkafka.core.documents import Kind
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.load import OrderedLoad
 
 if TYPE_CHECKING:
-    from airflow.sdk import DAG, Asset
+    from airflow.sdk import Asset, BaseOperator
 
-    from airflow_provider_orderedkafka.operators.resolve import Mode
+    from airflow_provider_orderedkafka.operators.resolve import OnClear
     from airflow_provider_orderedkafka.operators.submit import KeepOrder
 
 STEPS = ("wait", "resolve", "load", "commit")
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What another way to run the application gets, as templates: the range's text, where checkpoint and report are.
+
+    `arguments` is what the packaged applications take. The operator that is made has to pass `task` on to its base.
+    """
+
+    range: str
+    checkpoint: str
+    report: str
+    task: Mapping[str, Any]
+
+    @property
+    def arguments(self) -> list[str]:
+        """The command line of the packaged applications, but for the output."""
+        return ["--range", self.range, "--checkpoint", self.checkpoint]
+
+
+Submit = Callable[[Launch], "BaseOperator"]
 
 
 class OrderedLoadGroup(TaskGroup):
@@ -33,9 +58,13 @@ def ordered_load(
     application: str = "",
     checkpoint: str | None = None,
     keep_order: "KeepOrder" = "key",
-    mode: "Mode" = "incremental",
+    mode: Kind = "incremental",
+    start: Any = None,
+    end: Any = None,
+    on_clear: "OnClear" = "skip",
     output: "Asset | None" = None,
     wait: bool = True,
+    submit: Submit | None = None,
     steps: Mapping[str, Mapping[str, Any]] | None = None,
     **submit_arguments: Any,
 ) -> OrderedLoadGroup:
@@ -47,45 +76,91 @@ def ordered_load(
     :param application: Another application; a relative path counts from the DAG file.
     :param checkpoint: See `SubmitOrderedLoadOperator`.
     :param keep_order: What keeps its order in the output.
-    :param mode: How the range is found; see `ResolveOffsetRangeOperator`. Only an incremental load waits.
-    :param output: The asset that the commit emits; the output topic's, unless another is named.
-    :param wait: Whether to wait for enough offsets; without, the run is skipped when nothing is there.
+    :param mode: How the range is found, with `start`, `end` and `on_clear`: see `ResolveOffsetRangeOperator`.
+    :param output: The asset that the commit emits under the alias; the output topic's, unless another is named.
+    :param wait: Whether to wait until there is enough; without, the run is skipped when nothing is there.
+    :param submit: Another way to run the application: gets a `Launch`, returns the operator. Needs `checkpoint`.
     :param steps: More arguments by step, such as `{"load": {"retries": 3, "pool": "spark"}}`.
     :param submit_arguments: More arguments of `SparkSubmitOperator`, such as `conf` or `executor_memory`.
     """
     from airflow_provider_orderedkafka.operators.commit import CommitOffsetRangeOperator
     from airflow_provider_orderedkafka.operators.resolve import ResolveOffsetRangeOperator
-    from airflow_provider_orderedkafka.operators.submit import SubmitOrderedLoadOperator, check_keep_order
+    from airflow_provider_orderedkafka.parsing import check_dag
     from airflow_provider_orderedkafka.sensors.offsets import OffsetRangeSensor
 
+    check_dag(load, mode)
     more = _checked_steps(load, steps)
-    _check_dag(load, mode)
     group = OrderedLoadGroup(load.name, tooltip=f"Load {', '.join(load.topics)} in time order")
     with group:
         resolve = ResolveOffsetRangeOperator(
-            task_id="resolve", load=load, mode=mode, digest=_digest(output_topic, application), **more["resolve"]
+            task_id="resolve",
+            load=load,
+            mode=mode,
+            start=start,
+            end=end,
+            on_clear=on_clear,
+            digest=_digest(output_topic, application, keep_order),
+            checkpoint=checkpoint,
+            **more["resolve"],
         )
-        submit = SubmitOrderedLoadOperator(
-            task_id="load",
+        if submit is None:
+            loading = _spark_submit(
+                load,
+                resolve,
+                output_topic=output_topic,
+                checkpoint=checkpoint,
+                keep_order=keep_order,
+                application=_application(application),
+                conn_id=spark_conn_id,
+                **{**submit_arguments, **more["load"]},
+            )
+        else:
+            loading = _submitted(load, resolve, submit, checkpoint, {**submit_arguments, **more["load"]})
+        commit = CommitOffsetRangeOperator(
+            task_id="commit",
             load=load,
             range_id=resolve.output,
             output_topic=output_topic,
-            checkpoint=checkpoint,
-            keep_order=check_keep_order(keep_order),
-            application=_application(application),
-            conn_id=spark_conn_id,
-            **{**submit_arguments, **more["load"]},
+            asset=output,
+            **more["commit"],
         )
-        commit = CommitOffsetRangeOperator(
-            task_id="commit", load=load, range_id=resolve.output, asset=output, **more["commit"]
-        )
-        tasks: dict[str, Any] = {"resolve": resolve, "load": submit, "commit": commit}
-        if wait and mode == "incremental":
-            tasks["wait"] = OffsetRangeSensor(task_id="wait", load=load, **more["wait"])
+        tasks: dict[str, Any] = {"resolve": resolve, "load": loading, "commit": commit}
+        if wait and mode != "replay":
+            tasks["wait"] = OffsetRangeSensor(task_id="wait", load=load, kind=mode, **more["wait"])
             tasks["wait"] >> resolve
-        resolve >> submit >> commit
+        resolve >> loading >> commit
     group.output, group.steps = commit.output, tasks
     return group
+
+
+def _spark_submit(load: OrderedLoad, resolve: "BaseOperator", **arguments: Any) -> "BaseOperator":
+    from airflow_provider_orderedkafka.operators.submit import SubmitOrderedLoadOperator
+
+    return SubmitOrderedLoadOperator(task_id="load", load=load, range_id=resolve.output, **arguments)
+
+
+def _submitted(
+    load: OrderedLoad, resolve: "BaseOperator", submit: Submit, checkpoint: str | None, more: Mapping[str, Any]
+) -> "BaseOperator":
+    """The operator that another way to run it gives; its attempt is written down before it begins."""
+    from airflow_provider_orderedkafka.assets import ledger_asset
+    from airflow_provider_orderedkafka.operators.submit import begin_attempt
+    from airflow_provider_orderedkafka.reports import report_location
+
+    if checkpoint is None:
+        raise SettingError(
+            f"load {load.name!r}: submit= and no checkpoint=: name a location that the application and Airflow's "
+            "workers reach, such as checkpoint='s3://bucket/orderedkafka'"
+        )
+    told = f"{{{{ ti.xcom_pull(task_ids='{resolve.task_id}', key='%s') }}}}"
+    task = {
+        "task_id": "load",
+        "inlets": [ledger_asset(load.name)],
+        "pre_execute": lambda context: begin_attempt(context, load, resolve.task_id),
+        **more,
+    }
+    where = told % "checkpoint"
+    return submit(Launch(told % "range", where, report_location(where), task))
 
 
 def _checked_steps(load: OrderedLoad, steps: Mapping[str, Mapping[str, Any]] | None) -> dict[str, Mapping[str, Any]]:
@@ -95,44 +170,13 @@ def _checked_steps(load: OrderedLoad, steps: Mapping[str, Mapping[str, Any]] | N
     return {step: (steps or {}).get(step, {}) for step in STEPS}
 
 
-def _check_dag(load: OrderedLoad, mode: str) -> None:
-    """What the load asks of its DAG, as errors that name both settings."""
-    dag = DagContext.get_current()
-    if dag is None:
-        raise SettingError(f"load {load.name!r}: ordered_load() is called inside a DAG: `with DAG(...):`")
-    if mode == "incremental":
-        _check_incremental(load, dag)
-
-
-def _check_incremental(load: OrderedLoad, dag: "DAG") -> None:
-    wrong = {
-        "max_active_runs": (dag.max_active_runs, 1, "runs of one load follow each other"),
-        "catchup": (dag.catchup, False, "the ledger says what is missing, not the calendar"),
-    }
-    for name, (found, needed, why) in wrong.items():
-        if found != needed:
-            raise SettingError(
-                f"load {load.name!r} is incremental and DAG {dag.dag_id!r} has {name}={found!r}: {why}; set "
-                f"{name}={needed!r}, or use mode='interval'"
-            )
-    if dag.default_args.get("depends_on_past"):
-        raise SettingError(
-            f"load {load.name!r} is incremental and DAG {dag.dag_id!r} has depends_on_past=True: a failed run would "
-            "keep the next one from taking its range over; leave depends_on_past out"
-        )
-
-
 def _digest(*facts: Any) -> str:
     """What tells this output and application from others."""
-    from hashlib import sha256
-
     return sha256(repr(facts).encode()).hexdigest()[:16]
 
 
 def _application(application: str) -> str:
     """An application's path; a relative one counts from the file that defines the DAG."""
-    from pathlib import Path
-
     dag = DagContext.get_current()
     if not application or dag is None or "://" in application or Path(application).is_absolute():
         return application

@@ -90,3 +90,13 @@ class TaskFailedError(OrderedKafkaError):
 
 class TransformError(OrderedKafkaError):
     """Python code that runs in Spark's tasks raised an error: a retry would raise it again."""
+
+
+class NotYetError(OrderedKafkaError):
+    """It is too early to decide something for good: try again later."""
+
+    exit_code = 75
+
+
+class UnexpectedError(OrderedKafkaError):
+    """A fault of ours: something that should not happen did."""

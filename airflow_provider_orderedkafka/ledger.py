@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import Any, TypeVar
 
 from airflow_provider_orderedkafka.core.codec import Document, canonical
-from airflow_provider_orderedkafka.core.documents import Boundary, Claim, Ledger, Range
+from airflow_provider_orderedkafka.core.documents import Boundaries, Boundary, Claim, Ledger, Range
 from airflow_provider_orderedkafka.core.ports import Store
 from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError
 
@@ -62,14 +62,22 @@ class LedgerStore:
         """Write a boundary down."""
         self._write(f"boundary/{boundary.time}", boundary)
 
+    def boundaries(self) -> tuple[int, ...]:
+        """The moments at which boundaries were decided, in order."""
+        found = self._read(Boundaries, "boundaries")
+        return () if found is None else found.times
+
+    def name_boundary(self, time: int, kept: int) -> None:
+        """Remember that there is one at this moment; forget the oldest beyond as many as are kept."""
+        times = sorted({*self.boundaries(), time})
+        self._write("boundaries", Boundaries(tuple(times[-kept:])))
+        for old in times[:-kept]:
+            self._remove(f"boundary/{old}")
+
     def forget_ranges(self, range_ids: Iterable[str]) -> None:
         """Remove ranges that no outcome names any more."""
         for range_id in range_ids:
             self._remove(f"range/{range_id}")
-
-    def forget_boundary(self, time: int) -> None:
-        """Remove a boundary that no interval needs any more."""
-        self._remove(f"boundary/{time}")
 
     def _replace(self, key: str, document: Document, before: Document | None) -> None:
         self._expect(key, type(document), before)

@@ -5,7 +5,7 @@ person can restore a lost ledger from it. A ledger that is ahead repairs its mir
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +13,10 @@ from airflow_provider_orderedkafka.core.codec import canonical
 from airflow_provider_orderedkafka.core.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.documents import Ledger
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.errors import LifecycleError, UnreachableError
+from airflow_provider_orderedkafka.errors import LifecycleError
 
 if TYPE_CHECKING:
-    from airflow_provider_orderedkafka.kafka.clients import Admin
+    from airflow_provider_orderedkafka.kafka.groups import Commit
 
 MARK = "orderedkafka"
 
@@ -38,16 +38,19 @@ class Mirrored:
 
 
 class GroupMirror:
-    """The mirror of one load, in its consumer group."""
+    """The mirror of one load, in its consumer group; `partitions` are those to look at where no ledger names any."""
 
-    def __init__(self, admin: "Admin", load: str) -> None:
-        self._admin = admin
+    def __init__(
+        self, config: Mapping[str, str], load: str, partitions: Callable[[], Iterable[TopicPartition]] = tuple
+    ) -> None:
+        self._config = config
         self._load = load
         self._group = group_of(load)
+        self._partitions = partitions
 
     def check(self, ledger: Ledger | None) -> None:
         """Repair what is behind the ledger; `LifecycleError` where it is ahead, another's, or has no ledger."""
-        found = self.read()
+        found = self.read(None if ledger is None else ledger.place.offsets)
         if found is None:
             return None if ledger is None else self.write(ledger)
         if ledger is None:
@@ -60,35 +63,18 @@ class GroupMirror:
 
     def write(self, ledger: Ledger) -> None:
         """Commit the ledger's place to the group."""
-        from confluent_kafka import ConsumerGroupTopicPartitions
-        from confluent_kafka import TopicPartition as Wanted
+        from airflow_provider_orderedkafka.kafka.groups import Commit, write_commits
 
         text = _metadata(ledger)
-        places = [Wanted(p.topic, p.partition, offset, metadata=text) for p, offset in ledger.place.offsets.items()]
-        if not places:
-            return
-        wanted = ConsumerGroupTopicPartitions(self._group, places)
-        answer = self._ask(lambda client: client.alter_consumer_group_offsets([wanted]))
-        for each in answer.topic_partitions:
-            if each.error is not None:
-                raise UnreachableError(f"cannot commit {each.topic}[{each.partition}] to {self._group}: {each.error}")
+        places = {partition: Commit(offset, text) for partition, offset in ledger.place.offsets.items()}
+        write_commits(self._config, self._group, places)
 
-    def read(self) -> Mirrored | None:
-        """What the group says; None where it is empty, or was never written by a ledger."""
-        from confluent_kafka import ConsumerGroupTopicPartitions
+    def read(self, partitions: Iterable[TopicPartition] | None = None) -> Mirrored | None:
+        """What the group says of these partitions; None where it says nothing, or was never written by a ledger."""
+        from airflow_provider_orderedkafka.kafka.groups import read_commits
 
-        wanted = ConsumerGroupTopicPartitions(self._group)
-        found = self._ask(lambda client: client.list_consumer_group_offsets([wanted])).topic_partitions
-        return _mirrored([each for each in found if each.offset >= 0])
-
-    def _ask(self, ask: Callable[[Any], Mapping[str, Any]]) -> Any:
-        from airflow_provider_orderedkafka.kafka.answers import DEADLINE, Patience, gather
-
-        def of_group(groups: Sequence[str], _seconds: float) -> list[Any]:
-            futures = ask(self._admin.client)
-            return [futures[group] for group in groups]
-
-        return gather(self._admin, of_group, [self._group], Patience(DEADLINE, "the mirror in group"))[self._group]
+        asked = self._partitions() if partitions is None else partitions
+        return _mirrored(read_commits(self._config, self._group, asked))
 
     def _without_ledger(self, found: Mirrored) -> str:
         return (
@@ -127,22 +113,22 @@ def _metadata(ledger: Ledger) -> str:
     )
 
 
-def _mirrored(found: list[Any]) -> Mirrored | None:
-    told = [(each, _told(each.metadata)) for each in found]
-    if not told or any(value is None for _, value in told):
+def _mirrored(found: "Mapping[TopicPartition, Commit]") -> Mirrored | None:
+    told = {partition: _told(commit.metadata) for partition, commit in found.items()}
+    values = [value for value in told.values() if value is not None]
+    if len(values) < len(told) or not values:
         return None
-    values = [value for _, value in told if value is not None]
-    newest = max(values, key=lambda value: value["revision"])
+    newest = max(values, key=lambda value: int(value["revision"]))
     time, *split = newest["floor"]
     floor = Floor(time, TopicPartition(*split) if split else None)
-    offsets = Offsets((TopicPartition(each.topic, each.partition), each.offset) for each in found)
+    offsets = Offsets((partition, commit.offset) for partition, commit in found.items())
     whole = all(value == newest for value in values)
     return Mirrored(newest["instance"], newest["revision"], newest["rows"], Place(offsets, floor), whole)
 
 
-def _told(metadata: str | None) -> dict[str, Any] | None:
+def _told(metadata: str) -> dict[str, Any] | None:
     try:
-        value = json.loads(metadata or "")
+        value = json.loads(metadata)
     except ValueError:
         return None
     return value if isinstance(value, dict) and value.get("by") == MARK else None

@@ -35,8 +35,8 @@ class Sight:
     discovery: Discovery
     place: Place
     ends: Offsets
-    held_back: int
-    open_since: int | None
+    held_back: int = 0
+    open_since: int | None = None
 
     def cut_time(self, grace: int) -> int:
         """What is at or after it waits: it is too young, or an open transaction may still commit older records."""
@@ -102,11 +102,11 @@ def plan(config: KafkaConfig, load: OrderedLoad, ledger: Ledger, *, run: str, di
         "incremental",
         sight,
         end,
-        run=run,
+        name=range_id(load, "incremental", run, ledger.revision, now),
         digest=digest,
+        reason=_reason(load, span, end),
         revision=ledger.revision,
         rows_left=rows_left,
-        reason=_reason(load, span, end),
     )
 
 
@@ -116,16 +116,16 @@ def a_range(
     sight: Sight,
     end: Place,
     *,
-    run: str,
+    name: str,
     digest: str,
-    revision: int,
-    rows_left: int | None,
     reason: str,
+    revision: int = 0,
+    rows_left: int | None = None,
 ) -> Range:
-    """The document of a range from where the sight's place is to `end`."""
+    """The document of a range from the sight's place to `end`."""
     start = Place(Offsets({partition: sight.place.offsets[partition] for partition in end.offsets}), sight.place.floor)
     return Range(
-        id=range_id(load, kind, revision, run, sight.now),
+        id=name,
         load=load.name,
         kind=kind,
         reason=reason,
@@ -145,9 +145,9 @@ def a_range(
     )
 
 
-def range_id(load: OrderedLoad, kind: Kind, revision: int, run: str, now: int) -> str:
-    """A name that says what it can, and that no other range has."""
-    return f"{load.name}-{kind[:3]}-{revision:06}-{sha256(f'{run} {now}'.encode()).hexdigest()[:8]}"
+def range_id(load: OrderedLoad, kind: Kind, *facts: object) -> str:
+    """A name that no other range has: the facts are what it is made for."""
+    return f"{load.name}-{kind}-{sha256(repr(facts).encode()).hexdigest()[:12]}"
 
 
 def _rows_left(load: OrderedLoad, ledger: Ledger) -> int | None:

@@ -9,6 +9,11 @@ from airflow_provider_orderedkafka.core.documents import Report
 REPORT = "report.json"
 
 
+def place_of(root: str, range_id: str, times: int) -> str:
+    """A range's own folder below the load's; one more for each time that it is loaded anew."""
+    return f"{root.rstrip('/')}/{range_id}" + (f"-again-{times}" if times else "")
+
+
 def report_location(checkpoint: str) -> str:
     """Where the report of this checkpoint is."""
     return f"{checkpoint.rstrip('/')}/{REPORT}"

@@ -114,11 +114,12 @@ class Books:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What a resolve did: the range to load, or None when the run is skipped, and why."""
+    """What a resolve did: the range to load, or None when the run is skipped, why, how often it was loaded before."""
 
     action: Action
     reason: str
     range: Range | None = None
+    times: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +200,10 @@ def resolve_own(books: Books, planned: Callable[[], Range], range_id: str, *, ag
     """
     claim = books.store.claim(range_id)
     if claim is None:
-        found = planned()
+        try:
+            found = planned()
+        except NothingToLoad as reason:
+            return Resolved(Action.SKIP, str(reason))
         books.store.add_range(found)
         books.store.save(moves.opened(Claim(None, ()), range_id, books.run), None, range_id)
         return Resolved(Action.PLAN, found.reason, found)
@@ -207,10 +211,11 @@ def resolve_own(books: Books, planned: Callable[[], Range], range_id: str, *, ag
     does = books.decide(where, Step.RESOLVE)
     if does is Action.SKIP and again and where.state is State.COMMITTED:
         books.store.save(moves.reopened(claim, books.run), claim, range_id)
-        return Resolved(Action.KEEP, f"loaded once more: {where.sentence}", _range(books.store, range_id))
+        again_for = len(claim.outcomes)
+        return Resolved(Action.KEEP, f"loaded once more: {where.sentence}", _range(books.store, range_id), again_for)
     if does is Action.SKIP:
         return Resolved(does, where.sentence)
-    return Resolved(does, f"{does}: {where.sentence}", _range(books.store, range_id))
+    return Resolved(does, f"{does}: {where.sentence}", _range(books.store, range_id), len(claim.outcomes))
 
 
 def load(books: Books, range_id: str | None, checkpoint: Callable[[Range, int], str]) -> Loading:
@@ -226,7 +231,8 @@ def load(books: Books, range_id: str | None, checkpoint: Callable[[Range, int], 
     loaded = _range(books.store, range_id)
     if does is Action.GIVE_REPORT:
         return Loading(does, found.sentence, loaded, found.attempt, _of(book).checkpoint, books.proof(book, range_id))
-    after = moves.submitted(book, checkpoint(loaded, len(book.outcomes)))
+    times = len(book.outcomes) if isinstance(book, Claim) else 0
+    after = moves.submitted(book, checkpoint(loaded, times))
     books.store.save(after, book, range_id)
     return Loading(does, f"{does}: {found.sentence}", loaded, _of(after).attempt, _of(after).checkpoint)
 

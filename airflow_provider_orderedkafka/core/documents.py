@@ -150,3 +150,10 @@ class Boundary(Document):
     place: Place
     topics: Mapping[str, str]
     decided_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Boundaries(Document):
+    """The moments at which boundaries were decided, in order: a store cannot be asked for its keys."""
+
+    times: tuple[int, ...]

@@ -62,6 +62,12 @@ def decide(pace: Pace, situation: Situation) -> Verdict:
     return Verdict(run=False, reason=_held(pace, situation, due), due=due)
 
 
+def until(due: int, now: int) -> Verdict:
+    """Whether a moment has come."""
+    left = due - now
+    return Verdict(run=left <= 0, reason="it is time" if left <= 0 else f"it is time in {_duration(left)}", due=due)
+
+
 def _nothing(situation: Situation) -> str:
     return "nothing to load" + _behind_transactions(situation)
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from airflow.providers.apache.kafka.hooks.base import KafkaBaseHook
 
 from airflow_provider_orderedkafka.context import now_ms
-from airflow_provider_orderedkafka.core.documents import Ledger, Range
+from airflow_provider_orderedkafka.core.documents import Kind, Ledger, Range
 from airflow_provider_orderedkafka.core.pacing import Verdict
 from airflow_provider_orderedkafka.core.positions import Offsets
+from airflow_provider_orderedkafka.core.starts import Start
+from airflow_provider_orderedkafka.ledger import LedgerStore
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.steps import First
 
@@ -59,12 +61,38 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
 
         return ranges.plan(self.config, load, ledger, run=run, digest=digest, now=now_ms())
 
-    def mirror(self, load: str) -> "GroupMirror":
-        """The load's mirror in its consumer group."""
-        from airflow_provider_orderedkafka.kafka.clients import admin
+    def plan_interval(
+        self,
+        load: OrderedLoad,
+        store: LedgerStore,
+        times: tuple[int, int],
+        *,
+        name: str,
+        digest: str = "",
+    ) -> Range:
+        """What lies between two moments, given as milliseconds."""
+        from airflow_provider_orderedkafka.intervals import plan_interval
+
+        return plan_interval(self.config, load, store, times, name=name, digest=digest, now=now_ms)
+
+    def plan_replay(self, load: OrderedLoad, asked: tuple[Start, Start], *, name: str, digest: str = "") -> Range:
+        """What lies between two starts."""
+        from airflow_provider_orderedkafka.replays import plan_replay
+
+        return plan_replay(self.config, load, asked, name=name, digest=digest, now=now_ms())
+
+    @staticmethod
+    def range_id(load: OrderedLoad, kind: Kind, *facts: object) -> str:
+        """The name of the range that these facts make."""
+        from airflow_provider_orderedkafka.ranges import range_id
+
+        return range_id(load, kind, *facts)
+
+    def mirror(self, load: str, topics: Sequence[str] = ()) -> "GroupMirror":
+        """The load's mirror in its consumer group; without topics, it is looked for in all that there are."""
         from airflow_provider_orderedkafka.mirror import GroupMirror
 
-        return GroupMirror(admin(self.config), load)
+        return GroupMirror(self.config, load, lambda: self._discover(topics).partitions)
 
     def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
         """The broker's id of each topic."""
@@ -86,12 +114,12 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
 
     def lag(self, load: str, topics: Sequence[str]) -> Offsets:
         """How many offsets of each partition lie between the load's mirror and the high ends."""
-        mirrored = self.mirror(load).read()
+        mirrored = self.mirror(load, topics).read()
         known = Offsets() if mirrored is None else mirrored.place.offsets
         return Offsets({p: max(end - known.get(p, 0), 0) for p, end in self.high_ends(topics).items()})
 
     def _discover(self, topics: Sequence[str]) -> "Discovery":
-        from airflow_provider_orderedkafka.core.subscriptions import Named
+        from airflow_provider_orderedkafka.core.subscriptions import Matching, Named
         from airflow_provider_orderedkafka.kafka.topics import discover
 
-        return discover(self.config, Named(tuple(topics)))
+        return discover(self.config, Named(tuple(topics)) if topics else Matching(".*"))

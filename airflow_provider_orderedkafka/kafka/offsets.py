@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, Literal, NamedTuple
 
-from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel
+from confluent_kafka import IsolationLevel
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import OffsetSpec
 
@@ -17,6 +17,7 @@ from airflow_provider_orderedkafka.core.ports import Answer
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.kafka.answers import DEADLINE, Patience, gather
 from airflow_provider_orderedkafka.kafka.clients import Admin, admin
+from airflow_provider_orderedkafka.kafka.groups import read_commits
 from airflow_provider_orderedkafka.kafka.topics import check_partitions
 
 MOST_AT_ONCE: Final = 16_000
@@ -91,14 +92,8 @@ def committed(
     config: Mapping[str, str], group: str, partitions: Iterable[TopicPartition], deadline: float = DEADLINE
 ) -> dict[TopicPartition, int]:
     """Where a consumer group stands; a partition that it never committed is left out."""
-    asked, wanted = admin(config), [KafkaPartition(*partition) for partition in partitions]
-
-    def ask(groups: Sequence[str], seconds: float) -> list[Future[Any]]:
-        requests = [ConsumerGroupTopicPartitions(group, wanted) for group in groups]
-        return list(asked.client.list_consumer_group_offsets(requests, request_timeout=seconds).values())
-
-    answer = gather(asked, ask, [group], Patience(deadline, "the commits of group"))[group]
-    return {TopicPartition(p.topic, p.partition): p.offset for p in answer.topic_partitions if p.offset >= 0}
+    commits = read_commits(config, group, partitions, deadline)
+    return {partition: commit.offset for partition, commit in commits.items()}
 
 
 def _as_offsets(answers: Mapping[_Question, Answer]) -> Offsets:

@@ -25,10 +25,11 @@ class CommitOffsetRangeOperator(BaseOperator):
 
     :param load: The load.
     :param range_id: The range; without one, the open range of this run.
-    :param asset: The asset that the event is for; without one, no event is emitted.
+    :param output_topic: The topic whose asset the event is for.
+    :param asset: Another asset that the event is for.
     """
 
-    template_fields: Sequence[str] = ("range_id",)
+    template_fields: Sequence[str] = ("range_id", "output_topic")
     ui_color = "#e2f0d9"
 
     def __init__(
@@ -36,13 +37,15 @@ class CommitOffsetRangeOperator(BaseOperator):
         *,
         load: OrderedLoad,
         range_id: "str | XComArg | None" = None,
+        output_topic: str | None = None,
         asset: "Asset | None" = None,
         **kwargs: Any,
     ) -> None:
-        alias = [] if asset is None else [output_alias(load.name)]
-        super().__init__(**{"inlets": [ledger_asset(load.name)], "outlets": alias, **kwargs})
+        assets = {"inlets": [ledger_asset(load.name)], "outlets": [output_alias(load.name)]}
+        super().__init__(**{**assets, **kwargs})
         self.load = load
         self.range_id: Any = range_id
+        self.output_topic = output_topic
         self.asset = asset
 
     def execute(self, context: "Context") -> dict[str, Any]:
@@ -55,14 +58,26 @@ class CommitOffsetRangeOperator(BaseOperator):
         if committed.outcome is None:
             skip(context, committed.reason)
         told = _told(self.load.name, committed.outcome)
-        if self.asset is not None:
-            context["outlet_events"][output_alias(self.load.name)].add(self.asset, extra=told)
+        asset = self.asset or self._topic_asset()
+        if asset is not None:
+            context["outlet_events"][output_alias(self.load.name)].add(asset, extra=told)
         return told
+
+    def _topic_asset(self) -> "Asset | None":
+        from airflow.providers.apache.kafka.assets.kafka import create_asset
+
+        from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+
+        if not self.output_topic:
+            return None
+        first = OrderedKafkaHook(self.load.kafka_conn_id).config.servers.split(",", maxsplit=1)[0]
+        asset: Asset = create_asset(server=first, topic=self.output_topic)
+        return asset
 
     def _commit(self, context: "Context") -> Committed:
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
-        mirror = OrderedKafkaHook(self.load.kafka_conn_id).mirror(self.load.name)
+        mirror = OrderedKafkaHook(self.load.kafka_conn_id).mirror(self.load.name, self.load.topics)
         committed = commit(books_of(self.load.name, context), self.range_id or None, mirror)
         if committed.action is Action.REFUSE:
             raise LifecycleError(f"nothing is committed for load {self.load.name!r}: {committed.reason}")

@@ -1,67 +1,138 @@
 """Resolve: from where the ledger stands and what Kafka has to a range, written down before anything is read."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from airflow.sdk import BaseOperator
 
 from airflow_provider_orderedkafka.assets import ledger_asset
-from airflow_provider_orderedkafka.context import TaskMemory, books_of, fail, skip
+from airflow_provider_orderedkafka.context import TaskMemory, books_of, fail, interval_of, skip
+from airflow_provider_orderedkafka.core.documents import Kind
+from airflow_provider_orderedkafka.core.starts import parse_start
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.links import RangeLink, push, task_page
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.steps import Resolved, look, resolve
+from airflow_provider_orderedkafka.reports import place_of
+from airflow_provider_orderedkafka.steps import Books, Resolved, look, resolve, resolve_own
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-Mode = Literal["incremental", "interval", "replay"]
+    from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+
+OnClear = Literal["skip", "reload"]
 
 
 class ResolveOffsetRangeOperator(BaseOperator):
-    """Write down the range that this run loads, and open it in the ledger; or skip the run and say why.
+    """Write down the range that this run loads, and open it; or skip the run and say why.
 
-    A retry or a clear gives the same range. One that an ended run left open is taken over; one that is committed is
-    skipped. Its XCom is the range's id; `range` holds the document, `skipped` the reason.
+    A retry or a clear gives the same range. An incremental range that an ended run left open is taken over; one that is
+    committed is skipped. Its XCom is the range's id; `range` holds the document, `skipped` the reason.
 
     :param load: The load.
     :param mode: `"incremental"`: from where the ledger stands; `"interval"`: the run's data interval; `"replay"`: from
-        `start` to `end`.
+        `start` to `end`. The last two belong to their run alone, and never touch the ledger.
+    :param start: Where a replay starts: all that `OrderedLoad.start` takes.
+    :param end: Where a replay ends: the same.
+    :param on_clear: What clearing a run whose interval or replay is loaded does: `"skip"`, or `"reload"` it whole, for
+        outputs that are replaced by it.
     :param digest: What tells the output and the application from others.
+    :param checkpoint: The folder that will hold the range's own; told as XCom `checkpoint` to whoever runs it.
     """
 
-    template_fields: Sequence[str] = ("digest",)
+    template_fields: Sequence[str] = ("start", "end", "digest", "checkpoint")
     operator_extra_links = (RangeLink(),)
     ui_color = "#dbe9f6"
 
-    def __init__(self, *, load: OrderedLoad, mode: Mode = "incremental", digest: str = "", **kwargs: Any) -> None:
-        if mode not in get_args(Mode):
-            raise SettingError(f"mode must be one of {', '.join(map(repr, get_args(Mode)))}, found {mode!r}")
+    def __init__(
+        self,
+        *,
+        load: OrderedLoad,
+        mode: Kind = "incremental",
+        start: Any = None,
+        end: Any = None,
+        on_clear: OnClear = "skip",
+        digest: str = "",
+        checkpoint: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        _check(load, mode, start, end, on_clear)
         super().__init__(**{"inlets": [ledger_asset(load.name)], **kwargs})
         self.load = load
         self.mode = mode
+        self.start = start
+        self.end = end
+        self.on_clear = on_clear
         self.digest = digest
+        self.checkpoint = checkpoint
 
     def execute(self, context: "Context") -> str:
         """Resolve; skip where there is nothing for this run."""
+        from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+
         ti = context["ti"]
         push(RangeLink(), context, task_page(ti.dag_id, ti.run_id, ti.task_id))
+        modes: dict[str, Callable[[Context, OrderedKafkaHook, Books], Resolved]] = {
+            "incremental": self._incremental,
+            "interval": self._interval,
+            "replay": self._replay,
+        }
         try:
-            resolved = self._resolve(context)
+            hook = OrderedKafkaHook(self.load.kafka_conn_id)
+            resolved = modes[self.mode](context, hook, books_of(self.load.name, context))
         except OrderedKafkaError as error:
             fail(error)
         self.log.info("%s: %s", self.load.name, resolved.reason)
         if resolved.range is None:
             skip(context, resolved.reason)
         ti.xcom_push(key="range", value=resolved.range.to_text())
+        if self.checkpoint:
+            ti.xcom_push(key="checkpoint", value=place_of(self.checkpoint, resolved.range.id, resolved.times))
         return resolved.range.id
 
-    def _resolve(self, context: "Context") -> Resolved:
-        from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
-
-        hook = OrderedKafkaHook(self.load.kafka_conn_id)
-        books = books_of(self.load.name, context)
-        ledger = look(books, hook.mirror(self.load.name), lambda: hook.first_look(self.load), home=context["ti"].dag_id)
+    def _incremental(self, context: "Context", hook: "OrderedKafkaHook", books: Books) -> Resolved:
+        home = context["ti"].dag_id
+        ledger = look(books, hook.mirror(self.load.name, self.load.topics), lambda: hook.first_look(self.load), home)
         return resolve(
-            books, TaskMemory(context), ledger, lambda standing: hook.plan(self.load, standing, books.run, self.digest)
+            books, TaskMemory(context), ledger, lambda seen: hook.plan(self.load, seen, books.run, self.digest)
         )
+
+    def _interval(self, context: "Context", hook: "OrderedKafkaHook", books: Books) -> Resolved:
+        times = interval_of(context, self.load.name)
+        name = hook.range_id(self.load, "interval", books.run, times)
+        return resolve_own(
+            books,
+            lambda: hook.plan_interval(self.load, books.store, times, name=name, digest=self.digest),
+            name,
+            again=self.on_clear == "reload",
+        )
+
+    def _replay(self, context: "Context", hook: "OrderedKafkaHook", books: Books) -> Resolved:  # noqa: ARG002
+        asked = parse_start(self.start, "start"), parse_start(self.end, "end")
+        name = hook.range_id(self.load, "replay", books.run, str(asked[0]), str(asked[1]))
+        return resolve_own(
+            books,
+            lambda: hook.plan_replay(self.load, asked, name=name, digest=self.digest),
+            name,
+            again=self.on_clear == "reload",
+        )
+
+
+def _check(load: OrderedLoad, mode: str, start: Any, end: Any, on_clear: str) -> None:
+    if mode not in get_args(Kind):
+        raise SettingError(f"mode must be one of {', '.join(map(repr, get_args(Kind)))}, found {mode!r}")
+    if on_clear not in get_args(OnClear):
+        raise SettingError(f"on_clear must be one of {', '.join(map(repr, get_args(OnClear)))}, found {on_clear!r}")
+    if on_clear == "reload" and mode == "incremental":
+        raise SettingError(
+            f"load {load.name!r}: on_clear='reload' and mode='incremental' do not go together: a committed range of "
+            "the ledger is loaded again by `orderedkafka ledger rewind`; or use mode='interval'"
+        )
+    if (mode == "replay") != (start is not None and end is not None):
+        raise SettingError(f"load {load.name!r}: a replay needs start= and end=, and nothing else takes them")
+    for name in ("row_limit", *(["max_offsets"] if mode == "interval" else [])):
+        if mode != "incremental" and getattr(load, name) is not None:
+            raise SettingError(
+                f"load {load.name!r} has {name}={getattr(load, name)!r} and mode={mode!r}: {mode}s are loaded whole; "
+                f"leave {name} out, or set batch_offsets to bound what is loaded at once"
+            )

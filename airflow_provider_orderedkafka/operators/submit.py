@@ -17,8 +17,9 @@ from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.links import SparkLink
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.reports import read_report
-from airflow_provider_orderedkafka.steps import Loading, load
+from airflow_provider_orderedkafka.reports import place_of, read_report
+from airflow_provider_orderedkafka.steps import Loading
+from airflow_provider_orderedkafka.steps import load as what_to_do
 
 if TYPE_CHECKING:
     from airflow.sdk import Context, XComArg
@@ -85,7 +86,7 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):  # type: ignore[misc]
             fail(error)
 
     def _load(self, context: "Context") -> dict[str, Any]:
-        todo = load(books_of(self.load.name, context), self.range_id or None, self._place)
+        todo = what_to_do(books_of(self.load.name, context), self.range_id or None, self._place)
         self.log.info("%s: %s", self.load.name, todo.reason)
         if todo.action is Action.SKIP:
             skip(context, todo.reason)
@@ -140,8 +141,7 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):  # type: ignore[misc]
 
     def _place(self, loaded: Range, times: int) -> str:
         """The range's own folder; one more for each time it is loaded anew."""
-        root = (self.checkpoint or self._local_root()).rstrip("/")
-        return f"{root}/{loaded.id}" + (f"-again-{times}" if times else "")
+        return place_of(self.checkpoint or self._local_root(), loaded.id, times)
 
     def _local_root(self) -> str:
         from airflow.sdk.configuration import conf
@@ -171,6 +171,20 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):  # type: ignore[misc]
                 f"there is no Spark connection {self._conn_id!r}: create it with `airflow connections add "
                 f"{self._conn_id} --conn-type spark --conn-host 'local[*]'`, or name another one with spark_conn_id="
             ) from error
+
+
+def begin_attempt(context: "Context", load: OrderedLoad, resolve: str) -> None:
+    """Before another operator runs the application: write the attempt down, or skip what is committed."""
+    ti = context["ti"]
+    where = ti.xcom_pull(task_ids=resolve, key="checkpoint")
+    try:
+        todo = what_to_do(books_of(load.name, context), ti.xcom_pull(task_ids=resolve) or None, lambda *_: str(where))
+    except OrderedKafkaError as error:
+        fail(error)
+    if todo.action is Action.SKIP:
+        skip(context, todo.reason)
+    if todo.action is Action.REFUSE:
+        fail(LifecycleError(f"nothing is loaded for {load.name!r}: {todo.reason}"))
 
 
 TOLD = ("range_id", "attempt", "limit_spent", "batches", "rows_read", "rows_emitted", "late", "replayed", "lost")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_provider_orderedkafka.assets import ledger_asset
-from airflow_provider_orderedkafka.context import books_of, fail, skip
-from airflow_provider_orderedkafka.core.documents import Ledger
-from airflow_provider_orderedkafka.core.pacing import Verdict
+from airflow_provider_orderedkafka.context import books_of, fail, interval_of, now_ms, skip
+from airflow_provider_orderedkafka.core.documents import Kind, Ledger
+from airflow_provider_orderedkafka.core.pacing import Verdict, until
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError
 from airflow_provider_orderedkafka.links import RangeLink, push, task_page
 from airflow_provider_orderedkafka.load import OrderedLoad
@@ -28,6 +28,7 @@ class OffsetRangeSensor(BaseSensorOperator):
     be taken over, and skips when the row limit is spent. Its XCom is the sentence that says what decided.
 
     :param load: The load.
+    :param kind: `"incremental"`, or `"interval"`: then it waits until the end of the run's interval can be decided.
     :param deferrable: Wait in the triggerer; otherwise as `mode` says.
     :param poke_interval: Seconds between two looks.
     """
@@ -40,12 +41,14 @@ class OffsetRangeSensor(BaseSensorOperator):
         self,
         *,
         load: OrderedLoad,
+        kind: Kind = "incremental",
         deferrable: bool = True,
         poke_interval: timedelta | float = POLL_SECONDS,
         **kwargs: Any,
     ) -> None:
         super().__init__(poke_interval=poke_interval, **{"inlets": [ledger_asset(load.name)], **kwargs})
         self.load = load
+        self.kind = kind
         self.deferrable = deferrable
 
     def execute(self, context: "Context") -> Any:
@@ -55,13 +58,13 @@ class OffsetRangeSensor(BaseSensorOperator):
         if not self.deferrable:
             return super().execute(context)
         verdict, ledger = self._look(context)
-        return verdict.reason if verdict.run else self._defer(ledger)
+        return verdict.reason if verdict.run else self._defer(verdict, ledger)
 
-    def _defer(self, ledger: Ledger) -> NoReturn:
+    def _defer(self, verdict: Verdict, ledger: Ledger | None) -> NoReturn:
         from airflow_provider_orderedkafka.triggers.offsets import OffsetRangeTrigger
 
         self.defer(
-            trigger=OffsetRangeTrigger.waiting(self.load, ledger, self.poke_interval),
+            trigger=OffsetRangeTrigger.waiting(self.load, ledger, self.poke_interval, verdict.due),
             method_name="resume",
             timeout=timedelta(seconds=self.timeout),
         )
@@ -78,13 +81,17 @@ class OffsetRangeSensor(BaseSensorOperator):
         self.log.info("%s: %s", self.load.name, event["reason"])
         return str(event["reason"])
 
-    def _look(self, context: "Context") -> tuple[Verdict, Ledger]:
+    def _look(self, context: "Context") -> tuple[Verdict, Ledger | None]:
+        if self.kind == "interval":
+            return until(interval_of(context, self.load.name)[1] + self.load.grace_ms, now_ms()), None
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
         hook = OrderedKafkaHook(self.load.kafka_conn_id)
         books, home = books_of(self.load.name, context), context["ti"].dag_id
         try:
-            ledger = look(books, hook.mirror(self.load.name), lambda: hook.first_look(self.load), home=home)
+            ledger = look(
+                books, hook.mirror(self.load.name, self.load.topics), lambda: hook.first_look(self.load), home=home
+            )
             verdict = wait(books, ledger, self.load.row_limit) or hook.verdict(self.load, ledger)
         except OrderedKafkaError as error:
             fail(error)

@@ -6,8 +6,9 @@ from typing import Any, Self
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
+from airflow_provider_orderedkafka.context import now_ms
 from airflow_provider_orderedkafka.core.documents import Ledger
-from airflow_provider_orderedkafka.core.pacing import Verdict
+from airflow_provider_orderedkafka.core.pacing import Verdict, until
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, UnreachableError
 from airflow_provider_orderedkafka.load import OrderedLoad
 
@@ -23,30 +24,39 @@ class OffsetRangeTrigger(BaseEventTrigger):
     :param load: The load, as `OrderedLoad.to_json` gives it.
     :param ledger: The text of the ledger that a deferred run saw.
     :param poll_interval: Seconds between two looks.
+    :param moment: Without a ledger, the moment to wait for, in milliseconds.
     """
 
-    def __init__(self, load: dict[str, Any], ledger: str | None = None, poll_interval: float = 5.0) -> None:
+    def __init__(
+        self, load: dict[str, Any], ledger: str | None = None, poll_interval: float = 5.0, moment: int | None = None
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.load = load
         self.ledger = ledger
         self.poll_interval = poll_interval
+        self.moment = moment
 
     @classmethod
-    def waiting(cls, load: OrderedLoad, ledger: Ledger, poll_interval: float) -> Self:
-        """For a run that deferred."""
-        return cls(load.to_json(), ledger.to_text(), poll_interval)
+    def waiting(cls, load: OrderedLoad, ledger: Ledger | None, poll_interval: float, moment: int | None) -> Self:
+        """For a run that deferred: until the ledger's load is due, or without one until the moment."""
+        return cls(load.to_json(), None if ledger is None else ledger.to_text(), poll_interval, moment)
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """The path and the arguments."""
-        return PATH, {"load": self.load, "ledger": self.ledger, "poll_interval": self.poll_interval}
+        return PATH, {
+            "load": self.load,
+            "ledger": self.ledger,
+            "poll_interval": self.poll_interval,
+            "moment": self.moment,
+        }
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Look until it is time; Kafka's absence is waited out, what cannot mend itself ends the wait."""
         load = OrderedLoad.from_json(self.load)
-        ledger = Ledger.from_text(str(self.ledger))
+        ledger = None if self.ledger is None else Ledger.from_text(self.ledger)
         while True:
             try:
-                verdict = await asyncio.to_thread(verdict_of, load, ledger)
+                verdict = await self._verdict(load, ledger)
             except UnreachableError as error:
                 self.log.warning("%s: %s", load.name, error)
             except OrderedKafkaError as error:
@@ -58,6 +68,11 @@ class OffsetRangeTrigger(BaseEventTrigger):
                     yield _event(reason=verdict.reason)
                     return
             await asyncio.sleep(self.poll_interval)
+
+    async def _verdict(self, load: OrderedLoad, ledger: Ledger | None) -> Verdict:
+        if ledger is None:
+            return until(self.moment or 0, now_ms())
+        return await asyncio.to_thread(verdict_of, load, ledger)
 
 
 def _event(**told: str) -> TriggerEvent:

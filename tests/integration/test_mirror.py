@@ -4,21 +4,20 @@ import uuid
 from dataclasses import replace
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
 from airflow_provider_orderedkafka.core import positions
 from airflow_provider_orderedkafka.core.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.moves import first_look
 from airflow_provider_orderedkafka.core.positions import Offsets
 from airflow_provider_orderedkafka.errors import LifecycleError
-from airflow_provider_orderedkafka.kafka import clients
 from airflow_provider_orderedkafka.kafka.config import KafkaConfig
+from airflow_provider_orderedkafka.kafka.groups import Commit, write_commits
 from airflow_provider_orderedkafka.mirror import GroupMirror, group_of
 
 
 @pytest.fixture
-def admin(kafka):
-    return clients.admin(KafkaConfig({"bootstrap.servers": kafka.bootstrap_servers}))
+def config(kafka):
+    return KafkaConfig({"bootstrap.servers": kafka.bootstrap_servers})
 
 
 @pytest.fixture
@@ -38,8 +37,8 @@ def at(ledger, revision):
     return replace(ledger, revision=revision)
 
 
-def test_what_was_written_is_read_back_with_revision_rows_and_floor(admin, load, ledger):
-    mirror = GroupMirror(admin, load)
+def test_what_was_written_is_read_back_with_revision_rows_and_floor(config, load, ledger):
+    mirror = GroupMirror(config, load, lambda: ledger.place.offsets)
     assert mirror.read() is None
     mirror.write(replace(ledger, revision=3, rows_emitted=42))
     found = mirror.read()
@@ -47,16 +46,16 @@ def test_what_was_written_is_read_back_with_revision_rows_and_floor(admin, load,
     assert found.place == ledger.place
 
 
-def test_a_mirror_that_is_behind_or_missing_is_repaired(admin, load, ledger):
-    mirror = GroupMirror(admin, load)
+def test_a_mirror_that_is_behind_or_missing_is_repaired(config, load, ledger):
+    mirror = GroupMirror(config, load, lambda: ledger.place.offsets)
     mirror.check(at(ledger, 0))
     assert mirror.read().revision == 0
     mirror.check(at(ledger, 1))
     assert mirror.read().revision == 1
 
 
-def test_a_mirror_of_which_only_a_part_was_written_is_repaired(admin, load, ledger):
-    mirror = GroupMirror(admin, load)
+def test_a_mirror_of_which_only_a_part_was_written_is_repaired(config, load, ledger):
+    mirror = GroupMirror(config, load, lambda: ledger.place.offsets)
     mirror.write(at(ledger, 1))
     partial = replace(
         at(ledger, 2), place=replace(ledger.place, offsets=Offsets(list(ledger.place.offsets.items())[:1]))
@@ -75,8 +74,8 @@ def test_a_mirror_of_which_only_a_part_was_written_is_repaired(admin, load, ledg
         ("another", "mirrors another ledger"),
     ],
 )
-def test_a_mirror_that_knows_more_than_the_ledger_is_an_error_with_ways_out(admin, load, ledger, seen, words):
-    mirror = GroupMirror(admin, load)
+def test_a_mirror_that_knows_more_than_the_ledger_is_an_error_with_ways_out(config, load, ledger, seen, words):
+    mirror = GroupMirror(config, load, lambda: ledger.place.offsets)
     mirror.write(at(ledger, 2))
     cases = {None: None, 1: at(ledger, 1), "another": replace(ledger, instance="two", revision=5)}
     with pytest.raises(LifecycleError, match=words) as error:
@@ -84,11 +83,10 @@ def test_a_mirror_that_knows_more_than_the_ledger_is_an_error_with_ways_out(admi
     assert "delete the group" in str(error.value) or "deleting the group" in str(error.value)
 
 
-def test_a_group_that_a_person_moved_is_put_back_by_the_ledger(admin, load, ledger):
-    mirror = GroupMirror(admin, load)
+def test_a_group_that_a_person_moved_is_put_back_by_the_ledger(config, load, ledger):
+    mirror = GroupMirror(config, load, lambda: ledger.place.offsets)
     mirror.write(at(ledger, 2))
-    topic = ledger.place.offsets.topics[0]
-    moved = ConsumerGroupTopicPartitions(group_of(load), [TopicPartition(topic, 0, 7)])
-    admin.client.alter_consumer_group_offsets([moved])[group_of(load)].result(20)
+    partition = next(iter(ledger.place.offsets))
+    write_commits(config, group_of(load), {partition: Commit(7, "")})
     mirror.check(at(ledger, 2))
     assert mirror.read().place == ledger.place

@@ -1,0 +1,53 @@
+"""The range of a run's data interval: the same records whenever it is asked for, in any order and side by side."""
+
+from collections.abc import Callable
+
+from airflow_provider_orderedkafka.boundaries import Decider, Survey, interval
+from airflow_provider_orderedkafka.core.cuts import Floor, Span
+from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.planning import Planner
+from airflow_provider_orderedkafka.core.progress import moment
+from airflow_provider_orderedkafka.core.subscriptions import Named
+from airflow_provider_orderedkafka.kafka.config import KafkaConfig
+from airflow_provider_orderedkafka.kafka.ends import readable_ends
+from airflow_provider_orderedkafka.kafka.log import KafkaLog
+from airflow_provider_orderedkafka.kafka.offsets import log_starts
+from airflow_provider_orderedkafka.kafka.topics import discover
+from airflow_provider_orderedkafka.ledger import LedgerStore
+from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.ranges import Sight, a_range
+from airflow_provider_orderedkafka.steps import NothingToLoad
+
+
+def plan_interval(
+    config: KafkaConfig,
+    load: OrderedLoad,
+    store: LedgerStore,
+    times: tuple[int, int],
+    *,
+    name: str,
+    digest: str,
+    now: Callable[[], int],
+) -> Range:
+    """What lies between two moments; `NothingToLoad` says so where that is nothing."""
+    decider = Decider(store, load.grace_ms, now, lambda: survey(config, load, now()))
+    begin, end = (decider.boundary(time) for time in times)
+    found = discover(config, Named(tuple(load.topics)))
+    new = [partition for partition in end.place.offsets if partition not in begin.place.offsets]
+    start, stop = interval(begin, end, log_starts(config, new) if new else {})
+    offsets = stop.offsets.since(start.offsets)
+    between = f"between {moment(times[0])} and {moment(times[1])}"
+    if not offsets:
+        raise NothingToLoad(f"nothing to load {between}")
+    sight = Sight(now(), found, start, stop.offsets)
+    return a_range(load, "interval", sight, stop, name=name, digest=digest, reason=f"{offsets:,} offsets {between}")
+
+
+def survey(config: KafkaConfig, load: OrderedLoad, now: int) -> Survey:
+    """The whole log, as a boundary needs it."""
+    found = discover(config, Named(tuple(load.topics)))
+    latest = now + load.future_tolerance_ms
+    ends = readable_ends(config, found.partitions, load.isolation, latest)
+    span = Span(log_starts(config, found.partitions), ends.offsets, Floor(), latest)
+    planner = Planner(KafkaLog(config, load.isolation), span, found.compacted)
+    return Survey(found.ids, ends.open_since, lambda time: planner.end(None, time))
