@@ -84,6 +84,12 @@ class TimeIndex:
         """The row at a time that every record of the span is older than."""
         return Row(time, time, self._ends, self.span.offsets)
 
+    def last(self) -> Row:
+        """The row beyond everything in the span, as early as one question can place it."""
+        newest = self._log.newest(self._asked).values()
+        highest = max((answer.timestamp for answer in newest), default=BEFORE_TIME)
+        return self.beyond(max(min(highest, self.span.latest), self.span.floor.time) + 1)
+
     def forget_rows(self) -> None:
         """Make the rows anew from what the log answered, because an own index has come."""
         self._rows.clear()

@@ -60,7 +60,7 @@ class Planner:
         """
         if most is not None and most < 1:
             raise ValueError(f"a maximum of offsets is at least 1, found {most!r}")
-        last = self._beyond() if time is None or time > self.span.latest else self._places.at(time)
+        last = self.index.last() if time is None or time > self.span.latest else self._places.at(time)
         if most is not None and last.total > most:
             return self._end_at(most, last)
         return self._place(last, self.span.floor if time is None else Floor(time))
@@ -68,9 +68,6 @@ class Planner:
     def _place(self, row: Row, floor: Floor) -> Place:
         offsets = Offsets(zip(self.span.partitions, row.offsets, strict=True))
         return Place(offsets, floor if floor.time > self.span.floor.time else self.span.floor)
-
-    def _beyond(self) -> Row:
-        return self.index.beyond(self.span.latest + 1)
 
     def _end_at(self, most: int, last: Row) -> Place:
         """The last cut with at most so many offsets, filled up out of the tie that follows it."""
@@ -112,11 +109,11 @@ class Planner:
             raise ValueError(f"a slice spans at least 1 offset, found {each!r}")
         if not self.span.offsets:
             return []
-        return self.slices_before(self.span.latest + 1, each)
+        return self.slices_before(self.index.last(), each)
 
-    def slices_before(self, time: int, each: int) -> list[Slice]:
-        """The same, where it is known that everything in the span comes before this time."""
-        inner = self._cuts(each, self.index.beyond(time)) if time > self.span.floor.time else []
+    def slices_before(self, last: Row, each: int) -> list[Slice]:
+        """The same, where it is known which time everything in the span comes before."""
+        inner = self._cuts(each, last) if last.time > self.span.floor.time else []
         return slices(self._edges.limits, [self._edges.first, *inner, self._edges.last], self.span.latest)
 
     def _cuts(self, each: int, last: Row) -> list[Cut]:
@@ -237,4 +234,4 @@ def split(slice_: Slice, log: Log, each: int) -> list[Slice]:
     last = Cut(slice_.floor, tuple(stretch.end for stretch in stretches))
     planner = Planner(log, Span(start, end, slice_.floor, slice_.latest), edges=Edges(first, last, limits))
     times = [stretch.end.time for stretch in stretches if stretch.end.time is not None]
-    return planner.slices_before(min([*times, slice_.latest + 1]), each)
+    return planner.slices_before(planner.index.beyond(min([*times, slice_.latest + 1])), each)

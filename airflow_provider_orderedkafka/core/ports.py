@@ -39,6 +39,10 @@ class Log(Protocol):
         """For each time, the index's answer for each partition; a partition without such a record is left out."""
         ...
 
+    def newest(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Answer]:
+        """The highest timestamp of each partition, visible or not; one without records is left out."""
+        ...
+
     def look(
         self,
         bounds: Mapping[TopicPartition, Bound],

@@ -1,8 +1,8 @@
 """Finding the time that a number of offsets comes before: interpolation, several guesses at once.
 
 `totals` of rows never fall with time. A target is bracketed by the last row known at or below it and the first one
-above it. Each round asks for one interpolated time for each target, and for the middle of its bracket too, so that
-neither a steady flow nor a burst takes many rounds.
+above it. Each round asks for one interpolated time for each target; after a few rounds for the middle of its bracket
+too, so that neither a steady flow nor a burst takes many.
 """
 
 from bisect import bisect_right
@@ -12,6 +12,7 @@ from dataclasses import replace
 from airflow_provider_orderedkafka.core.index import Row, TimeIndex
 
 ASK_AT_ONCE = 32
+STEADY_ROUNDS = 3
 
 
 class Search:
@@ -30,22 +31,24 @@ class Search:
         """Ask until each target's bracket is tight: a row within the tolerance, or two times with nothing between."""
         first = min(self._index.start().until + 1, self._rows[-1].time)
         self._learn([first])
+        rounds = 0
         while wanted := [target for target in targets if not self._tight(target, tolerance)]:
-            self._learn(self._guesses(wanted))
+            rounds += 1
+            self._learn(self._guesses(wanted, halve=rounds > STEADY_ROUNDS))
 
     def _tight(self, target: int, tolerance: int) -> bool:
         low, high = self.bracket(target)
         near = target - low.total <= tolerance or high.total - target <= tolerance
         return (near and tolerance > 0) or low.total == target or high.time <= low.until + 1
 
-    def _guesses(self, wanted: list[int]) -> list[int]:
+    def _guesses(self, wanted: list[int], *, halve: bool) -> list[int]:
         guesses: set[int] = set()
         for target in wanted:
             low, high = self.bracket(target)
             before, after = low.until, high.time
             share = (target - low.total) / max(high.total - low.total, 1)
             guess = before + round((after - before) * share)
-            for time in (guess, (before + after) // 2):
+            for time in (guess, (before + after) // 2) if halve else (guess,):
                 guesses.add(min(max(time, before + 1), after - 1))
         return _spread(sorted(guesses), ASK_AT_ONCE)
 

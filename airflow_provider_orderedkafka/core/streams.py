@@ -15,7 +15,7 @@ from airflow_provider_orderedkafka.core.documents import Isolation
 from airflow_provider_orderedkafka.core.positions import Offsets
 
 INITIAL: Final = {"initial": True, "version": VERSION}
-"""What every stream begins with: a constant, so that asking again cannot move it. The first batch resolves the start."""
+"""What every stream begins with: a constant, which asking again cannot move. The first batch resolves the start."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,13 @@ from airflow_provider_orderedkafka.kafka.answers import DEADLINE, Patience
 from airflow_provider_orderedkafka.kafka.clients import admin
 from airflow_provider_orderedkafka.kafka.consumers import lent
 from airflow_provider_orderedkafka.kafka.looking import NO_TIMESTAMP, Look
-from airflow_provider_orderedkafka.kafka.offsets import first_at
+from airflow_provider_orderedkafka.kafka.offsets import first_at, newest
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 from airflow_provider_orderedkafka.kafka.topics import check_partitions
 from airflow_provider_orderedkafka.kafka.watching import Watch
 
 _OFFSET, _TIME = Message.offset, Message.timestamp
-_CHECK_SECONDS: Final = 5.0
+_CHECK_SECONDS: Final = 2.0
 # A look wants one record of each partition, and no more than a broker must send for it.
 _LITTLE: Final = {"fetch.message.max.bytes": "16384", "queued.min.messages": "1"}
 
@@ -45,6 +45,10 @@ class KafkaLog:
     ) -> Sequence[Mapping[TopicPartition, Answer]]:
         """For each time, the index's answer for each partition; a partition without such a record is left out."""
         return first_at(self._config, partitions, times, self._isolation, self._deadline)
+
+    def newest(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Answer]:
+        """The highest timestamp of each partition, visible or not; one without records is left out."""
+        return newest(self._config, partitions, self._deadline)
 
     def look(
         self, bounds: Mapping[TopicPartition, Bound], limits: Mapping[TopicPartition, int], latest: int, patience: int

@@ -50,6 +50,10 @@ class SimulatedLog:
                     break
         return found
 
+    def newest(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Answer]:
+        newest = {p: max(self.entries[p], key=lambda entry: entry.timestamp, default=None) for p in partitions}
+        return {p: Answer(entry.offset, entry.timestamp) for p, entry in newest.items() if entry is not None}
+
     def look(
         self, bounds: Mapping[TopicPartition, Bound], limits: Mapping[TopicPartition, int], latest: int, patience: int
     ) -> Mapping[TopicPartition, Sighting]:
