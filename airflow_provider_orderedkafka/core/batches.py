@@ -25,6 +25,11 @@ class Tally:
     may_be_doubled: int = 0
     bytes_read: int = 0
 
+    @property
+    def rows(self) -> int:
+        """The rows that count for the row limit: those in the output and those that became dead letters."""
+        return self.rows_emitted + self.dead_letters
+
     def plus(self, other: Self) -> Self:
         """Both together."""
         return type(self)(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))

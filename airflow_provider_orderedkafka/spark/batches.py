@@ -179,12 +179,11 @@ class BatchLoop:
         total = tally if before is None else before.total.plus(tally)
         batches = 1 if before is None else before.batches + 1
         limit = self._parts.loaded.rows_left
-        spent = limit is not None and total.rows_emitted >= limit
+        spent = limit is not None and total.rows >= limit
         return Counts(batch.number, tally, total, batches, batch.end, limit_spent=spent)
 
     def _left(self) -> int | None:
         limit = self._parts.loaded.rows_left
         if limit is None:
             return None
-        emitted = 0 if self.counts is None else self.counts.total.rows_emitted
-        return max(limit - emitted, 0)
+        return max(limit - (0 if self.counts is None else self.counts.total.rows), 0)

@@ -17,7 +17,7 @@ from airflow_provider_orderedkafka.spark.arrow_transforms import ArrowTransform,
 from airflow_provider_orderedkafka.spark.batches import Batch
 from airflow_provider_orderedkafka.spark.direct_source import TASKS, DirectDataSource
 from airflow_provider_orderedkafka.spark.frames import RangeFrames
-from airflow_provider_orderedkafka.spark.kafka_output import KafkaOutput, only_attempt
+from airflow_provider_orderedkafka.spark.kafka_output import NO_REPLAY, KafkaOutput, doubtful, emitted, only_attempt
 from airflow_provider_orderedkafka.spark.limit import trimmed
 
 if TYPE_CHECKING:
@@ -65,13 +65,13 @@ class DirectWriter:
 
     def write(self, batch: Batch, note: Note, *, replay: bool) -> Tally:
         """Read and write the batch; in a replay, leave out what is there already."""
-        landed, doubtful = self.output.landed(note) if replay else ({}, 0)
-        work = Work(self.read, self.output.of_batch(batch.number), self.transform, self.placed, batch.surplus, landed)
-        rows = batch.frame.mapInArrow(_task(work), TALLY).collect()
-        total = Tally(may_be_doubled=doubtful)
-        for row in rows:
+        found = self.output.replay(note) if replay else NO_REPLAY
+        settings = self.output.of_batch(batch.number)
+        work = Work(self.read, settings, self.transform, self.placed, batch.surplus, found.landed)
+        total = Tally()
+        for row in batch.frame.mapInArrow(_task(work), TALLY).collect():
             total = total.plus(Tally(**row.asDict()))
-        return total
+        return total.plus(Tally(may_be_doubled=doubtful(found, total.rows - total.replayed)))
 
     def _shares(self) -> RangeFrames:
         options = {**self.frames.options, TASKS: str(self.setup.writers)}
@@ -88,7 +88,8 @@ def _task(work: Work) -> Any:
         slices = [each for batch in batches for text in batch.column(0) for each in pickle.loads(text.as_py())]  # noqa: S301
         rows = trimmed(_rows(work, slices, tally), work.surplus)
         found = write(rows, work.write, writer, work.landed.get(writer, NOTHING_LANDED))
-        yield pa.RecordBatch.from_pylist([_told(tally, found)])
+        told = _told(tally, found)
+        yield pa.RecordBatch.from_pydict({name: [told[name]] for name in FIELDS})
 
     return task
 
@@ -115,12 +116,5 @@ def _check_placed(batch: "RecordBatch", partitioner: Partitioner, partitions: in
 
 
 def _told(tally: ReadTally, found: Written) -> dict[str, int]:
-    return {
-        "rows_read": tally.records,
-        "rows_emitted": found.rows + found.left_out,
-        "late": tally.late,
-        "replayed": found.left_out,
-        "lost": sum(tally.lost.values()),
-        "dead_letters": found.dead_letters,
-        "bytes_read": tally.bytes,
-    }
+    read = {"rows_read": tally.records, "late": tally.late, "bytes_read": tally.bytes}
+    return read | {"lost": sum(tally.lost.values())} | emitted(found)

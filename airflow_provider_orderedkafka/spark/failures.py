@@ -3,7 +3,7 @@
 import re
 
 from airflow_provider_orderedkafka import errors
-from airflow_provider_orderedkafka.errors import OrderedKafkaError, TaskFailedError, TransformError
+from airflow_provider_orderedkafka.errors import OrderedKafkaError, TaskFailedError, TransformError, UnexpectedError
 
 _OURS = re.compile(r"^(?:\w+\.)*(?P<name>[A-Z]\w+Error): (?P<message>.+)$", re.MULTILINE)
 _GONE = re.compile(r"Python worker exited unexpectedly|ExecutorLostFailure|heartbeat timed out|Connection reset")
@@ -26,7 +26,9 @@ def understood(error: BaseException) -> OrderedKafkaError:
     raised = _raised_in_python(text)
     if raised is not None and not _FROM_OUTSIDE.match(raised):
         return TransformError(f"Python code in a task failed: {raised}")
-    return TaskFailedError(f"Spark failed: {type(error).__name__}: {_short(text)}")
+    if type(error).__module__.startswith(("pyspark", "py4j")):
+        return TaskFailedError(f"Spark failed: {type(error).__name__}: {_short(text)}")
+    return UnexpectedError(f"an unexpected {type(error).__name__}: {_short(text)}; please report it")
 
 
 def _raised_in_python(text: str) -> str | None:

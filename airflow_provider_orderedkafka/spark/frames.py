@@ -58,7 +58,6 @@ class RangeFrames:
         return Cluster(self.source_options()).log
 
     def _reading(self, reader: Any, loaded: Range) -> "DataFrame":
-        self.session.dataSource.register(self.source)
         options = {**self.options, "range": loaded.to_text()}
         frame: DataFrame = reader.format(self.source.name()).options(**options).load()
         return frame

@@ -1,27 +1,42 @@
 """Kafka as the output of a range's batches: where it ends, and which rows of a batch are there already."""
 
-from collections.abc import Mapping
+import logging
 from dataclasses import dataclass, replace
 
 from airflow_provider_orderedkafka.core.batches import Note
-from airflow_provider_orderedkafka.core.identities import Landed
-from airflow_provider_orderedkafka.core.positions import Offsets
+from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import TaskFailedError
-from airflow_provider_orderedkafka.kafka.write_settings import BatchName, WriteSettings
+from airflow_provider_orderedkafka.kafka.offsets import high_ends
+from airflow_provider_orderedkafka.kafka.replays import Outputs, Replay, find_landed
+from airflow_provider_orderedkafka.kafka.write_settings import BatchName, WriteSettings, Written
+
+NO_REPLAY = Replay()
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaOutput:
-    """The output topics of a range."""
+    """The output topics of a range. `shuffled` says that rows have no fixed order, and so no lasting identity."""
 
     range_id: str
     settings: WriteSettings
+    shuffled: bool = False
 
     @property
     def partitions(self) -> int | None:
         """How many partitions the output has, where it is one topic."""
         topic = self.settings.topic
         return None if topic is None else self.settings.outputs[topic].partitions
+
+    @property
+    def unprotected(self) -> str | None:
+        """Why rows that landed cannot be told from those that did not; None where they can."""
+        if self.settings.source is None:
+            return "provenance is off, so records do not say which row they are"
+        if self.shuffled:
+            return "the transform shuffles, so its rows come in another order each time"
+        return None
 
     def of_batch(self, number: int) -> WriteSettings:
         """The settings for the rows of a batch."""
@@ -31,11 +46,33 @@ class KafkaOutput:
 
     def ends(self) -> Offsets:
         """Where the output topics end now."""
-        return Offsets()
+        counts = {name: output.partitions for name, output in self.settings.outputs.items()}
+        partitions = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
+        return high_ends(self.settings.config, partitions, "read_uncommitted")
 
-    def landed(self, note: Note) -> tuple[Mapping[int, Landed], int]:  # noqa: ARG002
-        """What each writer wrote of a noted batch, and how many rows may be doubled all the same."""
-        return {}, 0
+    def replay(self, note: Note) -> Replay:
+        """What stands in the outputs of a noted batch, once nothing more of it comes."""
+        if self.unprotected is not None:
+            written = self.ends().since(note.outputs)
+            _log.warning("batch %d is written again whole: %s", note.batch, self.unprotected)
+            return Replay(may_be_doubled=written)
+        settings = self.settings
+        outputs = Outputs(tuple(sorted(settings.topics)), note.outputs, settings.dead_letter_topic)
+        return find_landed(settings.config, BatchName(self.range_id, note.batch), outputs)
+
+
+def doubtful(replay: Replay, written: int) -> int:
+    """How many rows may be doubled after a replay that wrote so many."""
+    return replay.may_be_doubled + (0 if replay.settled else written)
+
+
+def emitted(found: Written) -> dict[str, int]:
+    """What a task put into the output, or found there, as it is counted."""
+    return {
+        "rows_emitted": found.rows + found.left_out,
+        "replayed": found.left_out + found.dead_left_out,
+        "dead_letters": found.dead_letters + found.dead_left_out,
+    }
 
 
 def only_attempt() -> int:

@@ -8,10 +8,10 @@ from airflow_provider_orderedkafka.core.batches import Note, Setup, Tally
 from airflow_provider_orderedkafka.core.cuts import Place
 from airflow_provider_orderedkafka.core.identities import NOTHING_LANDED, Landed
 from airflow_provider_orderedkafka.core.positions import Offsets
-from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings, Written, written_columns
+from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings, written_columns
 from airflow_provider_orderedkafka.spark.batches import Batch
 from airflow_provider_orderedkafka.spark.frames import RangeFrames, observed, read_tally
-from airflow_provider_orderedkafka.spark.kafka_output import KafkaOutput, only_attempt
+from airflow_provider_orderedkafka.spark.kafka_output import NO_REPLAY, KafkaOutput, doubtful, emitted, only_attempt
 from airflow_provider_orderedkafka.spark.limit import without_surplus
 from airflow_provider_orderedkafka.spark.ordering import keep_order
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql import DataFrame
 
-TALLY = "rows long, left_out long, dead_letters long"
+FIELDS = ("rows_emitted", "replayed", "dead_letters")
+TALLY = ", ".join(f"{name} long" for name in FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +45,15 @@ class KafkaWriter:
 
     def write(self, batch: Batch, note: Note, *, replay: bool) -> Tally:
         """Write the batch in order; in a replay, leave out what is there already."""
-        landed, doubtful = self.output.landed(note) if replay else ({}, 0)
+        there = self.output.replay(note) if replay else NO_REPLAY
         records, observation = observed(batch.frame)
         rows = in_order(without_surplus(self.frames.transformed(records), batch.surplus), self.setup, self.output)
         settings = writing(self.setup, self.output.of_batch(batch.number))
         rows = rows.select(*written_columns(rows.dtypes, settings))
-        found = rows.mapInArrow(_task(settings, landed), TALLY).collect()
-        written = Written.total(Written(row.rows, row.left_out, row.dead_letters) for row in found)
-        return read_tally(observation).plus(
-            Tally(
-                rows_emitted=written.rows + written.left_out,
-                replayed=written.left_out,
-                dead_letters=written.dead_letters,
-                may_be_doubled=doubtful,
-            )
-        )
+        total = read_tally(observation)
+        for row in rows.mapInArrow(_task(settings, there.landed), TALLY).collect():
+            total = total.plus(Tally(**row.asDict()))
+        return total.plus(Tally(may_be_doubled=doubtful(there, total.rows - total.replayed)))
 
 
 def in_order(rows: "DataFrame", setup: Setup, output: KafkaOutput) -> "DataFrame":
@@ -83,8 +78,7 @@ def _task(settings: WriteSettings, landed: Mapping[int, Landed]) -> Any:
 
         writer = only_attempt()
         found = write(batches, settings, writer, landed.get(writer, NOTHING_LANDED))
-        yield pa.RecordBatch.from_pylist(
-            [{"rows": found.rows, "left_out": found.left_out, "dead_letters": found.dead_letters}]
-        )
+        told = emitted(found)
+        yield pa.RecordBatch.from_pydict({name: [told[name]] for name in FIELDS})
 
     return task

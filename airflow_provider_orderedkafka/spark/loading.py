@@ -11,10 +11,13 @@ from airflow_provider_orderedkafka.spark.attempt import Attempt, Work
 from airflow_provider_orderedkafka.spark.batches import Writer
 from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.command import Arguments
+from airflow_provider_orderedkafka.spark.direct_source import DirectDataSource
 from airflow_provider_orderedkafka.spark.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.limit import RowLimit, gives_at_most_one
+from airflow_provider_orderedkafka.spark.ordering import check_no_shuffle
 from airflow_provider_orderedkafka.spark.report import summary
 from airflow_provider_orderedkafka.spark.session import check_session, start_session
+from airflow_provider_orderedkafka.spark.source import OrderedKafkaDataSource
 from airflow_provider_orderedkafka.spark.state import local_path, open_state
 
 if TYPE_CHECKING:
@@ -55,10 +58,14 @@ def attempted(
     session: "SparkSession", checkpoint: Checkpoint, loaded: Range, arguments: Arguments, make_sink: MakeSink
 ) -> Report:
     """One attempt."""
+    for source in (OrderedKafkaDataSource, DirectDataSource):
+        session.dataSource.register(source)
     frames = RangeFrames(session, loaded, arguments.options, arguments.transform)
     writer = make_sink(arguments, frames, checkpoint.setup())
     checkpoint.take_up(loaded)
     checkpoint.set_up(writer.setup)
+    if loaded.rows_left is not None:
+        check_no_shuffle(writer.frames.rows())
     limit = RowLimit(writer.frames, writer.piece, gives_at_most_one(writer.frames.rows()))
     work = Work(loaded, writer, limit)
     try:

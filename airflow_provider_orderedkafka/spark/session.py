@@ -17,6 +17,9 @@ ONE_ATTEMPT = {
 }
 """Two copies of one task would write side by side: a failed batch is run again by the application instead."""
 
+QUIET = {"spark.sql.adaptive.enabled": "false"}
+"""What a streaming query switches off by itself, with a warning."""
+
 OURS = __name__.split(".", 1)[0]
 PACKAGES = {"confluent_kafka": "confluent-kafka", "pyarrow": "pyarrow", "numpy": "numpy"}
 """What the executors import, and the name it is installed by."""
@@ -28,7 +31,7 @@ def start_session(name: str) -> "SparkSession":
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
-    for key, value in ONE_ATTEMPT.items():
+    for key, value in {**ONE_ATTEMPT, **QUIET}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 

@@ -1,8 +1,15 @@
 """What is understood of a failure that comes out of Spark as text."""
 
 import pytest
+from pyspark.errors import PySparkException
 
-from airflow_provider_orderedkafka.errors import DataLossError, TaskFailedError, TransformError, UnreachableError
+from airflow_provider_orderedkafka.errors import (
+    DataLossError,
+    TaskFailedError,
+    TransformError,
+    UnexpectedError,
+    UnreachableError,
+)
 from airflow_provider_orderedkafka.spark.failures import understood
 
 WORKER = """Job aborted due to stage failure: Task 1 in stage 3.0 failed 1 times, most recent failure: Lost task 1.0 \
@@ -49,6 +56,13 @@ def test_an_error_in_the_users_transform_is_not_tried_again_and_says_what_it_was
 
 
 def test_anything_else_can_be_tried_again_and_is_not_a_page_long() -> None:
-    found = understood(RuntimeError("No space left on device\n" * 1000))
+    found = understood(PySparkException("No space left on device\n" * 1000))
     assert found.exit_code == 75
     assert len(str(found)) < 500
+
+
+def test_a_fault_in_the_driver_is_called_one_and_not_tried_again() -> None:
+    found = understood(KeyError("x"))
+    assert isinstance(found, UnexpectedError)
+    assert "KeyError" in str(found)
+    assert found.exit_code == 65
