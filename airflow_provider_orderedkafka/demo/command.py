@@ -51,13 +51,15 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             return 0 if Play(place, screen, arguments.events, arguments.seed).run() else 1
         except KeyboardInterrupt:
-            screen.say(f"\nStopped; nothing runs on. The log is {place.log}")
+            screen.say(f"\nStopped; nothing runs on. The log is {place.shown(place.log)}")
             raise
         except OrderedKafkaError as error:
-            raise DemoError(f"{_brief(str(error))}\nThe log is {place.log}") from error
+            raise DemoError(f"{_brief(str(error))}\nThe log is {place.shown(place.log)}") from error
         except Exception as error:  # whatever it is: a person gets the reason, the log the rest
             place.note(traceback.format_exc())
-            raise DemoError(f"{_brief(f'{type(error).__name__}: {error}')}\nThe log is {place.log}") from error
+            raise DemoError(
+                f"{_brief(f'{type(error).__name__}: {error}')}\nThe log is {place.shown(place.log)}"
+            ) from error
 
 
 def _brief(reason: str) -> str:

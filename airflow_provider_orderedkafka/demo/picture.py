@@ -31,7 +31,7 @@ def draw(path: Path, told: Told, readings: Sequence[tuple[str, Reading]], bounda
         _draw_panel(panel, told, reading, boundary)
         panel.set_title(f"{title}\n", loc="left", fontsize=13, fontweight="bold", color=_INK)
         panel.text(0, 1.02, _order_in_words(told.order(reading)), transform=panel.transAxes, color=_FAINT, fontsize=10)
-    panels[0].set_ylabel("when it happened, in seconds", color=_INK)
+    panels[0].set_ylabel("when it happened, in seconds of the story", color=_INK)
     _draw_legend(figure, told)
     _save(figure, path)
 
@@ -49,6 +49,7 @@ def _draw_panel(panel: Any, told: Told, reading: Reading, boundary: int) -> None
     colours = np.array(_COLOURS)[told.lanes[reading.events]]
     panel.scatter(np.arange(len(seconds)), seconds, s=0.6, c=colours, linewidths=0, rasterized=True)
     panel.axvline(boundary, color=_FAINT, linewidth=0.8, linestyle=(0, (4, 3)))
+    panel.text(boundary, 0, " second run", transform=panel.get_xaxis_transform(), color=_FAINT, fontsize=9, va="bottom")
     panel.set_xlabel("place among the rows as they come", color=_INK)
     panel.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     panel.set_facecolor(_PAPER)

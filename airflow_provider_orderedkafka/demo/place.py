@@ -38,6 +38,12 @@ class Place:
         """Before and after."""
         return self.directory / "before-and-after.png"
 
+    @staticmethod
+    def shown(path: Path) -> str:
+        """A path as a person wants to read and copy it: from here, when it is below here."""
+        here = Path.cwd()
+        return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
     def note(self, text: str) -> None:
         """Add to the log."""
         with self.log.open("a", encoding="utf-8") as log:

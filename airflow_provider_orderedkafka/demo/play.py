@@ -62,7 +62,8 @@ class Play:
         events = sum(plan.events for plan in self._plans)
         self._screen.say(
             f"A shop's flash sale: {events:,} events in two topics, loaded in time order by one Airflow DAG.\n"
-            f"Everything is real: Kafka, Spark, Airflow. It takes about two minutes; the log is\n{self._place.log}\n"
+            "Kafka, Spark and Airflow are real ones, and run on this machine. It takes about two minutes.\n"
+            f"What they say is in {self._place.shown(self._place.log)}\n"
         )
 
     def _start_broker(self, stack: ExitStack) -> str:
@@ -110,7 +111,9 @@ class Play:
                 nonlocal task
                 task = task if message is None else f"{message['task']} {_STATES[message['state']]}"
                 written = output.end() - before
-                step.tell(f"{task}: {written:,} of {planned:,} rows written" if written else task)
+                step.tell(
+                    task + (f": {written:,} of {planned:,} rows written" if written else _WAITS_FOR.get(task, ""))
+                )
 
             report = airflow.run(hear)
             step.conclude(f"wait, resolve, load, commit: {report.rows_emitted:,} rows loaded, {report.late:,} late")
@@ -134,15 +137,17 @@ class Play:
 
     def _conclude(self, verdict: Verdict, seconds: float) -> None:
         self._screen.say(f"\n{summary(verdict)}\n")
+        place = self._place
         self._screen.say(
-            f"  picture  {self._place.picture}\n"
-            f"  log      {self._place.log}\n"
-            f"  topics   orderedkafka broker start --directory {self._place.kafka}\n\n"
+            f"  picture  {place.shown(place.picture)}\n"
+            f"  log      {place.shown(place.log)}\n"
+            f"  topics   orderedkafka broker start --directory {place.shown(place.kafka)}\n\n"
             f"Done in {seconds:.0f} s. Here the DAG ran in one process, with dag.test();\n"
             "`make ui` shows it under a real scheduler."
         )
 
 
+_WAITS_FOR = {"orders.load runs": ": Spark starts"}
 _STATES = {"running": "runs", "success": "is done", "skipped": "is skipped", "failed": "failed"}
 
 

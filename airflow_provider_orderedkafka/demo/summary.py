@@ -25,7 +25,7 @@ def _loaded(verdict: Verdict) -> Iterable[str]:
 
 def _run_in_words(run: Loaded) -> str:
     rows = run.report.rows_emitted
-    return f"{rows:,} rows in {run.seconds:.0f} s, {run.working_seconds:.1f} s of them reading and writing"
+    return f"{rows:,} rows in {run.seconds:.0f} s, {run.working_seconds:.0f} s of them after Spark had started"
 
 
 def _compared(verdict: Verdict) -> Iterable[str]:
@@ -35,6 +35,9 @@ def _compared(verdict: Verdict) -> Iterable[str]:
     yield _columns("  rows that come after a later one", _share(before), _share(after))
     yield _columns("  order violations: time runs backwards", f"{before.violations:,}", f"{after.violations:,}")
     yield _columns("  by as much as", _duration(before.furthest_ms), _duration(after.furthest_ms))
+    yield _columns(
+        "  time to get them", f"{verdict.reader_seconds:.0f} s", f"{sum(run.seconds for run in verdict.runs):.0f} s"
+    )
 
 
 def _judged(verdict: Verdict) -> Iterable[str]:
