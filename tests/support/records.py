@@ -1,13 +1,12 @@
 """Records for the tests: written with everything a producer can choose, read by a plain reader that shares no code."""
 
-import itertools
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -182,29 +181,14 @@ def _write(producer: Producer, topic: str, records: Iterable[Record]) -> list[in
     written: dict[int, int] = {}
     failures: list[KafkaError] = []
 
-    def delivered(number: int, error: KafkaError | None, message: object) -> None:
+    def delivered(number: int, error: KafkaError | None, message: Any) -> None:
         if error:
             failures.append(error)
         else:
             written[number] = message.offset()
 
-    numbers = itertools.count()
-    for number, record in zip(numbers, records, strict=False):
-        arguments = {"timestamp": record.timestamp} if record.timestamp is not None else {}
-        while True:
-            try:
-                producer.produce(
-                    topic,
-                    value=record.value,
-                    key=record.key,
-                    partition=record.partition,
-                    headers=record.headers,
-                    on_delivery=lambda error, message, number=number: delivered(number, error, message),
-                    **arguments,
-                )
-                break
-            except BufferError:
-                producer.poll(0.1)
+    for number, record in enumerate(records):
+        _send(producer, topic, record, partial(delivered, number))
         producer.poll(0)
     unsent = producer.flush(_DEADLINE_SECONDS)
     if failures or unsent:
@@ -212,25 +196,43 @@ def _write(producer: Producer, topic: str, records: Iterable[Record]) -> list[in
     return [written[number] for number in sorted(written)]
 
 
-def _until_ends(consumer: Consumer, left: dict[int, int]) -> Iterator[Seen]:
-    """Read until each partition's position is at its end: the last offsets may be markers, which nobody sees."""
-    topic_ends = dict(left)
+def _send(producer: Producer, topic: str, record: Record, delivered: Callable[[KafkaError | None, Any], None]) -> None:
+    fields: dict[str, Any] = {
+        "value": record.value,
+        "key": record.key,
+        "partition": record.partition,
+        "headers": record.headers,
+    }
+    if record.timestamp is not None:
+        fields["timestamp"] = record.timestamp
+    while True:
+        try:
+            producer.produce(topic, on_delivery=delivered, **fields)
+        except BufferError:  # the queue is full
+            producer.poll(0.1)
+        else:
+            return
+
+
+def _until_ends(consumer: Consumer, ends: dict[int, int]) -> Iterator[Seen]:
+    """Read until each partition is at its end: the last offsets may be markers, which nobody sees."""
+    unfinished = dict(ends)
     deadline = time.monotonic() + _DEADLINE_SECONDS
-    while topic_ends:
+    while unfinished:
         if time.monotonic() > deadline:
-            raise TimeoutError(f"partitions {topic_ends} did not reach their ends")
+            raise TimeoutError(f"these partitions did not reach their ends: {unfinished}")
         for message in consumer.consume(1_000, timeout=0.2):
             error = message.error()
             if error and error.code() != KafkaError._PARTITION_EOF:
                 raise KafkaException(error)
-            end = left[message.partition()]
+            end = ends[message.partition()]
             if not error and message.offset() < end:
                 yield _seen(message)
             if message.offset() >= (end if error else end - 1):
-                topic_ends.pop(message.partition(), None)
+                unfinished.pop(message.partition(), None)
 
 
-def _seen(message) -> Seen:
+def _seen(message: Any) -> Seen:
     _, timestamp = message.timestamp()
     return Seen(
         message.topic(),

@@ -2,10 +2,10 @@
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import sysconfig
-import time
 from pathlib import Path
 
 import pytest
@@ -48,9 +48,10 @@ def orderedkafka(*arguments, **options):
 
 
 def test_help_lists_every_command_quickly():
-    began = time.monotonic()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = orderedkafka("--help")
-    assert time.monotonic() - began < 1.0
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.3  # seconds, however busy all is
     assert done.returncode == 0
     for name, command in cli.COMMANDS.items():
         assert f"{name} " in done.stdout
