@@ -16,11 +16,9 @@ from airflow_provider_orderedkafka.core.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import (
     AccessDeniedError,
     DataLossError,
-    OrderedKafkaError,
-    UnknownTopicError,
     UnreachableError,
 )
-from airflow_provider_orderedkafka.kafka.answers import DENIED, UNKNOWN, listed
+from airflow_provider_orderedkafka.kafka.answers import DENIED, listed
 from airflow_provider_orderedkafka.kafka.consumers import KeptConsumer
 
 _ASK: Final = 2_000
@@ -60,8 +58,8 @@ class Watch:
     def take(self) -> list[Message]:
         """Some records of what is watched, of each partition in order; none where nothing came for a moment.
 
-        Raises UnreachableError when nothing came of anything for as long as the deadline, AccessDeniedError,
-        UnknownTopicError, or DataLossError when a log was cut back.
+        Raises UnreachableError when nothing came of anything for as long as the deadline, AccessDeniedError, or
+        DataLossError when a log was cut back or a record is damaged.
         """
         messages: list[Message] = self._kept.consumer.consume(_ASK, 0) or self._kept.consumer.consume(1, _BLINK)
         if any(map(_ERROR, messages)):
@@ -122,12 +120,10 @@ class Watch:
         if time.monotonic() - self._last_progress > self._deadline:
             raise self._overdue()
 
-    def _overdue(self) -> OrderedKafkaError:
+    def _overdue(self) -> UnreachableError:
         """Why nothing comes, as far as the client told."""
         wanted = [partition.at(position) for partition, position in self.positions.items()]
         waited = f"nothing came for {self._deadline:g} s while waiting for {listed(wanted)}"
-        if unknown := [error for error in self._kept.troubles if error.code() in UNKNOWN]:
-            return UnknownTopicError(f"{waited}: {unknown[-1].str()}")
         for partition, end in self._log_ends.items():
             if partition in self.positions:
                 limit = partition.at(self._limits[partition])

@@ -9,7 +9,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, Message
 from airflow_provider_orderedkafka.core.cuts import Bound
 from airflow_provider_orderedkafka.core.ports import Sighting
 from airflow_provider_orderedkafka.core.positions import TopicPartition
-from airflow_provider_orderedkafka.errors import AccessDeniedError, DataLossError, UnknownTopicError, UnreachableError
+from airflow_provider_orderedkafka.errors import AccessDeniedError, DataLossError, UnreachableError
 from airflow_provider_orderedkafka.kafka.consumers import KeptConsumer
 from airflow_provider_orderedkafka.kafka.looking import Look
 from airflow_provider_orderedkafka.kafka.watching import Watch
@@ -120,9 +120,9 @@ def test_a_consumer_group_that_may_not_be_used_is_no_concern_because_none_is():
     assert seen.take() == []
 
 
-def test_a_topic_that_the_client_does_not_know_is_told_as_such():
-    seen = watch(ScriptedConsumer([event(KafkaError._UNKNOWN_TOPIC)]))
-    with pytest.raises(UnknownTopicError, match="as the broker says"):
+def test_what_the_client_says_of_a_partition_is_told_when_nothing_comes_of_it():
+    seen = watch(ScriptedConsumer([event(KafkaError._UNKNOWN_PARTITION)]))
+    with pytest.raises(UnreachableError, match="as the broker says"):
         seen.take()
 
 
