@@ -21,7 +21,7 @@ from airflow_provider_orderedkafka.errors import DataLossError
 from airflow_provider_orderedkafka.kafka.catch import Catch, Columns
 from airflow_provider_orderedkafka.kafka.consumers import KeptConsumer
 from airflow_provider_orderedkafka.kafka.events import Attention, Event, What
-from airflow_provider_orderedkafka.kafka.identity import doubt_topics
+from airflow_provider_orderedkafka.kafka.identity import doubt
 from airflow_provider_orderedkafka.kafka.reading import OnDataLoss, ReadSettings
 from airflow_provider_orderedkafka.kafka.stretches import Progress
 
@@ -55,10 +55,8 @@ class Fetch:
         self._open = np.zeros(len(self._partitions), np.bool_)
         self._ask = min(max(slice_.offsets // (_ASKS_FOR_A_STRETCH * len(self._partitions)), _LEAST_ASKED), _MOST_ASKED)
         # Nothing here may refer back to this fetch: what it caught would stay until Python looks for cycles.
-        topics = {partition.topic for partition in self._partitions}
-        self._attention = Attention(
-            kept, settings.deadline, partial(doubt_topics, settings.kafka, topics, settings.topic_ids)
-        )
+        doubts = partial(doubt, settings.kafka, self._partitions, settings.topic_ids)
+        self._attention = Attention(kept, settings.deadline, doubts)
         self._catch = Catch(settings)
 
     def run(self) -> Catch | OverBudget:

@@ -1,17 +1,19 @@
-"""Whether the topics that are read are the ones that were planned: offsets mean nothing in another topic."""
+"""Whether what is read is what was planned: offsets mean nothing in another topic of the same name."""
 
 from collections.abc import Iterable, Mapping
 
+from airflow_provider_orderedkafka.core.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import TopicChangedError, UnreachableError
-from airflow_provider_orderedkafka.kafka.topics import topic_ids
+from airflow_provider_orderedkafka.kafka.answers import Patience
+from airflow_provider_orderedkafka.kafka.clients import admin
+from airflow_provider_orderedkafka.kafka.topics import check_partitions, topic_ids
 
-_DOUBT_SECONDS = 5.0
+_DOUBT_SECONDS = 4.0
 
 
 def check_topics(config: Mapping[str, str], topics: Iterable[str], planned: Mapping[str, str], deadline: float) -> None:
     """Raise TopicChangedError where a topic's id is not the planned one, UnknownTopicError where a topic is gone."""
-    names = sorted(set(topics))
-    for name, found in topic_ids(config, names, deadline).items():
+    for name, found in topic_ids(config, sorted(set(topics)), deadline).items():
         if found != planned.get(name, found):
             raise TopicChangedError(
                 f"topic {name!r} was deleted and created again after this range was planned (its id was "
@@ -19,9 +21,11 @@ def check_topics(config: Mapping[str, str], topics: Iterable[str], planned: Mapp
             )
 
 
-def doubt_topics(config: Mapping[str, str], topics: Iterable[str], planned: Mapping[str, str]) -> None:
-    """The same, and nothing where Kafka does not say within a few seconds."""
+def doubt(config: Mapping[str, str], partitions: Iterable[TopicPartition], planned: Mapping[str, str]) -> None:
+    """The same, and UnknownTopicError where a partition is gone; nothing where Kafka does not say within seconds."""
+    partitions = list(partitions)
     try:
-        check_topics(config, topics, planned, _DOUBT_SECONDS)
+        check_topics(config, (partition.topic for partition in partitions), planned, _DOUBT_SECONDS)
     except UnreachableError:
         return
+    check_partitions(admin(config), partitions, Patience(_DOUBT_SECONDS, "the partitions of"))

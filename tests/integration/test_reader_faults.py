@@ -1,0 +1,189 @@
+"""Reading slices while brokers stop, topics go, and permissions lack: what is waited out, and what is told."""
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+from support.records import Record, Records
+from support.slices import rows, slice_of, stretch, whole
+from support.topics import Topics
+
+from airflow_provider_orderedkafka.embedded import EmbeddedKafka
+from airflow_provider_orderedkafka.embedded.settings import free_port
+from airflow_provider_orderedkafka.errors import (
+    AccessDeniedError,
+    SettingError,
+    TopicChangedError,
+    UnknownTopicError,
+    UnreachableError,
+)
+from airflow_provider_orderedkafka.kafka import consumers
+from airflow_provider_orderedkafka.kafka.reader import read_slice
+from airflow_provider_orderedkafka.kafka.reading import ReadSettings
+from airflow_provider_orderedkafka.kafka.topics import topic_ids
+
+AUTHORIZED = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": True,
+}
+
+
+@pytest.fixture(autouse=True)
+def leave_no_consumers():
+    yield
+    consumers.close_idle()
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    """A cluster that these tests may stop."""
+    with EmbeddedKafka(tmp_path_factory.mktemp("own"), properties=AUTHORIZED) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def own_topics(own, request):
+    return Topics(own.bootstrap_servers, request.node.name)
+
+
+@pytest.fixture
+def own_records(own):
+    return Records(own.bootstrap_servers)
+
+
+def settings(cluster, **others):
+    return ReadSettings({"bootstrap.servers": cluster.bootstrap_servers}, **{"deadline": 30.0, **others})
+
+
+def kilobytes(count):
+    return [Record(bytes(1_000), timestamp=time) for time in range(1, count + 1)]
+
+
+@pytest.mark.parametrize("how", ["stopped", "paused"])
+def test_an_outage_in_the_middle_is_waited_out(own, own_topics, own_records, how):
+    (broker,) = own.brokers
+    topic = own_topics.create(partitions=2)
+    own_records.produce(topic, kilobytes(60_000))
+    first = slice_of(stretch(topic, 0, 0, 100))
+    assert len(rows(read_slice(first, settings(own)))) == 100
+    with ThreadPoolExecutor(1) as other:
+        (broker.kill if how == "stopped" else broker.pause)()
+        reading = other.submit(lambda: rows(read_slice(whole(topic, {0: 60_000}), settings(own))))
+        time.sleep(3)
+        assert not reading.done()
+        (broker.start if how == "stopped" else broker.resume)()
+        found = reading.result(40)
+    assert [row.offset for row in found] == list(range(60_000))
+
+
+def test_an_outage_longer_than_the_deadline_is_an_error_that_names_what_was_waited_for(own, own_topics, own_records):
+    (broker,) = own.brokers
+    topic = own_topics.create()
+    own_records.produce(topic, kilobytes(100))
+    assert len(rows(read_slice(whole(topic, {0: 50}), settings(own)))) == 50
+    broker.kill()
+    try:
+        with pytest.raises(UnreachableError, match=rf"nothing came for 3 s while waiting for {topic}\[0\]@50"):
+            list(read_slice(whole(topic, {0: 100}, {0: 50}), settings(own, deadline=3.0)))
+    finally:
+        broker.start()
+
+
+def test_a_cluster_that_is_not_there_is_named_by_what_was_waited_for():
+    nowhere = ReadSettings({"bootstrap.servers": f"127.0.0.1:{free_port()}"}, deadline=2.0)
+    begun = time.monotonic()
+    with pytest.raises(UnreachableError, match=r"nothing came for 2 s while waiting for orders\[3\]@17: .*refused"):
+        list(read_slice(slice_of(stretch("orders", 3, 17, 20)), nowhere))
+    assert time.monotonic() - begun < 10
+
+
+def test_a_topic_that_is_gone_is_told_long_before_the_deadline(own, own_topics, own_records):
+    topic = own_topics.create()
+    own_records.produce(topic, kilobytes(10))
+    assert len(rows(read_slice(whole(topic, {0: 10}), settings(own)))) == 10
+    own_topics.delete(topic)
+    begun = time.monotonic()
+    with pytest.raises(UnknownTopicError, match=topic):
+        list(read_slice(whole(topic, {0: 10}), settings(own, deadline=60.0)))
+    assert time.monotonic() - begun < 20
+
+
+def test_a_partition_that_does_not_exist_is_told_long_before_the_deadline(own, own_topics):
+    topic = own_topics.create(partitions=2)
+    begun = time.monotonic()
+    with pytest.raises(UnknownTopicError, match=rf"{topic}\[5\]"):
+        list(read_slice(slice_of(stretch(topic, 5, 0, 10)), settings(own, deadline=60.0)))
+    assert time.monotonic() - begun < 20
+
+
+def test_a_topic_that_was_created_again_is_told_by_its_id(own, own_topics, own_records):
+    topic = own_topics.create()
+    own_records.produce(topic, kilobytes(10))
+    planned = settings(own, topic_ids=topic_ids({"bootstrap.servers": own.bootstrap_servers}, [topic]))
+    assert len(rows(read_slice(whole(topic, {0: 10}), planned))) == 10
+    own_topics.recreate(topic)
+    own_records.produce(topic, kilobytes(10))
+    with pytest.raises(TopicChangedError, match=f"topic '{topic}' was deleted and created again"):
+        list(read_slice(whole(topic, {0: 10}), planned))
+
+
+def test_a_topic_that_was_created_again_and_is_shorter_is_no_mere_loss(own, own_topics, own_records):
+    topic = own_topics.create()
+    planned = settings(own, topic_ids=topic_ids({"bootstrap.servers": own.bootstrap_servers}, [topic]))
+    own_topics.recreate(topic)
+    own_records.produce(topic, kilobytes(3))
+    with pytest.raises(TopicChangedError, match="created again"):
+        list(read_slice(whole(topic, {0: 10}, {0: 7}), planned))
+
+
+def test_a_topic_that_may_not_be_read_is_told_at_once(own, own_topics, own_records):
+    topic = own_topics.create()
+    own_records.produce(topic, kilobytes(3))
+    rules = [
+        AclBinding(kind, name, ResourcePatternType.LITERAL, "User:ANONYMOUS", "*", operation, permission)
+        for kind, name, operation, permission in [
+            (ResourceType.TOPIC, topic, AclOperation.READ, AclPermissionType.DENY),
+            (ResourceType.TOPIC, topic, AclOperation.DESCRIBE, AclPermissionType.ALLOW),
+        ]
+    ]
+    for future in own_topics.admin.create_acls(rules).values():
+        future.result(20)
+    begun = time.monotonic()
+    with pytest.raises(AccessDeniedError, match=rf"refuses to give {topic}\[0\]"):
+        list(read_slice(whole(topic, {0: 3}), settings(own)))
+    assert time.monotonic() - begun < 10
+
+
+def test_a_configuration_that_the_client_refuses_is_a_setting_error(own):
+    wrong = ReadSettings({"bootstrap.servers": own.bootstrap_servers, "fetch.wait.max.ms": "many"})
+    with pytest.raises(SettingError, match=r"fetch\.wait\.max\.ms"):
+        list(read_slice(slice_of(stretch("orders", 0, 0, 1)), wrong))
+
+
+def test_a_consumer_is_kept_from_slice_to_slice_and_a_child_makes_its_own(own, own_topics, own_records, monkeypatch):
+    topic = own_topics.create()
+    own_records.produce(topic, kilobytes(30))
+    made = []
+    real = consumers._make
+    monkeypatch.setattr(consumers, "_make", lambda config: made.append(os.getpid()) or real(config))
+    slices = [whole(topic, {0: end}, {0: end - 10}) for end in (10, 20, 30)]
+    for slice_ in slices:
+        assert len(rows(read_slice(slice_, settings(own)))) == 10
+    assert made == [os.getpid()]
+    child = os.fork()
+    if child == 0:
+        found = rows(read_slice(slices[1], settings(own)))
+        os._exit(len(found) + 100 * (made[1:] == [os.getpid()]))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 110
+
+
+def test_a_reader_that_is_left_in_the_middle_leaves_nothing_behind(own, own_topics, own_records):
+    topic = own_topics.create()
+    own_records.produce(topic, kilobytes(5_000))
+    left = read_slice(whole(topic, {0: 5_000}), settings(own))
+    next(left)
+    left.close()
+    found = rows(read_slice(whole(topic, {0: 20}, {0: 10}), settings(own)))
+    assert [row.offset for row in found] == list(range(10, 20))
