@@ -1,0 +1,14 @@
+"""The reader's Arrow schema is the one that Spark makes of the columns it is told."""
+
+import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from airflow_provider_orderedkafka.kafka.arrow import columns, schema
+
+
+@pytest.mark.parametrize("include_headers", [False, True])
+def test_spark_expects_the_schema_that_the_reader_gives(spark, include_headers):
+    told = StructType.fromDDL(columns(include_headers=include_headers))
+    expected = to_arrow_schema(told, timezone="UTC")
+    assert schema(include_headers=include_headers).equals(expected, check_metadata=True)
