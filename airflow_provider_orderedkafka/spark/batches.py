@@ -34,16 +34,16 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One micro-batch as it is to be written: its records and where they begin and end.
+    """One micro-batch as it is to be written: where it begins and ends, and Spark's frame of just that.
 
-    Where the row limit ends inside, `end` and `frame` are cut there, and of the `surplus` record only the first rows
-    pass.
+    Where the row limit ends inside, `end` is moved there and there is no such frame; of the `surplus` record only the
+    first rows pass.
     """
 
     number: int
     start: Place
     end: Place
-    frame: "DataFrame"
+    frame: "DataFrame | None"
     surplus: Surplus | None = None
 
 
@@ -62,10 +62,6 @@ class Writer(Protocol):
 
     def stream(self) -> "DataFrame":
         """The range in micro-batches, as the writer takes them."""
-        ...
-
-    def piece(self, start: Place, end: Place) -> "DataFrame":
-        """What lies between two places of the range, as the writer takes it."""
         ...
 
     def ends(self) -> Offsets:

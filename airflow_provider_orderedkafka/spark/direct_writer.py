@@ -1,31 +1,30 @@
 """The direct lane: one Python task reads its share of a batch and writes the records, and none crosses to the JVM."""
 
-import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from airflow_provider_orderedkafka.core.batches import Note, Setup, Surplus, Tally
-from airflow_provider_orderedkafka.core.cuts import Place, Slice
+from airflow_provider_orderedkafka.core.cuts import Slice, Span
 from airflow_provider_orderedkafka.core.identities import NOTHING_LANDED, Landed
+from airflow_provider_orderedkafka.core.lanes import share_out, sizes
 from airflow_provider_orderedkafka.core.positions import Offsets
 from airflow_provider_orderedkafka.errors import OrderViolationError
 from airflow_provider_orderedkafka.kafka.partitioners import Partitioner, misplaced
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
-from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings, Written
+from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings
 from airflow_provider_orderedkafka.spark.arrow_transforms import ArrowTransform, applied
 from airflow_provider_orderedkafka.spark.batches import Batch
-from airflow_provider_orderedkafka.spark.direct_source import TASKS, DirectDataSource
+from airflow_provider_orderedkafka.spark.direct_source import DirectDataSource
 from airflow_provider_orderedkafka.spark.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.kafka_output import NO_REPLAY, KafkaOutput, doubtful, emitted, only_attempt
 from airflow_provider_orderedkafka.spark.limit import trimmed
+from airflow_provider_orderedkafka.spark.reading import read_records
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql import DataFrame
-
-FIELDS = ("rows_read", "rows_emitted", "late", "replayed", "lost", "dead_letters", "bytes_read")
-TALLY = ", ".join(f"{name} long" for name in FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class DirectWriter:
-    """Writes batches to Kafka, each task its share of the partitions."""
+    """Writes batches to Kafka, each task its share of the partition numbers."""
 
     frames: RangeFrames
     output: KafkaOutput
@@ -52,12 +51,8 @@ class DirectWriter:
     setup: Setup
 
     def stream(self) -> "DataFrame":
-        """The range in micro-batches of shares."""
-        return self._shares().stream()
-
-    def piece(self, start: Place, end: Place) -> "DataFrame":
-        """The shares of what lies between two places."""
-        return self._shares().piece(start, end)
+        """The range in micro-batches that say where they end, and no more."""
+        return replace(self.frames, source=DirectDataSource).stream()
 
     def ends(self) -> Offsets:
         """Where the output topics end now."""
@@ -65,43 +60,49 @@ class DirectWriter:
 
     def write(self, batch: Batch, note: Note, *, replay: bool) -> Tally:
         """Read and write the batch; in a replay, leave out what is there already."""
-        found = self.output.replay(note) if replay else NO_REPLAY
+        there = self.output.replay(note) if replay else NO_REPLAY
         settings = self.output.of_batch(batch.number)
-        work = Work(self.read, settings, self.transform, self.placed, batch.surplus, found.landed)
+        work = Work(self.read, settings, self.transform, self.placed, batch.surplus, there.landed)
+        context, shares = self.frames.session.sparkContext, self._shares(batch)
         total = Tally()
-        for row in batch.frame.mapInArrow(_task(work), TALLY).collect():
-            total = total.plus(Tally(**row.asDict()))
-        return total.plus(Tally(may_be_doubled=doubtful(found, total.rows - total.replayed)))
+        for tally in context.parallelize(shares, len(shares)).mapPartitions(partial(_task, work)).collect():
+            total = total.plus(tally)
+        return total.plus(Tally(may_be_doubled=doubtful(there, total.rows - total.replayed)))
 
-    def _shares(self) -> RangeFrames:
-        options = {**self.frames.options, TASKS: str(self.setup.writers)}
-        return replace(self.frames, options=options, source=DirectDataSource, transform=None)
-
-
-def _task(work: Work) -> Any:
-    def task(batches: Iterator["RecordBatch"]) -> Iterator["RecordBatch"]:
-        import pyarrow as pa
-
-        from airflow_provider_orderedkafka.kafka.writing import write
-
-        writer, tally = only_attempt(), ReadTally()
-        slices = [each for batch in batches for text in batch.column(0) for each in pickle.loads(text.as_py())]  # noqa: S301
-        rows = trimmed(_rows(work, slices, tally), work.surplus)
-        found = write(rows, work.write, writer, work.landed.get(writer, NOTHING_LANDED))
-        told = _told(tally, found)
-        yield pa.RecordBatch.from_pydict({name: [told[name]] for name in FIELDS})
-
-    return task
+    def _shares(self, batch: Batch) -> list[list[Slice]]:
+        """The batch's slices, split by partition number; a number has the same task in every batch of the range."""
+        loaded, tasks = self.frames.loaded, self.setup.writers
+        span = Span(batch.start.offsets, batch.end.offsets, batch.start.floor, loaded.latest)
+        slices = self.frames.planner(span).slices(self.frames.source_options().slice_offsets * tasks)
+        task_of = share_out(sizes(loaded.start.offsets, loaded.end.offsets), tasks)
+        return [[_part(each, task_of, task) for each in slices] for task in range(tasks)]
 
 
-def _rows(work: Work, slices: list[Slice], tally: ReadTally) -> Iterator["RecordBatch"]:
-    from airflow_provider_orderedkafka.spark.reading import read_records
+def _part(slice_: Slice, task_of: Mapping[int, int], task: int) -> Slice:
+    return replace(slice_, stretches=tuple(s for s in slice_.stretches if task_of[s.partition.partition] == task))
 
+
+def _task(work: Work, shares: Iterable[list[Slice]]) -> Iterator[Tally]:
+    """What each task does: one writer, one share."""
+    from airflow_provider_orderedkafka.kafka.writing import write
+
+    writer, tally = only_attempt(), ReadTally()
+    slices = [each for share in shares for each in share]
+    rows = trimmed(_rows(work, slices, tally), work.surplus)
+    found = write(rows, work.write, writer, work.landed.get(writer, NOTHING_LANDED))
+    lost = sum(tally.lost.values())
+    yield Tally(rows_read=tally.records, late=tally.late, bytes_read=tally.bytes, lost=lost).plus(emitted(found))
+
+
+def _rows(work: Work, slices: Iterable[Slice], tally: ReadTally) -> Iterator["RecordBatch"]:
     for slice_ in slices:
         for batch in read_records(slice_, work.read, tally):
             if work.placed is not None:
                 _check_placed(batch, *work.placed)
-            yield batch if work.transform is None else applied(work.transform, batch, same_keys=work.placed is not None)
+            if work.transform is None:
+                yield batch
+            else:
+                yield applied(work.transform, batch, same_keys=work.placed is not None)
 
 
 def _check_placed(batch: "RecordBatch", partitioner: Partitioner, partitions: int) -> None:
@@ -113,8 +114,3 @@ def _check_placed(batch: "RecordBatch", partitioner: Partitioner, partitions: in
             f"write the rows of one key side by side. Run the range with --sink-option writers=1, or with "
             f"keepOrder=none, and a new checkpoint"
         )
-
-
-def _told(tally: ReadTally, found: Written) -> dict[str, int]:
-    read = {"rows_read": tally.records, "late": tally.late, "bytes_read": tally.bytes}
-    return read | {"lost": sum(tally.lost.values())} | emitted(found)

@@ -5,8 +5,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_orderedkafka.core.batches import Tally
-from airflow_provider_orderedkafka.core.cuts import Place
+from airflow_provider_orderedkafka.core.cuts import Place, Span
 from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.planning import Planner
+from airflow_provider_orderedkafka.kafka.arrow import columns
+from airflow_provider_orderedkafka.kafka.log import KafkaLog
 from airflow_provider_orderedkafka.spark.cluster import Cluster
 from airflow_provider_orderedkafka.spark.options import SourceOptions, parse_options
 from airflow_provider_orderedkafka.spark.source import OrderedKafkaDataSource
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession
     from pyspark.sql.datasource import DataSource
 
-    from airflow_provider_orderedkafka.core.ports import Log
+    from airflow_provider_orderedkafka.spark.batches import Batch
 
 SOURCE = "_source"
 SOURCE_FIELDS = ("topic", "partition", "offset", "order_time")
@@ -39,10 +42,15 @@ class RangeFrames:
         """What lies between two places of it."""
         return self._reading(self.session.read, replace(self.loaded, start=start, end=end))
 
+    def of_batch(self, batch: "Batch") -> "DataFrame":
+        """The records of a batch."""
+        return self.piece(batch.start, batch.end) if batch.frame is None else batch.frame
+
     def rows(self) -> "DataFrame":
         """What the transform makes, without a row: to be looked at before anything runs."""
         nothing = self.session.sparkContext.emptyRDD()
-        return self.transformed(self.session.createDataFrame(nothing, self.stream().schema))
+        schema = columns(include_headers=self.loaded.include_headers)
+        return self.transformed(self.session.createDataFrame(nothing, schema))
 
     def transformed(self, records: "DataFrame") -> "DataFrame":
         """The rows that the records become, each with `_source`."""
@@ -53,9 +61,14 @@ class RangeFrames:
         """The options of the source, read."""
         return parse_options({**self.options, "range": self.loaded.to_text()}, stream=False)
 
-    def log(self) -> "Log":
-        """The records of the range, as a planner may ask for them."""
+    def log(self) -> KafkaLog:
+        """The records of the range, as a planner asks for them."""
         return Cluster(self.source_options()).log
+
+    def planner(self, span: Span) -> Planner:
+        """What cuts a part of the range."""
+        cluster = Cluster(self.source_options())
+        return Planner(cluster.log, span, cluster.compacted(span.start.topics))
 
     def _reading(self, reader: Any, loaded: Range) -> "DataFrame":
         options = {**self.options, "range": loaded.to_text()}

@@ -3,7 +3,7 @@
 import logging
 from dataclasses import dataclass, replace
 
-from airflow_provider_orderedkafka.core.batches import Note
+from airflow_provider_orderedkafka.core.batches import Note, Tally
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import TaskFailedError
 from airflow_provider_orderedkafka.kafka.offsets import high_ends
@@ -66,13 +66,13 @@ def doubtful(replay: Replay, written: int) -> int:
     return replay.may_be_doubled + (0 if replay.settled else written)
 
 
-def emitted(found: Written) -> dict[str, int]:
-    """What a task put into the output, or found there, as it is counted."""
-    return {
-        "rows_emitted": found.rows + found.left_out,
-        "replayed": found.left_out + found.dead_left_out,
-        "dead_letters": found.dead_letters + found.dead_left_out,
-    }
+def emitted(found: Written) -> Tally:
+    """What a task put into the output, or found there."""
+    return Tally(
+        rows_emitted=found.rows + found.left_out,
+        replayed=found.left_out + found.dead_left_out,
+        dead_letters=found.dead_letters + found.dead_left_out,
+    )
 
 
 def only_attempt() -> int:

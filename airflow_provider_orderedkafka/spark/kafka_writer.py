@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_orderedkafka.core.batches import Note, Setup, Tally
-from airflow_provider_orderedkafka.core.cuts import Place
 from airflow_provider_orderedkafka.core.identities import NOTHING_LANDED, Landed
 from airflow_provider_orderedkafka.core.positions import Offsets
 from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings, written_columns
@@ -35,10 +34,6 @@ class KafkaWriter:
         """The range in micro-batches."""
         return self.frames.stream()
 
-    def piece(self, start: Place, end: Place) -> "DataFrame":
-        """What lies between two places."""
-        return self.frames.piece(start, end)
-
     def ends(self) -> Offsets:
         """Where the output topics end now."""
         return self.output.ends()
@@ -46,7 +41,7 @@ class KafkaWriter:
     def write(self, batch: Batch, note: Note, *, replay: bool) -> Tally:
         """Write the batch in order; in a replay, leave out what is there already."""
         there = self.output.replay(note) if replay else NO_REPLAY
-        records, observation = observed(batch.frame)
+        records, observation = observed(self.frames.of_batch(batch))
         rows = in_order(without_surplus(self.frames.transformed(records), batch.surplus), self.setup, self.output)
         settings = writing(self.setup, self.output.of_batch(batch.number))
         rows = rows.select(*written_columns(rows.dtypes, settings))
@@ -79,6 +74,6 @@ def _task(settings: WriteSettings, landed: Mapping[int, Landed]) -> Any:
         writer = only_attempt()
         found = write(batches, settings, writer, landed.get(writer, NOTHING_LANDED))
         told = emitted(found)
-        yield pa.RecordBatch.from_pydict({name: [told[name]] for name in FIELDS})
+        yield pa.RecordBatch.from_pydict({name: [getattr(told, name)] for name in FIELDS})
 
     return task

@@ -4,7 +4,7 @@ Slices are counted in order, a few at a time, until the limit is passed. Behind 
 partition stands at a literal offset; the batch is read again up to there, so reading ends where the limit does.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,13 +28,9 @@ GROWTH = 2
 
 @dataclass(frozen=True, slots=True)
 class RowLimit:
-    """Lets the first rows in order pass. `at_most_one` says that no record gives two rows.
-
-    `piece` makes the frame of a part of the range for the lane that writes it.
-    """
+    """Lets the first rows in order pass. `at_most_one` says that no record gives two rows."""
 
     frames: RangeFrames
-    piece: Callable[[Place, Place], "DataFrame"]
     at_most_one: bool
 
     def allot(self, batch: Batch, left: int) -> Allotment | None:
@@ -52,8 +48,7 @@ class RowLimit:
 
     def cut(self, batch: Batch, allotment: Allotment) -> Batch:
         """The batch, as far as the allotment lets it go."""
-        frame = self.piece(batch.start, allotment.end)
-        return replace(batch, end=allotment.end, frame=frame, surplus=allotment.surplus)
+        return replace(batch, end=allotment.end, frame=None, surplus=allotment.surplus)
 
     def _count(self, rows: "DataFrame", left: int) -> list[int]:
         """The rows of the first slices, up to the one where the limit ends."""

@@ -66,7 +66,7 @@ def attempted(
     checkpoint.set_up(writer.setup)
     if loaded.rows_left is not None:
         check_no_shuffle(writer.frames.rows())
-    limit = RowLimit(writer.frames, writer.piece, gives_at_most_one(writer.frames.rows()))
+    limit = RowLimit(writer.frames, gives_at_most_one(writer.frames.rows()))
     work = Work(loaded, writer, limit)
     try:
         return Attempt(session, checkpoint, arguments.attempt).run(work)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_orderedkafka.core.batches import Note, Setup, Tally
-from airflow_provider_orderedkafka.core.cuts import Place
 from airflow_provider_orderedkafka.core.positions import Offsets
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.spark.arrow_transforms import as_frames, output_schema
@@ -45,10 +44,6 @@ class TableWriter:
         """The range in micro-batches."""
         return self.frames.stream()
 
-    def piece(self, start: Place, end: Place) -> "DataFrame":
-        """What lies between two places."""
-        return self.frames.piece(start, end)
-
     def ends(self) -> Offsets:
         """There is nothing to protect."""
         return Offsets()
@@ -58,7 +53,7 @@ class TableWriter:
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
-        records, read = observed(batch.frame)
+        records, read = observed(self.frames.of_batch(batch))
         rows = without_surplus(self.frames.transformed(records), batch.surplus).drop(SOURCE)
         written = Observation()
         self.put(rows.observe(written, f.count(f.lit(1)).alias("rows")), batch.number)
