@@ -117,13 +117,14 @@ class Planner:
         return slices(self._edges.limits, [self._edges.first, *inner, self._edges.last], self.span.latest)
 
     def _cuts(self, each: int, last: Row) -> list[Cut]:
+        """Inner cuts about `each` offsets apart, before the time of the last row."""
         rows = self._rows(each, last)
-        if blind := self._blind(rows, last):
+        if blind := self._blind(rows):
             for partition in blind:
                 self.index.read_own(partition)
             rows = self._rows(each, last)
         found: list[Cut] = []
-        for low, high in pairwise([self.index.start(), *rows, last]):
+        for low, high in pairwise(rows):
             if high.total - low.total > LARGE_TIE * each and high.time <= low.until + 1:
                 found.extend(self._inside_tie(low, high, each))
             if high is not last:
@@ -131,7 +132,7 @@ class Planner:
         return list(_rising(found))
 
     def _rows(self, each: int, last: Row) -> list[Row]:
-        """The rows nearest to every so many offsets."""
+        """The row at the start, those nearest to every so many offsets, and the last."""
         count = -(-last.total // each)
         targets = [last.total * number // count for number in range(1, count)]
         search = Search(self.index, last)
@@ -142,7 +143,7 @@ class Planner:
             near = low if target - low.total <= high.total - target else high
             if 0 < near.total < last.total:
                 found[near.total] = near
-        return [found[total] for total in sorted(found)]
+        return [search.bracket(0)[0], *(found[total] for total in sorted(found)), last]
 
     def _bounds(self, row: Row, time: int) -> list[Bound]:
         """A row's bounds at a time it holds for: literal ones for compacted topics, where those by time may move."""
@@ -183,10 +184,10 @@ class Planner:
         sighting = self._places.look({partition: bound})[partition]
         return sighting.offset if not sighting.gave_up and (inherited or sighting.timestamp == tie) else None
 
-    def _blind(self, rows: Sequence[Row], last: Row) -> set[TopicPartition]:
+    def _blind(self, rows: Sequence[Row]) -> set[TopicPartition]:
         """The partitions where an answer of the index hides many visible records that are older."""
         suspects = {
-            partition: sorted(self._suspects(place, rows, last), reverse=True)[:LOOKS]
+            partition: sorted(self._suspects(place, rows), reverse=True)[:LOOKS]
             for place, partition in enumerate(self.span.partitions)
             if partition not in self.index.own
         }
@@ -196,18 +197,22 @@ class Planner:
             blind |= {partition for partition, sighting in self._places.look(bounds).items() if sighting.gave_up}
         return blind
 
-    def _suspects(self, place: int, rows: Sequence[Row], last: Row) -> Iterator[tuple[int, Bound]]:
-        """Answers far ahead of the time asked for, behind which many offsets stand; with how many."""
-        start = self.span.start[self.span.partitions[place]]
-        floor = self.span.floor.of(self.span.partitions[place])
-        for row, following in pairwise([*rows, last]):
+    def _suspects(self, place: int, rows: Sequence[Row]) -> Iterator[tuple[int, Bound]]:
+        """What to look for, by how much it may hide: the bound in the middle, and answers that hold for long.
+
+        Where the record that the index means is visible, a look finds it at once; where it is a marker, or of the
+        future, the look passes what it hides.
+        """
+        end, middle = self.span.end[self.span.partitions[place]], rows[len(rows) // 2]
+        if end - middle.offsets[place] > PATIENCE and middle is not rows[0]:
+            yield end, self._bound(place, middle.offsets[place], middle.time)
+        for row, following in pairwise(rows):
             hidden = following.offsets[place] - row.offsets[place]
             answer = self.index.answer(row.time, place)
-            if hidden <= PATIENCE or row.time <= floor or answer is None:
+            if hidden <= PATIENCE or answer is None:
                 continue
-            ahead = answer.timestamp - row.time
-            if ahead * 8 >= following.time - row.time or answer.timestamp > self.span.latest or answer.offset < start:
-                yield hidden, Bound(row.offsets[place], row.time)
+            if (answer.timestamp - row.time) * 8 >= following.time - row.time:
+                yield hidden, Bound(row.offsets[place], min(answer.timestamp, self.span.latest))
 
 
 def _rising(cuts: Iterable[Cut]) -> Iterator[Cut]:

@@ -198,7 +198,7 @@ def test_a_topic_created_again_is_an_error_with_the_way_out(runs, topics, record
     runs.run(subscribe=topic)
     topics.recreate(topic)
     write(records, topic, [1, 2, 3, 4])
-    with pytest.raises(StreamingQueryException, match="deleted and created again.*new checkpoint"):
+    with pytest.raises(StreamingQueryException, match=r"deleted and created again.*new checkpoint"):
         runs.run(subscribe=topic)
 
 

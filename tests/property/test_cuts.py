@@ -76,6 +76,15 @@ def test_slices_one_after_the_other_are_the_sorted_whole(log, floor, each):
 
 @EXAMPLES
 @given(logs(), floors, sizes)
+def test_slices_are_about_as_large_as_asked_for_where_every_record_is_visible(log, floor, each):
+    for partition, found in log.entries.items():
+        log.entries[partition] = [Entry(n, entry.timestamp) for n, entry in enumerate(found) if entry.timestamp >= 0]
+    slices = Planner(log, spans(log, floor)).slices(each)
+    assert all(slice_.offsets <= 4 * each for slice_ in slices if each >= 8)
+
+
+@EXAMPLES
+@given(logs(), floors, sizes)
 def test_slices_of_compacted_topics_are_the_sorted_whole_too(log, floor, each):
     span = spans(log, floor)
     slices = Planner(log, span, compacted=["a"]).slices(each)
