@@ -181,8 +181,8 @@ class _Task:
         output = self.targets.get(topic) if topic is not None else None
         if output is None:
             raise RowError(
-                f"{rows.where(index, self.settings, self.writer)}: {reason}. {len(faults):,} such rows among "
-                f"{len(rows):,}; mend them in the transform, or set 'deadLetterTopic' to keep them aside"
+                f"{rows.where(index, self.settings, self.writer)}: {reason}. Of {len(rows):,} rows looked at "
+                f"{len(faults):,} cannot be written: mend them in the transform, or keep them aside with 'deadLetterTopic'"
             )
         stamps = None if self.stamp is None else rows.stamps(self.stamp)
         chunk = dead_letters(rows, faults, Grave(output, self.targets.max_bytes(output)), stamps)

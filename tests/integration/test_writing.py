@@ -1,0 +1,297 @@
+"""Writing rows to a real broker, read back by a reader that shares no code."""
+
+import time
+from collections import defaultdict
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from support.batches import batch, batches, columns, source
+
+from airflow_provider_orderedkafka.core.identities import Identity, IntervalSet, Landed, Sample
+from airflow_provider_orderedkafka.core.positions import TopicPartition
+from airflow_provider_orderedkafka.errors import OrderViolationError, ReplayError, RowError, UnknownTopicError
+from airflow_provider_orderedkafka.kafka.murmur2 import partitions_of
+from airflow_provider_orderedkafka.kafka.provenance import HEADER, Provenance, read_provenance
+from airflow_provider_orderedkafka.kafka.replays import checksum
+from airflow_provider_orderedkafka.kafka.write_settings import BatchName, WriteSettings, Written
+from airflow_provider_orderedkafka.kafka.writing import plan_write, write
+
+NOW = int(time.time() * 1_000)
+
+
+@pytest.fixture
+def to(kafka):
+    """Settings for this broker."""
+
+    def settings(topic, **more):
+        return WriteSettings({"bootstrap.servers": kafka.bootstrap_servers}, topic=topic, **more)
+
+    return settings
+
+
+def violations(seen, by):
+    last, wrong = defaultdict(lambda: -1), 0
+    for record in seen:
+        wrong += int(record.value) <= last[by(record)]
+        last[by(record)] = int(record.value)
+    return wrong
+
+
+def test_rows_arrive_once_each_and_in_order(topics, records, to):
+    topic = topics.create(partitions=3)
+    rows = list(batches(25_000, key=lambda n: b"k%d" % (n % 97)))
+    written = write(rows, plan_write(to(topic), columns("value", "key")))
+    seen = records.read(topic)
+    assert sorted(int(record.value) for record in seen) == list(range(25_000))
+    assert violations(seen, by=lambda record: record.key) == 0
+    assert violations(seen, by=lambda record: record.partition) == 0
+    assert written == Written(rows=25_000, bytes=sum(len(r.key + r.value) for r in seen), by_topic={topic: 25_000})
+
+
+def test_keys_land_where_java_producers_put_them(topics, records, to):
+    topic = topics.create(partitions=7)
+    keys = [bytes([n % 256]) * (n % 41) for n in range(3_000)]
+    write([batch(value=[b""] * len(keys), key=keys)], plan_write(to(topic), columns("value", "key")))
+    landed = {record.key: record.partition for record in records.read(topic)}
+    assert landed == dict(zip(keys, partitions_of(pa.array(keys), 7).to_pylist(), strict=True))
+    # As the tests of Kafka's own Utils.murmur2 have it: -973932308, made positive, modulo 1000.
+    assert partitions_of(pa.array([b"21"]), 1_000).to_pylist() == [(-973932308 & 0x7FFFFFFF) % 1_000]
+
+
+def test_everything_a_record_has_is_kept(topics, records, to):
+    topic = topics.create(partitions=2)
+    headers = [{"key": "h", "value": b"1"}, {"key": "h", "value": None}]
+    row = batch(
+        value=[None, b"v"], key=[b"k", None], timestamp=[NOW - 5, None], headers=[headers, None], partition=[1, 0]
+    )
+    write([row], plan_write(to(topic), columns("value", "key", "timestamp", "headers", "partition")))
+    plain, tombstone = records.read(topic)
+    assert (tombstone.partition, tombstone.key, tombstone.value, tombstone.timestamp) == (1, b"k", None, NOW - 5)
+    assert tombstone.headers == [("h", b"1"), ("h", None)]
+    assert (plain.partition, plain.key, plain.value, plain.headers) == (0, None, b"v", [])
+    assert abs(plain.timestamp - time.time() * 1_000) < 60_000
+
+
+def test_text_is_written_in_utf_8(topics, records, to):
+    topic = topics.create()
+    row = pa.record_batch({"value": pa.array(["é", None]), "key": pa.array(["ß", "k"], pa.large_string())})
+    write([row], plan_write(to(topic), [("value", "string"), ("key", "string")]))
+    assert [(record.key, record.value) for record in records.read(topic)] == [
+        ("ß".encode(), "é".encode()),
+        (b"k", None),
+    ]
+
+
+def test_each_record_says_where_it_came_from_and_which_row_it_is(topics, records, to):
+    topic = topics.create()
+    settings = plan_write(to(topic, batch=BatchName("r1", 4), source="struct"), columns("value", "_source"))
+    write(batches(3_000, _source=source), settings, writer=5)
+    for record in records.read(topic):
+        number = int(record.value)
+        expected = Provenance(Identity("r1", 4, 5, number), TopicPartition("orders", 2), number, number * 1_000)
+        assert read_provenance(record.headers) == expected
+
+
+def test_one_source_record_that_gives_many_rows_gives_many_identities(topics, records, to):
+    topic = topics.create()
+    settings = plan_write(to(topic, batch=BatchName("r1", 0), source="struct"), columns("value", "_source"))
+    write(batches(100, _source=lambda _: source(1)), settings)
+    assert len({read_provenance(record.headers).identity for record in records.read(topic)}) == 100
+
+
+def test_provenance_replaces_that_of_an_earlier_load(topics, records, to):
+    topic = topics.create()
+    settings = plan_write(to(topic, batch=BatchName("r2", 0)), columns("value", "headers"))
+    earlier = [{"key": HEADER, "value": b"\x01\x02r1"}, {"key": "h", "value": b"kept"}]
+    write([batch(value=[b"v"], headers=[earlier])], settings)
+    [record] = records.read(topic)
+    assert [name for name, _ in record.headers] == ["h", HEADER]
+    assert read_provenance(record.headers).identity == Identity("r2", 0, 0, 0)
+
+
+def test_the_topic_column_routes_when_there_is_no_option(topics, records, to):
+    one, two = topics.create(), topics.create()
+    settings = plan_write(to(None), columns("value", "topic"))
+    written = write(batches(100, topic=lambda n: (one, two)[n % 2]), settings)
+    assert [int(record.value) for record in records.read(one)] == list(range(0, 100, 2))
+    assert [int(record.value) for record in records.read(two)] == list(range(1, 100, 2))
+    assert written.by_topic == {one: 50, two: 50}
+
+
+def test_the_topic_option_wins_over_the_column(topics, records, to):
+    topic = topics.create()
+    write(batches(10, topic=lambda _: "nowhere"), plan_write(to(topic), columns("value", "topic")))
+    assert len(records.read(topic)) == 10
+
+
+def test_an_unknown_output_topic_is_an_error_at_planning(topics, to):
+    topic = topics.create()
+    with pytest.raises(UnknownTopicError, match=f"did you mean '{topic}'"):
+        plan_write(to(topic + "s"), columns("value"))
+    with pytest.raises(UnknownTopicError):
+        plan_write(to(topic, dead_letter_topic=topics.name("dead")), columns("value"))
+
+
+def a_fault(given, said):
+    return pytest.param(given, said, id=said[:40])
+
+
+STRICT = {"max.message.bytes": 50_000, "message.timestamp.after.max.ms": 3_600_000}
+FAULTS = [
+    a_fault({"topic": None}, "its topic is null, and there is no option 'topic'"),
+    a_fault({"topic": "no-such-topic"}, "its topic 'no-such-topic' does not exist"),
+    a_fault({"partition": 99}, "its partition is 99, but '{topic}' has 0 to 1"),
+    a_fault({"partition": -2}, "its partition is -2, but '{topic}' has 0 to 1"),
+    a_fault({"value": b"x" * 60_000}, "has 60,017 bytes of key, value and headers, and '{topic}' takes 49,"),
+    a_fault({"timestamp": NOW + 10**9}, "ms ahead of the clock, and '{topic}' takes 3600000"),
+    a_fault({"headers": [{"key": None, "value": b"x"}]}, "a header of it has no name"),
+]
+
+
+def rows_with(topic, given):
+    """Ten rows, the seventh of them faulty."""
+    sound = {
+        "value": b"v",
+        "key": b"key-n",
+        "topic": topic,
+        "partition": 0,
+        "timestamp": NOW,
+        "headers": [{"key": "h", "value": b"1"}],
+    }
+    rows = [{**sound, "_source": source(n), **(given if n == 7 else {})} for n in range(10)]
+    return batch(**{name: [row[name] for row in rows] for name in rows[0]})
+
+
+ALL = columns("value", "key", "topic", "partition", "timestamp", "headers", "_source")
+
+
+@pytest.mark.parametrize(("given", "said"), FAULTS)
+def test_a_row_that_cannot_be_written_is_an_error_that_says_where_it_came_from(topics, to, given, said):
+    topic = topics.create(partitions=2, config=STRICT)
+    settings = plan_write(to(None, batch=BatchName("r1", 0), source="struct"), ALL)
+    with pytest.raises(RowError) as caught:
+        write([rows_with(topic, given)], settings, writer=3)
+    assert said.format(topic=topic) in str(caught.value)
+    assert str(caught.value).startswith("orders[2]@7 (order time 7000 ms; row 7 of writer 3, batch 0 of range r1): ")
+    assert "keep them aside with 'deadLetterTopic'" in str(caught.value)
+
+
+@pytest.mark.parametrize(("given", "said"), FAULTS)
+def test_a_row_that_cannot_be_written_goes_to_the_dead_letter_topic(topics, records, to, given, said):
+    topic, dead = topics.create(partitions=2, config=STRICT), topics.create("dead", config=STRICT)
+    asked = to(None, batch=BatchName("r1", 0), source="struct", dead_letter_topic=dead)
+    written = write([rows_with(topic, given)], plan_write(asked, ALL), writer=3)
+    [letter] = records.read(dead)
+    assert said.format(topic=topic) in dict(letter.headers)["orderedkafka.error"].decode()
+    assert read_provenance(letter.headers).identity == Identity("r1", 0, 3, 7)
+    assert (letter.key, letter.value) == ((None, None) if "value" in given else (b"key-n", b"v"))
+    assert len(records.read(topic)) == 9
+    assert (written.rows, written.dead_letters, written.by_topic) == (9, 1, {topic: 9, dead: 1})
+    if "timestamp" not in given:
+        assert letter.timestamp == NOW
+
+
+def test_a_dead_letter_that_does_not_fit_its_topic_leaves_its_value_behind(topics, records, to):
+    topic = topics.create(config={"max.message.bytes": 50_000})
+    dead = topics.create("dead", config={"max.message.bytes": 30_000})
+    asked = plan_write(to(topic, batch=BatchName("r1", 0), dead_letter_topic=dead), columns("value"))
+    assert write([batch(value=[b"x" * 60_000])], asked).dead_letters == 1
+    [letter] = records.read(dead)
+    assert (letter.value, read_provenance(letter.headers).identity) == (None, Identity("r1", 0, 0, 0))
+
+
+def test_a_record_without_a_key_is_told_before_a_compacted_topic_refuses_it(topics, to):
+    topic = topics.create(config={"cleanup.policy": "compact"})
+    settings = plan_write(to(topic), columns("value", "key"))
+    with pytest.raises(
+        RowError, match=rf"row 1 of task 0: it has no key, and '{topic}' is compacted. Of 2 rows looked at 1 cannot"
+    ):
+        write([batch(value=[b"a", b"b"], key=[b"k", None])], settings)
+
+
+def test_a_missing_partition_counts_only_where_one_is_asked_for(topics, records, to):
+    topic = topics.create(partitions=2)
+    rows = [batch(value=[b"0", b"1"], partition=[1, None], key=[b"a", b"b"])]
+    write(rows, plan_write(to(topic, use_partition="given"), columns("value", "partition", "key")))
+    assert len(records.read(topic)) == 2
+    with pytest.raises(RowError, match="its partition is null or -1, and 'usePartition' asks for one"):
+        write(rows, plan_write(to(topic, use_partition="always"), columns("value", "partition", "key")))
+
+
+def test_output_topics_name_what_a_column_may_choose(topics, to):
+    one, two = topics.create(), topics.create()
+    settings = plan_write(to(None, output_topics=(one,)), columns("value", "topic"))
+    with pytest.raises(RowError, match=f"its topic '{two}' is not one of 'outputTopics'"):
+        write(batches(2, topic=lambda n: (one, two)[n]), settings)
+
+
+def test_small_batches_go_to_topics_that_take_only_those(topics, records, to):
+    topic = topics.create(config={"max.message.bytes": 5_000})
+    assert write(batches(20_000), plan_write(to(topic), columns("value"))).rows == 20_000
+    assert len(records.read(topic)) == 20_000
+
+
+def test_large_records_go_to_topics_that_take_them(topics, records, to):
+    topic = topics.create(config={"max.message.bytes": 12_000_000})
+    sizes = [10_000_000, 1, 5_000_000]
+    write([batch(value=[b"x" * size for size in sizes])], plan_write(to(topic), columns("value")))
+    assert [len(record.value) for record in records.read(topic)] == sizes
+
+
+def test_rows_that_landed_are_left_out(topics, records, to):
+    topic = topics.create()
+    landed = Landed(IntervalSet([(0, 10), (995, 1_010), (2_999, 5_000)]), dead_letters=IntervalSet.of([3, 1_000]))
+    written = write(batches(3_000), plan_write(to(topic), columns("value")), landed=landed)
+    seen = [int(record.value) for record in records.read(topic)]
+    assert seen == [*range(10, 995), *range(1_010, 2_999)]
+    assert (written.rows, written.left_out, written.dead_left_out, written.seen) == (2_974, 24, 2, 3_000)
+
+
+@pytest.mark.parametrize("most", [0, 1, 999, 1_000, 1_001, 2_500, 3_000, 9_999])
+def test_only_the_first_rows_are_written_where_a_maximum_is_given(topics, records, to, most):
+    topic = topics.create()
+    written = write(batches(3_000), plan_write(to(topic), columns("value")), max_rows=most)
+    assert [int(record.value) for record in records.read(topic)] == list(range(min(most, 3_000)))
+    assert written.seen == min(most, 3_000)
+
+
+def test_a_rerun_with_other_rows_is_refused_before_it_writes(topics, records, to):
+    topic = topics.create()
+    settings = plan_write(to(topic, batch=BatchName("r1", 0)), columns("value"))
+    write(batches(10), settings, max_rows=5)
+    samples = tuple(
+        Sample(row, checksum(record.key, record.value, dict(record.headers)[HEADER]))
+        for row, record in enumerate(records.read(topic))
+    )
+    landed = Landed(IntervalSet([(0, 5)]), samples=samples)
+    with pytest.raises(ReplayError, match=r"row 0 of writer 0.*the transform must give the same rows"):
+        write([batch(value=[b"other"] * 10)], settings, landed=landed)
+    assert write(batches(10), settings, landed=landed) == Written(rows=5, left_out=5, bytes=5, by_topic={topic: 5})
+    assert len(records.read(topic)) == 10
+
+
+def test_rows_out_of_their_order_are_never_written_silently(topics, to):
+    topic = topics.create()
+    settings = plan_write(to(topic), columns("value", "_seq"))
+    good = [batch(value=[b"0", b"1"], _seq=[0, 1]), batch(value=[b"2"], _seq=[2**40])]
+    assert write(good, settings).rows == 3
+    with pytest.raises(OrderViolationError, match="row 2 of writer 0 came out of order: its place is 1, after 1"):
+        write([good[0], batch(value=[b"2"], _seq=[1])], settings)
+    with pytest.raises(OrderViolationError):
+        write([batch(value=[b"0", b"1"], _seq=[7, 6])], settings)
+
+
+def test_a_topic_without_room_for_provenance_says_so(topics, to):
+    topic = topics.create(config={"max.message.bytes": 1_000})
+    fits = plan_write(to(topic), columns("value"))
+    assert write([batch(value=[b"x" * 800])], fits).rows == 1
+    with pytest.raises(RowError, match="beside what the format and provenance need"):
+        write([batch(value=[b"x" * 800])], replace(fits, batch=BatchName("r" * 200, 0)))
+
+
+def test_an_empty_write_writes_nothing(topics, records, to):
+    topic = topics.create()
+    assert write([], plan_write(to(topic), columns("value"))) == Written()
+    assert write([batch(value=[])], plan_write(to(topic), columns("value"))) == Written()
+    assert records.read(topic) == []
