@@ -1,8 +1,7 @@
 """What a cluster's directory is: its identity and its ports, so that a restart gives the same cluster."""
 
-import base64
 import json
-import uuid
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,3 +70,10 @@ class Layout:
         written = directory / f".{_FILE}"
         written.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
         written.replace(directory / _FILE)
+
+
+def _new_cluster_id() -> str:
+    """Return 16 random bytes as Kafka writes them: never with a dash in front, which its tools take for an option."""
+    while (cluster_id := secrets.token_urlsafe(16)).startswith("-"):
+        pass
+    return cluster_id

@@ -157,6 +157,12 @@ def test_a_layout_is_read_as_it_was_written(tmp_path):
     assert [ports.client for ports in moved.ports] == [9001, 9002, 9003]
 
 
+def test_a_new_cluster_has_an_id_that_no_tool_takes_for_an_option(tmp_path, monkeypatch):
+    ids = iter(["-RdxrQKDQ_WRAZOfBT-kKA", "RdxrQKDQ_WRAZOfBT-kKAA"])
+    monkeypatch.setattr("secrets.token_urlsafe", lambda size: next(ids))
+    assert Layout.of(tmp_path, 1, None).cluster_id == "RdxrQKDQ_WRAZOfBT-kKAA"
+
+
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"version": 9, "cluster_id": "x", "brokers": []}'])
 def test_a_layout_that_cannot_be_read_is_an_error_with_the_way_out(tmp_path, text):
     (tmp_path / "cluster.json").write_text(text)
