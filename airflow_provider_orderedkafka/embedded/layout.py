@@ -14,12 +14,6 @@ _FILE = "cluster.json"
 _VERSION = 1
 
 
-def _new_id() -> str:
-    """A cluster id as Kafka makes them; one that begins with a dash would be taken for an option."""
-    found = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    return _new_id() if found.startswith("-") else found
-
-
 @dataclass(frozen=True, slots=True)
 class Layout:
     """One cluster: its id, and the ports of its brokers in their order."""
@@ -34,7 +28,7 @@ class Layout:
             raise SettingError(f"brokers={brokers!r}: an embedded cluster has 1 or 3")
         found = cls.load(directory)
         if found is None:
-            return cls(_new_id(), choose_ports(brokers, wanted))
+            return cls(_new_cluster_id(), choose_ports(brokers, wanted))
         if len(found.ports) != brokers:
             raise SettingError(
                 f"{directory} holds a cluster of {len(found.ports)} broker(s), {brokers} were asked for: "
