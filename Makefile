@@ -7,7 +7,7 @@ BIN := .venv/bin
 export PYTHON PORT
 
 .DEFAULT_GOAL := help
-.PHONY: help environment demo ui test lint lock clean
+.PHONY: help environment demo ui test faults lint lock clean
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -26,6 +26,9 @@ ui: environment ## a real Airflow with the example DAGs and a broker, at http://
 
 test: environment ## run every test but those that break things on purpose
 	$(BIN)/python -m pytest -m "not fault" $(ARGS)
+
+faults: environment ## run the tests that kill processes, stop brokers and take minutes
+	$(BIN)/python -m pytest -m fault $(ARGS)
 
 lint: environment ## check style, format and types
 	$(BIN)/ruff check .
