@@ -182,7 +182,7 @@ class _Task:
         if output is None:
             raise RowError(
                 f"{rows.where(index, self.settings, self.writer)}: {reason}. Of {len(rows):,} rows looked at "
-                f"{len(faults):,} cannot be written: mend them in the transform, or keep them aside with 'deadLetterTopic'"
+                f"{len(faults):,} cannot be written: mend the transform, or keep them aside with 'deadLetterTopic'"
             )
         stamps = None if self.stamp is None else rows.stamps(self.stamp)
         chunk = dead_letters(rows, faults, Grave(output, self.targets.max_bytes(output)), stamps)

@@ -1,0 +1,298 @@
+"""The sink under a real Spark, on a real broker; the output is read by a reader that shares no code."""
+
+from collections import defaultdict
+
+import pytest
+from pyspark.errors import AnalysisException, PythonException
+from pyspark.sql import functions as f
+
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.kafka.provenance import read_provenance
+from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings, Written, written_columns
+from airflow_provider_orderedkafka.kafka.writing import plan_write, write
+from airflow_provider_orderedkafka.spark.ordering import check_no_shuffle, keep_order
+from airflow_provider_orderedkafka.spark.source import OrderedKafkaDataSource
+
+ROWS = 12_000
+KEYS = 101
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered(spark):
+    spark.dataSource.register(OrderedKafkaDataSource)
+
+
+@pytest.fixture
+def frame(spark):
+    """Rows in order over six partitions, each with where it came from; every value is its place."""
+    return (
+        spark.range(0, ROWS, 1, 6)
+        .select(
+            "id",
+            f.col("id").cast("string").alias("value"),
+            (f.col("id") % KEYS).cast("string").alias("key"),
+            f.timestamp_millis(f.lit(1_700_000_000_000) + f.col("id")).alias("timestamp"),
+        )
+        .withColumn(
+            "_source",
+            f.expr("struct('orders' as topic, 1 as partition, id as offset, timestamp as order_time)"),
+        )
+    )
+
+
+@pytest.fixture
+def save(kafka):
+    def saved(frame, **options):
+        writer = frame.write.format("orderedkafka").mode("append")
+        return writer.options(**{"kafka.bootstrap.servers": kafka.bootstrap_servers, **options}).save()
+
+    return saved
+
+
+def violations(seen, by):
+    last, wrong = defaultdict(lambda: -1), 0
+    for record in seen:
+        wrong += int(record.value) <= last[by(record)]
+        last[by(record)] = int(record.value)
+    return wrong
+
+
+def by_key(record):
+    return record.key
+
+
+def by_partition(record):
+    return record.partition
+
+
+def complete(seen):
+    return sorted(int(record.value) for record in seen) == list(range(ROWS))
+
+
+def test_a_frame_is_written_whole_with_its_timestamps_and_provenance(frame, save, topics, records):
+    topic = topics.create(partitions=3)
+    save(frame, topic=topic)
+    seen = records.read(topic)
+    assert complete(seen)
+    found = [read_provenance(record.headers) for record in seen]
+    assert all(record.timestamp == 1_700_000_000_000 + int(record.value) for record in seen)
+    assert all(each.offset == int(record.value) for each, record in zip(found, seen, strict=True))
+    assert len({each.identity for each in found}) == ROWS
+    assert len({each.identity.range for each in found}) == 1
+
+
+def test_two_writes_of_the_same_rows_have_different_identities(frame, save, topics, records):
+    topic = topics.create()
+    save(frame, topic=topic)
+    save(frame, topic=topic)
+    assert len({read_provenance(record.headers).identity for record in records.read(topic)}) == 2 * ROWS
+
+
+def test_without_provenance_there_are_no_headers(frame, save, topics, records):
+    topic = topics.create()
+    save(frame, topic=topic, provenance="false")
+    assert {len(record.headers) for record in records.read(topic)} == {0}
+
+
+def test_columns_that_mean_nothing_to_kafka_are_ignored(spark, save, topics, records):
+    topic = topics.create()
+    save(spark.range(3).selectExpr("cast(id as string) value", "id as amount", "now() as seen"), topic=topic)
+    assert [record.value for record in records.read(topic)] == [b"0", b"1", b"2"]
+
+
+@pytest.mark.parametrize(
+    ("column", "options", "said"),
+    [
+        ("1 as value", {}, "SettingError: column 'value' is int, but must be binary or string"),
+        ("'v' as value", {"topik": "x"}, "SettingError: unknown option 'topik' of the sink: did you mean 'topic'?"),
+        ("'v' as value", {"topic": "no-such"}, "UnknownTopicError: topic 'no-such' does not exist"),
+        ("'v' as value", {"provenance": "true"}, "SettingError: provenance needs the column '_source'"),
+    ],
+)
+def test_what_is_wrong_is_said_before_a_task_runs(frame, save, column, options, said):
+    with pytest.raises(AnalysisException) as caught:
+        save(frame.selectExpr(column), **{"topic": "anything", **options})
+    assert said in str(caught.value)
+
+
+def test_overwriting_a_topic_is_refused(frame, kafka, topics):
+    writer = frame.write.format("orderedkafka").mode("overwrite").option("topic", topics.create())
+    with pytest.raises(AnalysisException, match="a topic can only be appended to"):
+        writer.option("kafka.bootstrap.servers", kafka.bootstrap_servers).save()
+
+
+def test_a_row_that_cannot_be_written_fails_the_write_and_names_it(frame, save, topics):
+    with pytest.raises(PythonException, match=r"RowError: orders\[1\]@11000 .*its partition is 7, but"):
+        save(frame.withColumn("partition", f.expr("if(id = 11000, 7, 0)")), topic=topics.create())
+
+
+def test_a_stream_is_written_by_the_same_code(spark, kafka, topics, records, tmp_path):
+    source, output = topics.create(), topics.create(partitions=2)
+    lines = tmp_path / "lines"
+    lines.mkdir()
+    for number in range(3):
+        (lines / f"{number}.txt").write_text("".join(f"{number * 100 + row}\n" for row in range(100)))
+    stream = spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(lines))
+    rows = stream.withColumn("_source", f.expr(f"struct('{source}' topic, 0 partition, 0L offset, now() order_time)"))
+    options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "topic": output}
+    query = (
+        rows.writeStream.format("orderedkafka")
+        .options(**options)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(60)
+    seen = records.read(output)
+    assert sorted(int(record.value) for record in seen) == list(range(300))
+    identities = {read_provenance(record.headers).identity for record in seen}
+    assert (len(identities), {each.range for each in identities}) == (300, {query.id})
+    assert {each.batch for each in identities} == {0, 1, 2}
+
+
+def ordered_write(frame, kafka, topic, **settings):
+    asked = plan_write(
+        WriteSettings({"bootstrap.servers": kafka.bootstrap_servers}, topic=topic, **settings), frame.dtypes
+    )
+
+    def task(batches):
+        import pyarrow as pa
+
+        yield pa.RecordBatch.from_pylist([{"rows": write(batches, asked).rows}])
+
+    rows = frame.select(*written_columns(frame.dtypes, asked)).mapInArrow(task, "rows long").collect()
+    return Written(rows=sum(row.rows for row in rows)), len(rows)
+
+
+@pytest.mark.parametrize("writers", [1, 2, 5])
+def test_rows_of_a_key_stay_in_order(frame, kafka, topics, records, writers):
+    topic = topics.create(partitions=4)
+    ordered = keep_order(frame, by="key", writers=writers)
+    assert ordered_write(ordered, kafka, topic) == (Written(rows=ROWS), writers)
+    seen = records.read(topic)
+    assert complete(seen)
+    assert violations(seen, by_key) == 0
+
+
+@pytest.mark.parametrize("writers", [1, 3, 8])
+def test_rows_of_an_output_partition_stay_in_order(frame, kafka, topics, records, writers):
+    topic = topics.create(partitions=5)
+    with_nulls = frame.withColumn("key", f.expr("if(id % 3 = 0, null, key)"))
+    ordered = keep_order(with_nulls, by="partition", writers=writers, partitions=5)
+    ordered_write(ordered, kafka, topic, use_partition="always")
+    seen = records.read(topic)
+    assert complete(seen)
+    assert violations(seen, by_partition) == 0
+    assert violations([record for record in seen if record.key], by_key) == 0
+
+
+def test_keys_that_spark_routes_land_where_the_producer_would_put_them(frame, kafka, topics, records):
+    routed, plain = topics.create(partitions=5), topics.create(partitions=5)
+    ordered_write(keep_order(frame, by="partition", writers=2, partitions=5), kafka, routed, use_partition="always")
+    ordered_write(frame, kafka, plain)
+    places = [{record.key: record.partition for record in records.read(topic)} for topic in (routed, plain)]
+    assert places[0] == places[1]
+
+
+def test_the_partition_column_can_say_where_rows_go(frame, kafka, topics, records):
+    topic = topics.create(partitions=3)
+    with_partition = frame.withColumn("partition", (f.col("id") % 3).cast("int"))
+    ordered_write(keep_order(with_partition, by="partition", writers=2), kafka, topic, use_partition="always")
+    seen = records.read(topic)
+    assert all(int(record.value) % 3 == record.partition for record in seen)
+    assert violations(seen, by_partition) == 0
+
+
+def test_rows_without_a_key_stay_in_order_in_each_partition(frame, kafka, topics, records):
+    topic = topics.create(partitions=3)
+    ordered_write(keep_order(frame.withColumn("key", f.lit(None).cast("binary")), writers=4), kafka, topic)
+    seen = records.read(topic)
+    assert complete(seen)
+    assert violations(seen, by_partition) == 0
+
+
+def test_rows_that_one_record_gives_stay_in_order(frame, kafka, topics, records):
+    topic = topics.create(partitions=3)
+    many = frame.select("key", f.explode(f.sequence(f.col("id") * 3, f.col("id") * 3 + 2)).alias("row"))
+    ordered_write(keep_order(many.select("key", f.col("row").cast("string").alias("value")), writers=3), kafka, topic)
+    seen = records.read(topic)
+    assert len(seen) == 3 * ROWS
+    assert violations(seen, by_key) == 0
+
+
+def test_the_order_lives_through_filters_and_broadcast_joins(spark, frame, kafka, topics, records):
+    topic = topics.create(partitions=3)
+    names = spark.range(KEYS).selectExpr("cast(id as string) as key", "id % 7 as size").groupBy("key").max("size")
+    joined = frame.join(f.broadcast(names), "key").where("id % 5 > 0")
+    ordered_write(keep_order(joined, writers=3), kafka, topic)
+    seen = records.read(topic)
+    assert len(seen) == ROWS - ROWS // 5
+    assert violations(seen, by_key) == 0
+
+
+@pytest.mark.parametrize(
+    "shuffle",
+    [
+        lambda frame: frame.groupBy("key", "value").count(),
+        lambda frame: frame.orderBy("key"),
+        lambda frame: frame.select("key").distinct(),
+        lambda frame: frame.repartition(3),
+        lambda frame: frame.repartitionByRange(3, "key"),
+        lambda frame: frame.limit(5),
+        lambda frame: frame.orderBy("key").limit(5),
+        lambda frame: frame.offset(5),
+        lambda frame: frame.join(frame.select("key").distinct().hint("merge"), "key"),
+        lambda frame: frame.repartition(3).cache(),
+    ],
+    ids=["groupBy", "orderBy", "distinct", "repartition", "range", "limit", "top", "offset", "join", "cache"],
+)
+def test_a_plan_that_shuffles_is_refused(frame, shuffle):
+    with pytest.raises(SettingError, match=r"the rows come out of a shuffle .* use only narrow transformations"):
+        keep_order(shuffle(frame))
+
+
+def test_a_plan_without_a_shuffle_is_not(frame):
+    check_no_shuffle(frame.where("id > 3").withColumn("x", f.lit("Exchange hashpartitioning")).coalesce(2))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"by": "topic"}, "by must be 'key' or 'partition', found 'topic'"),
+        ({"writers": 0}, "writers must be at least 1, found 0"),
+        ({"by": "partition"}, "needs an int column 'partition', or partitions="),
+    ],
+)
+def test_order_that_cannot_be_kept_is_refused(frame, arguments, said):
+    with pytest.raises(SettingError, match=said):
+        keep_order(frame, **arguments)
+
+
+def test_what_is_kept_in_order_twice_is_refused(frame):
+    with pytest.raises(SettingError, match="call keep_order once"):
+        keep_order(keep_order(frame, writers=1))
+
+
+def test_rows_that_were_shuffled_behind_our_back_are_found_out(frame, kafka, topics):
+    with pytest.raises(PythonException, match=r"OrderViolationError: row \d+ of writer 0 came out of order"):
+        ordered_write(keep_order(frame, writers=1).repartition(2), kafka, topics.create())
+
+
+def test_a_worker_keeps_its_producer_from_batch_to_batch(frame, kafka, topics):
+    config = {"bootstrap.servers": kafka.bootstrap_servers}
+
+    def task(batches):
+        import os
+
+        import pyarrow as pa
+
+        from airflow_provider_orderedkafka.kafka.producer import POOL
+
+        for _ in batches:
+            pass
+        with POOL.lend(config) as lent:
+            yield pa.RecordBatch.from_pylist([{"worker": os.getpid(), "producer": id(lent.producer)}])
+
+    small = frame.limit(10).coalesce(1).mapInArrow(task, "worker long, producer long")
+    found = {tuple(row) for _ in range(4) for row in small.collect()}
+    assert len(found) == len({worker for worker, _ in found}) < 4

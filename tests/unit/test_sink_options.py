@@ -1,0 +1,76 @@
+"""What the sink may be asked for."""
+
+import pytest
+
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.kafka.write_settings import SOURCE_TYPE
+from airflow_provider_orderedkafka.spark.sink_options import parse_sink_options
+
+HERE = {"kafka.bootstrap.servers": "nowhere:9092"}
+VALUE = [("value", "binary")]
+FROM_SOURCE = [*VALUE, ("_source", SOURCE_TYPE)]
+
+
+def parsed(columns=VALUE, **options):
+    return parse_sink_options(HERE | options, columns)
+
+
+def test_options_come_in_lower_case_as_spark_hands_them_over():
+    found = parsed(topic="out", deadlettertopic="dead", usepartition="TRUE", includeheaders="false")
+    assert (found.topic, found.dead_letter_topic, found.use_partition, found.use_headers) == (
+        "out",
+        "dead",
+        "always",
+        False,
+    )
+    assert dict(found.config) == {"bootstrap.servers": "nowhere:9092"}
+
+
+def test_the_partition_column_counts_where_it_is_given_unless_told_otherwise():
+    assert [parsed(**some).use_partition for some in ({}, {"usepartition": "true"}, {"usepartition": "false"})] == [
+        "given",
+        "always",
+        "never",
+    ]
+
+
+def test_provenance_is_written_where_the_rows_have_it_unless_told_otherwise():
+    assert parsed().source is None
+    assert parsed(FROM_SOURCE).source == "struct"
+    assert parsed(FROM_SOURCE, provenance="false").source is None
+    assert parsed(provenance="true").source == "struct"  # and the columns are refused for it
+
+
+def test_output_topics_are_a_list():
+    assert parsed(outputtopics="a, b,a").output_topics == ("a", "b")
+
+
+def test_what_spark_adds_by_itself_is_no_error():
+    assert parsed(checkpointlocation="/somewhere", queryname="q").topic is None
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"topik": "out"}, "unknown option 'topik' of the sink: did you mean 'topic'"),
+        ({"deadlettertopics": "x"}, "did you mean 'deadLetterTopic'"),
+        ({"zzz": "x"}, "known are 'kafka.*' and 'topic', 'outputTopics', "),
+        ({"path": "/x"}, "option 'path' has no meaning for the sink: where to write is the option 'topic'"),
+        ({"subscribe": "x"}, "this is an option of reading"),
+        ({"usepartition": "yes"}, "option 'usePartition' must be 'true' or 'false', found 'yes'"),
+        ({"topic": " "}, "option 'topic' must not be empty"),
+        ({"outputtopics": ","}, "option 'outputTopics' must be topics separated by commas, found ','"),
+        ({"topic": "a", "outputtopics": "b"}, "options 'topic' and 'outputTopics' exclude each other"),
+        ({"kafka.key.serializer": "x"}, "'kafka.key.serializer' is known to Java's clients only"),
+        ({"kafka.bootstrap.servers": ""}, "'kafka.bootstrap.servers' is missing"),
+    ],
+)
+def test_a_wrong_option_is_named_with_the_way_out(options, said):
+    with pytest.raises(SettingError) as caught:
+        parsed(**options)
+    assert said in str(caught.value)
+
+
+def test_a_topic_cannot_be_overwritten():
+    with pytest.raises(SettingError, match=r"use mode\('append'\) instead of mode\('overwrite'\)"):
+        parse_sink_options(HERE, VALUE, overwrite=True)
