@@ -55,7 +55,11 @@ class SparkProcessHook(SparkSubmitHook):  # type: ignore[misc]
     def submit(self, application: str = "", **kwargs: Any) -> str | None:
         """Start spark-submit and wait for it."""
         kwargs = {"start_new_session": True, "preexec_fn": _die_with_parent(), **kwargs}
-        driver: str | None = super().submit(application, **kwargs)
+        try:
+            driver: str | None = super().submit(application, **kwargs)
+        finally:
+            if self._submit_sp is not None and self._submit_sp.stdout is not None:
+                self._submit_sp.stdout.close()
         return driver
 
     def on_kill(self) -> None:

@@ -1,0 +1,90 @@
+"""An application for the tests: writes a line for each run, and a report, without starting Spark.
+
+Beside the arguments of the packaged applications it takes `--diary FILE`, where it writes what it was given, and
+`--orders FILE`, whose lines say what the next runs do: `fail CODE`, `die`, `hang`; otherwise it succeeds.
+"""
+
+import argparse
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from airflow_provider_orderedkafka.core.documents import Range, Report
+from airflow_provider_orderedkafka.core.progress import Progress
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for name in ("range", "checkpoint", "diary", "attempt"):
+        parser.add_argument(f"--{name}", required=name in {"range", "checkpoint"})
+    parser.add_argument("--orders")
+    arguments, rest = parser.parse_known_args()
+    loaded = Range.from_text(Path(arguments.range).read_text())
+    environment = json.loads(os.environ.get("ORDEREDKAFKA_OPTIONS", "{}"))
+    with Path(arguments.diary).open("a") as diary:
+        line = {"range": loaded.id, "offsets": loaded.offsets, "attempt": int(arguments.attempt or 0), "rest": rest}
+        diary.write(json.dumps({**line, "options": sorted(environment), "pid": os.getpid()}) + "\n")
+    print(a_progress(loaded, int(arguments.attempt or 1)).line, flush=True)
+    order = next_order(arguments.orders)
+    if order[0] == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if order[0] == "hang":
+        time.sleep(600)
+    checkpoint = Path(arguments.checkpoint)
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    error = "told to fail" if order[0] == "fail" else None
+    (checkpoint / "report.json").write_text(a_report(loaded, int(arguments.attempt or 1), error).to_text())
+    sys.exit(int(order[1]) if error else 0)
+
+
+def next_order(path):
+    if path is None or not Path(path).exists():
+        return ["succeed"]
+    first, *others = [*Path(path).read_text().splitlines(), ""]
+    Path(path).write_text("\n".join(filter(None, others)))
+    return first.split() or ["succeed"]
+
+
+def a_progress(loaded, attempt):
+    return Progress(
+        range_id=loaded.id,
+        attempt=attempt,
+        batch=1,
+        offsets_done=loaded.offsets,
+        offsets_planned=loaded.offsets,
+        rows_read=loaded.offsets,
+        rows_emitted=loaded.offsets,
+        late=0,
+        rows_per_second=1,
+        order_time=None,
+        seconds_left=None,
+    )
+
+
+def a_report(loaded, attempt, error):
+    return Report(
+        range_id=loaded.id,
+        attempt=attempt,
+        complete=error is None,
+        limit_spent=False,
+        stop=loaded.end,
+        batches=1,
+        rows_read=loaded.offsets,
+        rows_emitted=loaded.offsets,
+        late=0,
+        replayed=0,
+        lost=0,
+        dead_letters=0,
+        may_be_doubled=0,
+        bytes_read=0,
+        started_at=0,
+        ended_at=1,
+        error=error,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,163 @@
+"""A load's task group under `dag.test()`: retries, clears, skips, take-overs. The application is a quick one."""
+
+import json
+import uuid
+from pathlib import Path
+
+import pytest
+from support.records import Record
+
+APPLICATION = Path(__file__).parent / "apps" / "quick.py"
+EARLY = 1_700_000_000_000
+
+SOURCE = """
+from airflow.sdk import DAG
+
+from airflow_provider_orderedkafka import OrderedLoad
+from airflow_provider_orderedkafka.dag import ordered_load
+
+load = OrderedLoad({load!r}, topics=[{topic!r}], start="earliest", {settings})
+with DAG({load!r}, schedule=None, catchup=False, max_active_runs=1):
+    ordered_load(
+        load,
+        application={application!r},
+        application_args=["--diary", {diary!r}, "--orders", {orders!r}],
+        {arguments}
+    )
+"""
+
+
+class Bench:
+    """One load on a topic of its own, with the diary of its application."""
+
+    def __init__(self, dag_file, topic, records, folder):
+        self.load = f"load-{uuid.uuid4().hex[:8]}"
+        self.topic = topic
+        self._dag_file = dag_file
+        self._records = records
+        self._diary, self._orders = folder / "diary", folder / "orders"
+        self._written = 0
+
+    def dag(self, settings="", arguments=""):
+        source = SOURCE.format(
+            load=self.load,
+            topic=self.topic,
+            application=str(APPLICATION),
+            diary=str(self._diary),
+            orders=str(self._orders),
+            settings=settings,
+            arguments=arguments,
+        )
+        return self._dag_file(source, f"{self.load.replace('-', '_')}.py")
+
+    def write(self, count):
+        stamps = range(EARLY + self._written, EARLY + self._written + count)
+        self._records.produce(self.topic, [Record(b"x", stamp) for stamp in stamps])
+        self._written += count
+
+    def order(self, *lines):
+        self._orders.write_text("\n".join(lines))
+
+    @property
+    def diary(self):
+        return [json.loads(line) for line in self._diary.read_text().splitlines()] if self._diary.exists() else []
+
+
+@pytest.fixture
+def bench(dag_file, topics, records, tmp_path, connections):
+    return Bench(dag_file, topics.create(), records, tmp_path)
+
+
+def steps_of(bench, states):
+    return {task.removeprefix(f"{bench.load}."): state for task, state in states.items()}
+
+
+def test_a_run_loads_what_is_there_and_the_ledger_says_so(bench, states, ledger_of):
+    bench.write(5)
+    run = bench.dag().test()
+    assert steps_of(bench, states(run)) == dict.fromkeys(("wait", "resolve", "load", "commit"), "success")
+    ledger = ledger_of(bench.load)
+    assert (ledger.revision, ledger.rows_emitted, list(ledger.place.offsets.values())) == (1, 5, [5])
+    assert ledger.outcomes[-1].by == f"{bench.load}/{run.run_id}"
+
+
+def test_the_application_gets_its_options_by_the_environment_and_no_option_by_an_argument(bench):
+    bench.write(1)
+    bench.dag().test()
+    (entry,) = bench.diary
+    assert entry["options"] == ["kafka.bootstrap.servers"]
+    assert entry["rest"] == []
+
+
+def test_without_anything_to_load_a_run_that_does_not_wait_is_skipped_and_says_why(bench, states, ledger_of):
+    dag = bench.dag(arguments="wait=False")
+    run = dag.test()
+    assert steps_of(bench, states(run)) == {"resolve": "skipped", "load": "skipped", "commit": "skipped"}
+    (resolve,) = [ti for ti in run.get_task_instances() if ti.task_id.endswith(".resolve")]
+    assert resolve.xcom_pull(key="skipped") == "nothing to load"
+    assert ledger_of(bench.load).revision == 0
+
+
+def test_a_range_is_never_larger_than_its_maximum_and_the_rest_waits(bench, ledger_of):
+    bench.write(7)
+    dag = bench.dag(settings="max_offsets=3")
+    for revision, offset in ((1, 3), (2, 6), (3, 7)):
+        dag.test()
+        ledger = ledger_of(bench.load)
+        assert (ledger.revision, list(ledger.place.offsets.values())) == (revision, [offset])
+    assert [entry["offsets"] for entry in bench.diary] == [3, 3, 1]
+
+
+def test_the_row_limit_skips_runs_before_anything_is_started(bench, states):
+    bench.write(5)
+    dag = bench.dag(settings="row_limit=5")
+    dag.test()
+    bench.write(5)
+    run = dag.test()
+    assert steps_of(bench, states(run)) == dict.fromkeys(("wait", "resolve", "load", "commit"), "skipped")
+    assert len(bench.diary) == 1
+
+
+def test_what_a_failed_run_left_open_is_taken_over_by_the_next_one_with_the_next_attempt(bench, states, ledger_of):
+    bench.write(5)
+    bench.order("fail 75")
+    dag = bench.dag()
+    first = dag.test()
+    assert steps_of(bench, states(first)) == {
+        "wait": "success",
+        "resolve": "success",
+        "load": "failed",
+        "commit": "upstream_failed",
+    }
+    bench.write(4)
+    second = dag.test()
+    ledger = ledger_of(bench.load)
+    assert [(entry["range"], entry["attempt"]) for entry in bench.diary] == [
+        (bench.diary[0]["range"], n) for n in (1, 2)
+    ]
+    assert (ledger.revision, list(ledger.place.offsets.values())) == (1, [5])
+    assert ledger.outcomes[-1].by == f"{bench.load}/{second.run_id}"
+
+
+def test_an_error_that_a_retry_cannot_mend_is_not_retried(bench, states):
+    bench.write(5)
+    bench.order("fail 65", "fail 65")
+    run = bench.dag(arguments='steps={"load": {"retries": 1, "retry_delay": 0}},').test()
+    assert steps_of(bench, states(run))["load"] == "failed"
+    assert len(bench.diary) == 1
+
+
+def test_the_output_asset_is_told_once_for_each_move_of_the_ledger(bench):
+    from airflow.models.asset import AssetEvent
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    bench.write(5)
+    dag = bench.dag(arguments='output_topic="out",')
+    dag.test()
+    with create_session() as session:
+        events = session.scalars(select(AssetEvent).where(AssetEvent.source_dag_id == bench.load)).all()
+        (event,) = events
+        assert event.extra["rows"] == 5
+        assert event.extra["revision"] == 1
+        assert event.asset.uri.endswith("/out")
