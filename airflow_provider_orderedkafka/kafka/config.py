@@ -34,6 +34,8 @@ _FOREIGN: Final[dict[Role, frozenset[str]]] = {
 _SECRET: Final = re.compile(
     r"password|passphrase|secret|token|credential|private\.key|key\.pem|jaas|oauthbearer\.config"
 )
+# What suits every client; the user's own settings win. A broker that comes back is found within a second, not ten.
+_DEFAULTS: Final = {"allow.auto.create.topics": "false", "reconnect.backoff.max.ms": "1000"}
 _MASK: Final = "***"
 _JAVA_STORES: Final = (".jks", ".jceks", ".bcfks")
 
@@ -99,7 +101,7 @@ def client_config(config: Mapping[str, str], role: Role, ours: Mapping[str, Any]
     kept = {name: value for name, value in config.items() if name not in _FOREIGN[role]}
     resolver = kept.pop(RESOLVER, None)
     added = {} if resolver is None else _function(resolver)(dict(kept))
-    return {"allow.auto.create.topics": "false", "logger": CLIENT_LOG, **kept, **added, **(ours or {})}
+    return {**_DEFAULTS, **kept, **added, "logger": CLIENT_LOG, **(ours or {})}
 
 
 def understood(error: Exception, config: Mapping[str, str]) -> SettingError:

@@ -1,5 +1,8 @@
 """What the log of a real broker shows to a planner: looks and scans."""
 
+import subprocess
+import sys
+import textwrap
 import threading
 import time
 
@@ -181,3 +184,30 @@ def test_an_unreachable_broker_is_an_error_within_seconds():
     with pytest.raises(UnreachableError, match=r"nothing came for 2 s while waiting for orders\[0\]@5: .*refused"):
         look(nobody, TopicPartition("orders", 0), Bound(5), 6)
     assert time.monotonic() - begun < 12.0
+
+
+def test_a_forked_process_asks_by_clients_of_its_own(config, topics, records):
+    topic = topics.create()
+    records.produce(topic, [Record(b"", timestamp=100 + n) for n in range(50)])
+    script = f"""
+        import os, sys
+        from airflow_provider_orderedkafka.core.positions import TopicPartition
+        from airflow_provider_orderedkafka.kafka.config import KafkaConfig
+        from airflow_provider_orderedkafka.kafka.log import KafkaLog
+        from airflow_provider_orderedkafka.kafka.offsets import high_ends
+
+        config, p = KafkaConfig({dict(config)!r}), TopicPartition({topic!r}, 0)
+
+        def ask():
+            return (high_ends(config, [p])[p], len(list(KafkaLog(config).scan(p, 0, 50))))
+
+        assert ask() == (50, 50)
+        child = os.fork()
+        if not child:
+            os._exit(0 if ask() == (50, 50) else 1)
+        sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], timeout=60, check=False, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,86 @@
+"""A broker that is frozen, killed or started again under the questions that planning asks."""
+
+import threading
+import time
+
+import pytest
+from support.records import Record, Records
+from support.topics import Topics
+
+from airflow_provider_orderedkafka.core.cuts import Bound
+from airflow_provider_orderedkafka.core.ports import Sighting
+from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.subscriptions import Named
+from airflow_provider_orderedkafka.embedded import EmbeddedKafka
+from airflow_provider_orderedkafka.errors import UnreachableError
+from airflow_provider_orderedkafka.kafka.config import KafkaConfig
+from airflow_provider_orderedkafka.kafka.consumers import close_idle
+from airflow_provider_orderedkafka.kafka.log import KafkaLog
+from airflow_provider_orderedkafka.kafka.offsets import committed, high_ends
+from airflow_provider_orderedkafka.kafka.topics import discover
+
+pytestmark = pytest.mark.fault
+
+P = TopicPartition("orders", 0)
+SETTLES_AFTER = 0.5
+FENCED_AFTER = 10.0  # the cluster then has no broker, for a moment, not even the one that answers
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with EmbeddedKafka(tmp_path_factory.mktemp("outages")) as cluster:
+        Topics(cluster.bootstrap_servers, "outages").create_named("orders")
+        Records(cluster.bootstrap_servers).produce("orders", [Record(b"", timestamp=100 + n) for n in range(50)])
+        yield cluster
+        close_idle()
+
+
+@pytest.fixture
+def config(cluster):
+    return KafkaConfig({"bootstrap.servers": cluster.bootstrap_servers})
+
+
+@pytest.fixture
+def broker(cluster):
+    return cluster.brokers[0]
+
+
+def one_of_each(config):
+    """Every kind of question, each in its own way."""
+    log = KafkaLog(config)
+    assert discover(config, Named(("orders",))).partitions == (P,)
+    assert high_ends(config, [P]) == Offsets({P: 50})
+    assert log.first_at([P], [120])[0][P].offset == 20
+    assert log.look({P: Bound(5, 130)}, {P: 50}, 1_000, 100)[P] == Sighting(30, 130, 25)
+    assert len(list(log.scan(P, 0, 50))) == 50
+    assert committed(config, "nobody", [P]) == {}
+
+
+def test_a_frozen_broker_is_given_up_at_the_deadline_and_asked_again_when_it_wakes(config, broker):
+    one_of_each(config)
+    broker.pause()
+    time.sleep(SETTLES_AFTER)
+    try:
+        for ask in (
+            lambda: high_ends(config, [P], deadline=2.0),
+            lambda: discover(config, Named(("orders",)), 2.0),
+            lambda: KafkaLog(config, deadline=2.0).look({P: Bound(5, 130)}, {P: 50}, 1_000, 100),
+        ):
+            begun = time.monotonic()
+            with pytest.raises(UnreachableError):
+                ask()
+            assert time.monotonic() - begun < 7.0
+        time.sleep(FENCED_AFTER)
+    finally:
+        broker.resume()
+    one_of_each(config)
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_questions_outlast_a_broker_that_goes_and_comes_back(config, broker, how):
+    one_of_each(config)
+    getattr(broker, how)()
+    back = threading.Timer(2.0, broker.start)
+    back.start()
+    one_of_each(config)
+    back.join()
