@@ -1,0 +1,148 @@
+"""Waiting for answers: what is asked again, what ends it at once, and what is named in the end."""
+
+import time
+from concurrent.futures import Future
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from airflow_provider_orderedkafka.errors import (
+    AccessDeniedError,
+    OrderedKafkaError,
+    UnknownTopicError,
+    UnreachableError,
+)
+from airflow_provider_orderedkafka.kafka import answers
+from airflow_provider_orderedkafka.kafka.answers import Patience, gather, listed
+
+UNANSWERED = object()
+
+
+class Client:
+    """An admin client that only ever tells of troubles."""
+
+    servers = "broker:9092"
+
+    def __init__(self, *troubles):
+        self._troubles = list(troubles)
+
+    def troubles(self, _since):
+        return self._troubles
+
+
+class Asked:
+    """Gives prepared answers to each question, the next one whenever it is asked again."""
+
+    def __init__(self, **scripts):
+        self.rounds = []
+        self._scripts = {question: iter(script) for question, script in scripts.items()}
+
+    def __call__(self, questions, _seconds):
+        self.rounds.append(list(questions))
+        return [self._future(next(self._scripts[question])) for question in questions]
+
+    def _future(self, answer):
+        future = Future()
+        if isinstance(answer, int):
+            future.set_exception(KafkaException(KafkaError(answer)))
+        elif answer is not UNANSWERED:
+            future.set_result(answer)
+        return future
+
+
+def ask(asked, seconds=5.0, client=None, doubt=None):
+    questions = list(asked._scripts)
+    return gather(client or Client(), asked, questions, Patience(seconds, "the end of"), doubt)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError._TRANSPORT,
+        KafkaError._TIMED_OUT,
+        KafkaError._NOENT,
+    ],
+)
+def test_only_what_a_moment_may_mend_is_asked_again(code):
+    asked = Asked(a=["one"], b=[code, code, "two"])
+    assert ask(asked) == {"a": "one", "b": "two"}
+    assert asked.rounds == [["a", "b"], ["b"], ["b"]]
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "said"),
+    [
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, AccessDeniedError, "Kafka refuses the end of b: .* on the topic"),
+        (KafkaError.GROUP_AUTHORIZATION_FAILED, AccessDeniedError, "Kafka refuses the end of b: .* on the group"),
+        (
+            KafkaError.UNSUPPORTED_VERSION,
+            OrderedKafkaError,
+            r"Kafka cannot give the end of b: .*\(UNSUPPORTED_VERSION\)",
+        ),
+    ],
+)
+def test_what_waiting_cannot_mend_ends_it_at_once(code, kind, said):
+    asked = Asked(a=["one"], b=[code])
+    with pytest.raises(kind, match=said):
+        ask(asked)
+    assert len(asked.rounds) == 1
+
+
+def test_a_topic_that_stays_unknown_does_not_exist(monkeypatch):
+    monkeypatch.setattr(answers, "SHOWS_AFTER", 0.2)
+    with pytest.raises(UnknownTopicError, match="b does not exist"):
+        ask(Asked(a=["one"], b=[KafkaError.UNKNOWN_TOPIC_OR_PART] * 99))
+
+
+def test_what_is_never_answered_is_named_with_the_last_reason_at_the_deadline():
+    begun = time.monotonic()
+    questions = {f"q{number}": [KafkaError._TRANSPORT] * 99 for number in range(7)}
+    with pytest.raises(UnreachableError) as caught:
+        ask(Asked(a=["one"], **questions), seconds=0.4)
+    assert 0.4 <= time.monotonic() - begun < 2.0
+    assert str(caught.value).startswith(
+        "Kafka at 'broker:9092' did not answer within 0.4 s, asked for the end of q0, q1, q2, q3, q4 and 2 more ("
+    )
+
+
+def test_what_the_client_told_in_the_background_says_more_than_the_answer():
+    down, refused = KafkaError(KafkaError._ALL_BROKERS_DOWN, "down"), KafkaError(KafkaError._TRANSPORT, "no route")
+    with pytest.raises(UnreachableError, match=r"a \(no route\); is it up"):
+        ask(Asked(a=[UNANSWERED]), seconds=0.1, client=Client(refused, down))
+
+
+@pytest.mark.parametrize("answer", [UNANSWERED, KafkaError._TRANSPORT])
+def test_wrong_credentials_are_told_although_the_question_hears_nothing_of_them(answer):
+    begun = time.monotonic()
+    with pytest.raises(AccessDeniedError, match="check user name, password and mechanism"):
+        ask(Asked(a=[answer]), client=Client(KafkaError(KafkaError._AUTHENTICATION)))
+    assert time.monotonic() - begun < 2.0
+
+
+def test_a_question_without_answer_is_doubted_once(monkeypatch):
+    monkeypatch.setattr(answers, "DOUBTS_AFTER", 0.1)
+    doubts = []
+    with pytest.raises(UnreachableError):
+        ask(Asked(a=[UNANSWERED], b=[UNANSWERED]), seconds=1.0, doubt=lambda: doubts.append("?"))
+    assert doubts == ["?"]
+
+
+def test_a_doubt_that_is_justified_ends_it():
+    def doubt():
+        raise UnknownTopicError("no such thing")
+
+    with pytest.raises(UnknownTopicError, match="no such thing"):
+        ask(Asked(a=[KafkaError._NOENT, "one"]), doubt=doubt)
+
+
+def test_no_questions_need_no_answers():
+    assert ask(Asked()) == {}
+
+
+def test_long_lists_are_shortened():
+    assert listed("abcde") == "a, b, c, d, e"
+    assert listed("abcdefg") == "a, b, c, d, e and 2 more"
