@@ -5,6 +5,7 @@ A payload is copied once, into the place where it stays.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from airflow_provider_orderedkafka.core.cuts import Slice
+from airflow_provider_orderedkafka.kafka import buffers
 from airflow_provider_orderedkafka.kafka.ordering import Ordered
 
 Ints = NDArray[np.int64]
 Header = tuple[str, bytes | None]
 
-_MOMENT = pa.timestamp("us", tz="UTC")
-_HEADERS = pa.list_(pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])))
-_MICROSECONDS = 1_000
-_LAST_MILLISECOND = np.iinfo(np.int64).max // _MICROSECONDS
+_HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+_HEADERS = pa.list_(pa.field("element", _HEADER))
 _ROW_BYTES = 64  # what a row takes beside its key and value
 
 COLUMNS = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"
@@ -41,10 +41,10 @@ def schema(*, include_headers: bool) -> Any:
         ("topic", pa.string()),
         ("partition", pa.int32()),
         ("offset", pa.int64()),
-        ("timestamp", _MOMENT),
+        ("timestamp", buffers.MOMENT),
         ("timestampType", pa.int32()),
         ("headers", _HEADERS),
-        ("order_time", _MOMENT),
+        ("order_time", buffers.MOMENT),
         ("late", pa.bool_()),
     ]
     return pa.schema([field for field in fields if include_headers or field[0] != "headers"])
@@ -59,13 +59,7 @@ class Payloads:
 
     def take(self, arrivals: NDArray[np.intp]) -> Any:
         """An Arrow array of these payloads, in this order."""
-        sizes = self.sizes[arrivals]
-        offsets = np.zeros(len(sizes) + 1, np.int32)
-        np.cumsum(np.maximum(sizes, 0), out=offsets[1:])
-        data = b"".join(self.data[arrivals].tolist())
-        nulls = sizes < 0
-        validity = pa.array(~nulls).buffers()[1] if nulls.any() else None
-        return pa.Array.from_buffers(pa.binary(), len(sizes), [validity, pa.py_buffer(offsets), pa.py_buffer(data)])
+        return buffers.payloads(self.data[arrivals].tolist(), self.sizes[arrivals])
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +83,7 @@ class BatchBuilder:
         self._arrivals = arrivals
         self._ordered = ordered
         partitions = [stretch.partition for stretch in slice_.stretches]
-        self._topics = pa.array([partition.topic for partition in partitions], pa.string())
+        self._topics = buffers.texts([partition.topic for partition in partitions])
         self._one_topic = partitions[0].topic if len({partition.topic for partition in partitions}) == 1 else None
         self._partitions = np.array([partition.partition for partition in partitions], np.int32)
 
@@ -112,23 +106,27 @@ class BatchBuilder:
             arrivals.keys.take(arrival),
             arrivals.values.take(arrival),
             self._topic(rank),
-            pa.array(self._partitions[rank]),
-            pa.array(ordered.offset[rows]),
-            _moments(ordered.timestamp[rows]),
-            pa.array(arrivals.kind[arrival].astype(np.int32)),
-            _moments(ordered.order_time[rows]),
-            pa.array(ordered.late[rows]),
+            buffers.numbers(self._partitions[rank]),
+            buffers.numbers(ordered.offset[rows]),
+            buffers.moments(ordered.timestamp[rows]),
+            buffers.numbers(arrivals.kind[arrival].astype(np.int32)),
+            buffers.moments(ordered.order_time[rows]),
+            buffers.flags(ordered.late[rows]),
         ]
         if arrivals.headers is not None:
-            arrays.insert(7, pa.array([arrivals.headers[at] for at in arrival.tolist()], _HEADERS))
+            arrays.insert(self._schema.get_field_index("headers"), _headers(arrivals.headers, arrival))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _topic(self, rank: Ints) -> Any:
         if self._one_topic is not None:
-            return pa.repeat(pa.scalar(self._one_topic, pa.string()), len(rank))
-        return self._topics.take(pa.array(rank))
+            return buffers.repeated(self._one_topic, len(rank))
+        return self._topics.take(buffers.numbers(rank))
 
 
-def _moments(milliseconds: Ints) -> Any:
-    """Milliseconds as moments; one that no moment can show is shown as the last one."""
-    return pa.array(np.minimum(milliseconds, _LAST_MILLISECOND) * _MICROSECONDS).view(_MOMENT)
+def _headers(headers: Sequence[list[Header] | None], arrival: NDArray[np.intp]) -> Any:
+    ordered = [headers[at] for at in arrival.tolist()]
+    sizes = np.array([-1 if each is None else len(each) for each in ordered], np.int64)
+    items = list(chain.from_iterable(each for each in ordered if each is not None))
+    value_sizes = np.array([-1 if value is None else len(value) for _, value in items], np.int64)
+    values = buffers.payloads([value or b"" for _, value in items], value_sizes)
+    return buffers.lists(_HEADERS, sizes, buffers.structs(_HEADER, buffers.texts([key for key, _ in items]), values))

@@ -19,7 +19,7 @@ _DEFAULTS = {
     "fetch.max.bytes": "4000000",
     "fetch.queue.backoff.ms": "1",
     "fetch.wait.max.ms": "10",
-    "queued.max.messages.kbytes": "1000",
+    "queued.max.messages.kbytes": "2000",
     "reconnect.backoff.max.ms": "1000",
 }
 

@@ -29,8 +29,7 @@ Ints = NDArray[np.int64]
 
 _BLINK: Final = 0.05
 _LEAST_ASKED: Final = 128
-_MOST_ASKED: Final = 1_000
-_ASKS_FOR_A_STRETCH: Final = 20
+_MOST_ASKED: Final = 2_000
 _TOPIC, _PARTITION, _OFFSET, _TIME = Message.topic, Message.partition, Message.offset, Message.timestamp
 
 
@@ -53,7 +52,6 @@ class Fetch:
         self._ranks = _rank_finder(self._partitions)
         self._progress = Progress(slice_)
         self._open = np.zeros(len(self._partitions), np.bool_)
-        self._ask = min(max(slice_.offsets // (_ASKS_FOR_A_STRETCH * len(self._partitions)), _LEAST_ASKED), _MOST_ASKED)
         # Nothing here may refer back to this fetch: what it caught would stay until Python looks for cycles.
         doubts = partial(doubt, settings.kafka, self._partitions, settings.topic_ids)
         self._attention = Attention(kept, settings.deadline, doubts)
@@ -66,8 +64,10 @@ class Fetch:
         """
         self._assign(np.flatnonzero(~self._progress.finished()))
         while self._open.any():
-            # Never wait for more than the first record: what is there is worth taking.
-            messages = self._consumer.consume(self._ask, 0) or self._consumer.consume(1, _BLINK)
+            # Never wait for more than the first record, and ask for little when an end is near: what comes after it, in
+            # the same breath, is for nothing.
+            ask = min(max(self._progress.nearest_end(self._open), _LEAST_ASKED), _MOST_ASKED)
+            messages = self._consumer.consume(ask, 0) or self._consumer.consume(1, _BLINK)
             if messages:
                 self._take(messages)
             else:

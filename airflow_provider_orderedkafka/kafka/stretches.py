@@ -57,6 +57,10 @@ class Progress:
         """The log says that nothing visible is left before this offset."""
         self.position[rank] = max(int(self.position[rank]), position)
 
+    def nearest_end(self, among: Bools) -> int:
+        """How many offsets are left by the index in that stretch of these that has the fewest; 0 when it is past."""
+        return int((self._end - self.position)[among].min())
+
     def finished(self) -> Bools:
         """Which stretches are read to their end."""
         reached: Bools = self.position >= self.stop

@@ -1,7 +1,11 @@
 """Reading slices from a real broker: what belongs to them, in which order, and when a partition is done."""
 
+import os
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from support.records import Record
@@ -347,3 +351,21 @@ def test_batches_are_of_about_the_size_asked_for(kafka, topics, records):
     sizes = [batch.num_rows for batch in read_slice(whole(topic, {0: 1_000}), settings)]
     assert sum(sizes) == 1_000
     assert {90 <= size <= 100 for size in sizes[:-1]} == {True}
+
+
+def test_reading_does_not_import_pandas(kafka, topics, records):
+    topic = topics.create()
+    headers = [("a", b"1"), ("b", None)]
+    records.produce(topic, [Record(b"x", timestamp=1, headers=headers), Record(None, timestamp=2)])
+    program = f"""
+import sys
+from support.slices import whole
+from airflow_provider_orderedkafka.kafka.reader import read_slice
+from airflow_provider_orderedkafka.kafka.reading import ReadSettings
+settings = ReadSettings({{"bootstrap.servers": {kafka.bootstrap_servers!r}}}, include_headers=True)
+(batch,) = read_slice(whole({topic!r}, {{0: 2}}), settings)
+assert batch.num_rows == 2
+assert "pandas" not in sys.modules
+"""
+    paths = {"PYTHONPATH": str(Path(__file__).parents[1])}
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60, env={**os.environ, **paths})
