@@ -5,6 +5,7 @@ the group's coordinator is moving or not there yet.
 """
 
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
@@ -14,11 +15,12 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from airflow_provider_orderedkafka.core.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import AccessDeniedError, OrderedKafkaError, UnreachableError
-from airflow_provider_orderedkafka.kafka.answers import DEADLINE, DENIED, TRANSIENT
+from airflow_provider_orderedkafka.kafka.answers import DEADLINE, DENIED, TRANSIENT, Patience
 from airflow_provider_orderedkafka.kafka.config import client_config, understood
 
 _TRY_SECONDS: Final = 1.0
 _PAUSE: Final = 0.1
+_KEPT_TROUBLES: Final = 20
 _GONE: Final = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 
 
@@ -36,8 +38,8 @@ def read_commits(
     wanted = [KafkaPartition(*partition) for partition in partitions]
     if not wanted:
         return {}
-    with _consumer(config, group) as consumer:
-        found = _committed(consumer, wanted, config, f"the commits of group {group!r}", deadline)
+    with _asking(config, group, f"the commits of group {group!r}", deadline) as asking:
+        found = asking.committed(wanted)
     return {
         TopicPartition(p.topic, p.partition): Commit(p.offset, p.metadata or "")
         for p in found
@@ -52,58 +54,67 @@ def write_commits(
     wanted = [KafkaPartition(*p, commit.offset, metadata=commit.metadata) for p, commit in commits.items()]
     if not wanted:
         return
-    what = f"a commit of group {group!r}"
-    with _consumer(config, group) as consumer:
-        _committed(
-            consumer, wanted, config, what, deadline
-        )  # a commit itself waits long where the group may not be used
+    with _asking(config, group, f"a commit of group {group!r}", deadline) as asking:
+        asking.committed(wanted)  # a commit itself waits long where the group may not be used
+        asking.commit(wanted)
+
+
+class _Asking:
+    """A consumer of a group's, what its client told of its troubles, and the patience with both."""
+
+    def __init__(self, config: Mapping[str, str], group: str, patience: Patience) -> None:
+        self._servers = config["bootstrap.servers"]
+        self._patience = patience
+        self._troubles: deque[KafkaError] = deque(maxlen=_KEPT_TROUBLES)
+        ours = {"group.id": group, "enable.auto.commit": "false", "error_cb": self._troubles.append}
         try:
-            consumer.commit(offsets=wanted, asynchronous=False)
+            self.consumer = Consumer(client_config(config, "consumer", ours))
+        except (KafkaException, ValueError, TypeError) as error:
+            raise understood(error, config) from error
+
+    def committed(self, wanted: list[KafkaPartition]) -> list[Any]:
+        """What the coordinator answers; asked again while it moves or loads, until the deadline."""
+        while True:
+            try:
+                return list(self.consumer.committed(wanted, max(min(self._patience.left, _TRY_SECONDS), _PAUSE)))
+            except KafkaException as failure:
+                error = self._refusal() or failure.args[0]
+                if error.code() in _GONE:
+                    return []
+                if self._patience.left == 0 or error.code() not in TRANSIENT:
+                    raise self._told(error) from failure
+            time.sleep(_PAUSE)
+
+    def commit(self, wanted: list[KafkaPartition]) -> None:
+        """Commit, once; partitions that are gone are passed over."""
+        try:
+            self.consumer.commit(offsets=wanted, asynchronous=False)
         except KafkaException as failure:
             if failure.args[0].code() not in _GONE:
-                raise _told(failure.args[0], config, what) from failure
+                raise self._told(failure.args[0]) from failure
+
+    def _refusal(self) -> KafkaError | None:
+        """A refusal that the client heard on its way to the group's coordinator: the question hears nothing of it."""
+        event = self.consumer.poll(0)
+        if event is not None and event.error() is not None:
+            self._troubles.append(event.error())
+        return next((trouble for trouble in self._troubles if trouble.code() in DENIED), None)
+
+    def _told(self, error: KafkaError) -> OrderedKafkaError:
+        what = self._patience.what
+        if error.code() in DENIED:
+            return AccessDeniedError(f"Kafka refuses {what}: {error.str()}; {DENIED[error.code()]}")
+        said = [trouble for trouble in (error, *self._troubles) if trouble.code() != KafkaError._ALL_BROKERS_DOWN]
+        return UnreachableError(
+            f"Kafka at {self._servers!r} did not answer within {self._patience.seconds:g} s, asked for {what} "
+            f"({said[-1].str() if said else error.str()}); is it up, and can it be reached from here?"
+        )
 
 
 @contextmanager
-def _consumer(config: Mapping[str, str], group: str) -> Iterator[Any]:
-    ours = {"group.id": group, "enable.auto.commit": "false"}
+def _asking(config: Mapping[str, str], group: str, what: str, deadline: float) -> Iterator[_Asking]:
+    asking = _Asking(config, group, Patience(deadline, what))
     try:
-        consumer = Consumer(client_config(config, "consumer", ours))
-    except (KafkaException, ValueError, TypeError) as error:
-        raise understood(error, config) from error
-    try:
-        yield consumer
+        yield asking
     finally:
-        consumer.close()
-
-
-def _committed(
-    consumer: Any, wanted: list[KafkaPartition], config: Mapping[str, str], what: str, deadline: float
-) -> list[Any]:
-    """What the coordinator answers; asked again while it moves or loads, until the deadline."""
-    until = time.monotonic() + deadline
-    while True:
-        left = until - time.monotonic()
-        try:
-            return list(consumer.committed(wanted, max(min(left, _TRY_SECONDS), _PAUSE)))
-        except KafkaException as failure:
-            error = _refusal(consumer) or failure.args[0]
-            if error.code() in _GONE:
-                return []
-            if left <= 0 or error.code() not in TRANSIENT:
-                raise _told(error, config, what) from failure
-        time.sleep(_PAUSE)
-
-
-def _refusal(consumer: Any) -> KafkaError | None:
-    """A refusal that the client heard while it looked for the group's coordinator: the question hears nothing of it."""
-    event = consumer.poll(0)
-    error = None if event is None else event.error()
-    return error if error is not None and error.code() in DENIED else None
-
-
-def _told(error: KafkaError, config: Mapping[str, str], what: str) -> OrderedKafkaError:
-    if error.code() in DENIED:
-        return AccessDeniedError(f"Kafka refuses {what}: {error.str()}; {DENIED[error.code()]}")
-    servers = config["bootstrap.servers"]
-    return UnreachableError(f"Kafka at {servers!r} did not answer, asked for {what}: {error.str()}; is it up?")
+        asking.consumer.close()

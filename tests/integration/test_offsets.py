@@ -311,7 +311,7 @@ def test_a_partition_that_does_not_exist_is_named(config, topics):
         (lambda: discover(NOBODY, Named(("orders",)), 2.0), "the description of topic orders"),
         (lambda: discover(NOBODY, Matching("orders"), 2.0), "the topics of the cluster"),
         (lambda: high_ends(NOBODY, partitions("orders", *range(9)), deadline=2.0), "orders\\[4\\] and 4 more"),
-        (lambda: committed(NOBODY, "billing", partitions("orders", 0), 2.0), "the commits of group billing"),
+        (lambda: committed(NOBODY, "billing", partitions("orders", 0), 2.0), "the commits of group 'billing'"),
     ],
 )
 def test_an_unreachable_broker_is_named_within_the_deadline(call, asked_for):
