@@ -45,8 +45,9 @@ class KafkaWriter:
         rows = in_order(without_surplus(self.frames.transformed(records), batch.surplus), self.setup, self.output)
         settings = writing(self.setup, self.output.of_batch(batch.number))
         rows = rows.select(*written_columns(rows.dtypes, settings))
-        total = read_tally(observation)
-        for row in rows.mapInArrow(_task(settings, there.landed), TALLY).collect():
+        told = rows.mapInArrow(_task(settings, there.landed), TALLY).collect()
+        total = read_tally(observation)  # after the rows have passed: it waits for them
+        for row in told:
             total = total.plus(Tally(**row.asDict()))
         return total.plus(Tally(may_be_doubled=doubtful(there, total.rows - total.replayed)))
 
