@@ -16,11 +16,13 @@ from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 # partition's end is thrown away.
 _DEFAULTS = {
     "group.id": "orderedkafka-reader",
+    "fetch.error.backoff.ms": "100",
     "fetch.max.bytes": "4000000",
     "fetch.queue.backoff.ms": "1",
     "fetch.wait.max.ms": "10",
     "queued.max.messages.kbytes": "2000",
     "reconnect.backoff.max.ms": "1000",
+    "socket.keepalive.enable": "true",
 }
 
 _FETCH_BYTES = (32_000, 256_000, 1_000_000)

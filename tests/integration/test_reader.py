@@ -14,6 +14,7 @@ from support.slices import FAR, rows, slice_of, stretch, whole
 from airflow_provider_orderedkafka.core.planning import split
 from airflow_provider_orderedkafka.errors import DataLossError, OrderViolationError, UnreachableError
 from airflow_provider_orderedkafka.kafka.consumers import close_idle
+from airflow_provider_orderedkafka.kafka.fetching import Fetch
 from airflow_provider_orderedkafka.kafka.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.reader import read_slice
 from airflow_provider_orderedkafka.kafka.reading import OnDataLoss, ReadSettings, ReadTally
@@ -259,6 +260,25 @@ def test_what_retention_took_is_counted_exactly_and_for_its_partition_alone(read
     assert str(partition) == f"{topic}[0]"
 
 
+def test_retention_that_overtakes_the_reader_is_counted_from_where_it_stood(read, topics, records, monkeypatch):
+    topic = topics.create(partitions=2)
+    records.produce(topic, [Record(bytes(1_000), timestamp=t) for t in range(1, 8_001)], **{"batch.size": 10_000})
+    records.produce(topic, at(1, 2, 3, partition=1))
+    take = Fetch._take
+
+    def take_and_lose(fetch, messages):
+        take(fetch, messages)
+        records.delete_before(topic, {0: 7_000})
+
+    monkeypatch.setattr(Fetch, "_take", take_and_lose)
+    found, tally = read(whole(topic, {0: 8_000, 1: 3}), on_data_loss=OnDataLoss.COUNT)
+    offsets = [row.offset for row in found if row.partition == 0]
+    (lost,) = tally.lost.values()
+    assert 0 < lost < 7_000
+    assert offsets == [*range(7_000 - lost), *range(7_000, 8_000)]
+    assert [row.offset for row in found if row.partition == 1] == [0, 1, 2]
+
+
 def test_retention_of_all_that_is_left_ends_the_slice(read, topics, records):
     topic = topics.create()
     records.produce(topic, at(1, 2, 3))
@@ -353,6 +373,15 @@ def test_batches_are_of_about_the_size_asked_for(kafka, topics, records):
     assert {90 <= size <= 100 for size in sizes[:-1]} == {True}
 
 
+def run(program):
+    """Run a program in a process of its own; what it printed."""
+    paths = {"PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, timeout=120, env={**os.environ, **paths}, stdout=subprocess.PIPE
+    )
+    return done.stdout.decode()
+
+
 def test_reading_does_not_import_pandas(kafka, topics, records):
     topic = topics.create()
     headers = [("a", b"1"), ("b", None)]
@@ -367,5 +396,24 @@ settings = ReadSettings({{"bootstrap.servers": {kafka.bootstrap_servers!r}}}, in
 assert batch.num_rows == 2
 assert "pandas" not in sys.modules
 """
-    paths = {"PYTHONPATH": str(Path(__file__).parents[1])}
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60, env={**os.environ, **paths})
+    run(program)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux for the process's size")
+def test_a_worker_stays_small_and_does_not_grow_with_the_topic(kafka, topics, records):
+    topic = topics.create()
+    records.produce(topic, [Record(bytes(1_000), timestamp=t) for t in range(1, 300_001)], **{"linger.ms": 50})
+    program = f"""
+from pathlib import Path
+from support.slices import whole
+from airflow_provider_orderedkafka.kafka.reader import read_slice
+from airflow_provider_orderedkafka.kafka.reading import ReadSettings
+settings = ReadSettings({{"bootstrap.servers": {kafka.bootstrap_servers!r}}})
+for end in (100_000, 200_000, 300_000):
+    rows = sum(batch.num_rows for batch in read_slice(whole({topic!r}, {{0: end}}, {{0: end - 100_000}}), settings))
+    most = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    print(rows, int(most.split()[1]) // 1024)
+"""
+    sizes = [tuple(map(int, line.split())) for line in run(program).splitlines()]
+    assert [rows for rows, _ in sizes] == [100_000] * 3
+    assert sizes[2][1] < min(400, sizes[0][1] + 40)

@@ -1,0 +1,33 @@
+"""How much a slice's consumer asks of each partition at once, and whose settings win."""
+
+import pytest
+
+from airflow_provider_orderedkafka.kafka.consumers import configuration, fetch_bytes
+from airflow_provider_orderedkafka.kafka.reading import ReadSettings
+
+KILOBYTE = 1_000
+
+
+@pytest.mark.parametrize(
+    ("offsets", "record_bytes", "expected"),
+    [
+        ([100_000], KILOBYTE, 1_000_000),
+        ([97_000, *[430] * 7], KILOBYTE, 1_000_000),
+        ([12_500] * 8, KILOBYTE, 256_000),
+        ([12_500] * 8, 100, 32_000),
+        ([3_125] * 32, 100, 32_000),
+        ([200] * 500, KILOBYTE, 32_000),
+        ([1], 1, 256_000),
+    ],
+)
+def test_a_request_asks_much_of_few_partitions_and_little_of_many(offsets, record_bytes, expected):
+    assert fetch_bytes(offsets, record_bytes) == expected
+
+
+def test_a_users_setting_wins_over_what_suits_but_not_over_what_the_reader_relies_on():
+    kafka = {"queued.max.messages.kbytes": "9", "auto.offset.reset": "earliest", "fetch.message.max.bytes": "7"}
+    config = configuration(ReadSettings(kafka, read_committed=False), 32_000)
+    assert config["queued.max.messages.kbytes"] == "9"
+    assert config["fetch.message.max.bytes"] == "7"
+    assert config["auto.offset.reset"] == "error"
+    assert config["isolation.level"] == "read_uncommitted"
