@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 KeepOrder = Literal["key", "partition"] | None
 OPTIONS = "ORDEREDKAFKA_OPTIONS"
+LAST_LINES = 20
 NO_RETRY = frozenset({2, 65})
 
 
@@ -120,6 +121,8 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):  # type: ignore[misc]
         environment = interpreter_environment() | {OPTIONS: json.dumps(self._options())}
         hook = SparkProcessHook.of(self._get_hook(), environment, lambda progress: self._tell(context, progress))
         self._hook = hook
+        if hook.deploy_mode == "client":
+            hook._conf.setdefault("spark.log.level", "WARN")  # its INFO would bury what the application says
         return hook
 
     def _options(self) -> Mapping[str, str]:
@@ -157,7 +160,6 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):  # type: ignore[misc]
         return f"{home}/orderedkafka/{self.load.name}"
 
     def _tell(self, context: "Context", progress: Progress) -> None:
-        self.log.info("%s", progress.sentence)
         context["task_state_store"].set("progress", json.loads(progress.to_text()))
 
     def _require_connection(self) -> None:
@@ -212,7 +214,7 @@ def _explained(error: Exception, hook: "SparkProcessHook", todo: Loading, report
     from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
     code = hook.exit_code
-    why = report.error if report is not None and report.error else str(error)
+    why = report.error if report is not None and report.error else _last_words(str(error))
     text = f"attempt {todo.attempt} of range {todo.range.id if todo.range else ''!r} ended with exit code {code}: {why}"
     if todo.attempt >= WEARY_AFTER and todo.range is not None:
         text += (
@@ -220,6 +222,13 @@ def _explained(error: Exception, hook: "SparkProcessHook", todo: Loading, report
             f"the range up with `orderedkafka ledger abandon {todo.range.load}`; the next run then plans anew"
         )
     return AirflowFailException(text) if code in NO_RETRY else AirflowException(text)
+
+
+def _last_words(text: str) -> str:
+    """What the application said for itself, or else the end of its output."""
+    lines = text.splitlines()
+    own = [line for line in lines if line.partition(":")[0].endswith(".py")]
+    return own[-1] if own else "\n".join(lines[-LAST_LINES:])
 
 
 def check_keep_order(value: Any) -> KeepOrder:
