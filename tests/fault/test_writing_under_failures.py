@@ -1,0 +1,253 @@
+"""Writers and brokers that die in the middle of a write; the output is read by a reader that shares no code."""
+
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from support.batches import batches, columns
+from support.records import Records
+from support.topics import Topics
+
+from airflow_provider_orderedkafka.core.identities import NOTHING_LANDED
+from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.embedded import EmbeddedKafka
+from airflow_provider_orderedkafka.errors import DeliveryError
+from airflow_provider_orderedkafka.kafka.consumers import close_idle
+from airflow_provider_orderedkafka.kafka.provenance import read_provenance
+from airflow_provider_orderedkafka.kafka.replays import Outputs, Settle, find_landed
+from airflow_provider_orderedkafka.kafka.write_settings import BatchName, WriteSettings
+from airflow_provider_orderedkafka.kafka.writing import plan_write, write
+
+pytestmark = pytest.mark.fault
+
+ROWS = 200_000
+THIS = BatchName("r1", 0)
+OUTAGE_SECONDS = 20
+
+
+@pytest.fixture(autouse=True, scope="module")
+def leave_no_consumers():
+    yield
+    close_idle()
+
+
+@pytest.fixture
+def own_kafka(tmp_path):
+    """A broker that a test may stop."""
+    with EmbeddedKafka(tmp_path / "kafka") as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def three_brokers(tmp_path):
+    with EmbeddedKafka(tmp_path / "kafka", brokers=3) as cluster:
+        yield cluster
+
+
+def a_write(config, topic, **more):
+    return plan_write(WriteSettings(config, topic=topic, batch=THIS, **more), columns("value", "key"))
+
+
+def slowly(rows, pause):
+    for batch in batches(rows, key=key):
+        yield batch
+        time.sleep(pause)
+
+
+def key(number):
+    return b"k%d" % (number % 101)
+
+
+def check(seen, rows=ROWS):
+    """Every row once, in the order of its key and of its partition."""
+    assert sorted(int(record.value) for record in seen) == list(range(rows))
+    assert len({read_provenance(record.headers).identity for record in seen}) == rows
+    for place in (lambda record: record.key, lambda record: record.partition):
+        last = defaultdict(lambda: -1)
+        for record in seen:
+            assert int(record.value) > last[place(record)]
+            last[place(record)] = int(record.value)
+
+
+def note(records, topic):
+    return Offsets({TopicPartition(topic, p): end for p, end in records.ends(topic).items()})
+
+
+ATTEMPT = """
+import sys
+sys.path[:0] = {path!r}
+from test_writing_under_failures import Offsets, attempt
+attempt({config!r}, {topic!r}, Offsets.from_json({noted!r}), pause=0.002)
+"""
+
+
+def process_of_an_attempt(config, topic, noted):
+    """An attempt in a process of its own."""
+    path = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
+    code = ATTEMPT.format(path=path, config=config, topic=topic, noted=noted.to_json())
+    return subprocess.Popen([sys.executable, "-c", code])
+
+
+def attempt(config, topic, noted, pause=0.0):
+    """What the application does with a batch that is noted and not counted: the first attempt finds nothing."""
+    found = find_landed(config, THIS, Outputs((topic,), noted), Settle(still=1.0))
+    assert found.settled
+    landed = found.landed.get(0, NOTHING_LANDED)
+    return write(slowly(ROWS, pause), a_write(config, topic), landed=landed)
+
+
+def kill(process):
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+def wait_until(true, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it did not come to this in time"
+        time.sleep(0.005)
+
+
+def written(records, topic):
+    return sum(records.ends(topic).values())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_attempts_that_are_killed_leave_nothing_lost_and_nothing_doubled(kafka, topics, records, seed):
+    config, topic = {"bootstrap.servers": kafka.bootstrap_servers}, topics.create(partitions=5)
+    noted, chance = note(records, topic), random.Random(seed)
+    for _ in range(3):
+        aim = written(records, topic) + chance.randrange(1, ROWS // 4)
+        process = process_of_an_attempt(config, topic, noted)
+        wait_until(lambda aim=aim: written(records, topic) >= aim)
+        kill(process)
+    tally = attempt(config, topic, noted)
+    assert 0 < tally.left_out < ROWS
+    check(records.read(topic))
+
+
+def test_requests_that_land_after_their_writer_s_death_are_found(own_kafka, request):
+    config, records = {"bootstrap.servers": own_kafka.bootstrap_servers}, Records(own_kafka.bootstrap_servers)
+    topic = Topics(own_kafka.bootstrap_servers, request.node.name).create(partitions=3)
+    noted = note(records, topic)
+    process = process_of_an_attempt(config, topic, noted)
+    wait_until(lambda: written(records, topic) >= 20_000)
+    [broker] = own_kafka.brokers
+    os.kill(broker.pid, signal.SIGSTOP)
+    time.sleep(0.5)  # what the writer sends now waits in the broker's sockets
+    kill(process)
+    awake = threading.Timer(1.0, lambda: os.kill(broker.pid, signal.SIGCONT))
+    awake.start()
+    tally = attempt(config, topic, noted)
+    awake.join()
+    assert tally.left_out > 20_000
+    check(records.read(topic))
+
+
+def test_a_broker_that_is_away_for_20_seconds_is_waited_for(own_kafka, request):
+    config, records = {"bootstrap.servers": own_kafka.bootstrap_servers}, Records(own_kafka.bootstrap_servers)
+    topic = Topics(own_kafka.bootstrap_servers, request.node.name).create(partitions=3)
+    settings = a_write(config, topic)
+
+    def restart():
+        time.sleep(1)
+        own_kafka.stop()
+        time.sleep(OUTAGE_SECONDS)
+        own_kafka.start()
+
+    outage = threading.Thread(target=restart)
+    outage.start()
+    tally = write(slowly(ROWS, 0.05), settings)
+    outage.join()
+    assert tally.rows == ROWS
+    check(records.read(topic))
+
+
+def test_a_broker_that_is_killed_and_comes_back_doubles_nothing(own_kafka, request):
+    config, records = {"bootstrap.servers": own_kafka.bootstrap_servers}, Records(own_kafka.bootstrap_servers)
+    topic = Topics(own_kafka.bootstrap_servers, request.node.name).create(partitions=3)
+
+    def crash():
+        time.sleep(1.5)
+        [broker] = own_kafka.brokers
+        os.kill(broker.pid, signal.SIGKILL)
+        own_kafka.stop()
+        own_kafka.start()
+
+    crashing = threading.Thread(target=crash)
+    crashing.start()
+    assert write(slowly(ROWS, 0.05), a_write(config, topic)).rows == ROWS
+    crashing.join()
+    check(records.read(topic))
+
+
+def test_one_of_three_brokers_is_killed_and_the_leaders_move(three_brokers, request):
+    config, records = {"bootstrap.servers": three_brokers.bootstrap_servers}, Records(three_brokers.bootstrap_servers)
+    made = Topics(three_brokers.bootstrap_servers, request.node.name)
+    topic = made.create(partitions=6, replicas=3, config={"min.insync.replicas": 2})
+    crash = threading.Timer(1.5, lambda: os.kill(three_brokers.brokers[0].pid, signal.SIGKILL))
+    crash.start()
+    assert write(slowly(ROWS, 0.03), a_write(config, topic)).rows == ROWS
+    crash.join()
+    check(records.read(topic))
+
+
+def test_a_broker_that_stays_away_fails_the_write_at_its_deadline_and_a_rerun_completes_it(own_kafka, request):
+    config, records = {"bootstrap.servers": own_kafka.bootstrap_servers}, Records(own_kafka.bootstrap_servers)
+    topic = Topics(own_kafka.bootstrap_servers, request.node.name).create(partitions=3)
+    noted = note(records, topic)
+    settings = a_write({**config, "delivery.timeout.ms": "4000"}, topic)
+    stopping = threading.Timer(1.5, own_kafka.stop)
+    stopping.start()
+    begun = time.monotonic()
+    with pytest.raises(DeliveryError, match=r"Kafka acknowledged nothing for 4 s while [\d,]+ records waited"):
+        write(slowly(ROWS, 0.02), settings)
+    assert time.monotonic() - begun < 40
+    stopping.join()
+    own_kafka.start()
+    time.sleep(3)
+    landed = written(records, topic)
+    assert 0 < landed < ROWS
+    assert attempt(config, topic, noted).left_out == landed
+    check(records.read(topic))
+
+
+def test_many_writers_in_one_process_share_what_they_send_with(kafka, topics, records):
+    config, topic = {"bootstrap.servers": kafka.bootstrap_servers}, topics.create(partitions=4)
+    settings = a_write(config, topic)
+    tallies = []
+
+    def work(writer):
+        tallies.append(write(batches(20_000, key=key), settings, writer=writer))
+
+    threads = [threading.Thread(target=work, args=(writer,)) for writer in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [tally.rows for tally in tallies] == [20_000] * 6
+    identities = {read_provenance(record.headers).identity for record in records.read(topic)}
+    assert len(identities) == written(records, topic) == 120_000
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_worker_writes_with_a_producer_of_its_own(kafka, topics, records):
+    config, topic = {"bootstrap.servers": kafka.bootstrap_servers}, topics.create()
+    settings = a_write(config, topic)
+    write(batches(1_000, key=key), settings)
+    child = multiprocessing.get_context("fork").Process(
+        target=lambda: write(batches(1_000, key=key), settings, writer=1)
+    )
+    child.start()
+    child.join(60)
+    assert child.exitcode == 0
+    assert write(batches(1_000, key=key), settings, writer=2).rows == 1_000
+    assert len(records.read(topic)) == 3_000
