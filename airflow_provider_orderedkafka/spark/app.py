@@ -18,7 +18,7 @@ from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
 from airflow_provider_orderedkafka.spark.command import Arguments, Transform, read_arguments
 from airflow_provider_orderedkafka.spark.kafka_sink import kafka_sink
-from airflow_provider_orderedkafka.spark.loading import MakeSink, load
+from airflow_provider_orderedkafka.spark.loading import Loader, MakeSink
 
 INTERRUPTED = 130
 
@@ -29,7 +29,7 @@ def run_available_now(
     arrow_transform: Transform | None = None,
     sink: MakeSink = kafka_sink,
     argv: Sequence[str] | None = None,
-) -> Report:
+) -> Report | None:
     """Load what the command line asks for, and return the report; end the process where that fails.
 
     :param transform: From DataFrame to DataFrame, without a shuffle; it keeps the column `_source`.
@@ -40,7 +40,7 @@ def run_available_now(
     program = Path(sys.argv[0]).name
     try:
         arguments = read_arguments(sys.argv[1:] if argv is None else argv, program)
-        return load(_with(arguments, transform, arrow_transform), sink)
+        return Loader(_with(arguments, transform, arrow_transform), sink).load()
     except OrderedKafkaError as error:
         sys.stdout.flush()
         print(f"{program}: {error}", file=sys.stderr, flush=True)

@@ -15,12 +15,13 @@ from airflow_provider_orderedkafka.spark.options import SourceOptions, parse_opt
 from airflow_provider_orderedkafka.spark.source import OrderedKafkaDataSource
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Observation, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.datasource import DataSource
 
     from airflow_provider_orderedkafka.spark.batches import Batch
 
 SOURCE = "_source"
+READ = "read"
 SOURCE_FIELDS = ("topic", "partition", "offset", "order_time")
 
 
@@ -83,22 +84,24 @@ def with_source(frame: "DataFrame") -> "DataFrame":
     return frame.withColumn(SOURCE, f.struct(*SOURCE_FIELDS))
 
 
-def observed(frame: "DataFrame") -> tuple["DataFrame", "Observation"]:
+def counted(frame: "DataFrame") -> "DataFrame":
     """The records, counted as they pass."""
-    from pyspark.sql import Observation
+    return frame.observe(READ, *read_counts())
+
+
+def read_counts() -> list["Column"]:
+    """What is counted of records: how many, how many late, their bytes."""
     from pyspark.sql import functions as f
 
-    observation = Observation()
     size = f.coalesce(f.octet_length("key"), f.lit(0)) + f.coalesce(f.octet_length("value"), f.lit(0))
-    return frame.observe(
-        observation,
+    return [
         f.count(f.lit(1)).alias("rows_read"),
         f.coalesce(f.count_if("late"), f.lit(0)).alias("late"),
         f.coalesce(f.sum(size), f.lit(0)).alias("bytes_read"),
-    ), observation
+    ]
 
 
-def read_tally(observation: "Observation") -> Tally:
-    """What was counted, once the rows have passed."""
-    found: dict[str, Any] = observation.get
-    return Tally(rows_read=found["rows_read"], late=found["late"], bytes_read=found["bytes_read"])
+def read_tally(executed: "DataFrame") -> Tally:
+    """What `counted` records came to, from the very frame that was collected: no listener has to be waited for."""
+    found = executed._jdf.queryExecution().observedMetrics().apply(READ)
+    return Tally(**{name: found.getLong(place) for place, name in enumerate(("rows_read", "late", "bytes_read"))})

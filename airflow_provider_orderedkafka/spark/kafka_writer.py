@@ -9,7 +9,7 @@ from airflow_provider_orderedkafka.core.identities import NOTHING_LANDED, Landed
 from airflow_provider_orderedkafka.core.positions import Offsets
 from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings, written_columns
 from airflow_provider_orderedkafka.spark.batches import Batch
-from airflow_provider_orderedkafka.spark.frames import RangeFrames, observed, read_tally
+from airflow_provider_orderedkafka.spark.frames import RangeFrames, counted, read_tally
 from airflow_provider_orderedkafka.spark.kafka_output import NO_REPLAY, KafkaOutput, doubtful, emitted, only_attempt
 from airflow_provider_orderedkafka.spark.limit import without_surplus
 from airflow_provider_orderedkafka.spark.ordering import keep_order
@@ -41,15 +41,16 @@ class KafkaWriter:
     def write(self, batch: Batch, note: Note, *, replay: bool) -> Tally:
         """Write the batch in order; in a replay, leave out what is there already."""
         there = self.output.replay(note) if replay else NO_REPLAY
-        records, observation = observed(self.frames.of_batch(batch))
+        records = counted(self.frames.of_batch(batch))
         rows = in_order(without_surplus(self.frames.transformed(records), batch.surplus), self.setup, self.output)
         settings = writing(self.setup, self.output.of_batch(batch.number))
         rows = rows.select(*written_columns(rows.dtypes, settings))
-        told = rows.mapInArrow(_task(settings, there.landed), TALLY).collect()
-        total = read_tally(observation)  # after the rows have passed: it waits for them
-        for row in told:
-            total = total.plus(Tally(**row.asDict()))
-        return total.plus(Tally(may_be_doubled=doubtful(there, total.rows - total.replayed)))
+        told = rows.mapInArrow(_task(settings, there.landed), TALLY)
+        written = Tally()
+        for row in told.collect():
+            written = written.plus(Tally(**row.asDict()))
+        again = Tally(may_be_doubled=doubtful(there, written.rows - written.replayed))
+        return read_tally(told).plus(written).plus(again)
 
 
 def in_order(rows: "DataFrame", setup: Setup, output: KafkaOutput) -> "DataFrame":

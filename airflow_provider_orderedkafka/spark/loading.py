@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_orderedkafka.core.batches import Setup
 from airflow_provider_orderedkafka.core.documents import Range, Report
-from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
+from airflow_provider_orderedkafka.spark import by_hand
 from airflow_provider_orderedkafka.spark.attempt import Attempt, Work
 from airflow_provider_orderedkafka.spark.batches import Writer
 from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
@@ -14,11 +15,12 @@ from airflow_provider_orderedkafka.spark.command import Arguments
 from airflow_provider_orderedkafka.spark.direct_source import DirectDataSource
 from airflow_provider_orderedkafka.spark.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.limit import RowLimit, gives_at_most_one
+from airflow_provider_orderedkafka.spark.machine import SystemClock
 from airflow_provider_orderedkafka.spark.ordering import check_no_shuffle
 from airflow_provider_orderedkafka.spark.report import summary
-from airflow_provider_orderedkafka.spark.session import check_session, start_session
+from airflow_provider_orderedkafka.spark.session import LazySession
 from airflow_provider_orderedkafka.spark.source import OrderedKafkaDataSource
-from airflow_provider_orderedkafka.spark.state import local_path, open_state
+from airflow_provider_orderedkafka.spark.state import State, join, local_path, open_state
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,17 +28,69 @@ if TYPE_CHECKING:
 MakeSink = Callable[[Arguments, RangeFrames, Setup | None], Writer]
 
 
-def load_range(loaded: Range, location: str, arguments: Arguments, make_sink: MakeSink) -> Report:
-    """Load the range, or say that it is loaded; Spark is only started where there is something to do."""
-    if local_path(location) is not None:
-        found = already_loaded(Checkpoint(open_state(location)), loaded)
-        if found is not None:
-            return told(loaded, found, arguments)
-    session = start_session(f"orderedkafka {loaded.load} {loaded.id}")
-    check_session(session)
-    checkpoint = Checkpoint(open_state(location, session))
-    found = already_loaded(checkpoint, loaded) or attempted(session, checkpoint, loaded, arguments, make_sink)
-    return told(loaded, found, arguments)
+class Loader:
+    """Loads ranges by one command line; Spark is only started where there is something to do."""
+
+    def __init__(self, arguments: Arguments, make_sink: MakeSink) -> None:
+        self._arguments = arguments
+        self._make_sink = make_sink
+        self._spark = LazySession()
+        self._clock = SystemClock()
+
+    def load(self) -> Report | None:
+        """Load what was asked for; None where there was nothing to load."""
+        try:
+            if self._arguments.range is None:
+                return self._by_hand()
+            return self._load(self._arguments, self._arguments.range, self._arguments.checkpoint)
+        finally:
+            self._spark.stop()
+
+    def _by_hand(self) -> Report | None:
+        ledgers = by_hand.Ledgers(self._state(self._arguments.checkpoint))
+        loaded, why = by_hand.next_range(ledgers, self._arguments, self._clock.now())
+        print(why, flush=True)
+        if loaded is None:
+            return None
+        arguments = by_hand.for_a_range(self._arguments, loaded)
+        found = self._load(arguments, loaded, join(self._arguments.checkpoint, loaded.id))
+        by_hand.close(ledgers, loaded, found, self._clock.now())
+        return found
+
+    def _load(self, arguments: Arguments, loaded: Range, location: str) -> Report:
+        checkpoint = Checkpoint(self._state(location))
+        found = already_loaded(checkpoint, loaded)
+        if found is None:
+            found = self._attempted(arguments, loaded, checkpoint)
+        if arguments.report is not None:
+            Path(arguments.report).write_text(found.to_text(), "utf-8")
+        print(summary(loaded, found), flush=True)
+        return found
+
+    def _attempted(self, arguments: Arguments, loaded: Range, checkpoint: Checkpoint) -> Report:
+        session = self._spark.started()
+        checkpoint.take_up(loaded)
+        try:
+            work = self._work(session, arguments, loaded, checkpoint)
+            return Attempt(session, checkpoint, arguments.attempt).run(work)
+        except OrderedKafkaError:
+            found = checkpoint.report()
+            if found is not None and arguments.report is not None:
+                Path(arguments.report).write_text(found.to_text(), "utf-8")
+            raise
+
+    def _work(self, session: "SparkSession", arguments: Arguments, loaded: Range, checkpoint: Checkpoint) -> Work:
+        for source in (OrderedKafkaDataSource, DirectDataSource):
+            session.dataSource.register(source)
+        frames = RangeFrames(session, loaded, arguments.options, arguments.transform)
+        writer = self._make_sink(arguments, frames, checkpoint.setup())
+        checkpoint.set_up(writer.setup)
+        if loaded.rows_left is not None:
+            check_no_shuffle(writer.frames.rows())
+        return Work(loaded, writer, RowLimit(writer.frames, gives_at_most_one(writer.frames.rows())))
+
+    def _state(self, location: str) -> State:
+        return open_state(location, None if local_path(location) is not None else self._spark.started())
 
 
 def already_loaded(checkpoint: Checkpoint, loaded: Range) -> Report | None:
@@ -52,38 +106,3 @@ def already_loaded(checkpoint: Checkpoint, loaded: Range) -> Report | None:
     checkpoint.clean()
     print(f"nothing to do: range {loaded.id} is loaded already, by attempt {found.attempt}", flush=True)
     return found
-
-
-def attempted(
-    session: "SparkSession", checkpoint: Checkpoint, loaded: Range, arguments: Arguments, make_sink: MakeSink
-) -> Report:
-    """One attempt."""
-    for source in (OrderedKafkaDataSource, DirectDataSource):
-        session.dataSource.register(source)
-    frames = RangeFrames(session, loaded, arguments.options, arguments.transform)
-    writer = make_sink(arguments, frames, checkpoint.setup())
-    checkpoint.take_up(loaded)
-    checkpoint.set_up(writer.setup)
-    if loaded.rows_left is not None:
-        check_no_shuffle(writer.frames.rows())
-    limit = RowLimit(writer.frames, gives_at_most_one(writer.frames.rows()))
-    work = Work(loaded, writer, limit)
-    try:
-        return Attempt(session, checkpoint, arguments.attempt).run(work)
-    finally:
-        session.stop()
-
-
-def told(loaded: Range, found: Report, arguments: Arguments) -> Report:
-    """Print the report, and copy it where it was asked for."""
-    if arguments.report is not None:
-        Path(arguments.report).write_text(found.to_text(), "utf-8")
-    print(summary(loaded, found), flush=True)
-    return found
-
-
-def load(arguments: Arguments, make_sink: MakeSink) -> Report:
-    """Load what was asked for."""
-    if arguments.range is None:
-        raise SettingError("--range is missing: name a range document, as JSON or as a file")
-    return load_range(arguments.range, arguments.checkpoint, arguments, make_sink)

@@ -25,12 +25,35 @@ PACKAGES = {"confluent_kafka": "confluent-kafka", "pyarrow": "pyarrow", "numpy":
 """What the executors import, and the name it is installed by."""
 
 
-def start_session(name: str) -> "SparkSession":
+class LazySession:
+    """A session that is started when it is first asked for, and stopped by whoever started it."""
+
+    def __init__(self) -> None:
+        self._session: SparkSession | None = None
+        self._ours = False
+
+    def started(self) -> "SparkSession":
+        """The session: one that is there, or a new one."""
+        from pyspark.sql import SparkSession
+
+        if self._session is None:
+            self._ours = SparkSession.getActiveSession() is None
+            self._session = start_session()
+            check_session(self._session)
+        return self._session
+
+    def stop(self) -> None:
+        """Stop it, where it was started here."""
+        if self._session is not None and self._ours:
+            self._session.stop()
+
+
+def start_session() -> "SparkSession":
     """The session, with the settings that a load needs; the interpreter of this process, unless one is set."""
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName(name)
+    builder = SparkSession.builder
     for key, value in {**ONE_ATTEMPT, **QUIET}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()

@@ -17,7 +17,7 @@ from airflow_provider_orderedkafka.core.positions import Offsets
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.spark.arrow_transforms import as_frames, output_schema
 from airflow_provider_orderedkafka.spark.batches import Batch
-from airflow_provider_orderedkafka.spark.frames import SOURCE, RangeFrames, observed, read_tally
+from airflow_provider_orderedkafka.spark.frames import SOURCE, RangeFrames, read_counts
 from airflow_provider_orderedkafka.spark.limit import without_surplus
 
 if TYPE_CHECKING:
@@ -53,11 +53,11 @@ class TableWriter:
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
-        records, read = observed(self.frames.of_batch(batch))
+        read, written = Observation(), Observation()
+        records = self.frames.of_batch(batch).observe(read, *read_counts())
         rows = without_surplus(self.frames.transformed(records), batch.surplus).drop(SOURCE)
-        written = Observation()
         self.put(rows.observe(written, f.count(f.lit(1)).alias("rows")), batch.number)
-        return read_tally(read).plus(Tally(rows_emitted=written.get["rows"]))
+        return Tally(**read.get).plus(Tally(rows_emitted=written.get["rows"]))
 
 
 def table_sink(arguments: "Arguments", frames: RangeFrames, before: Setup | None) -> TableWriter:  # noqa: ARG001

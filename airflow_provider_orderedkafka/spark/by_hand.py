@@ -1,0 +1,125 @@
+"""Ranges without Airflow: resolved here, written down under the checkpoint, taken up again until they are done.
+
+    <checkpoint>/ledger.json      where the load stands: next offsets, the open range, rows emitted
+    <checkpoint>/<range id>/      the checkpoint of each range
+
+A range is written down first, then the ledger names it; one that the ledger does not name does not exist.
+"""
+
+from dataclasses import dataclass, replace
+
+from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core.cuts import Place
+from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
+from airflow_provider_orderedkafka.core.positions import Offsets
+from airflow_provider_orderedkafka.core.streams import StreamOffset, span_between
+from airflow_provider_orderedkafka.spark.command import Arguments
+from airflow_provider_orderedkafka.spark.options import SourceOptions, parse_options
+from airflow_provider_orderedkafka.spark.state import State
+from airflow_provider_orderedkafka.spark.stream import Stream
+
+LEDGER = "ledger.json"
+BY_HAND = "by hand"
+WITH_RANGE = ("kafka.", "sliceoffsets")
+
+
+@dataclass(frozen=True, slots=True)
+class Ledgers:
+    """The ledger under a checkpoint."""
+
+    state: State
+
+    def read(self) -> Ledger | None:
+        """Where the load stands; None before the first look."""
+        text = self.state.get(LEDGER)
+        return None if text is None else Ledger.from_text(text)
+
+    def write(self, ledger: Ledger) -> Ledger:
+        """Move it."""
+        self.state.put(LEDGER, ledger.to_text())
+        return ledger
+
+    def range_of(self, ledger: Ledger) -> Range | None:
+        """The open range, as it was written down."""
+        text = None if ledger.open is None else self.state.get(f"{ledger.open.range_id}/range.json")
+        return None if text is None else Range.from_text(text)
+
+
+def next_range(ledgers: Ledgers, arguments: Arguments, now: int) -> tuple[Range | None, str]:
+    """The range to load now, open already or newly resolved; or none, and why."""
+    options = parse_options(arguments.options, stream=True)
+    stream = Stream(options)
+    ledger = ledgers.read()
+    open_range = None if ledger is None else ledgers.range_of(ledger)
+    if open_range is not None:
+        return open_range, f"range {open_range.id} is taken up again"
+    stream.fix_target()
+    if ledger is None:
+        ledger = ledgers.write(_first_look(stream, now))
+    left = None if arguments.row_limit is None else max(arguments.row_limit - ledger.rows_emitted, 0)
+    if left == 0:
+        return None, f"the row limit of {arguments.row_limit:,} rows is spent: {ledger.rows_emitted:,} were written"
+    end = stream.after(_standing(ledger, options), None)
+    if end is None:
+        return None, "nothing to load: there are no new offsets, or not enough of them yet"
+    planned = _planned(ledger, options, end, left)
+    ledgers.state.delete(planned.id)
+    ledgers.state.put(f"{planned.id}/range.json", planned.to_text())
+    ledgers.write(moves.opened(ledger, planned.id, BY_HAND))
+    return planned, f"range {planned.id} is resolved: {planned.offsets:,} offsets"
+
+
+def close(ledgers: Ledgers, loaded: Range, report: Report, now: int) -> None:
+    """Move the ledger to where the range stopped."""
+    ledger = ledgers.read()
+    if ledger is not None and ledger.open is not None and ledger.open.range_id == loaded.id:
+        ledgers.write(moves.committed(ledger, loaded, report, BY_HAND, now))
+
+
+def for_a_range(arguments: Arguments, loaded: Range) -> Arguments:
+    """The arguments for loading this range: what it says by itself is left out."""
+    options = {name: text for name, text in arguments.options.items() if name.lower().startswith(WITH_RANGE)}
+    return replace(arguments, range=loaded, options=options, row_limit=None)
+
+
+def _first_look(stream: Stream, now: int) -> Ledger:
+    first = stream.first()
+    return moves.first_look(
+        BY_HAND, instance="", home_dag=None, place=first.place, topics=first.topics, now=first.first_looked_at or now
+    )
+
+
+def _standing(ledger: Ledger, options: SourceOptions) -> StreamOffset:
+    return StreamOffset(
+        place=ledger.place,
+        added=Offsets(),
+        latest=0,
+        isolation=options.isolation,
+        topics=ledger.topics,
+        first_looked_at=ledger.first_looked_at,
+        triggered_at=ledger.last_run_at,
+    )
+
+
+def _planned(ledger: Ledger, options: SourceOptions, end: StreamOffset, left: int | None) -> Range:
+    span = span_between(_standing(ledger, options), end)
+    planned_at = end.triggered_at or end.first_looked_at
+    return Range(
+        id=f"range-{ledger.revision + 1:06d}",
+        load=BY_HAND,
+        kind="incremental",
+        reason="run by hand",
+        ledger_revision=ledger.revision,
+        topics=end.topics,
+        start=Place(span.start, span.floor),
+        end=end.place,
+        planned_at=planned_at,
+        future_tolerance=end.latest - planned_at,
+        on_data_loss=options.on_data_loss,
+        include_headers=options.include_headers,
+        isolation=options.isolation,
+        cluster_id="",
+        batch_offsets=options.most,
+        rows_left=left,
+        digest="",
+    )

@@ -1,0 +1,113 @@
+"""What should come out of a topic, and what did: an oracle and checks that share no code with the package."""
+
+import struct
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from support.records import Records, Seen
+
+Position = tuple[str, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A record in its place in the order."""
+
+    order_time: int
+    position: Position
+    record: Seen
+
+
+def in_order(records: Iterable[Seen]) -> list[Expected]:
+    """Records by the definition of the order: running maxima of each partition, then one sort."""
+    by_partition: dict[tuple[str, int], list[Seen]] = defaultdict(list)
+    for record in records:
+        by_partition[record.topic, record.partition].append(record)
+    found = []
+    for (topic, partition), rows in by_partition.items():
+        highest = -1
+        for row in sorted(rows, key=lambda each: each.offset):
+            highest = max(highest, row.timestamp)
+            found.append(Expected(highest, (topic, partition, row.offset), row))
+    return sorted(found, key=lambda each: (each.order_time, each.position))
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What the provenance header of an output record says."""
+
+    range_id: str
+    batch: int
+    writer: int
+    row: int
+    source: Position
+    order_time: int
+
+
+def stamp(record: Seen) -> Stamp:
+    """Read the header by its documented layout."""
+    (value,) = [value for name, value in record.headers if name == "orderedkafka"]
+    assert value[0] == 1
+    end = 2 + value[1]
+    batch, writer, row, partition, offset, order_time = struct.unpack_from(">IIQiqq", value, end)
+    topic = value[end + 36 :].decode()
+    return Stamp(value[2:end].decode(), batch, writer, row, (topic, partition, offset), order_time)
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What is wrong with an output; empty lists when nothing is."""
+
+    missing: list[Position] = field(default_factory=list)
+    doubled: list[Position] = field(default_factory=list)
+    unexpected: list[Position] = field(default_factory=list)
+    changed: list[Position] = field(default_factory=list)
+    out_of_order: list[tuple[Position, Position]] = field(default_factory=list)
+
+
+Lane = Callable[[Seen], object]
+
+
+def by_key(record: Seen) -> object:
+    """Order is asked for among the records of one key."""
+    return record.key
+
+
+def by_partition(record: Seen) -> object:
+    """Order is asked for in each output partition."""
+    return record.partition
+
+
+def check(expected: Sequence[Expected], output: Iterable[Seen], keeps: Lane = by_key) -> Findings:
+    """Compare a plain copy with what it should be: every record once, unchanged, in order."""
+    places = {each.position: place for place, each in enumerate(expected)}
+    findings, seen = Findings(), set()
+    last: dict[object, Position] = {}
+    for record in sorted(output, key=lambda each: (each.partition, each.offset)):
+        found = stamp(record)
+        if found.source not in places:
+            findings.unexpected.append(found.source)
+            continue
+        if found.source in seen:
+            findings.doubled.append(found.source)
+            continue
+        seen.add(found.source)
+        before = expected[places[found.source]]
+        same = (record.key, record.value, record.timestamp, found.order_time)
+        if same != (before.record.key, before.record.value, before.record.timestamp, before.order_time):
+            findings.changed.append(found.source)
+        lane = (record.partition, keeps(record))
+        if lane in last and places[last[lane]] > places[found.source]:
+            findings.out_of_order.append((last[lane], found.source))
+        last[lane] = found.source
+    findings.missing.extend(position for position in places if position not in seen)
+    return findings
+
+
+FLAWLESS = Findings()
+
+
+def expected_of(records: Records, *topics: str) -> list[Expected]:
+    """The order of everything in some topics."""
+    return in_order(record for topic in topics for record in records.read(topic))

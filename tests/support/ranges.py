@@ -1,0 +1,38 @@
+"""Ranges for the tests: everything that some topics hold now."""
+
+from airflow_provider_orderedkafka.core.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.subscriptions import Named
+from airflow_provider_orderedkafka.kafka.topics import discover
+from support.records import Records
+
+PLANNED_AT = 2_000_000_000_000
+
+
+def whole_range(bootstrap_servers: str, *topics: str, name: str = "r1", **changes: object) -> Range:
+    """Everything that the topics hold, up to `PLANNED_AT`."""
+    found = discover({"bootstrap.servers": bootstrap_servers}, Named(topics))
+    records = Records(bootstrap_servers)
+    start = {TopicPartition(t, p): offset for t in topics for p, offset in records.starts(t).items()}
+    end = {TopicPartition(t, p): offset for t in topics for p, offset in records.ends(t).items()}
+    settings: dict[str, object] = {
+        "id": name,
+        "load": "test",
+        "kind": "incremental",
+        "reason": "a test",
+        "ledger_revision": 0,
+        "topics": found.ids,
+        "start": Place(Offsets(start), Floor()),
+        "end": Place(Offsets(end), Floor(PLANNED_AT)),
+        "planned_at": PLANNED_AT,
+        "future_tolerance": 0,
+        "on_data_loss": "fail",
+        "include_headers": False,
+        "isolation": "read_committed",
+        "cluster_id": found.cluster_id,
+        "batch_offsets": None,
+        "rows_left": None,
+        "digest": "",
+    }
+    return Range(**{**settings, **changes})  # type: ignore[arg-type]
