@@ -9,13 +9,15 @@ import json
 import types
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Self, Union, get_args, get_origin, get_type_hints
 
 from airflow_provider_orderedkafka.core.cuts import BEFORE_TIME, Floor
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import DocumentError
 
 VERSION = 1
+
+_OPTIONAL = (types.UnionType, Union)  # `int | None` is the first, `Literal["a"] | None` before Python 3.14 the second
 
 
 def canonical(value: Any) -> str:
@@ -71,7 +73,7 @@ def encode(value: Any) -> Any:
 def decode(kind: Any, value: Any, path: str) -> Any:
     """The value of this type that the JSON value stands for; an error names the path."""
     origin = get_origin(kind)
-    if origin is types.UnionType:
+    if origin in _OPTIONAL:
         return None if value is None else decode(get_args(kind)[0], value, path)
     if origin is Literal:
         return _expect(value in get_args(kind), value, path, "one of " + ", ".join(map(repr, get_args(kind))))
