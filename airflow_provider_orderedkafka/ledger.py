@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from airflow_provider_orderedkafka.core.codec import Document, canonical
 from airflow_provider_orderedkafka.core.documents import Boundaries, Boundary, Claim, Ledger, Range
 from airflow_provider_orderedkafka.core.ports import Store
+from airflow_provider_orderedkafka.core.watching import Watch
 from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError
 
 PART = 30_000
@@ -73,6 +74,14 @@ class LedgerStore:
         self._write("boundaries", Boundaries(tuple(times[-kept:])))
         for old in times[:-kept]:
             self._remove(f"boundary/{old}")
+
+    def watch(self) -> Watch | None:
+        """What the watcher of this load did last."""
+        return self._read(Watch, "watch")
+
+    def save_watch(self, watch: Watch) -> None:
+        """Remember what the watcher did."""
+        self._write("watch", watch)
 
     def forget_ranges(self, range_ids: Iterable[str]) -> None:
         """Remove ranges that no outcome names any more."""

@@ -49,11 +49,11 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
             self.log.warning("%s: %s", load.name, remark)
         return first
 
-    def verdict(self, load: OrderedLoad, ledger: Ledger) -> Verdict:
-        """Whether the load is to run now, and why."""
+    def verdict(self, load: OrderedLoad, ledger: Ledger, *, known: bool = False) -> Verdict:
+        """Whether the load is to run now, and why; with `known` new partitions are not looked for."""
         from airflow_provider_orderedkafka import ranges
 
-        return ranges.verdict(self.config, load, ledger, now_ms())
+        return ranges.verdict(self.config, load, ledger, now_ms(), known=known)
 
     def plan(self, load: OrderedLoad, ledger: Ledger, run: str, digest: str = "") -> Range:
         """The next incremental range."""

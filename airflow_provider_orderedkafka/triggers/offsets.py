@@ -1,67 +1,98 @@
-"""Waiting in the triggerer: for one run that deferred, or as an asset's watcher that starts runs."""
+"""Waiting in the triggerer: for one run that deferred, or as an asset's watcher that starts runs.
+
+Nothing here blocks the triggerer's loop: what asks Kafka or the ledger runs in a thread, with one hook, and so one
+client, for each connection.
+"""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from airflow_provider_orderedkafka.context import now_ms
+from airflow_provider_orderedkafka.assets import ledger_asset
+from airflow_provider_orderedkafka.context import is_active, now_ms
 from airflow_provider_orderedkafka.core.documents import Ledger
 from airflow_provider_orderedkafka.core.pacing import Verdict, until
-from airflow_provider_orderedkafka.errors import OrderedKafkaError, UnreachableError
+from airflow_provider_orderedkafka.core.watching import Seen, Watch, fired, noticed, silent
+from airflow_provider_orderedkafka.errors import OrderedKafkaError
+from airflow_provider_orderedkafka.ledger import LedgerStore
 from airflow_provider_orderedkafka.load import OrderedLoad
 
+if TYPE_CHECKING:
+    from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+
 PATH = "airflow_provider_orderedkafka.triggers.offsets.OffsetRangeTrigger"
+RETRYABLE = 75
+POLL_SECONDS = 5.0
+THOROUGH_SECONDS = 60.0
+"""How often new partitions are looked for, and a connection is read again."""
 
 
 class OffsetRangeTrigger(BaseEventTrigger):
     """Fires when enough offsets are there, or long enough has passed.
 
     `waiting` is for a run that deferred: it has the numbers of its ledger with it, because a plain trigger cannot read
-    the ledger, and fires once.
+    the ledger, and fires once. `watching` is for an asset's watcher: it reads the ledger, never ends, fires once for
+    each revision, and again, ever later, while a run that it started ends without a commit.
 
     :param load: The load, as `OrderedLoad.to_json` gives it.
     :param ledger: The text of the ledger that a deferred run saw.
     :param poll_interval: Seconds between two looks.
     :param moment: Without a ledger, the moment to wait for, in milliseconds.
+    :param backoff: How long a watcher waits before it starts another run for the same revision, in milliseconds.
     """
 
     def __init__(
-        self, load: dict[str, Any], ledger: str | None = None, poll_interval: float = 5.0, moment: int | None = None
+        self,
+        load: dict[str, Any],
+        ledger: str | None = None,
+        poll_interval: float = POLL_SECONDS,
+        moment: int | None = None,
+        backoff: int = 60_000,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.load = load
         self.ledger = ledger
         self.poll_interval = poll_interval
         self.moment = moment
+        self.backoff = backoff
+        self._looked_thoroughly = 0.0
 
     @classmethod
     def waiting(cls, load: OrderedLoad, ledger: Ledger | None, poll_interval: float, moment: int | None) -> Self:
         """For a run that deferred: until the ledger's load is due, or without one until the moment."""
         return cls(load.to_json(), None if ledger is None else ledger.to_text(), poll_interval, moment)
 
+    @classmethod
+    def watching(cls, load: OrderedLoad, poll_interval: float = POLL_SECONDS, backoff: int = 60_000) -> Self:
+        """For an asset's watcher."""
+        return cls(load.to_json(), poll_interval=poll_interval, backoff=backoff)
+
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """The path and the arguments."""
-        return PATH, {
-            "load": self.load,
-            "ledger": self.ledger,
-            "poll_interval": self.poll_interval,
-            "moment": self.moment,
-        }
+        names = ("load", "ledger", "poll_interval", "moment", "backoff")
+        return PATH, {name: getattr(self, name) for name in names}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look until it is time; Kafka's absence is waited out, what cannot mend itself ends the wait."""
+        """Look until it is time; a watcher goes on after that."""
         load = OrderedLoad.from_json(self.load)
+        events = self._watch(load) if self.ledger is None and self.moment is None else self._wait(load)
+        async for event in events:
+            yield event
+
+    async def _wait(self, load: OrderedLoad) -> AsyncIterator[TriggerEvent]:
+        """Kafka's absence is waited out; what cannot mend itself ends the wait."""
         ledger = None if self.ledger is None else Ledger.from_text(self.ledger)
         while True:
             try:
                 verdict = await self._verdict(load, ledger)
-            except UnreachableError as error:
-                self.log.warning("%s: %s", load.name, error)
             except OrderedKafkaError as error:
-                yield _event(error=str(error))
-                return
+                if error.exit_code != RETRYABLE:
+                    yield _event(error=str(error))
+                    return
+                self.log.warning("%s: %s", load.name, error)
             else:
                 self.log.info("%s: %s", load.name, verdict.reason)
                 if verdict.run:
@@ -72,15 +103,73 @@ class OffsetRangeTrigger(BaseEventTrigger):
     async def _verdict(self, load: OrderedLoad, ledger: Ledger | None) -> Verdict:
         if ledger is None:
             return until(self.moment or 0, now_ms())
-        return await asyncio.to_thread(verdict_of, load, ledger)
+        return await asyncio.to_thread(self._ask, load, ledger)
+
+    async def _watch(self, load: OrderedLoad) -> AsyncIterator[TriggerEvent]:
+        """A watcher that returned would be started again at once, so this never does, whatever happens."""
+        while True:
+            try:
+                reason = await asyncio.to_thread(self._due, load)
+            except Exception as error:  # noqa: BLE001 - it has to outlive everything
+                self.log.warning("%s: %s", load.name, error)
+            else:
+                if reason is not None:
+                    yield _event(load=load.name, reason=reason)
+            await asyncio.sleep(self.poll_interval)
+
+    def _due(self, load: OrderedLoad) -> str | None:
+        """Why a run is to be started now; it is written down before the run is."""
+        if self.asset_state_store is None:
+            raise OrderedKafkaError(f"the watcher of {load.name!r} sits on another asset than the load's ledger")
+        store = LedgerStore(load.name, self.asset_state_store[ledger_asset(load.name)])
+        before, seen = store.watch(), _seen(load, store.ledger())
+        watch = noticed(before, seen)
+        if watch is not None and watch != before:
+            store.save_watch(watch)
+        reason = self._reason(load, watch, seen)
+        if reason is not None:
+            store.save_watch(fired(watch, seen))
+        return reason
+
+    def _reason(self, load: OrderedLoad, watch: Watch | None, seen: Seen) -> str | None:
+        if silent(watch, seen, self.backoff) is not None:
+            return None
+        if seen.ledger is None:
+            return "the first look"
+        if seen.ledger.open is not None:
+            return f"range {seen.ledger.open.range_id} of {seen.ledger.open.owner} is to be taken over"
+        verdict = self._ask(load, seen.ledger)
+        return verdict.reason if verdict.run else None
+
+    def _ask(self, load: OrderedLoad, ledger: Ledger) -> Verdict:
+        """What Kafka says; blocks."""
+        thorough = time.monotonic() - self._looked_thoroughly > THOROUGH_SECONDS
+        verdict = hook_of(load.kafka_conn_id).verdict(load, ledger, known=not thorough)
+        if thorough:
+            self._looked_thoroughly = time.monotonic()
+        return verdict
+
+
+_hooks: "dict[str, tuple[float, OrderedKafkaHook]]" = {}
+
+
+def hook_of(conn_id: str) -> "OrderedKafkaHook":
+    """The hook that all triggers of this process share; its connection is read again once in a while."""
+    from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+
+    made, hook = _hooks.get(conn_id, (0.0, None))
+    if hook is None or time.monotonic() - made > THOROUGH_SECONDS:
+        hook = OrderedKafkaHook(conn_id)
+        _ = hook.config
+        _hooks[conn_id] = (time.monotonic(), hook)
+    return hook
+
+
+def _seen(load: OrderedLoad, ledger: Ledger | None) -> Seen:
+    owner = None if ledger is None or ledger.open is None else ledger.open.owner
+    spent = ledger is not None and load.row_limit is not None and ledger.rows_emitted >= load.row_limit
+    return Seen(ledger, owner is not None and is_active(owner), spent, now_ms())
 
 
 def _event(**told: str) -> TriggerEvent:
     return TriggerEvent(told)  # type: ignore[no-untyped-call]
-
-
-def verdict_of(load: OrderedLoad, ledger: Ledger) -> Verdict:
-    """What Kafka says now; blocks, so it runs in a thread."""
-    from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
-
-    return OrderedKafkaHook(load.kafka_conn_id).verdict(load, ledger)
