@@ -68,7 +68,7 @@ class Play:
 
     def _start_broker(self, stack: ExitStack) -> str:
         with self._screen.step("broker", "starting") as step:
-            kafka = stack.enter_context(EmbeddedKafka(self._place.kafka, announce=step.tell))
+            kafka = stack.enter_context(EmbeddedKafka(self._place.kafka, announce=step.announce))
             step.conclude(f"Apache Kafka {KAFKA_VERSION} serves at {kafka.bootstrap_servers}")
         return kafka.bootstrap_servers
 

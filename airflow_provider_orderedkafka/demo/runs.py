@@ -134,7 +134,7 @@ def environment(home: Path, bootstrap_servers: str) -> dict[str, str]:
 def example_dag() -> Path:
     """The example DAG that is run: inside this package when installed, beside it in a checkout."""
     package = Path(__file__).parent.parent
-    places = [folder / "orders_ordered.py" for folder in (package / "dags", package.parent / "dags")]
+    places = [folder / "orders_ordered.py" for folder in (package / "example_dags", package.parent / "dags")]
     return next((place for place in places if place.is_file()), places[-1])
 
 

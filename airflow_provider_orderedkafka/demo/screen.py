@@ -57,7 +57,15 @@ class Step:
             self._paint(self._line())
         elif changed and not self._screen.live and now - self._shown >= _LINE_SECONDS:
             self._shown = now
-            self._screen.say(f"{'':<{_NAME_WIDTH + 2}}{self._fitting()}")
+            self._say_between(self._fitting())
+
+    def announce(self, text: str) -> None:
+        """Say what nobody should miss, wherever this is shown."""
+        self._text = text.strip()
+        if self._screen.live:
+            self._paint(self._line())
+        else:
+            self._say_between(self._text)
 
     def conclude(self, text: str) -> None:
         """Say what the line is to keep when the step has ended."""
@@ -69,6 +77,9 @@ class Step:
             self._paint("")
         self._text = f"{why}: {self._text}" if why else self._text
         self._screen.say(self._line())
+
+    def _say_between(self, text: str) -> None:
+        self._screen.say(f"{'':<{_NAME_WIDTH + 2}}{text}")
 
     def _paint(self, line: str) -> None:
         self._screen.stream.write(f"\r\x1b[2K{line}")

@@ -64,6 +64,12 @@ def test_the_wheel_has_the_spark_applications(wheel):
     assert applications <= set(wheel.namelist())
 
 
+def test_the_wheel_has_the_example_dags_for_the_demo_and_for_copying(wheel):
+    examples = {f"airflow_provider_orderedkafka/example_dags/{path.name}" for path in ROOT.glob("dags/*.py")}
+    assert "airflow_provider_orderedkafka/example_dags/orders_ordered.py" in examples
+    assert examples <= set(wheel.namelist())
+
+
 def test_the_wheel_has_nothing_of_the_tests_and_no_compiled_files(wheel):
     tops = {name.partition("/")[0] for name in wheel.namelist()}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"airflow_provider_orderedkafka"}

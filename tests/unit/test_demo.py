@@ -109,6 +109,17 @@ def test_no_colour_and_no_control_characters_where_no_terminal_is():
     assert len(line) <= 100
 
 
+def test_what_nobody_should_miss_is_said_at_once_and_what_is_told_often_is_not():
+    stream = io.StringIO()
+    with Screen(stream).step("broker", "starting") as step:
+        step.announce("Fetching")
+        for done in range(1_000):
+            step.tell(f"{done} of 1,000")
+    announced, last = stream.getvalue().splitlines()
+    assert announced.strip() == "Fetching"
+    assert "999 of 1,000" in last
+
+
 def test_a_step_that_fails_says_so_and_lets_the_error_through():
     stream = io.StringIO()
     with pytest.raises(OSError, match="gone"), Screen(stream).step("name", "works"):
