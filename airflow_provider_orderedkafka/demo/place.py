@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from airflow_provider_orderedkafka.embedded import EmbeddedKafka
 from airflow_provider_orderedkafka.errors import SettingError
 
 _MARK = ".orderedkafka-demo"
@@ -82,6 +83,12 @@ class Place:
         return mark
 
     def _clear(self) -> None:
+        kafka = EmbeddedKafka.open(self.kafka)
+        if kafka is not None and kafka.running:
+            raise SettingError(
+                f"the broker of an earlier demo runs in {self.kafka}: stop it with `orderedkafka broker stop "
+                f"--directory {self.shown(self.kafka)}`, or name another --directory"
+            )
         for folder in (self.kafka, self.airflow):
             shutil.rmtree(folder, ignore_errors=True)
         for file in (self.log, self.picture):

@@ -143,7 +143,7 @@ class Play:
             f"  log      {place.shown(place.log)}\n"
             f"  topics   orderedkafka broker start --directory {place.shown(place.kafka)}\n\n"
             f"Done in {seconds:.0f} s. Here the DAG ran in one process, with dag.test();\n"
-            "`make ui` shows it under a real scheduler."
+            "in a checkout, `make ui` shows it under a real scheduler."
         )
 
 

@@ -10,6 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from airflow_provider_orderedkafka.demo.place import Place
+from airflow_provider_orderedkafka.embedded import EmbeddedKafka
+
 DEMO = [sys.executable, "-m", "airflow_provider_orderedkafka.cli", "demo", "--events", "48000", "--directory"]
 
 
@@ -19,9 +22,10 @@ def processes_of(directory: Path) -> list[psutil.Process]:
 
 
 @pytest.mark.fault
+@pytest.mark.timeout(600)
 def test_a_small_demo_keeps_every_promise_and_shows_it(tmp_path):
     place = tmp_path / "demo"
-    done = subprocess.run([*DEMO, place], cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False)
+    done = subprocess.run([*DEMO, place], cwd=tmp_path, capture_output=True, text=True, timeout=580, check=False)
 
     assert done.returncode == 0, done.stderr + done.stdout
     assert done.stderr == ""
@@ -50,6 +54,18 @@ def test_a_demo_that_is_interrupted_leaves_nothing_running(tmp_path):
     assert f"Stopped; nothing runs on. The log is {place / 'demo.log'}" in said
     assert complained == ""
     assert processes_of(place) == []
+
+
+def test_a_demo_spares_the_broker_that_was_started_to_look_at_an_earlier_one(tmp_path):
+    place = tmp_path / "demo"
+    with Place.claim(place):
+        pass
+    with EmbeddedKafka(place / "kafka") as kafka:
+        done = subprocess.run([*DEMO, place], capture_output=True, text=True, timeout=120, check=False)
+        assert kafka.running
+
+    assert done.returncode == 2
+    assert f"orderedkafka broker stop --directory {place / 'kafka'}" in done.stderr
 
 
 def test_a_demo_that_fails_says_why_without_a_traceback_and_leaves_nothing_running(tmp_path):
