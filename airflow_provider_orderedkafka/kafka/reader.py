@@ -4,6 +4,7 @@ A slice is bounded, so it is fetched whole, put in order once, and handed on. On
 is cut again, with the planner's function, and read piece by piece.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -17,6 +18,8 @@ from airflow_provider_orderedkafka.kafka.fetching import Fetch, OverBudget
 from airflow_provider_orderedkafka.kafka.identity import check_topics
 from airflow_provider_orderedkafka.kafka.ordering import Ordered, arrange
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally, Standing
+
+_log = logging.getLogger(__name__)
 
 Resplit = Callable[[Slice, int], Iterable[Slice]]
 """Cuts a slice again into slices of about so many offsets; the outer bounds stay, the new cuts are inside."""
@@ -40,6 +43,10 @@ def read_slice(
         builder = BatchBuilder(piece, catch.arrivals(columns.kind), ordered)
         tally.fetched += catch.fetched
         tally.lose(catch.lost)
+        for partition, count in catch.lost.items():
+            _log.warning(
+                "%s: retention took %s offsets before they were read; reading goes on behind them", partition, count
+            )
         for rows in builder.spans(settings.batch_bytes):
             last = _check_order(piece, ordered, rows, last)
             batch = builder.batch(rows)

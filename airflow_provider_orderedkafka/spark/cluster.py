@@ -1,5 +1,6 @@
 """The cluster as the source asks about it: topics, where reading starts, how far it can go, the log for the planner."""
 
+import logging
 from collections.abc import Iterable
 from functools import cached_property
 
@@ -12,6 +13,8 @@ from airflow_provider_orderedkafka.kafka.offsets import log_starts
 from airflow_provider_orderedkafka.kafka.starts import resolve_start
 from airflow_provider_orderedkafka.kafka.topics import Discovery, discover
 from airflow_provider_orderedkafka.spark.options import SourceOptions
+
+_log = logging.getLogger(__name__)
 
 
 class Cluster:
@@ -55,6 +58,8 @@ class Cluster:
             future_tolerance=options.future_tolerance,
             clamp=options.on_data_loss == "count",
         )
+        for remark in found.remarks:
+            _log.warning("%s", remark)
         return found.offsets
 
     def starts_of(self, partitions: Iterable[TopicPartition]) -> Offsets:

@@ -158,18 +158,7 @@ def _partitions(stream: "Stream", start: StreamOffset, end: StreamOffset) -> lis
 
 
 def _read(options: SourceOptions, partition: InputPartition) -> Iterator["RecordBatch"]:
-    from airflow_provider_orderedkafka.core.planning import split
-    from airflow_provider_orderedkafka.kafka.log import KafkaLog
-    from airflow_provider_orderedkafka.kafka.reader import read_slice
-    from airflow_provider_orderedkafka.kafka.reading import OnDataLoss, ReadSettings
+    from airflow_provider_orderedkafka.spark.reading import read_records, read_settings
 
     assert isinstance(partition, SlicePartition)
-    settings = ReadSettings(
-        options.kafka,
-        read_committed=partition.isolation == "read_committed",
-        include_headers=options.include_headers,
-        on_data_loss=OnDataLoss(options.on_data_loss),
-        topic_ids=partition.topics,
-    )
-    log = KafkaLog(options.kafka, partition.isolation)
-    return read_slice(partition.slice, settings, resplit=lambda slice_, each: split(slice_, log, each))
+    return read_records(partition.slice, read_settings(options, partition.isolation, partition.topics))
