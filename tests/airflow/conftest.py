@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from support.bench import Bench
+
     from airflow_provider_orderedkafka.embedded import EmbeddedKafka
 
 HOME = Path(tempfile.mkdtemp(prefix="orderedkafka-airflow-"))
@@ -96,3 +98,11 @@ def ledger_of() -> Callable[[str], Any]:
 def states() -> Callable[[Any], dict[str, str]]:
     """The states of a run's tasks."""
     return lambda run: {ti.task_id: str(ti.state) for ti in run.get_task_instances()}
+
+
+@pytest.fixture
+def bench(dag_file: Any, topics: Any, records: Any, tmp_path: Path, connections: None) -> "Bench":
+    """A load on a topic of its own."""
+    from support.bench import Bench
+
+    return Bench(dag_file, topics.create(), records, tmp_path)

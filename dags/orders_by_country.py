@@ -1,0 +1,11 @@
+"""Several loads made in a loop: each has its own name, and so its own ledger, tasks and mirror."""
+
+from airflow.sdk import DAG
+
+from airflow_provider_orderedkafka import OrderedLoad
+from airflow_provider_orderedkafka.dag import ordered_load
+
+for country in ("at", "be", "ch"):
+    load = OrderedLoad(f"orders_{country}", topics=[f"orders-{country}"], start="earliest", max_delay="1h")
+    with DAG(f"orders_{country}", schedule="@hourly", catchup=False, max_active_runs=1, doc_md=__doc__):
+        ordered_load(load, output_topic=f"orders-{country}-ordered")

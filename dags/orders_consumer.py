@@ -1,0 +1,18 @@
+"""What comes after a load: runs each time that a commit of `orders` moved its ledger, and knows what was loaded."""
+
+from airflow.sdk import DAG, task
+
+from airflow_provider_orderedkafka.assets import output_alias
+
+orders_output = output_alias("orders")
+
+with DAG("orders_consumer", schedule=orders_output, catchup=False, doc_md=__doc__):
+
+    @task
+    def report(triggering_asset_events=None):
+        for events in triggering_asset_events.values():
+            for event in events:
+                loaded = event.extra
+                print(f"revision {loaded['revision']}: {loaded['rows']:,} rows, {loaded['late']:,} late")
+
+    report()

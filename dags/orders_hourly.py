@@ -1,0 +1,23 @@
+"""Orders by the hour: each run loads its own data interval, so a backfill just works, in any order, side by side.
+
+airflow backfill create --dag-id orders_hourly --from-date 2026-01-01 --to-date 2026-01-02 --max-active-runs 2
+"""
+
+from datetime import UTC, datetime
+
+from airflow.sdk import DAG, CronDataIntervalTimetable
+
+from airflow_provider_orderedkafka import OrderedLoad
+from airflow_provider_orderedkafka.dag import ordered_load
+
+hourly = OrderedLoad("orders_hourly", topics=["orders"], grace="1m")
+
+with DAG(
+    "orders_hourly",
+    schedule=CronDataIntervalTimetable("@hourly", timezone="UTC"),
+    start_date=datetime(2026, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=2,
+    doc_md=__doc__,
+):
+    ordered_load(hourly, output_topic="orders-hourly", mode="interval")

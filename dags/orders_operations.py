@@ -1,0 +1,41 @@
+"""A person's work on the ledger of `orders`, from a form: show it, give its open range up, move it.
+
+First run it without the confirmation: it says what would happen and changes nothing.
+"""
+
+from airflow.sdk import DAG, Param
+
+from airflow_provider_orderedkafka.operators.operations import LedgerOperationsOperator
+
+with DAG(
+    "orders_operations",
+    schedule=None,
+    catchup=False,
+    max_active_runs=1,
+    doc_md=__doc__,
+    params={
+        "action": Param("show", enum=["show", "abandon", "rewind"], title="What to do"),
+        "to": Param(
+            "",
+            type="string",
+            title="Rewind to",
+            description="'earliest', 'latest', a moment (2026-01-31T12:00:00Z), a time ago (-2h), or offsets as JSON.",
+            maxLength=10_000,
+            section="Rewind",
+        ),
+        "reason": Param(
+            "", type="string", title="Reason", description="Kept with the ledger.", maxLength=500, section="Confirm"
+        ),
+        "confirmed": Param(
+            default=False, type="boolean", title="Do it", description="Without, nothing is changed.", section="Confirm"
+        ),
+    },
+):
+    LedgerOperationsOperator(
+        task_id="operate",
+        load="orders",
+        action="{{ params.action }}",
+        to="{{ params.to }}",
+        reason="{{ params.reason }}",
+        confirmed="{{ params.confirmed }}",
+    )

@@ -1,0 +1,65 @@
+"""Load a stretch of the past again, from a form: trigger it and say what, and where to.
+
+A replay has a ledger of nobody: it never moves where `orders` stands.
+"""
+
+from airflow.sdk import DAG, Param, task
+
+from airflow_provider_orderedkafka import OrderedLoad
+from airflow_provider_orderedkafka.dag import ordered_load
+from airflow_provider_orderedkafka.forms import check_form
+
+replay = OrderedLoad("orders_replay", topics=["orders", "refunds"], max_offsets=50_000_000)
+
+with DAG(
+    "orders_replay",
+    schedule=None,
+    catchup=False,
+    doc_md=__doc__,
+    params={
+        "start": Param(
+            "-1h",
+            type="string",
+            title="From",
+            description="'earliest', a moment with a time zone (2026-01-31T12:00:00Z), a time ago (-2h), or offsets "
+            'as JSON ({"orders": [0, 0, 0], "refunds": [0]}).',
+            minLength=1,
+            maxLength=10_000,
+            section="What to load",
+        ),
+        "end": Param(
+            "latest",
+            type="string",
+            title="To",
+            description="The same, or 'latest'. What stands there is not loaded any more.",
+            minLength=1,
+            maxLength=10_000,
+            section="What to load",
+        ),
+        "target": Param(
+            "orders-replayed",
+            type="string",
+            title="Target topic",
+            description="A topic that has not got these rows yet.",
+            pattern=r"^[A-Za-z0-9._-]{1,249}$",
+            section="Where to",
+        ),
+        "duplicates_are_fine": Param(
+            default=False,
+            type="boolean",
+            title="Duplicates are fine",
+            description="Must be set to load into the topic that `orders` writes to: its rows are written again.",
+            section="Where to",
+        ),
+    },
+):
+
+    @task
+    def check(params=None, dag_run=None):
+        """Refuse what the form does not know, and duplicates that nobody agreed to."""
+        check_form(params, dag_run.conf, taken={"orders-ordered"})
+
+    loaded = ordered_load(
+        replay, output_topic="{{ params.target }}", mode="replay", start="{{ params.start }}", end="{{ params.end }}"
+    )
+    check() >> loaded

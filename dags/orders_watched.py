@@ -1,0 +1,12 @@
+"""Orders, whenever there is enough of them: a watcher on the load's ledger starts the runs, no clock does."""
+
+from airflow.sdk import DAG
+
+from airflow_provider_orderedkafka import OrderedLoad
+from airflow_provider_orderedkafka.assets import watched_ledger_asset
+from airflow_provider_orderedkafka.dag import ordered_load
+
+watched = OrderedLoad("orders_watched", topics=["orders"], start="earliest", min_offsets=10_000, max_delay="15m")
+
+with DAG("orders_watched", schedule=[watched_ledger_asset(watched)], catchup=False, max_active_runs=1, doc_md=__doc__):
+    ordered_load(watched, output_topic="orders-watched", wait=False)

@@ -1,0 +1,97 @@
+"""Intervals, replays and a person's operations under a real Airflow. The application is a quick one."""
+
+from datetime import UTC, datetime, timedelta
+
+from support.bench import steps_of
+
+HOUR = 3_600_000
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+NOON_MS = round(NOON.timestamp() * 1000)
+HOURLY = 'CronDataIntervalTimetable("@hourly", timezone="UTC")'
+
+
+def interval_of(run):
+    return run.data_interval_start, run.data_interval_end
+
+
+def offsets_loaded(bench):
+    return [entry["offsets"] for entry in bench.diary]
+
+
+def test_intervals_load_their_own_records_in_any_order_and_a_late_one_is_in_exactly_one(bench, ledger_of):
+    for hour, count in enumerate((3, 4, 5)):
+        bench.write(count, NOON_MS + hour * HOUR)
+    dag = bench.dag(arguments='mode="interval",', schedule=HOURLY)
+    second = dag.test(logical_date=NOON + timedelta(hours=2, minutes=1))
+    assert interval_of(second) == (NOON + timedelta(hours=1), NOON + timedelta(hours=2))
+    bench.write(1, NOON_MS + 1)  # late for the first hour: it stands behind the third, and stays there
+    dag.test(logical_date=NOON + timedelta(hours=1, minutes=1))
+    dag.test(logical_date=NOON + timedelta(hours=3, minutes=1))
+    assert offsets_loaded(bench) == [4, 3, 6]
+    assert ledger_of(bench.load) is None
+
+
+def test_a_cleared_interval_is_skipped_or_reloaded_whole_as_its_load_says(bench, states):
+    bench.write(3, NOON_MS)
+    at = NOON + timedelta(hours=1, minutes=1)
+    same_run = {"logical_date": at, "run_after": at}
+    bench.dag(arguments='mode="interval",', schedule=HOURLY).test(**same_run)
+    again = bench.dag(arguments='mode="interval",', schedule=HOURLY).test(**same_run)
+    assert steps_of(bench, states(again))["resolve"] == "skipped"
+    bench.write(2, NOON_MS + 5)
+    reload = 'mode="interval", on_clear="reload",'
+    bench.dag(arguments=reload, schedule=HOURLY).test(**same_run)
+    assert offsets_loaded(bench) == [3, 3]
+    assert len({entry["range"] for entry in bench.diary}) == 1
+
+
+def test_an_interval_without_records_is_skipped(bench, states):
+    run = bench.dag(arguments='mode="interval",', schedule=HOURLY).test(logical_date=NOON)
+    assert steps_of(bench, states(run))["resolve"] == "skipped"
+
+
+def test_a_replay_loads_what_the_form_says_and_moves_no_ledger(bench, ledger_of):
+    bench.write(9)
+    arguments = 'mode="replay", start="{{ dag_run.conf.start }}", end="latest",'
+    bench.dag(arguments=arguments).test(run_conf={"start": f'{{"{bench.topic}": [4]}}'})
+    assert offsets_loaded(bench) == [5]
+    assert ledger_of(bench.load) is None
+
+
+def test_a_replay_larger_than_its_maximum_is_refused(bench, states):
+    bench.write(9)
+    dag = bench.dag(settings="max_offsets=5", arguments='mode="replay", start="earliest", end="latest",')
+    assert steps_of(bench, states(dag.test()))["resolve"] == "failed"
+    assert bench.diary == []
+
+
+OPERATE = """
+from airflow.sdk import DAG
+from airflow_provider_orderedkafka.operators.operations import LedgerOperationsOperator
+
+with DAG("operate_{load}", schedule=None):
+    LedgerOperationsOperator(task_id="operate", load={load!r}, **{arguments!r})
+"""
+
+
+def test_a_person_rewinds_a_ledger_after_a_preview_and_the_next_run_loads_again(bench, dag_file, ledger_of):
+    bench.write(6)
+    dag = bench.dag()
+    assert dag.test().state == "success"
+
+    def operate(**arguments):
+        source = OPERATE.format(load=bench.load, arguments=arguments)
+        return dag_file(source, f"operate_{bench.load}.py").test().get_task_instance("operate")
+
+    place = f'{{"{bench.topic}": [2]}}'
+    preview = operate(action="rewind", to=place)
+    assert "4 offsets are loaded again" in preview.xcom_pull()
+    assert ledger_of(bench.load).revision == 1
+    assert operate(action="rewind", to=place, confirmed=True).state == "failed"  # no reason was given
+    assert operate(action="rewind", to=place, confirmed=True, reason="a bug in the sink").state == "success"
+    ledger = ledger_of(bench.load)
+    last = ledger.outcomes[-1]
+    assert (ledger.revision, last.kind, last.reason) == (2, "rewound", "a bug in the sink")
+    dag.test()
+    assert offsets_loaded(bench) == [6, 4]
+    assert ledger_of(bench.load).revision == 3
