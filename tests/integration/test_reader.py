@@ -245,8 +245,8 @@ def test_what_retention_took_is_counted_exactly_and_for_its_partition_alone(read
     records.delete_before(topic, {0: 7})
     slices = [
         slice_of(stretch(topic, 0, 0, (3, 4), 10), stretch(topic, 1, 0, (3, 4), 5)),
-        slice_of(stretch(topic, 0, (3, 4), (8, 9), 10, 4), stretch(topic, 1, (3, 4), 5, 5, 4)),
-        slice_of(stretch(topic, 0, (8, 9), 10, 10, 9)),
+        slice_of(stretch(topic, 0, (3, 4), (8, 9), 10, floor=4), stretch(topic, 1, (3, 4), 5, 5, floor=4)),
+        slice_of(stretch(topic, 0, (8, 9), 10, 10, floor=9)),
     ]
     read_ = [read(slice_, on_data_loss=OnDataLoss.COUNT) for slice_ in slices]
     assert [[(row.partition, row.value) for row in found] for found, _ in read_] == [
@@ -312,8 +312,8 @@ def halves(slice_, _):
     cut = (middle, middle + 1)
     topic, number = only.partition
     return [
-        slice_of(stretch(topic, number, only.start, cut, only.limit, only.floor)),
-        slice_of(stretch(topic, number, cut, only.end, only.limit, middle + 1)),
+        slice_of(stretch(topic, number, only.start, cut, only.limit, floor=only.floor)),
+        slice_of(stretch(topic, number, cut, only.end, only.limit, floor=middle + 1)),
     ]
 
 

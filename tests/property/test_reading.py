@@ -46,7 +46,10 @@ def arrivals(draw):
     """A slice, and what comes of each of its partitions from the start on, in chunks, however interleaved."""
     shapes = draw(st.lists(stretches(), min_size=1, max_size=4))
     slice_ = slice_of(
-        *(stretch("t", rank, start, end, limit, floor) for rank, (start, end, limit, floor, _) in enumerate(shapes)),
+        *(
+            stretch("t", rank, start, end, limit, floor=floor)
+            for rank, (start, end, limit, floor, _) in enumerate(shapes)
+        ),
         latest=LATEST,
     )
     queues = [

@@ -34,6 +34,7 @@ def stretch(
     start: Bound | tuple[int, int | None] | int = 0,
     end: Bound | tuple[int, int | None] | int = 0,
     limit: int | None = None,
+    *,
     floor: int = BEFORE_TIME,
 ) -> Stretch:
     """A stretch; plain numbers are literal offsets, and the limit is the end's offset unless it is given."""
