@@ -11,6 +11,7 @@ from airflow_provider_orderedkafka.core.documents import Kind, Ledger, Range
 from airflow_provider_orderedkafka.core.pacing import Verdict
 from airflow_provider_orderedkafka.core.positions import Offsets
 from airflow_provider_orderedkafka.core.starts import Start
+from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.ledger import LedgerStore
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.steps import First
@@ -31,14 +32,37 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
 
     @cached_property
     def config(self) -> "KafkaConfig":
-        """The connection's configuration, checked."""
-        from airflow_provider_orderedkafka.kafka.config import KafkaConfig
+        """The connection's configuration, checked; its secrets are masked wherever Airflow writes."""
+        from airflow.sdk.log import mask_secret
 
-        return KafkaConfig.from_connection(self.get_connection(self.kafka_config_id).extra_dejson)
+        from airflow_provider_orderedkafka.hooks import callbacks
+        from airflow_provider_orderedkafka.kafka.config import RESOLVER, KafkaConfig, is_secret
+
+        extra = self._build_config()
+        found = KafkaConfig.from_connection(extra)
+        for name, value in found.items():
+            if is_secret(name):
+                mask_secret(value)
+        calls = {name: value for name, value in extra.items() if name == "oauth_cb" and callable(value)}
+        if not calls:
+            return found
+        callbacks.keep(found.servers, calls)
+        return KafkaConfig({**found, RESOLVER: found.get(RESOLVER, callbacks.RESOLVER)})
 
     def portable_config(self) -> Mapping[str, str]:
-        """The configuration as it can travel to driver and executors."""
-        return dict(self.config)
+        """The configuration as it can travel to driver and executors, where Airflow is not."""
+        from airflow_provider_orderedkafka.hooks import callbacks
+        from airflow_provider_orderedkafka.kafka.config import RESOLVER
+        from airflow_provider_orderedkafka.kafka.oauth import MSK, is_msk_iam
+
+        if self.config.get(RESOLVER) != callbacks.RESOLVER:
+            return dict(self.config)
+        if is_msk_iam(self.config):
+            return {**self.config, RESOLVER: MSK}
+        raise SettingError(
+            f"connection {self.kafka_config_id!r} takes its tokens from a callback, which cannot travel to Spark: "
+            f"name a function that makes them there in its extra: {{{RESOLVER!r}: 'package.module:function'}}"
+        )
 
     def first_look(self, load: OrderedLoad) -> First:
         """Where the load's start policy leads now."""

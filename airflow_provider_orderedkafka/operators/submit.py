@@ -3,7 +3,7 @@
 import json
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from airflow.sdk import Context, XComArg
 
     from airflow_provider_orderedkafka.hooks.spark_process import SparkProcessHook
+    from airflow_provider_orderedkafka.launching import Options
 
 KeepOrder = Literal["key", "partition"] | None
-OPTIONS = "ORDEREDKAFKA_OPTIONS"
 LAST_LINES = 20
 NO_RETRY = frozenset({2, 65})
 
@@ -49,6 +49,8 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):  # type: ignore[misc]
     """
 
     application_args: list[str] | None
+    files: str | None
+    py_files: str | None
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "range_id", "output_topic", "checkpoint")
     operator_extra_links = (SparkLink(),)
     ui_color = "#fde9d9"
@@ -87,6 +89,7 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):  # type: ignore[misc]
             fail(error)
 
     def _load(self, context: "Context") -> dict[str, Any]:
+        self._options()  # what cannot be submitted is no attempt
         todo = what_to_do(books_of(self.load.name, context), self.range_id or None, self._place)
         self.log.info("%s: %s", self.load.name, todo.reason)
         if todo.action is Action.SKIP:
@@ -99,10 +102,7 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):  # type: ignore[misc]
 
     def _run(self, context: "Context", todo: Loading, loaded: Range, checkpoint: str) -> Report:
         with tempfile.TemporaryDirectory(prefix="orderedkafka-") as folder:
-            path = Path(folder) / "range.json"
-            path.write_text(loaded.to_text(), encoding="utf-8")
-            self.application_args = [*(self.application_args or []), *self._arguments(path, checkpoint, todo.attempt)]
-            hook = self._start(context)
+            hook = self._prepared(context, todo, Path(folder))
             try:
                 super().execute(context)
             except Exception as error:
@@ -115,24 +115,45 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):  # type: ignore[misc]
             )
         return report
 
-    def _start(self, context: "Context") -> "SparkProcessHook":
+    def _prepared(self, context: "Context", todo: Loading, folder: Path) -> "SparkProcessHook":
+        """The submission: files in a private folder, secrets in the environment or not at all."""
         from airflow_provider_orderedkafka.hooks.spark_process import SparkProcessHook, interpreter_environment
+        from airflow_provider_orderedkafka.launching import packed
 
-        environment = interpreter_environment() | {OPTIONS: json.dumps(self._options())}
+        seen, options = self._seen(), self._options()
+        clustered = seen.deploy_mode == "cluster"
+        path = folder / "range.json"
+        path.write_text(todo.range.to_text() if todo.range else "", encoding="utf-8")
+        if clustered:
+            self.files = ",".join(filter(None, [self.files, str(path)]))
+        if not seen.master.startswith("local"):
+            self.py_files = ",".join(filter(None, [self.py_files, packed(folder)]))
+        arguments = self._arguments(path.name if clustered else str(path), str(todo.checkpoint), todo.attempt)
+        self.application_args = [*(self.application_args or []), *arguments, *options.arguments]
+        environment = {} if clustered else interpreter_environment() | options.environment
         hook = SparkProcessHook.of(self._get_hook(), environment, lambda progress: self._tell(context, progress))
         self._hook = hook
-        if hook.deploy_mode == "client":
+        if not clustered:
             hook._conf.setdefault("spark.log.level", "WARN")  # its INFO would bury what the application says
         return hook
 
-    def _options(self) -> Mapping[str, str]:
+    def _seen(self) -> "SparkProcessHook":
+        """The submission as the Spark connection has it."""
+        from airflow_provider_orderedkafka.hooks.spark_process import SparkProcessHook
+
+        return SparkProcessHook.of(self._get_hook(), {}, lambda _: None)
+
+    def _options(self) -> "Options":
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+        from airflow_provider_orderedkafka.launching import options_for
 
         config = OrderedKafkaHook(self.load.kafka_conn_id).portable_config()
-        return {f"kafka.{name}": value for name, value in config.items()}
+        options = {f"kafka.{name}": value for name, value in config.items()}
+        clustered = self._seen().deploy_mode == "cluster"
+        return options_for(options, clustered=clustered, conf=self.conf or {}, load=self.load.name)
 
-    def _arguments(self, path: Path, checkpoint: str, attempt: int) -> list[str]:
-        arguments = ["--range", str(path), "--checkpoint", checkpoint, "--attempt", str(attempt)]
+    def _arguments(self, path: str, checkpoint: str, attempt: int) -> list[str]:
+        arguments = ["--range", path, "--checkpoint", checkpoint, "--attempt", str(attempt)]
         if self.output_topic:
             arguments += [
                 "--output-topic",
@@ -149,7 +170,7 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):  # type: ignore[misc]
     def _local_root(self) -> str:
         from airflow.sdk.configuration import conf
 
-        master = self._get_hook()._connection["master"]
+        master = self._seen().master
         if not master.startswith("local"):
             raise SettingError(
                 f"load {self.load.name!r}: checkpoint= is missing, and the Spark connection {self._conn_id!r} names "

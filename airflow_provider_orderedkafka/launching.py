@@ -1,0 +1,49 @@
+"""How an application gets what it needs: Kafka's configuration, and this package's own code.
+
+Secrets go by the environment, in client mode; no argument, file or Spark setting has them. In cluster mode the driver
+is elsewhere, where this environment is not: there a secret needs a way of its own, or nothing is submitted.
+"""
+
+import importlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from airflow_provider_orderedkafka.errors import SettingError
+
+OPTIONS = "ORDEREDKAFKA_OPTIONS"
+SECRET_REFERENCE = f"spark.kubernetes.driver.secretKeyRef.{OPTIONS}"
+BUNDLE = "airflow_provider_orderedkafka.spark.bundle"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Kafka's configuration for the application: what anyone may see as arguments, the rest as environment."""
+
+    arguments: list[str] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+def options_for(options: Mapping[str, str], *, clustered: bool, conf: Mapping[str, str], load: str) -> Options:
+    """How these options travel; `SettingError` where a secret cannot."""
+    from airflow_provider_orderedkafka.kafka.config import is_secret
+
+    if not clustered:
+        return Options(environment={OPTIONS: json.dumps(dict(options))})
+    secret = sorted(name for name in options if is_secret(name))
+    if secret and SECRET_REFERENCE not in conf:
+        raise SettingError(
+            f"load {load!r}: the driver runs in the cluster, where {secret[0]!r} of the Kafka connection could only go "
+            "as an argument for all to see. Use deploy_mode='client'; or leave the secrets out of the connection and "
+            "name a function that makes them there ('orderedkafka.resolver': 'package.module:function'); or, on "
+            f"Kubernetes, name a secret with conf={{{SECRET_REFERENCE!r}: 'name:key'}}, a JSON object of options"
+        )
+    plain = [f"{name}={options[name]}" for name in sorted(set(options) - set(secret))]
+    return Options([part for option in plain for part in ("--option", option)])
+
+
+def packed(folder: Path) -> str:
+    """The part of this package that a cluster needs, as a zip for `--py-files`."""
+    bundle = importlib.import_module(BUNDLE)  # by name: nothing of Spark is imported on Airflow's side
+    return str(bundle.build_bundle(folder / "orderedkafka.zip"))

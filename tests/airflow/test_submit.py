@@ -1,0 +1,128 @@
+"""How the application is started: its connection, its secrets, its life. The application is a quick one."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from support.bench import steps_of
+
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.launching import SECRET_REFERENCE, options_for, packed
+
+CANARY = "canary-7d1f0a55"
+
+
+def log_of(folder):
+    return "".join(
+        path.read_text(errors="replace") for path in folder.rglob("*") if path.is_file() and path.suffix != ".db"
+    )
+
+
+def test_without_a_spark_connection_the_error_says_what_to_create(bench, states, monkeypatch, capsys):
+    monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT")
+    bench.write(1)
+    run = bench.dag().test()
+    assert steps_of(bench, states(run))["load"] == "failed"
+    assert "airflow connections add spark_default --conn-type spark" in capsys.readouterr().out
+
+
+def test_a_cluster_needs_a_checkpoint_that_all_of_it_reaches_and_no_attempt_is_written_without(
+    bench, states, monkeypatch, capsys, ledger_of
+):
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "spark://127.0.0.1:1"}))
+    bench.write(1)
+    run = bench.dag().test()
+    assert steps_of(bench, states(run))["load"] == "failed"
+    assert "checkpoint= is missing" in capsys.readouterr().out
+    assert ledger_of(bench.load).open.attempt == 0
+
+
+def test_a_secret_of_the_connection_is_found_nowhere(bench, kafka, monkeypatch, capfd, tmp_path):
+    airflow_home = Path(os.environ["AIRFLOW_HOME"])
+    extra = {"bootstrap.servers": kafka.bootstrap_servers, "sasl.password": CANARY, "sasl.username": "somebody"}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "kafka", "extra": extra}))
+    bench.write(1)
+    assert bench.dag(arguments='output_topic="out",').test().state == "success"
+    seen = capfd.readouterr()
+    assert bench.diary[0]["options"] == ["kafka.bootstrap.servers", "kafka.sasl.password", "kafka.sasl.username"]
+    assert CANARY not in seen.out + seen.err
+    assert CANARY.encode() not in (airflow_home / "airflow.db").read_bytes()
+    assert CANARY not in log_of(airflow_home) + log_of(tmp_path)
+    assert CANARY not in json.dumps(bench.diary)
+
+
+def test_in_client_mode_everything_goes_by_the_environment():
+    options = options_for({"kafka.sasl.password": CANARY}, clustered=False, conf={}, load="orders")
+    assert options.arguments == []
+    assert json.loads(options.environment["ORDEREDKAFKA_OPTIONS"]) == {"kafka.sasl.password": CANARY}
+
+
+def test_in_cluster_mode_a_secret_without_a_way_of_its_own_is_refused_by_name_and_not_by_value():
+    options = {"kafka.bootstrap.servers": "b:9092", "kafka.sasl.password": CANARY}
+    with pytest.raises(SettingError, match=r"'kafka\.sasl\.password'") as error:
+        options_for(options, clustered=True, conf={}, load="orders")
+    assert CANARY not in str(error.value)
+    referred = options_for(options, clustered=True, conf={SECRET_REFERENCE: "name:key"}, load="orders")
+    assert referred.arguments == ["--option", "kafka.bootstrap.servers=b:9092"]
+    assert referred.environment == {}
+
+
+def test_the_package_is_packed_for_a_cluster_where_airflow_is_not_installed(tmp_path):
+    bundle = packed(tmp_path)
+    code = "import airflow_provider_orderedkafka.spark.command as c; print(c.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {bundle!r}); {code}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert bundle in done.stdout
+
+
+CHILD = """
+import os, sys, threading, time
+from airflow_provider_orderedkafka.hooks.spark_process import SparkProcessHook
+hook = SparkProcessHook.of(SparkProcessHook(conn_id="spark_default"), {}, lambda _: None)
+if sys.argv[1] == "on_kill":
+    threading.Timer(float(sys.argv[3]), hook.on_kill).start()
+try:
+    hook.submit(sys.argv[2])
+except Exception as error:
+    print("ended", type(error).__name__)
+"""
+
+
+def spark_processes(mark):
+    return [p for p in psutil.process_iter(["cmdline"]) if mark in " ".join(p.info["cmdline"] or [])]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the parent-death signal is Linux's")
+@pytest.mark.parametrize("how", ["on_kill", "kill -9 of the worker"])
+def test_the_application_ends_with_its_task(how, connections, airflow_home, tmp_path):
+    application = tmp_path / "sleeper.py"
+    application.write_text("import time\nprint('up', flush=True)\ntime.sleep(300)\n")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    arguments = [how.split()[0], str(application), "8"]
+    child = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", CHILD, *arguments], env={**os.environ, "PATH": path}
+    )
+    try:
+        until(lambda: len(spark_processes(str(application))) >= 3, 60)
+        if how != "on_kill":
+            child.kill()
+        child.wait(60)
+        until(lambda: not [p for p in spark_processes(str(application)) if p.pid != child.pid], 30)
+    finally:
+        child.kill()
+
+
+def until(true, seconds):
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, f"not within {seconds} s"
+        time.sleep(0.2)
