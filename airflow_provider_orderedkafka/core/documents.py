@@ -121,7 +121,10 @@ class Claim(Document):
 
 @dataclass(frozen=True, slots=True)
 class Report(Document):
-    """What the application did with a range; its copy beside the checkpoint is the proof of success."""
+    """What the application did with a range; its copy beside the checkpoint is the proof of success.
+
+    `unprotected` says why a replay could not have left out what was there already; `advice` says how to go on.
+    """
 
     range_id: str
     attempt: int
@@ -140,6 +143,8 @@ class Report(Document):
     started_at: int
     ended_at: int
     error: str | None
+    unprotected: str | None = None
+    advice: str = ""
 
 
 @dataclass(frozen=True, slots=True)

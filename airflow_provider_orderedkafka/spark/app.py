@@ -9,10 +9,13 @@ if __name__ == "__main__":
 run_available_now(only_paid)
 """
 
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
@@ -21,6 +24,7 @@ from airflow_provider_orderedkafka.spark.kafka_sink import kafka_sink
 from airflow_provider_orderedkafka.spark.loading import Loader, MakeSink
 
 INTERRUPTED = 130
+SIGNALLED = 128
 
 
 def run_available_now(
@@ -38,6 +42,8 @@ def run_available_now(
     :param argv: The command line without the program's name; that of the process by default.
     """
     program = Path(sys.argv[0]).name
+    if argv is None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _terminated)
     try:
         arguments = read_arguments(sys.argv[1:] if argv is None else argv, program)
         return Loader(_with(arguments, transform, arrow_transform), sink).load()
@@ -47,6 +53,11 @@ def run_available_now(
         raise SystemExit(error.exit_code) from None
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None
+
+
+def _terminated(number: int, _: object) -> NoReturn:
+    """End in order when told to: stop the query, let go of the lease."""
+    raise SystemExit(SIGNALLED + number)
 
 
 def _with(arguments: Arguments, transform: Transform | None, arrow_transform: Transform | None) -> Arguments:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.errors import SettingError, TransformError
 from airflow_provider_orderedkafka.spark.frames import SOURCE, SOURCE_FIELDS
 
 if TYPE_CHECKING:
@@ -27,7 +27,10 @@ def applied(transform: ArrowTransform, batch: "RecordBatch", *, same_keys: bool 
     """What the transform makes of a batch; `same_keys` refuses one that changes keys."""
     import pyarrow as pa
 
-    found = transform(with_source(batch))
+    try:
+        found = transform(with_source(batch))
+    except Exception as error:
+        raise TransformError(f"the transform {_name(transform)!r} failed: {type(error).__name__}: {error}") from error
     if not isinstance(found, pa.RecordBatch):
         raise SettingError(
             f"the transform {_name(transform)!r} must return a pyarrow.RecordBatch, found {type(found).__name__}"

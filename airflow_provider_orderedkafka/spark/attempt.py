@@ -2,10 +2,11 @@
 
 import logging
 import secrets
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_provider_orderedkafka.core.batches import Counts, Holding
 from airflow_provider_orderedkafka.core.documents import Range, Report
@@ -32,9 +33,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What an attempt does: which range, written by whom, as far as the limit lets it."""
+    """Who writes the range, and how far the row limit lets it go."""
 
-    loaded: Range
     writer: Writer
     limit: Limit
 
@@ -50,16 +50,26 @@ class Attempt:
         self._lease = Lease(outside, number)
         self._heart = Heart(self._lease, self._cancel)
         self._query: StreamingQuery | None = None
+        self._unprotected: str | None = None
 
-    def run(self, work: Work) -> Report:
-        """Load the range; raise what went wrong when the report says so already."""
+    def run(self, loaded: Range, prepare: Callable[[], Work]) -> Report:
+        """Load the range; raise what went wrong when the report says so already.
+
+        `prepare` looks at source and output: it runs once the lease is held, and what it raises is reported too.
+        """
         self._lease.acquire(_tell_waiting)
         started = self._clock.now()
         self._heart.start()
-        error, counts = self._streamed(work)
+        try:
+            error = self._loaded(loaded, prepare)
+        except BaseException:  # told to end: the next attempt need not wait
+            self._heart.stop()
+            self._let_go()
+            raise
         self._heart.stop()
-        ending = Ending(self._lease.attempt, started, self._clock.now(), error)
-        found = report(work.loaded, counts, ending)
+        error = error or self._heart.lost
+        ending = Ending(self._lease.attempt, started, self._clock.now(), error, self._unprotected)
+        found = report(loaded, self._checkpoint.counts(), ending)
         if not isinstance(error, FencedError):
             self._checkpoint.put_report(found)
         if error is None:
@@ -68,29 +78,28 @@ class Attempt:
         self._let_go()
         raise error
 
-    def _streamed(self, work: Work) -> tuple[OrderedKafkaError | None, Counts | None]:
-        """Run the query to its end, and say with which error and how far."""
-        error: OrderedKafkaError | None = None
+    def _loaded(self, loaded: Range, prepare: Callable[[], Work]) -> OrderedKafkaError | None:
+        """Run the query to its end; the error that ended it, if one did."""
+        loop: BatchLoop | None = None
         with ThreadPoolExecutor(1, "orderedkafka-check") as pool:
             executors = pool.submit(check_executors, self._session)
-            loop = self._loop(work, executors.result)
             try:
-                if work.loaded.offsets and not loop.done:
+                work = prepare()
+                self._unprotected = work.writer.unprotected
+                loop = self._loop(loaded, work, executors.result)
+                if loaded.offsets and not loop.done:
                     self._follow(work.writer.stream(), loop)
-            except BaseException as raised:
-                error = loop.error or self._heart.lost or understood(raised)
-                if not isinstance(raised, Exception):
-                    self._stop()
-                    raise
+            except Exception as raised:  # noqa: BLE001 - the report says what it was, and it is raised again
+                return (loop and loop.error) or self._heart.lost or understood(raised)
             finally:
                 self._stop()
-        return error or self._heart.lost or _unfinished(work.loaded, loop.counts), loop.counts
+        return loop.error or _unfinished(loaded, loop.counts)
 
-    def _loop(self, work: Work, ready: Any) -> BatchLoop:
-        teller = Teller(work.loaded, self._lease.attempt, self._clock.now(), self._checkpoint.counts())
+    def _loop(self, loaded: Range, work: Work, ready: Callable[[], None]) -> BatchLoop:
+        teller = Teller(loaded, self._lease.attempt, self._clock.now(), self._checkpoint.counts())
         return BatchLoop(
             Parts(
-                loaded=work.loaded,
+                loaded=loaded,
                 checkpoint=self._checkpoint,
                 lease=self._lease,
                 writer=work.writer,

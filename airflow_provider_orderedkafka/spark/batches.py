@@ -60,6 +60,11 @@ class Writer(Protocol):
         """The range as DataFrames of records, and what becomes of them."""
         ...
 
+    @property
+    def unprotected(self) -> str | None:
+        """Why a replay cannot leave out what is there already; None where it can, or need not."""
+        ...
+
     def stream(self) -> "DataFrame":
         """The range in micro-batches, as the writer takes them."""
         ...

@@ -50,6 +50,11 @@ class DirectWriter:
     placed: tuple[Partitioner, int] | None
     setup: Setup
 
+    @property
+    def unprotected(self) -> str | None:
+        """Why a replay cannot leave out what is there already."""
+        return self.output.unprotected
+
     def stream(self) -> "DataFrame":
         """The range in micro-batches that say where they end, and no more."""
         return replace(self.frames, source=DirectDataSource).stream()

@@ -8,6 +8,7 @@ from airflow_provider_orderedkafka.core.batches import Tally
 from airflow_provider_orderedkafka.core.cuts import Place, Span
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.planning import Planner
+from airflow_provider_orderedkafka.errors import OrderedKafkaError, TransformError
 from airflow_provider_orderedkafka.kafka.arrow import columns
 from airflow_provider_orderedkafka.kafka.log import KafkaLog
 from airflow_provider_orderedkafka.spark.cluster import Cluster
@@ -56,7 +57,14 @@ class RangeFrames:
     def transformed(self, records: "DataFrame") -> "DataFrame":
         """The rows that the records become, each with `_source`."""
         sourced = with_source(records)
-        return sourced if self.transform is None else self.transform(sourced)
+        if self.transform is None:
+            return sourced
+        try:
+            return self.transform(sourced)
+        except OrderedKafkaError:
+            raise
+        except Exception as error:
+            raise TransformError(f"the transform failed: {type(error).__name__}: {first_line(error)}") from error
 
     def source_options(self) -> SourceOptions:
         """The options of the source, read."""
@@ -75,6 +83,11 @@ class RangeFrames:
         options = {**self.options, "range": loaded.to_text()}
         frame: DataFrame = reader.format(self.source.name()).options(**options).load()
         return frame
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, without the plan or the traceback behind it."""
+    return str(error).strip().split("\n", 1)[0]
 
 
 def with_source(frame: "DataFrame") -> "DataFrame":

@@ -30,6 +30,11 @@ class KafkaWriter:
     output: KafkaOutput
     setup: Setup
 
+    @property
+    def unprotected(self) -> str | None:
+        """Why a replay cannot leave out what is there already."""
+        return self.output.unprotected
+
     def stream(self) -> "DataFrame":
         """The range in micro-batches."""
         return self.frames.stream()

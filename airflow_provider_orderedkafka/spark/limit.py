@@ -35,10 +35,12 @@ class RowLimit:
 
     def allot(self, batch: Batch, left: int) -> Allotment | None:
         """How far the batch goes with so many rows left; None where all of it passes."""
+        from pyspark.sql import functions as f
+
         if self.at_most_one and batch.end.offsets.since(batch.start.offsets) <= left:
             return None
         rows = self.frames.transformed(self.frames.piece(batch.start, batch.end))
-        counts = self._count(rows.select(), left)
+        counts = self._count(rows.select(f.lit(1)), left)  # a batch without columns has no rows
         if passes(counts, left):
             return None
         slices = allot(counts, left)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_orderedkafka.core.batches import Setup
 from airflow_provider_orderedkafka.core.documents import Range, Report
-from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
+from airflow_provider_orderedkafka.errors import FencedError, OrderedKafkaError, SettingError, StateError
 from airflow_provider_orderedkafka.spark import by_hand
 from airflow_provider_orderedkafka.spark.attempt import Attempt, Work
 from airflow_provider_orderedkafka.spark.batches import Writer
@@ -62,21 +62,19 @@ class Loader:
         found = already_loaded(checkpoint, loaded)
         if found is None:
             found = self._attempted(arguments, loaded, checkpoint)
-        if arguments.report is not None:
-            Path(arguments.report).write_text(found.to_text(), "utf-8")
-        print(summary(loaded, found), flush=True)
+        _tell(loaded, found, arguments)
         return found
 
     def _attempted(self, arguments: Arguments, loaded: Range, checkpoint: Checkpoint) -> Report:
         session = self._spark.started()
         checkpoint.take_up(loaded)
+        attempt = Attempt(session, checkpoint, arguments.attempt)
         try:
-            work = self._work(session, arguments, loaded, checkpoint)
-            return Attempt(session, checkpoint, arguments.attempt).run(work)
-        except OrderedKafkaError:
-            found = checkpoint.report()
-            if found is not None and arguments.report is not None:
-                Path(arguments.report).write_text(found.to_text(), "utf-8")
+            return attempt.run(loaded, lambda: self._work(session, arguments, loaded, checkpoint))
+        except OrderedKafkaError as error:
+            found = None if isinstance(error, FencedError) else checkpoint.report()
+            if found is not None:
+                _tell(loaded, found, arguments)
             raise
 
     def _work(self, session: "SparkSession", arguments: Arguments, loaded: Range, checkpoint: Checkpoint) -> Work:
@@ -87,7 +85,8 @@ class Loader:
         checkpoint.set_up(writer.setup)
         if loaded.rows_left is not None:
             check_no_shuffle(writer.frames.rows())
-        return Work(loaded, writer, RowLimit(writer.frames, gives_at_most_one(writer.frames.rows())))
+        print(_first_line(loaded, checkpoint, writer), flush=True)
+        return Work(writer, RowLimit(writer.frames, gives_at_most_one(writer.frames.rows())))
 
     def _state(self, location: str) -> State:
         return open_state(location, None if local_path(location) is not None else self._spark.started())
@@ -106,3 +105,24 @@ def already_loaded(checkpoint: Checkpoint, loaded: Range) -> Report | None:
     checkpoint.clean()
     print(f"nothing to do: range {loaded.id} is loaded already, by attempt {found.attempt}", flush=True)
     return found
+
+
+def _tell(loaded: Range, found: Report, arguments: Arguments) -> None:
+    """Print the report, and copy it where it was asked for."""
+    if arguments.report is not None:
+        try:
+            Path(arguments.report).write_text(found.to_text(), "utf-8")
+        except OSError as error:
+            raise StateError(f"--report {arguments.report!r} cannot be written: {error.strerror}") from error
+    print(summary(loaded, found), flush=True)
+
+
+def _first_line(loaded: Range, checkpoint: Checkpoint, writer: Writer) -> str:
+    before, setup = checkpoint.counts(), writer.setup
+    done = 0 if before is None else before.end.offsets.since(loaded.start.offsets)
+    state = "from its start" if before is None else f"on from batch {before.batch}, {done:,} offsets are done"
+    limit = "" if loaded.rows_left is None else f", at most {loaded.rows_left:,} rows"
+    return (
+        f"range {loaded.id}: {loaded.offsets:,} offsets of {', '.join(sorted(loaded.topics))}{limit}, {state}; to "
+        f"{setup.output} by the {'direct lane' if setup.lane == 'direct' else 'DataFrame lane'}: {setup.reason}"
+    )

@@ -7,6 +7,8 @@ from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.progress import duration, moment
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
 
+RETRY = 75
+
 
 @dataclass(frozen=True, slots=True)
 class Ending:
@@ -16,6 +18,7 @@ class Ending:
     started_at: int
     ended_at: int
     error: OrderedKafkaError | None = None
+    unprotected: str | None = None
 
 
 def report(loaded: Range, counts: Counts | None, ending: Ending) -> Report:
@@ -42,6 +45,21 @@ def report(loaded: Range, counts: Counts | None, ending: Ending) -> Report:
         started_at=ending.started_at,
         ended_at=ending.ended_at,
         error=None if ending.error is None else str(ending.error),
+        unprotected=ending.unprotected,
+        advice=_advice(ending.error, spent=spent),
+    )
+
+
+def _advice(error: OrderedKafkaError | None, *, spent: bool) -> str:
+    if error is None and spent:
+        return "the row limit is spent: raise it, and the next range goes on where this one stopped"
+    if error is None:
+        return "the next range starts where this one stopped"
+    if error.exit_code == RETRY:
+        return "run the same range with the same checkpoint again: it goes on where it was"
+    return (
+        "a retry alone does not mend this: do what the error says and run the same range with the same checkpoint "
+        "again, it goes on where it was; or give the range up, then the rows of its batches so far stay in the output"
     )
 
 
@@ -63,7 +81,9 @@ def summary(loaded: Range, found: Report) -> str:
         "lost to retention before they were read": found.lost,
     }
     lines += [f"  {count:,} {what}" for what, count in remarks.items() if count]
-    return "\n".join(lines)
+    if found.unprotected is not None:
+        lines.append(f"  a replay would have written its batch twice: {found.unprotected}")
+    return "\n".join([*lines, f"  {found.advice}"])
 
 
 def _outcome(found: Report) -> str:

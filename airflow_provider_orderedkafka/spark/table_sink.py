@@ -39,6 +39,7 @@ class TableWriter:
     frames: RangeFrames
     put: Callable[["DataFrame", int], None]
     setup: Setup
+    unprotected: None = None
 
     def stream(self) -> "DataFrame":
         """The range in micro-batches."""

@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from support.outputs import FLAWLESS, check, expected_of
+from support.outputs import FLAWLESS, by_partition, check, expected_of, stamp
 from support.ranges import whole_range
 from support.records import Record, Records
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.core.documents import Report
+from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.spark.app import run_available_now
+from airflow_provider_orderedkafka.spark.table_sink import table_sink
 
 START = 1_700_000_000_000
 
@@ -82,3 +84,289 @@ def test_a_plain_copy_has_every_record_once_unchanged_and_in_order_for_each_key(
     assert report.late == sum(each.record.timestamp < each.order_time for each in expected)
     assert report.bytes_read == sum(len(each.record.key) + len(each.record.value) for each in expected)
     assert app.left() == ["report.json"]
+
+
+def test_a_second_run_of_the_same_range_does_nothing_and_says_so(
+    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    records.produce(source, events(50, 1))
+    loaded = whole_range(app.servers, source)
+    first = app.load(loaded, "--output-topic", output)
+    capsys.readouterr()
+    assert app.load(loaded, "--output-topic", output) == first
+    assert "nothing to do: range r1 is loaded already, by attempt 1" in capsys.readouterr().out
+    assert len(records.read(output)) == 50
+
+
+def test_another_range_on_the_same_checkpoint_is_refused_with_the_way_out(
+    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    records.produce(source, events(10, 1))
+    app.load(whole_range(app.servers, source, name="r1"), "--output-topic", output)
+    with pytest.raises(SystemExit) as caught:
+        app.load(whole_range(app.servers, source, name="r2"), "--output-topic", output)
+    assert caught.value.code == 2
+    assert "name a new --checkpoint" in capsys.readouterr().err
+    assert len(records.read(output)) == 10
+
+
+def test_each_batch_is_told_to_people_and_to_programs_and_the_report_is_copied(
+    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    records.produce(source, events(90, 1))
+    copy = app.folder / "report.json"
+    loaded = whole_range(app.servers, source, batch_offsets=30)
+    report = app.load(loaded, "--output-topic", output, "--report", str(copy))
+    lines = capsys.readouterr().out.splitlines()
+    told = [progress for progress in map(Progress.of_line, lines) if progress is not None]
+    assert [each.offsets_done for each in told] == [30, 60, 90]
+    assert {each.offsets_planned for each in told} == {90}
+    assert [each.sentence for each in told] == [line for line in lines if line.startswith("batch ")]
+    assert Report.from_text(copy.read_text()) == report
+
+
+def test_what_an_arrow_transform_makes_is_written(app: Application, topics: Topics, records: Records) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    records.produce(source, events(120, 1))
+    report = app.load(
+        whole_range(app.servers, source, batch_offsets=50), "--output-topic", output, arrow_transform=paid()
+    )
+    expected = [each for each in expected_of(records, source) if json.loads(each.record.value)["paid"]]
+    assert check(expected, records.read(output)) == FLAWLESS
+    assert (report.rows_read, report.rows_emitted) == (120, len(expected))
+
+
+def paid() -> Any:
+    """A transform that keeps what is paid; made here, so that it travels by value."""
+
+    def transform(batch: Any) -> Any:
+        import json
+
+        import pyarrow as pa
+
+        keep = [json.loads(value)["paid"] for value in batch.column("value").to_pylist()]
+        return batch.filter(pa.array(keep, pa.bool_()))
+
+    return transform
+
+
+def test_an_arrow_transform_that_changes_keys_keeps_the_order_of_the_new_keys(
+    app: Application, topics: Topics, records: Records
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    records.produce(source, events(120, 1))
+    app.load(whole_range(app.servers, source), "--output-topic", output, arrow_transform=rekeyed())
+    seen = sorted(records.read(output), key=lambda each: (each.partition, each.offset))
+    assert {each.key for each in seen} == {b"new-0", b"new-1", b"new-2"}
+    places = {each.position: place for place, each in enumerate(expected_of(records, source))}
+    for key in {each.key for each in seen}:
+        order = [places[stamp(each).source] for each in seen if each.key == key]
+        assert order == sorted(order)
+
+
+def rekeyed() -> Any:
+    """A transform that gives other keys, each from several partitions."""
+
+    def transform(batch: Any) -> Any:
+        import json
+
+        import pyarrow as pa
+
+        keys = [f"new-{json.loads(value)['number'] % 3}".encode() for value in batch.column("value").to_pylist()]
+        return batch.set_column(batch.schema.names.index("key"), "key", pa.array(keys, pa.binary()))
+
+    return transform
+
+
+def test_keys_that_are_in_several_partitions_keep_their_order(
+    app: Application, topics: Topics, records: Records
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 4)
+    records.produce(source, events(200, 1, by_key=False))
+    app.load(whole_range(app.servers, source, batch_offsets=90), "--output-topic", output)
+    assert check(expected_of(records, source), records.read(output)) == FLAWLESS
+
+
+def test_order_is_kept_in_each_output_partition_where_that_is_asked_for(
+    app: Application, topics: Topics, records: Records
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 4)
+    records.produce(source, events(200, 1, by_key=False))
+    loaded = whole_range(app.servers, source, batch_offsets=90)
+    app.load(loaded, "--output-topic", output, "--sink-option", "keepOrder=partition", "--sink-option", "writers=3")
+    assert check(expected_of(records, source), records.read(output), by_partition) == FLAWLESS
+
+
+def filtered(frame: Any) -> Any:
+    """At most one row for a record."""
+    return frame.where("get_json_object(cast(value as string), '$.paid') = 'true'")
+
+
+def exploded(frame: Any) -> Any:
+    """None, one or two rows for a record."""
+    from pyspark.sql import functions as f
+
+    times = f.expr("cast(get_json_object(cast(value as string), '$.number') as int) % 3")
+    return frame.withColumn("copy", f.explode(f.sequence(f.lit(1), f.lit(2)))).where(f.col("copy") <= times)
+
+
+def copies(value: bytes, kind: str) -> int:
+    """How many rows a record gives."""
+    record = json.loads(value)
+    return {"plain": 1, "filtered": int(record["paid"]), "exploded": record["number"] % 3}[kind]
+
+
+LIMITED: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "filtered": {"transform": filtered},
+    "exploded": {"transform": exploded},
+}
+
+
+@pytest.mark.parametrize("limit", [1, 64, 1_000])
+@pytest.mark.parametrize("kind", LIMITED)
+def test_a_row_limit_lets_exactly_the_first_rows_in_order_pass(
+    app: Application, topics: Topics, records: Records, kind: str, limit: int
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    records.produce(source, events(150, 1))
+    loaded = whole_range(app.servers, source, batch_offsets=40, rows_left=limit)
+    report = app.load(loaded, "--output-topic", output, "--option", "sliceOffsets=10", **LIMITED[kind])
+    order = expected_of(records, source)
+    rows = [each.position for each in order for _ in range(copies(each.record.value, kind))]
+    written = sorted(stamp(each).source for each in records.read(output))
+    assert written == sorted(rows[:limit])
+    assert report.rows_emitted == len(rows[:limit])
+    assert report.limit_spent == (limit <= len(rows))
+    if not report.limit_spent:
+        assert report.stop == loaded.end
+        return
+    last = next(place for place, each in enumerate(order) if each.position == rows[limit - 1])
+    stopped = {(p.topic, p.partition): offset for p, offset in report.stop.offsets.items()}
+    before = {each.position for each in order if each.position[2] < stopped[each.position[:2]]}
+    assert before == {each.position for each in order[: last + 1]}
+    assert report.rows_read == last + 1
+
+
+def test_by_hand_ranges_follow_each_other_and_nothing_new_is_nothing_to_do(
+    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    argv = ["--output-topic", output, "--option", f"subscribe={source}", "--option", "startingOffsets=earliest"]
+    records.produce(source, events(60, 1))
+    first = app.run(*argv, "--option", "maxOffsetsPerTrigger=25")
+    records.produce(source, events(40, 2))
+    second = app.run(*argv)
+    third = app.run(*argv)
+    assert first is not None
+    assert second is not None
+    assert (first.rows_emitted, first.batches, second.rows_emitted, third) == (60, 3, 40, None)
+    assert "nothing to load" in capsys.readouterr().out
+    assert len({stamp(each).source for each in records.read(output)}) == 100
+    assert app.left() == ["ledger.json", "range-000001", "range-000002"]
+
+
+def test_by_hand_a_row_limit_holds_over_runs_and_goes_on_from_its_stop_when_it_is_raised(
+    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    argv = ["--output-topic", output, "--option", f"subscribe={source}", "--option", "startingOffsets=earliest"]
+    records.produce(source, events(60, 1))
+    first = app.run(*argv, "--row-limit", "25")
+    spent = app.run(*argv, "--row-limit", "25")
+    raised = app.run(*argv, "--row-limit", "40")
+    assert first is not None
+    assert raised is not None
+    assert (first.rows_emitted, first.limit_spent, spent, raised.rows_emitted) == (25, True, None, 15)
+    assert "the row limit of 25 rows is spent" in capsys.readouterr().out
+    order = [each.position for each in expected_of(records, source)]
+    assert {stamp(each).source for each in records.read(output)} == set(order[:40])
+
+
+def table(app: Application, *options: str) -> list[str]:
+    return [argument for option in options for argument in ("--sink-option", option)]
+
+
+def test_a_table_of_files_has_every_row_once_and_a_batch_is_replaced_by_its_number(
+    app: Application, topics: Topics, records: Records, spark: SparkSession
+) -> None:
+    source = topics.create("a", 3)
+    records.produce(source, events(90, 1))
+    loaded = whole_range(app.servers, source, batch_offsets=40)
+    path = app.folder / "table"
+    before = path / "range_id=r1" / "batch=2"
+    before.mkdir(parents=True)
+    spark.range(5).write.mode("overwrite").parquet(str(before))  # what a killed attempt left of batch 2
+    report = app.load(loaded, *table(app, f"path={path}"), sink=table_sink, transform=filtered)
+    rows = spark.read.parquet(str(path)).collect()
+    expected = [each for each in expected_of(records, source) if json.loads(each.record.value)["paid"]]
+    assert sorted((row.topic, row.partition, row.offset) for row in rows) == sorted(each.position for each in expected)
+    assert {row.range_id for row in rows} == {"r1"}
+    assert {row.batch for row in rows} == {1, 2, 3}
+    assert (report.rows_read, report.rows_emitted) == (90, len(expected))
+
+
+def test_a_table_of_a_catalog_is_made_and_a_batch_replaces_its_partition(
+    app: Application, topics: Topics, records: Records, spark: SparkSession
+) -> None:
+    source = topics.create("a", 3)
+    records.produce(source, events(50, 1))
+    name = f"orders_{source.replace('-', '_')[-20:]}"
+    for attempt in ("first", "second"):
+        app.checkpoint = app.folder / attempt
+        loaded = whole_range(app.servers, source, batch_offsets=20)
+        app.load(loaded, *table(app, f"table={name}", "format=parquet"), sink=table_sink)
+        spark.sql(f"REFRESH TABLE {name}")
+        rows = spark.table(name).collect()
+        assert sorted(row.offset for row in rows) == sorted(each.position[2] for each in expected_of(records, source))
+    spark.sql(f"DROP TABLE {name}")
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ((), "where to write is not said: name --output-topic"),
+        (("--output-topic", "{out}", "--sink-option", "keepOrder=time"), "must be 'key', 'partition' or 'none'"),
+        (("--output-topic", "{out}", "--sink-option", "keep_order=key"), "unknown option 'keep_order' of the sink"),
+        (("--output-topic", "not-there"), "topic 'not-there' does not exist"),
+        (("--output-topic", "{out}", "--option", "subscribe=x"), "cannot stand beside 'range'"),
+    ],
+)
+def test_a_wrong_setting_is_one_message_before_anything_is_written(  # noqa: PLR0917
+    app: Application,
+    topics: Topics,
+    records: Records,
+    capsys: pytest.CaptureFixture[str],
+    argv: tuple[str, ...],
+    message: str,
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    records.produce(source, events(5, 1))
+    with pytest.raises(SystemExit) as caught:
+        app.load(whole_range(app.servers, source), *(each.format(out=output) for each in argv))
+    assert caught.value.code in {2, 65}
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+    assert records.read(output) == []
+
+
+def test_a_transform_that_shuffles_or_drops_its_source_is_refused_with_the_way_out(
+    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    records.produce(source, events(5, 1))
+    loaded = whole_range(app.servers, source)
+    wrong = {
+        "the rows come out of a shuffle": lambda frame: frame.distinct(),
+        "keep it in the transform, or switch provenance off": lambda frame: frame.select("key", "value"),
+        "the transform failed: AnalysisException": lambda frame: frame.select("nothing"),
+    }
+    for message, transform in wrong.items():
+        with pytest.raises(SystemExit):
+            app.load(loaded, "--output-topic", output, transform=transform)
+        assert message in capsys.readouterr().err
+    assert records.read(output) == []
