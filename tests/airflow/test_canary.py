@@ -1,0 +1,82 @@
+"""A secret of the connection, searched for in all that a real Spark writes down."""
+
+import json
+import os
+from pathlib import Path
+
+import psutil
+import pytest
+
+CANARY = "canary-91c4be07"
+
+pytestmark = pytest.mark.fault
+
+
+def files_with(secret, *folders):
+    paths = [path for folder in folders for path in Path(folder).rglob("*") if path.is_file()]
+    return [str(path) for path in paths if secret.encode() in path.read_bytes()]
+
+
+@pytest.fixture
+def secret_connection(connections, kafka, monkeypatch):
+    extra = {"bootstrap.servers": kafka.bootstrap_servers, "sasl.password": CANARY}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "kafka", "extra": extra}))
+
+
+@pytest.mark.usefixtures("secret_connection")
+def test_a_secret_is_in_no_event_log_checkpoint_database_log_or_argument(bench, dag_file, topics, tmp_path, capfd):
+    bench.write(50)
+    events = tmp_path / "events"
+    events.mkdir()
+    checkpoint = str(tmp_path / "checkpoints")
+    conf = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": events.as_uri(),
+        "spark.eventLog.compress": "false",
+        "spark.local.dir": str(tmp_path / "local"),
+    }
+    source = f"""
+from airflow.sdk import DAG
+from airflow_provider_orderedkafka import OrderedLoad
+from airflow_provider_orderedkafka.dag import ordered_load
+
+load = OrderedLoad({bench.load!r}, topics=[{bench.topic!r}], start="earliest")
+with DAG({bench.load!r}, schedule=None, catchup=False, max_active_runs=1):
+    ordered_load(load, output_topic={topics.create("out")!r}, checkpoint={checkpoint!r}, conf={conf!r})
+"""
+    arguments = Arguments()
+    with arguments:
+        run = dag_file(source, "canary.py").test()
+    assert run.state == "success"
+    seen = capfd.readouterr()
+    assert any(events.rglob("*")), "Spark wrote no event log: nothing would be found in it"
+    assert files_with(bench.topic, events), "the event log does not show the query"
+    assert arguments.seen, "no process of the application was seen"
+    assert files_with(CANARY, tmp_path, os.environ["AIRFLOW_HOME"]) == []
+    assert CANARY not in seen.out + seen.err
+    assert CANARY not in "".join(arguments.seen)
+
+
+class Arguments:
+    """The arguments of every process that shows the application's name, looked at while it runs."""
+
+    def __init__(self):
+        import threading
+
+        self.seen = set()
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._look)
+
+    def __enter__(self):
+        self._thread.start()
+
+    def __exit__(self, *_):
+        self._done.set()
+        self._thread.join()
+
+    def _look(self):
+        while not self._done.wait(0.5):
+            for process in psutil.process_iter(["cmdline"]):
+                line = " ".join(process.info["cmdline"] or [])
+                if "ordered_replay" in line:
+                    self.seen.add(line)
