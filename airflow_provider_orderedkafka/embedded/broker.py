@@ -16,9 +16,9 @@ from airflow_provider_orderedkafka.embedded.readiness import Readiness
 from airflow_provider_orderedkafka.embedded.settings import Ports, Property, is_free, server_properties
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
 
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 STOP_SECONDS = 20.0
-_FORMAT_SECONDS = 60
+_FORMAT_SECONDS = 120
 _LOOK_SECONDS = 0.05
 _JVM_OPTIONS = (
     *("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"),
@@ -155,9 +155,15 @@ class Broker:
         command = installation.command(
             "kafka.tools.StorageTool", "format", "--cluster-id", cluster_id, "--config", str(self._settings)
         )
-        done = subprocess.run(  # noqa: S603 - the user's own Java
-            command, capture_output=True, text=True, timeout=_FORMAT_SECONDS, check=False
-        )
+        try:
+            done = subprocess.run(  # noqa: S603 - the user's own Java
+                command, capture_output=True, text=True, timeout=_FORMAT_SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            raise BrokerFailedError(
+                f"broker {self.number}: {self._data} was not formatted within {_FORMAT_SECONDS} seconds: "
+                "is the machine busy?"
+            ) from error
         if done.returncode:
             raise BrokerFailedError(
                 f"broker {self.number}: {self._data} could not be formatted. Kafka said:\n"

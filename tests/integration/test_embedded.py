@@ -205,7 +205,7 @@ class started_elsewhere:  # noqa: N801 - reads as a statement
 
 
 def ended(process: psutil.Process) -> bool:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
             return True
