@@ -1,5 +1,6 @@
 """The peers that are measured against: Spark's own Kafka connector, and the session that everything runs in."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -49,6 +50,7 @@ def _fetch(module: tuple[str, str, str], work: Path) -> None:
 
 def session(directory: Path) -> SparkSession:
     """One Spark for all contenders: two threads, room enough that nobody is short of memory."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
@@ -60,8 +62,6 @@ def session(directory: Path) -> SparkSession:
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.pyspark.python": sys.executable,
-        "spark.pyspark.driver.python": sys.executable,
     }
     builder = SparkSession.builder.master("local[2]").appName("orderedkafka-benchmark")
     for name, value in settings.items():

@@ -187,7 +187,7 @@ class Planner:
     def _blind(self, rows: Sequence[Row]) -> set[TopicPartition]:
         """The partitions where an answer of the index hides many visible records that are older."""
         suspects = {
-            partition: sorted(self._suspects(place, rows), reverse=True)[:LOOKS]
+            partition: sorted(self._suspects(place, rows), key=lambda hides: -hides[0])[:LOOKS]
             for place, partition in enumerate(self.span.partitions)
             if partition not in self.index.own
         }

@@ -97,7 +97,7 @@ def test_without_provenance_there_are_no_headers(frame, save, topics, records):
 def test_columns_that_mean_nothing_to_kafka_are_ignored(spark, save, topics, records):
     topic = topics.create()
     save(spark.range(3).selectExpr("cast(id as string) value", "id as amount", "now() as seen"), topic=topic)
-    assert [record.value for record in records.read(topic)] == [b"0", b"1", b"2"]
+    assert sorted(record.value for record in records.read(topic)) == [b"0", b"1", b"2"]
 
 
 @pytest.mark.parametrize(
