@@ -30,7 +30,8 @@ class ServerProcess:
         """The process id of the running program, or none."""
         with contextlib.suppress(OSError, ValueError, psutil.Error):
             process = psutil.Process(int(self._pid_file.read_text(encoding="ascii")))
-            if process.status() != psutil.STATUS_ZOMBIE and self._mark in process.cmdline():
+            command_line = process.cmdline()  # empty for a moment while the leash becomes the program
+            if process.status() != psutil.STATUS_ZOMBIE and (not command_line or self._mark in command_line):
                 return int(process.pid)
         return None
 
@@ -59,7 +60,7 @@ class ServerProcess:
     def ended_within(self, seconds: float) -> bool:
         """Wait for the program's end; say whether it came."""
         deadline = time.monotonic() + seconds
-        while self.pid is not None:
+        while self.pid is not None or (self._leash is not None and self._leash.poll() is None):
             if time.monotonic() > deadline:
                 return False
             time.sleep(_LOOK_SECONDS)

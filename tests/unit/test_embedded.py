@@ -1,6 +1,7 @@
 """The embedded broker's parts that need no broker: which Java, which ports, which settings, which jars."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from airflow_provider_orderedkafka.embedded.errors import FetchError, JavaMissin
 from airflow_provider_orderedkafka.embedded.java import Java, find_java
 from airflow_provider_orderedkafka.embedded.layout import Layout
 from airflow_provider_orderedkafka.embedded.log import ServerLog
+from airflow_provider_orderedkafka.embedded.process import ServerProcess
 from airflow_provider_orderedkafka.embedded.settings import Ports
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
 
@@ -180,3 +182,19 @@ def test_the_log_shows_first_errors_and_last_lines_of_the_last_start_alone(tmp_p
     assert log.excerpt().splitlines() == ["ERROR the reason", *(f"line {n}" for n in range(94, 100))]
     assert log.mentions("the reason")
     assert not log.mentions("yesterday")
+
+
+def test_a_program_is_running_from_the_moment_it_was_started(tmp_path):
+    """While a process becomes another program it has no command line for a moment: it is not gone."""
+    for _ in range(40):
+        process = ServerProcess(tmp_path / "pid", tmp_path / "log", "a mark")
+        process.start([sys.executable, "-S", "-c", "import time; time.sleep(60)", "a mark"], detached=False)
+        seen = [process.pid for _ in range(20)]
+        process.signal(signal.SIGKILL)
+        assert process.ended_within(20)
+        assert seen == [int((tmp_path / "pid").read_text())] * 20
+
+
+def test_a_later_process_with_the_same_number_is_another_program(tmp_path):
+    (tmp_path / "pid").write_text(f"{os.getpid()}\n")
+    assert ServerProcess(tmp_path / "pid", tmp_path / "log", "a mark").pid is None
