@@ -28,7 +28,7 @@ DATA = {
     "wide": Data("5 million x 100 B, 32 partitions", 5_000_000, 100, [1] * 32),
     "skewed": Data("1 million x 1 kB, 8 partitions, 97 % in one", 1_000_000, 1_000, [97 * 7 / 3] + [1] * 7),
 }
-KAFKARROW_SECONDS = 120.0
+KAFKARROW_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
