@@ -24,7 +24,7 @@ class Submitted:
         submit = [str(Path(sys.executable).parent / "spark-submit"), "--master", "local[2]"]
         quiet = ["spark.ui.enabled=false", "spark.log.level=ERROR", "spark.driver.bindAddress=127.0.0.1", *conf]
         options = [part for each in quiet for part in ("--conf", each)]
-        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
         self._log = log
         with log.open("ab") as out:
             self._process = psutil.Popen(
