@@ -85,6 +85,7 @@ class Attempt:
             executors = pool.submit(check_executors, self._session)
             try:
                 work = prepare()
+                self._checkpoint.forget_unnoted()
                 self._unprotected = work.writer.unprotected
                 loop = self._loop(loaded, work, executors.result)
                 if loaded.offsets and not loop.done:

@@ -73,6 +73,14 @@ class Checkpoint:
         """How the range is loaded, once a batch was noted: before that, another way may be taken."""
         return self._get(SETUP, Setup) if self.state.names(NOTES) else None
 
+    def forget_unnoted(self) -> None:
+        """Delete Spark's own checkpoint where no batch was noted: a kill in its first moments leaves what it refuses.
+
+        Nothing was written then, and the range gives the same batches again.
+        """
+        if not self.state.names(NOTES):
+            self.state.delete(SPARK)
+
     def set_up(self, setup: Setup) -> None:
         """Write down how it is loaded; refused when batches were begun in another way."""
         found = self.setup()

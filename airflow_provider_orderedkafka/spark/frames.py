@@ -66,6 +66,18 @@ class RangeFrames:
         except Exception as error:
             raise TransformError(f"the transform failed: {type(error).__name__}: {first_line(error)}") from error
 
+    def lost(self, batch: "Batch") -> int:
+        """How many offsets of a batch that was read retention has taken, where that is counted and not an error.
+
+        The tasks cannot tell it through Spark, so it is asked for once they are done: what went between their reading
+        and this question is counted too.
+        """
+        if self.loaded.on_data_loss != "count":
+            return 0
+        start, end = batch.start.offsets, batch.end.offsets
+        first = Cluster(self.source_options()).starts_of(end)
+        return sum(max(min(first[p], offset) - start[p], 0) for p, offset in end.items())
+
     def source_options(self) -> SourceOptions:
         """The options of the source, read."""
         return parse_options({**self.options, "range": self.loaded.to_text()}, stream=False)

@@ -54,7 +54,7 @@ class KafkaWriter:
         written = Tally()
         for row in told.collect():
             written = written.plus(Tally(**row.asDict()))
-        again = Tally(may_be_doubled=doubtful(there, written.rows - written.replayed))
+        again = Tally(may_be_doubled=doubtful(there, written.rows - written.replayed), lost=self.frames.lost(batch))
         return read_tally(told).plus(written).plus(again)
 
 

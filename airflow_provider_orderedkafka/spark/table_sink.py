@@ -58,7 +58,7 @@ class TableWriter:
         records = self.frames.of_batch(batch).observe(read, *read_counts())
         rows = without_surplus(self.frames.transformed(records), batch.surplus).drop(SOURCE)
         self.put(rows.observe(written, f.count(f.lit(1)).alias("rows")), batch.number)
-        return Tally(**read.get).plus(Tally(rows_emitted=written.get["rows"]))
+        return Tally(**read.get).plus(Tally(rows_emitted=written.get["rows"], lost=self.frames.lost(batch)))
 
 
 def table_sink(arguments: "Arguments", frames: RangeFrames, before: Setup | None) -> TableWriter:  # noqa: ARG001

@@ -1,0 +1,63 @@
+"""The documents beside a checkpoint."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from unit.test_batches import a_range, place
+
+from airflow_provider_orderedkafka.core.batches import Counts, Note, Setup, Tally
+from airflow_provider_orderedkafka.core.positions import Offsets
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
+from airflow_provider_orderedkafka.spark.state import LocalState
+
+NOTE = Note(1, 1, place(0), place(10), Offsets())
+SETUP = Setup("direct", 4, "key", "murmur2", "orders-ordered", None, "a reason")
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Checkpoint:
+    found = Checkpoint(LocalState(tmp_path))
+    found.take_up(a_range())
+    return found
+
+
+def test_what_spark_left_before_the_first_note_is_deleted_and_what_it_left_after_it_stays(
+    checkpoint: Checkpoint,
+) -> None:
+    checkpoint.state.put("spark/offsets/.0.crc", "half")
+    checkpoint.forget_unnoted()
+    assert checkpoint.state.names() == ["range.json"]
+    checkpoint.put_note(NOTE)
+    checkpoint.state.put("spark/offsets/0", "v1")
+    checkpoint.forget_unnoted()
+    assert checkpoint.state.get("spark/offsets/0") == "v1"
+
+
+def test_another_range_and_another_version_of_the_range_are_refused(checkpoint: Checkpoint) -> None:
+    checkpoint.take_up(a_range())
+    with pytest.raises(SettingError, match="belongs to range 'r1', found range 'r2'"):
+        checkpoint.take_up(replace(a_range(), id="r2"))
+    with pytest.raises(SettingError, match="another version of range 'r1'"):
+        checkpoint.take_up(replace(a_range(), batch_offsets=11))
+
+
+def test_how_a_range_is_loaded_may_change_until_a_batch_is_noted_and_not_after(checkpoint: Checkpoint) -> None:
+    checkpoint.set_up(SETUP)
+    other = replace(SETUP, output="elsewhere")
+    checkpoint.set_up(other)
+    checkpoint.put_note(NOTE)
+    assert checkpoint.setup() == other
+    checkpoint.set_up(replace(other, writers=9))
+    assert checkpoint.setup() == other
+    with pytest.raises(SettingError, match=r"begun with output 'elsewhere'.* now it is output 'orders-ordered'"):
+        checkpoint.set_up(SETUP)
+
+
+def test_the_newest_counts_are_those_of_the_highest_batch(checkpoint: Checkpoint) -> None:
+    for number in (2, 10, 9):
+        checkpoint.put_counts(Counts(number, Tally(), Tally(), number, place(number), limit_spent=False))
+    found = checkpoint.counts()
+    assert found is not None
+    assert found.batch == 10
