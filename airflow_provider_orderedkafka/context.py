@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow_provider_orderedkafka.assets import ledger_asset
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.ledger import LedgerStore
-from airflow_provider_orderedkafka.reports import read_report
+from airflow_provider_orderedkafka.reports import has_notes, read_report
 from airflow_provider_orderedkafka.steps import Books
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def books_of(load: str, context: "Context") -> Books:
         is_active=is_active,
         now=now_ms,
         report=read_report,
+        noted=has_notes,
     )
 
 
@@ -85,6 +86,17 @@ def fail(error: OrderedKafkaError) -> NoReturn:
     if error.exit_code == RETRYABLE:
         raise error
     raise AirflowFailException(str(error)) from error
+
+
+def refuse_backfill(context: "Context", load: str) -> None:
+    """`SettingError` for a backfill's run of an incremental load: the ledger says what is missing, not the calendar."""
+    run = context.get("dag_run")
+    if str(getattr(run, "run_type", "")).rpartition(".")[2].lower() == "backfill":
+        raise SettingError(
+            f"load {load!r} is incremental, and this run is a backfill's: the ledger says what is missing, not the "
+            "calendar. Let the load run on its schedule; go back with `orderedkafka ledger rewind`; or give a load of "
+            "its own mode='interval', where backfills just work"
+        )
 
 
 def interval_of(context: "Context", load: str) -> tuple[int, int]:

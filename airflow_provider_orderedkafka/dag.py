@@ -1,8 +1,6 @@
 """`ordered_load`: the four steps of a load as one task group, wired and checked when the DAG is parsed."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from hashlib import sha256
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,37 +8,16 @@ from airflow.sdk import TaskGroup
 from airflow.sdk.definitions._internal.contextmanager import DagContext
 
 from airflow_provider_orderedkafka.core.documents import Kind
-from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.submitting import Launch, Submit, submitted
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset, BaseOperator
 
+    from airflow_provider_orderedkafka.launching import KeepOrder
     from airflow_provider_orderedkafka.operators.resolve import OnClear
-    from airflow_provider_orderedkafka.operators.submit import KeepOrder
 
-STEPS = ("wait", "resolve", "load", "commit")
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """What another way to run the application gets, as templates: the range's text, where checkpoint and report are.
-
-    `arguments` is what the packaged applications take. The operator that is made has to pass `task` on to its base.
-    """
-
-    range: str
-    checkpoint: str
-    report: str
-    task: Mapping[str, Any]
-
-    @property
-    def arguments(self) -> list[str]:
-        """The command line of the packaged applications, but for the output."""
-        return ["--range", self.range, "--checkpoint", self.checkpoint]
-
-
-Submit = Callable[[Launch], "BaseOperator"]
+__all__ = ["Launch", "OrderedLoadGroup", "Submit", "ordered_load"]
 
 
 class OrderedLoadGroup(TaskGroup):
@@ -85,11 +62,16 @@ def ordered_load(
     """
     from airflow_provider_orderedkafka.operators.commit import CommitOffsetRangeOperator
     from airflow_provider_orderedkafka.operators.resolve import ResolveOffsetRangeOperator
-    from airflow_provider_orderedkafka.parsing import check_dag
+    from airflow_provider_orderedkafka.parsing import STEPS, check_checkpoint, check_dag, check_steps
     from airflow_provider_orderedkafka.sensors.offsets import OffsetRangeSensor
+    from airflow_provider_orderedkafka.steps.restating import digest_of
 
     check_dag(load, mode)
-    more = _checked_steps(load, steps)
+    check_steps(load, mode, steps or {})
+    if submit is None:
+        check_checkpoint(load, spark_conn_id, checkpoint)
+    more = {step: (steps or {}).get(step, {}) for step in STEPS}
+    digest = digest_of(output_topic=output_topic, application=application or "packaged", keep_order=keep_order)
     group = OrderedLoadGroup(load.name, tooltip=f"Load {', '.join(load.topics)} in time order")
     with group:
         resolve = ResolveOffsetRangeOperator(
@@ -99,7 +81,7 @@ def ordered_load(
             start=start,
             end=end,
             on_clear=on_clear,
-            digest=_digest(output_topic, application, keep_order),
+            digest=digest,
             checkpoint=checkpoint,
             **more["resolve"],
         )
@@ -112,10 +94,12 @@ def ordered_load(
                 keep_order=keep_order,
                 application=_application(application),
                 conn_id=spark_conn_id,
+                digest=digest,
                 **{**submit_arguments, **more["load"]},
             )
         else:
-            loading = _submitted(load, resolve, submit, checkpoint, {**submit_arguments, **more["load"]})
+            arguments = {**submit_arguments, **more["load"]}
+            loading = submitted(load, resolve.task_id, submit, checkpoint=checkpoint, digest=digest, more=arguments)
         commit = CommitOffsetRangeOperator(
             task_id="commit",
             load=load,
@@ -137,42 +121,6 @@ def _spark_submit(load: OrderedLoad, resolve: "BaseOperator", **arguments: Any) 
     from airflow_provider_orderedkafka.operators.submit import SubmitOrderedLoadOperator
 
     return SubmitOrderedLoadOperator(task_id="load", load=load, range_id=resolve.output, **arguments)
-
-
-def _submitted(
-    load: OrderedLoad, resolve: "BaseOperator", submit: Submit, checkpoint: str | None, more: Mapping[str, Any]
-) -> "BaseOperator":
-    """The operator that another way to run it gives; its attempt is written down before it begins."""
-    from airflow_provider_orderedkafka.assets import ledger_asset
-    from airflow_provider_orderedkafka.operators.submit import begin_attempt
-    from airflow_provider_orderedkafka.reports import report_location
-
-    if checkpoint is None:
-        raise SettingError(
-            f"load {load.name!r}: submit= and no checkpoint=: name a location that the application and Airflow's "
-            "workers reach, such as checkpoint='s3://bucket/orderedkafka'"
-        )
-    told = f"{{{{ ti.xcom_pull(task_ids='{resolve.task_id}', key='%s') }}}}"
-    task = {
-        "task_id": "load",
-        "inlets": [ledger_asset(load.name)],
-        "pre_execute": lambda context: begin_attempt(context, load, resolve.task_id),
-        **more,
-    }
-    where = told % "checkpoint"
-    return submit(Launch(told % "range", where, report_location(where), task))
-
-
-def _checked_steps(load: OrderedLoad, steps: Mapping[str, Mapping[str, Any]] | None) -> dict[str, Mapping[str, Any]]:
-    unknown = sorted(set(steps or {}) - set(STEPS))
-    if unknown:
-        raise SettingError(f"load {load.name!r}: steps names {unknown[0]!r}, the steps are {', '.join(STEPS)}")
-    return {step: (steps or {}).get(step, {}) for step in STEPS}
-
-
-def _digest(*facts: Any) -> str:
-    """What tells this output and application from others."""
-    return sha256(repr(facts).encode()).hexdigest()[:16]
 
 
 def _application(application: str) -> str:

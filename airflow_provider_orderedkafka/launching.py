@@ -1,4 +1,4 @@
-"""How an application gets what it needs: Kafka's configuration, and this package's own code.
+"""What an application is started with: its own file, Kafka's configuration, this package's code.
 
 Secrets go by the environment, in client mode; no argument, file or Spark setting has them. In cluster mode the driver
 is elsewhere, where this environment is not: there a secret needs a way of its own, or nothing is submitted.
@@ -9,12 +9,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Literal, get_args
 
 from airflow_provider_orderedkafka.errors import SettingError
 
 OPTIONS = "ORDEREDKAFKA_OPTIONS"
 SECRET_REFERENCE = f"spark.kubernetes.driver.secretKeyRef.{OPTIONS}"
 BUNDLE = "airflow_provider_orderedkafka.spark.bundle"
+
+KeepOrder = Literal["key", "partition"] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +50,19 @@ def packed(folder: Path) -> str:
     """The part of this package that a cluster needs, as a zip for `--py-files`."""
     bundle = importlib.import_module(BUNDLE)  # by name: nothing of Spark is imported on Airflow's side
     return str(bundle.build_bundle(folder / "orderedkafka.zip"))
+
+
+def packaged_application(name: str) -> str:
+    """An application that comes with this package: inside it when installed, beside it in a checkout."""
+    package = Path(__file__).parent
+    places = [package / "spark_apps", package.parent / "spark_apps"]
+    found = next((place for place in places if place.is_dir()), places[0])
+    return str(found / f"{name}.py")
+
+
+def check_keep_order(value: Any) -> KeepOrder:
+    """`keep_order`, or a `SettingError`."""
+    allowed = (*get_args(get_args(KeepOrder)[0]), None)
+    if value not in allowed:
+        raise SettingError(f"keep_order must be one of {', '.join(map(repr, allowed))}, found {value!r}")
+    return value  # type: ignore[no-any-return]

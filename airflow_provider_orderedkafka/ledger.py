@@ -5,11 +5,13 @@ refuses values of more than 65,535 bytes; the parts are named by their content a
 points at them last, so that a reader sees the old one or the new one, whole. Every write is read back.
 
 The store has no compare-and-set. `save` compares with what the step has read immediately before it writes, and again
-after: of two steps that write at the same moment at most the last one goes on.
+after: of two steps that write at the same moment at most the last one goes on. Where more hangs on it, `check_stands`
+waits until whoever compared at the same moment has written too, and compares once more.
 """
 
 import json
-from collections.abc import Iterable
+import time as clock
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from typing import Any, TypeVar
 
@@ -25,15 +27,19 @@ PART = 30_000
 TRIES = 3
 """How often a document is read again when another writer replaces its parts meanwhile."""
 
+SETTLE_SECONDS = 0.5
+"""After this long, what another step wrote at the same moment is seen."""
+
 Stored = TypeVar("Stored", bound=Document)
 
 
 class LedgerStore:
     """The documents of one load."""
 
-    def __init__(self, load: str, store: Store) -> None:
+    def __init__(self, load: str, store: Store, settle: Callable[[], None] | None = None) -> None:
         self.load = load
         self._store = store
+        self.settle = settle or (lambda: clock.sleep(SETTLE_SECONDS))
 
     def ledger(self) -> Ledger | None:
         """The ledger, or None before the first look."""
@@ -43,6 +49,11 @@ class LedgerStore:
         """Put a ledger, or the claim on this range, in place of what was read before; else `LedgerChangedError`."""
         self._replace("ledger" if isinstance(book, Ledger) else f"claim/{range_id}", book, before)
 
+    def check_stands(self, ledger: Ledger) -> None:
+        """`LedgerChangedError` where, a moment after it was saved, another ledger stands in its place."""
+        self.settle()
+        self._expect("ledger", Ledger, ledger)
+
     def range(self, range_id: str) -> Range | None:
         """A range that was written down."""
         return self._read(Range, f"range/{range_id}")
@@ -50,6 +61,10 @@ class LedgerStore:
     def add_range(self, planned: Range) -> None:
         """Write a range down, before anything points at it."""
         self._write(f"range/{planned.id}", planned)
+
+    def replace_range(self, planned: Range, before: Range) -> None:
+        """Write a range down in place of what was read before, under the same id."""
+        self._replace(f"range/{planned.id}", planned, before)
 
     def claim(self, range_id: str) -> Claim | None:
         """The claim of an interval's or a replay's run on its range."""
@@ -89,11 +104,28 @@ class LedgerStore:
             self._remove(f"range/{range_id}")
 
     def _replace(self, key: str, document: Document, before: Document | None) -> None:
-        self._expect(key, type(document), before)
         outdated = set(_parts(self._store.get(key)))
-        self._write(key, document)
-        for part in outdated - set(_parts(self._store.get(key))):
+        head, parts = _taken_apart(key, document)
+        self._expect(key, type(document), before)
+        if parts:
+            self._put(parts)
+            self._expect(key, type(document), before)  # once more: many parts take a while
+        self._point(key, head, document)
+        for part in outdated - parts.keys():
             self._store.delete(part)
+
+    def _write(self, key: str, document: Document) -> None:
+        head, parts = _taken_apart(key, document)
+        self._put(parts)
+        self._point(key, head, document)
+
+    def _put(self, parts: Mapping[str, str]) -> None:
+        for name, part in parts.items():
+            self._store.set(name, part)
+
+    def _point(self, key: str, head: Any, document: Document) -> None:
+        self._store.set(key, head)
+        self._expect(key, type(document), document)
 
     def _expect(self, key: str, kind: type[Document], expected: Document | None) -> None:
         found = self._read(kind, key)
@@ -102,17 +134,6 @@ class LedgerStore:
                 f"{key!r} of load {self.load!r} was written by another step at the same moment; "
                 "try again: the next attempt starts from what it says now"
             )
-
-    def _write(self, key: str, document: Document) -> None:
-        text = document.to_text()
-        head = json.loads(text)
-        if len(text) > PART:
-            parts = {f"{key}/{_digest(part)}": part for part in _cut(text)}
-            for name, part in parts.items():
-                self._store.set(name, part)
-            head = {"parts": list(parts), "digest": _digest(text)}
-        self._store.set(key, head)
-        self._expect(key, type(document), document)
 
     def _read(self, kind: type[Stored], key: str) -> Stored | None:
         for _ in range(TRIES):
@@ -144,6 +165,15 @@ class LedgerStore:
 
 def _parts(head: Any) -> list[str]:
     return list(head.get("parts", ())) if isinstance(head, dict) else []
+
+
+def _taken_apart(key: str, document: Document) -> tuple[Any, dict[str, str]]:
+    """What is stored under the key, and the parts that it points at, where there are any."""
+    text = document.to_text()
+    if len(text) <= PART:
+        return json.loads(text), {}
+    parts = {f"{key}/{_digest(part)}": part for part in _cut(text)}
+    return {"parts": list(parts), "digest": _digest(text)}, parts
 
 
 def _cut(text: str) -> list[str]:

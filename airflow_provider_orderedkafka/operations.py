@@ -16,7 +16,7 @@ from airflow_provider_orderedkafka.core.progress import moment
 from airflow_provider_orderedkafka.errors import LifecycleError, SettingError
 from airflow_provider_orderedkafka.ledger import LedgerStore
 from airflow_provider_orderedkafka.mirror import Mirrored
-from airflow_provider_orderedkafka.steps import Mirror
+from airflow_provider_orderedkafka.steps.books import Mirror, show
 
 SHOWN = 20
 
@@ -72,6 +72,7 @@ def abandon(store: LedgerStore, person: Person) -> Ledger:
         raise LifecycleError(f"load {store.load!r} has no open range: there is nothing to abandon")
     after = moves.abandoned(ledger, person.name, person.reason, person.now)
     store.save(after, ledger)
+    store.check_stands(after)
     return after
 
 
@@ -91,7 +92,7 @@ def rewind(store: LedgerStore, mirror: Mirror, person: Person, place: Place) -> 
     whole = Place(ledger.place.offsets.updated(place.offsets), place.floor)
     after = moves.rewound(ledger, whole, person.name, person.reason, person.now)
     store.save(after, ledger)
-    mirror.write(after)
+    show(store, mirror, after)
     return after
 
 
@@ -126,7 +127,7 @@ def restore(
     )
     after = moves.restored(found, person.name, person.reason, person.now)
     store.save(after, before)
-    mirror.write(after)
+    show(store, mirror, after)
     return after
 
 

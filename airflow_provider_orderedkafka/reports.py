@@ -1,4 +1,4 @@
-"""The report beside a checkpoint, read from wherever that is: the proof of what the application did."""
+"""What stands beside a checkpoint, read from wherever that is: the report, which is the proof, and whether notes do."""
 
 from pathlib import Path
 from typing import Any
@@ -7,6 +7,7 @@ from urllib.parse import unquote, urlsplit
 from airflow_provider_orderedkafka.core.documents import Report
 
 REPORT = "report.json"
+NOTES = "notes"
 
 
 def place_of(root: str, range_id: str, times: int) -> str:
@@ -25,18 +26,26 @@ def read_report(checkpoint: str) -> Report | None:
     return None if text is None else Report.from_text(text)
 
 
-def _read(location: str) -> str | None:
-    parts = urlsplit(location)
-    if parts.scheme in {"", "file"}:
-        return _text(Path(unquote(parts.path) if parts.scheme else location))
-    from airflow.sdk import ObjectStoragePath
-
-    return _text(ObjectStoragePath(location))
-
-
-def _text(path: Any) -> str | None:
+def has_notes(checkpoint: str) -> bool:
+    """Whether a batch was noted beside this checkpoint: rows may have been written since."""
     try:
-        text: str = path.read_text(encoding="utf-8")
+        return any(True for _ in _path(f"{checkpoint.rstrip('/')}/{NOTES}").iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _read(location: str) -> str | None:
+    try:
+        text: str = _path(location).read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
     return text
+
+
+def _path(location: str) -> Any:
+    parts = urlsplit(location)
+    if parts.scheme in {"", "file"}:
+        return Path(unquote(parts.path) if parts.scheme else location)
+    from airflow.sdk import ObjectStoragePath
+
+    return ObjectStoragePath(location)

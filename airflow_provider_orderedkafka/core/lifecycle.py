@@ -65,6 +65,7 @@ _ONLY_THE_OWNER = {
     (step, asker): Action.REFUSE for step in (Step.LOAD, Step.COMMIT) for asker in (Asker.OTHER, Asker.HEIR)
 }
 _RESOLVE_ENDED = {(Step.RESOLVE, asker): Action.SKIP for asker in Asker}
+_EMIT_AGAIN = {(step, Asker.OWNER): Action.EMIT_AGAIN for step in (Step.RESOLVE, Step.COMMIT)}
 
 TABLE: dict[State, dict[tuple[Step, Asker], Action]] = {
     State.UNKNOWN: {(Step.RESOLVE, asker): Action.PLAN for asker in Asker}
@@ -78,17 +79,15 @@ TABLE: dict[State, dict[tuple[Step, Asker], Action]] = {
     State.SUCCEEDED: _RESOLVE_OPEN
     | _ONLY_THE_OWNER
     | {(Step.LOAD, Asker.OWNER): Action.GIVE_REPORT, (Step.COMMIT, Asker.OWNER): Action.MOVE},
-    State.COMMITTED: _RESOLVE_ENDED
-    | {(Step.LOAD, asker): Action.SKIP for asker in Asker}
-    | {
-        (Step.COMMIT, Asker.OWNER): Action.EMIT_AGAIN,
-        (Step.COMMIT, Asker.OTHER): Action.SKIP,
-        (Step.COMMIT, Asker.HEIR): Action.SKIP,
-    },
+    State.COMMITTED: {(step, asker): Action.SKIP for step in Step for asker in Asker} | _EMIT_AGAIN,
     State.ABANDONED: _RESOLVE_ENDED
     | {(step, asker): Action.REFUSE for step in (Step.LOAD, Step.COMMIT) for asker in Asker},
 }
-"""What each step does. A range that ended is skipped by a resolve that remembers it; any other plans anew."""
+"""What each step does. A range that ended is skipped by a resolve that remembers it; any other plans anew.
+
+Cleared, the run that committed a range gets as far as its commit, which emits the event again: a kill may have kept it
+from going out. Its resolve lets it pass, its load skips.
+"""
 
 
 @dataclass(frozen=True, slots=True)

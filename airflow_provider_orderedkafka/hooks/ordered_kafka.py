@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.kafka.hooks.base import KafkaBaseHook
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from airflow_provider_orderedkafka.kafka.topics import Discovery
     from airflow_provider_orderedkafka.mirror import GroupMirror
 
+OAUTH = "oauth_cb"
+
 
 class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
     """High ends, cuts and lag of topics; first looks, verdicts and ranges of loads.
@@ -38,16 +40,15 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         from airflow_provider_orderedkafka.hooks import callbacks
         from airflow_provider_orderedkafka.kafka.config import RESOLVER, KafkaConfig, is_secret
 
-        extra = self._build_config()
+        extra = self._built()
         found = KafkaConfig.from_connection(extra)
         for name, value in found.items():
             if is_secret(name):
                 mask_secret(value)
-        calls = {name: value for name, value in extra.items() if name == "oauth_cb" and callable(value)}
-        if not calls:
+        calls = {name: value for name, value in extra.items() if name == OAUTH and callable(value)}
+        if not calls or RESOLVER in found:
             return found
-        callbacks.keep(found.servers, calls)
-        return KafkaConfig({**found, RESOLVER: found.get(RESOLVER, callbacks.RESOLVER)})
+        return KafkaConfig({**found, RESOLVER: callbacks.keep(self.kafka_config_id, calls)})
 
     def portable_config(self) -> Mapping[str, str]:
         """The configuration as it can travel to driver and executors, where Airflow is not."""
@@ -55,14 +56,31 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         from airflow_provider_orderedkafka.kafka.config import RESOLVER
         from airflow_provider_orderedkafka.kafka.oauth import MSK, is_msk_iam
 
-        if self.config.get(RESOLVER) != callbacks.RESOLVER:
+        if not callbacks.is_kept_here(self.config.get(RESOLVER)):
             return dict(self.config)
-        if is_msk_iam(self.config):
+        if is_msk_iam(self.config) and OAUTH not in self.get_connection(self.kafka_config_id).extra_dejson:
             return {**self.config, RESOLVER: MSK}
         raise SettingError(
-            f"connection {self.kafka_config_id!r} takes its tokens from a callback, which cannot travel to Spark: "
-            f"name a function that makes them there in its extra: {{{RESOLVER!r}: 'package.module:function'}}"
+            f"connection {self.kafka_config_id!r} takes its tokens from a callback of Airflow's, which cannot travel "
+            f"to Spark: name a function that Spark's Python can import in its extra, {{{RESOLVER!r}: "
+            f"'package.module:function'}}; it is called with the settings and returns {{{OAUTH!r}: a callback}}"
         )
+
+    def _built(self) -> dict[str, Any]:
+        """The configuration as Airflow's own hook builds it, callbacks for managed clusters included."""
+        from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
+
+        try:
+            built: dict[str, Any] = self._build_config()
+        except AirflowNotFoundException as error:
+            raise SettingError(
+                f"there is no Kafka connection {self.kafka_config_id!r}: create it with `airflow connections add "
+                f'{self.kafka_config_id} --conn-type kafka --conn-extra \'{{"bootstrap.servers": "broker:9092"}}\'`, '
+                "or name another one with kafka_conn_id="
+            ) from error
+        except (ValueError, AirflowException) as error:
+            raise SettingError(f"connection {self.kafka_config_id!r}: {error}") from error
+        return built
 
     def first_look(self, load: OrderedLoad) -> First:
         """Where the load's start policy leads now."""

@@ -21,7 +21,8 @@ class CommitOffsetRangeOperator(BaseOperator):
     """Move the ledger to where the application stopped, mirror it to the consumer group, emit the output's event.
 
     It moves nothing without a complete report beside the checkpoint, nothing that another run owns, and nothing twice.
-    Its XCom is what the event carries.
+    Cleared after it has moved the ledger, it emits the event again, with the same revision; therefore it also runs when
+    the load was skipped as committed already. Its XCom is what the event carries.
 
     :param load: The load.
     :param range_id: The range; without one, the open range of this run.
@@ -41,8 +42,12 @@ class CommitOffsetRangeOperator(BaseOperator):
         asset: "Asset | None" = None,
         **kwargs: Any,
     ) -> None:
-        assets = {"inlets": [ledger_asset(load.name)], "outlets": [output_alias(load.name)]}
-        super().__init__(**{**assets, **kwargs})
+        given = {
+            "inlets": [ledger_asset(load.name)],
+            "outlets": [output_alias(load.name)],
+            "trigger_rule": "none_failed_min_one_success",
+        }
+        super().__init__(**{**given, **kwargs})
         self.load = load
         self.range_id: Any = range_id
         self.output_topic = output_topic

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from airflow.sdk import BaseOperator
 
 from airflow_provider_orderedkafka.assets import ledger_asset
-from airflow_provider_orderedkafka.context import TaskMemory, books_of, fail, interval_of, skip
+from airflow_provider_orderedkafka.context import TaskMemory, books_of, fail, interval_of, refuse_backfill, skip
 from airflow_provider_orderedkafka.core.documents import Kind
 from airflow_provider_orderedkafka.core.starts import parse_start
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
@@ -26,8 +26,9 @@ OnClear = Literal["skip", "reload"]
 class ResolveOffsetRangeOperator(BaseOperator):
     """Write down the range that this run loads, and open it; or skip the run and say why.
 
-    A retry or a clear gives the same range. An incremental range that an ended run left open is taken over; one that is
-    committed is skipped. Its XCom is the range's id; `range` holds the document, `skipped` the reason.
+    A retry or a clear gives the same range. An incremental range that an ended run left open is taken over. The range
+    that this run has committed is passed on to the commit, which emits its event again; nothing is loaded. Its XCom is
+    the range's id; `range` holds the document, `skipped` the reason.
 
     :param load: The load.
     :param mode: `"incremental"`: from where the ledger stands; `"interval"`: the run's data interval; `"replay"`: from
@@ -36,7 +37,8 @@ class ResolveOffsetRangeOperator(BaseOperator):
     :param end: Where a replay ends: the same.
     :param on_clear: What clearing a run whose interval or replay is loaded does: `"skip"`, or `"reload"` it whole, for
         outputs that are replaced by it.
-    :param digest: What tells the output and the application from others.
+    :param digest: What tells the output and the application from others, as `name=value` lines: while no batch is begun
+        an open range goes over to another digest, after that it is refused.
     :param checkpoint: The folder that will hold the range's own; told as XCom `checkpoint` to whoever runs it.
     """
 
@@ -91,10 +93,15 @@ class ResolveOffsetRangeOperator(BaseOperator):
         return resolved.range.id
 
     def _incremental(self, context: "Context", hook: "OrderedKafkaHook", books: Books) -> Resolved:
+        refuse_backfill(context, self.load.name)
         home = context["ti"].dag_id
         ledger = look(books, hook.mirror(self.load.name, self.load.topics), lambda: hook.first_look(self.load), home)
         return resolve(
-            books, TaskMemory(context), ledger, lambda seen: hook.plan(self.load, seen, books.run, self.digest)
+            books,
+            TaskMemory(context),
+            ledger,
+            lambda seen: hook.plan(self.load, seen, books.run, self.digest),
+            self.digest,
         )
 
     def _interval(self, context: "Context", hook: "OrderedKafkaHook", books: Books) -> Resolved:
@@ -105,6 +112,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
             lambda: hook.plan_interval(self.load, books.store, times, name=name, digest=self.digest),
             name,
             again=self.on_clear == "reload",
+            digest=self.digest,
         )
 
     def _replay(self, context: "Context", hook: "OrderedKafkaHook", books: Books) -> Resolved:  # noqa: ARG002
@@ -115,6 +123,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
             lambda: hook.plan_replay(self.load, asked, name=name, digest=self.digest),
             name,
             again=self.on_clear == "reload",
+            digest=self.digest,
         )
 
 

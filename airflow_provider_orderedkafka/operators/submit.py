@@ -5,18 +5,21 @@ import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
 from airflow_provider_orderedkafka.assets import ledger_asset
 from airflow_provider_orderedkafka.context import books_of, fail, skip
 from airflow_provider_orderedkafka.core.documents import Range, Report
-from airflow_provider_orderedkafka.core.lifecycle import WEARY_AFTER, Action
+from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.core.progress import Progress
+from airflow_provider_orderedkafka.endings import TOLD, explained, told
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError
+from airflow_provider_orderedkafka.launching import KeepOrder, check_keep_order, packaged_application
 from airflow_provider_orderedkafka.links import SparkLink
 from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.parsing import no_checkpoint
 from airflow_provider_orderedkafka.reports import place_of, read_report
 from airflow_provider_orderedkafka.steps import Loading
 from airflow_provider_orderedkafka.steps import load as what_to_do
@@ -26,10 +29,6 @@ if TYPE_CHECKING:
 
     from airflow_provider_orderedkafka.hooks.spark_process import SparkProcessHook
     from airflow_provider_orderedkafka.launching import Options
-
-KeepOrder = Literal["key", "partition"] | None
-LAST_LINES = 20
-NO_RETRY = frozenset({2, 65})
 
 
 class SubmitOrderedLoadOperator(SparkSubmitOperator):  # type: ignore[misc]
@@ -46,12 +45,16 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):  # type: ignore[misc]
         location that driver, executors and Airflow's workers reach.
     :param keep_order: What keeps its order in the output: each `"key"`, each `"partition"`, or None.
     :param application: Another application than the packaged one.
+    :param digest: See `ResolveOffsetRangeOperator`: what is loaded here is compared with it too.
     """
 
     application_args: list[str] | None
     files: str | None
     py_files: str | None
-    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "range_id", "output_topic", "checkpoint")
+    template_fields: Sequence[str] = (
+        *SparkSubmitOperator.template_fields,
+        *("range_id", "output_topic", "checkpoint", "digest"),
+    )
     operator_extra_links = (SparkLink(),)
     ui_color = "#fde9d9"
 
@@ -64,6 +67,7 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):  # type: ignore[misc]
         checkpoint: str | None = None,
         keep_order: KeepOrder = "key",
         application: str = "",
+        digest: str = "",
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -78,7 +82,8 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):  # type: ignore[misc]
         self.range_id: Any = range_id
         self.output_topic = output_topic
         self.checkpoint = checkpoint
-        self.keep_order = keep_order
+        self.keep_order = check_keep_order(keep_order)
+        self.digest = digest
 
     def execute(self, context: "Context") -> dict[str, Any]:
         """Load the range, or say why not."""
@@ -90,7 +95,7 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):  # type: ignore[misc]
 
     def _load(self, context: "Context") -> dict[str, Any]:
         self._options()  # what cannot be submitted is no attempt
-        todo = what_to_do(books_of(self.load.name, context), self.range_id or None, self._place)
+        todo = what_to_do(books_of(self.load.name, context), self.range_id or None, self._place, self.digest)
         self.log.info("%s: %s", self.load.name, todo.reason)
         if todo.action is Action.SKIP:
             skip(context, todo.reason)
@@ -106,7 +111,7 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):  # type: ignore[misc]
             try:
                 super().execute(context)
             except Exception as error:
-                raise _explained(error, hook, todo, read_report(checkpoint)) from error
+                raise explained(error, hook.exit_code, todo, read_report(checkpoint)) from error
         report = read_report(checkpoint)
         if report is None or not report.complete:
             raise LifecycleError(
@@ -172,11 +177,7 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):  # type: ignore[misc]
 
         master = self._seen().master
         if not master.startswith("local"):
-            raise SettingError(
-                f"load {self.load.name!r}: checkpoint= is missing, and the Spark connection {self._conn_id!r} names "
-                f"the cluster {master!r}: name a location that driver, executors and Airflow's workers reach, such as "
-                "checkpoint='s3a://bucket/orderedkafka'"
-            )
+            raise SettingError(no_checkpoint(self.load.name, self._conn_id, master))
         home = os.environ.get("AIRFLOW_HOME") or str(Path(conf.get("core", "dags_folder")).parent)
         return f"{home}/orderedkafka/{self.load.name}"
 
@@ -194,67 +195,3 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):  # type: ignore[misc]
                 f"there is no Spark connection {self._conn_id!r}: create it with `airflow connections add "
                 f"{self._conn_id} --conn-type spark --conn-host 'local[*]'`, or name another one with spark_conn_id="
             ) from error
-
-
-def begin_attempt(context: "Context", load: OrderedLoad, resolve: str) -> None:
-    """Before another operator runs the application: write the attempt down, or skip what is committed."""
-    ti = context["ti"]
-    where = ti.xcom_pull(task_ids=resolve, key="checkpoint")
-    try:
-        todo = what_to_do(books_of(load.name, context), ti.xcom_pull(task_ids=resolve) or None, lambda *_: str(where))
-    except OrderedKafkaError as error:
-        fail(error)
-    if todo.action is Action.SKIP:
-        skip(context, todo.reason)
-    if todo.action is Action.REFUSE:
-        fail(LifecycleError(f"nothing is loaded for {load.name!r}: {todo.reason}"))
-
-
-TOLD = ("range_id", "attempt", "limit_spent", "batches", "rows_read", "rows_emitted", "late", "replayed", "lost")
-
-
-def told(report: Report) -> str:
-    """The report in one sentence."""
-    extra = [f"{getattr(report, name):,} {name.replace('_', ' ')}" for name in ("late", "replayed", "lost")]
-    return (
-        f"range {report.range_id} is loaded: {report.rows_read:,} rows read, {report.rows_emitted:,} written in "
-        f"{report.batches:,} batches, " + ", ".join(extra)
-    )
-
-
-def packaged_application(name: str) -> str:
-    """An application that comes with this package: inside it when installed, beside it in a checkout."""
-    package = Path(__file__).parent.parent
-    places = [package / "spark_apps", package.parent / "spark_apps"]
-    found = next((place for place in places if place.is_dir()), places[0])
-    return str(found / f"{name}.py")
-
-
-def _explained(error: Exception, hook: "SparkProcessHook", todo: Loading, report: Report | None) -> Exception:
-    """Why the application ended: what its report says, what a retry does, and a person's ways out after some."""
-    from airflow.sdk.exceptions import AirflowException, AirflowFailException
-
-    code = hook.exit_code
-    why = report.error if report is not None and report.error else _last_words(str(error))
-    text = f"attempt {todo.attempt} of range {todo.range.id if todo.range else ''!r} ended with exit code {code}: {why}"
-    if todo.attempt >= WEARY_AFTER and todo.range is not None:
-        text += (
-            f"\nAfter {todo.attempt} attempts: mend the cause and clear this task, it goes on where it was; or give "
-            f"the range up with `orderedkafka ledger abandon {todo.range.load}`; the next run then plans anew"
-        )
-    return AirflowFailException(text) if code in NO_RETRY else AirflowException(text)
-
-
-def _last_words(text: str) -> str:
-    """What the application said for itself, or else the end of its output."""
-    lines = text.splitlines()
-    own = [line for line in lines if line.partition(":")[0].endswith(".py")]
-    return own[-1] if own else "\n".join(lines[-LAST_LINES:])
-
-
-def check_keep_order(value: Any) -> KeepOrder:
-    """`keep_order`, or a `SettingError`."""
-    allowed = (*get_args(get_args(KeepOrder)[0]), None)
-    if value not in allowed:
-        raise SettingError(f"keep_order must be one of {', '.join(map(repr, allowed))}, found {value!r}")
-    return value  # type: ignore[no-any-return]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_provider_orderedkafka.assets import ledger_asset
-from airflow_provider_orderedkafka.context import books_of, fail, interval_of, now_ms, skip
+from airflow_provider_orderedkafka.context import books_of, fail, interval_of, now_ms, refuse_backfill, skip
 from airflow_provider_orderedkafka.core.documents import Kind, Ledger
 from airflow_provider_orderedkafka.core.pacing import Verdict, until
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError
@@ -89,6 +89,7 @@ class OffsetRangeSensor(BaseSensorOperator):
         hook = OrderedKafkaHook(self.load.kafka_conn_id)
         books, home = books_of(self.load.name, context), context["ti"].dag_id
         try:
+            refuse_backfill(context, self.load.name)
             ledger = look(
                 books, hook.mirror(self.load.name, self.load.topics), lambda: hook.first_look(self.load), home=home
             )

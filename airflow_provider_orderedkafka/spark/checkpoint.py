@@ -10,6 +10,8 @@ counts/<batch>.json   written after a batch's last write
 report.json           what came of it; all else is deleted when the range is done
 """
 
+from contextlib import suppress
+from dataclasses import replace
 from typing import TypeVar
 
 from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Note, Setup
@@ -22,7 +24,10 @@ RANGE = "range.json"
 SETUP = "setup.json"
 REPORT = "report.json"
 SPARK = "spark"
+LEASES = "lease"
 NOTES, ALLOTMENTS, COUNTS = "notes", "allotments", "counts"
+AFTER_THE_RANGE = frozenset({SETUP, REPORT, SPARK, LEASES, NOTES, ALLOTMENTS, COUNTS})
+"""What is only ever written once the range lies there."""
 
 Kind = TypeVar("Kind", bound=Document)
 
@@ -52,7 +57,7 @@ class Checkpoint:
         self.state.put(REPORT, report.to_text())
 
     def take_up(self, loaded: Range) -> None:
-        """Bind the checkpoint to this range; refused when it is bound to another one."""
+        """Bind the checkpoint to this range; refused when it is bound to another one, or has lost what was noted."""
         found = self._get(RANGE, Range)
         report = self.report()
         bound_to = found.id if found is not None else report.range_id if report is not None else loaded.id
@@ -62,12 +67,21 @@ class Checkpoint:
                 f"checkpoint holds one range. Name a new --checkpoint for this range, or run range {bound_to!r} here"
             )
         if found is None:
+            if AFTER_THE_RANGE.intersection(self.state.names()):
+                raise self._gone("has lost what was noted of the range: part of it was deleted")
             self.state.put(RANGE, loaded.to_text())
-        elif found != loaded:
+        elif replace(found, digest=loaded.digest) != loaded:  # what the digest is about, `set_up` compares
             raise SettingError(
                 f"the checkpoint {self.location!r} was begun with another version of range {loaded.id!r}: a range "
                 f"never changes. Run it as it is in {join(self.location, RANGE)!r}, or name a new --checkpoint"
             )
+
+    def loss(self) -> StateError | None:
+        """The error of a checkpoint that was lost at work; None for one that is there, or cannot be looked at."""
+        with suppress(StateError):
+            if self.state.get(RANGE) is None:
+                return self._gone("is gone while it is in use: someone deleted or unmounted it")
+        return None
 
     def setup(self) -> Setup | None:
         """How the range is loaded, once a batch was noted: before that, another way may be taken."""
@@ -130,13 +144,16 @@ class Checkpoint:
 
     def _put(self, name: str, document: Document) -> None:
         """Put it only where the range still lies: a checkpoint that lost its notes must not look like a fresh one."""
-        if self.state.get(RANGE) is None:
-            raise StateError(
-                f"the checkpoint {self.location!r} is gone while it is in use: someone deleted or unmounted it. Bring "
-                f"it back, then run the same range again. If it is lost, running the range with a new checkpoint "
-                f"writes its rows again: move the output aside first, or accept them twice"
-            )
+        if (lost := self.loss()) is not None:
+            raise lost
         self.state.put(name, document.to_text())
+
+    def _gone(self, what: str) -> StateError:
+        return StateError(
+            f"the checkpoint {self.location!r} {what}. Bring it back, then run the same range again. If it is lost, "
+            f"running the range with a new checkpoint writes its rows again: move the output aside first, or accept "
+            f"them twice"
+        )
 
 
 def _told(setup: Setup) -> str:

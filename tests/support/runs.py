@@ -1,46 +1,41 @@
-"""A small world in which runs of one load live: a store, a log that grows, applications, kills."""
+"""A small world in which runs of one load live: a store, a mirror, a log that grows, applications, persons."""
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from airflow_provider_orderedkafka import steps
-from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka import operations, steps
 from airflow_provider_orderedkafka.core.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import LifecycleError
 from airflow_provider_orderedkafka.ledger import LedgerStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from airflow_provider_orderedkafka.mirror import Mirrored
+from support.interleaving import Killed, touch
 
 LOAD = "orders"
 PARTITION = TopicPartition("orders", 0)
 TOPICS = {"orders": "topic-id"}
 
 
-class Killed(BaseException):
-    """The process is gone: nobody catches it."""
-
-
 class DictStore:
-    """The port by hand: values under keys. `before` is called before each write, and may kill or wait."""
+    """The port by hand: values under keys. Every access is a touch of the outside."""
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
-        self.before: Callable[[str], None] = lambda _: None
 
     def get(self, key: str) -> Any:
-        self.before(f"get {key}")
+        touch(f"get {key}")
         return self.values.get(key)
 
     def set(self, key: str, value: Any) -> None:
-        self.before(f"set {key}")
+        touch(f"set {key}")
         self.values[key] = value
 
     def delete(self, key: str) -> None:
-        self.before(f"delete {key}")
+        touch(f"delete {key}")
         self.values.pop(key, None)
 
 
@@ -94,20 +89,24 @@ def a_report(loaded: Range, attempt: int, *, complete: bool = True) -> Report:
 
 @dataclass
 class MirrorByHand:
-    """The consumer group: what was shown last."""
+    """The consumer group: what was shown last. It refuses what the real one refuses."""
 
-    shown: list[int] = field(default_factory=list)
+    shown: Mirrored | None = None
 
     def check(self, ledger: Ledger | None) -> None:
-        if ledger is None:
-            assert not self.shown, "a mirror without a ledger"
-            return
-        assert not self.shown or self.shown[-1] <= ledger.revision, "a mirror ahead of its ledger"
-        if not self.shown or self.shown[-1] < ledger.revision:
-            self.shown.append(ledger.revision)
+        touch("read the mirror")
+        found = self.shown
+        if found is None:
+            return None if ledger is None else self.write(ledger)
+        if ledger is None or found.instance != ledger.instance:
+            raise LifecycleError("a mirror of another ledger")
+        if found.revision > ledger.revision:
+            raise LifecycleError("a mirror ahead of its ledger")
+        return self.write(ledger) if found.revision < ledger.revision else None
 
     def write(self, ledger: Ledger) -> None:
-        self.shown.append(ledger.revision)
+        touch("write the mirror")
+        self.shown = Mirrored(ledger.instance, ledger.revision, ledger.rows_emitted, ledger.place)
 
 
 @dataclass
@@ -122,21 +121,28 @@ class World:
     reports: dict[str, Report] = field(default_factory=dict)
     written: dict[str, tuple[int, int]] = field(default_factory=dict)
     """What each checkpoint's application wrote, from and to: its replays leave out what is there."""
-    events: list[int] = field(default_factory=list)
+    events: list[tuple[int, str]] = field(default_factory=list)
+    """The revision and the range of each event that went out."""
     planned: int = 0
+    settle: Callable[[], None] = lambda: None
 
     def run(self, name: str) -> "Run":
         self.active.add(name)
         return Run(self, name)
 
     @property
+    def ledger_store(self) -> LedgerStore:
+        return LedgerStore(LOAD, self.store, self.settle)
+
+    @property
     def ledger(self) -> Ledger | None:
+        """The ledger, without touching it."""
         return LedgerStore(LOAD, DictView(self.store.values)).ledger()
 
 
 @dataclass(frozen=True)
 class DictView:
-    """Looks at a store without being killed."""
+    """A store that nobody else touches."""
 
     values: dict[str, Any]
 
@@ -164,24 +170,25 @@ class Run:
     @property
     def books(self) -> steps.Books:
         return steps.Books(
-            store=LedgerStore(LOAD, self.world.store),
+            store=self.world.ledger_store,
             run=self.name,
             is_active=lambda owner: owner in self.world.active,
             now=lambda: 1,
             report=self.world.reports.get,
+            noted=lambda checkpoint: checkpoint in self.world.written,
         )
 
-    def resolve(self) -> str:
-        memory = _Memory(self.world.memories.setdefault(self.name, {}))
+    def resolve(self, digest: str = "") -> str:
+        memory = DictView(self.world.memories.setdefault(self.name, {}))
         ledger = steps.look(self.books, self.world.mirror, lambda: steps.First(place(0), TOPICS), home="d")
-        resolved = steps.resolve(self.books, memory, ledger, self._plan)
+        resolved = steps.resolve(self.books, memory, ledger, lambda seen: self._plan(seen, digest), digest)
         if resolved.range is None:
             raise Skipped(resolved.reason)
         return resolved.range.id
 
-    def load(self, range_id: str | None, *, die: bool = False) -> None:
+    def load(self, range_id: str | None, *, die: bool = False, digest: str = "") -> None:
         """Write the range; `die` leaves it half written, without a complete report."""
-        todo = steps.load(self.books, range_id, lambda loaded, times: f"{loaded.id}/{times}")
+        todo = steps.load(self.books, range_id, lambda loaded, times: f"{loaded.id}/{times}", digest)
         if todo.action is Action.SKIP:
             raise Skipped(todo.reason)
         if todo.action is Action.REFUSE:
@@ -190,7 +197,9 @@ class Run:
             assert todo.range is not None
             assert todo.checkpoint is not None
             start, end = todo.range.start.offsets[PARTITION], todo.range.end.offsets[PARTITION]
+            touch("write rows")
             self.world.written[todo.checkpoint] = (start, end)
+            touch("write the report")
             self.world.reports[todo.checkpoint] = a_report(todo.range, todo.attempt, complete=not die)
             if die:
                 raise Killed
@@ -201,57 +210,44 @@ class Run:
             raise Skipped(committed.reason)
         if committed.outcome is None:
             raise LifecycleError(committed.reason)
-        self.world.events.append(committed.outcome.revision)
+        touch("emit the event")
+        self.world.events.append((committed.outcome.revision, committed.outcome.range_id))
 
     def whole(self) -> None:
         """The steps one after the other, as a scheduler runs them."""
-        try:
+        with suppress(Skipped):
             range_id = self.resolve()
-            self.load(range_id)
+            with suppress(Skipped):  # the commit runs all the same, where the resolve did not skip
+                self.load(range_id)
             self.commit(range_id)
-        except Skipped:
-            pass
         self.end()
 
     def end(self) -> None:
         self.world.active.discard(self.name)
 
-    def _plan(self, ledger: Ledger) -> Range:
+    def _plan(self, ledger: Ledger, digest: str) -> Range:
         start = ledger.place.offsets[PARTITION]
         if self.world.high <= start:
             raise steps.NothingToLoad("nothing to load")
         self.world.planned += 1
-        return a_range(f"range-{self.world.planned}", ledger.revision, start, self.world.high)
+        planned = a_range(f"range-{self.world.planned}", ledger.revision, start, self.world.high)
+        return replace(planned, digest=digest)
 
 
-@dataclass(frozen=True)
-class _Memory:
-    values: dict[str, Any]
-
-    def get(self, key: str) -> Any:
-        return self.values.get(key)
-
-    def set(self, key: str, value: Any) -> None:
-        self.values[key] = value
+def a_person(world: World) -> operations.Person:
+    return operations.Person("a person", "because", 1, lambda owner: owner in world.active)
 
 
-def abandon(world: World, reason: str = "because") -> None:
+def abandon(world: World) -> None:
     """A person gives the open range up."""
-    store = LedgerStore(LOAD, world.store)
-    ledger = store.ledger()
-    assert ledger is not None
-    assert ledger.open is not None
-    if ledger.open.owner in world.active:
-        raise LifecycleError("its owner is active")
-    store.save(moves.abandoned(ledger, "a person", reason, 1), ledger)
+    operations.abandon(world.ledger_store, a_person(world))
 
 
 def rewind(world: World, to: int) -> None:
     """A person moves the ledger."""
-    store = LedgerStore(LOAD, world.store)
-    ledger = store.ledger()
-    assert ledger is not None
-    store.save(moves.rewound(ledger, replace(place(to)), "a person", "because", 1), ledger)
-    after = store.ledger()
-    assert after is not None
-    world.mirror.write(after)
+    operations.rewind(world.ledger_store, world.mirror, a_person(world), place(to))
+
+
+def restore(world: World) -> None:
+    """A person takes the ledger up again from its mirror."""
+    operations.restore(world.ledger_store, world.mirror, a_person(world), world.mirror.shown, TOPICS)

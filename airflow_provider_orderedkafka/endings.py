@@ -1,0 +1,39 @@
+"""How a load ended, in words: its report, or why there is none and what to do about it."""
+
+from airflow_provider_orderedkafka.core.documents import Report
+from airflow_provider_orderedkafka.core.lifecycle import WEARY_AFTER
+from airflow_provider_orderedkafka.steps import Loading
+
+LAST_LINES = 20
+NO_RETRY = frozenset({2, 65})
+TOLD = ("range_id", "attempt", "limit_spent", "batches", "rows_read", "rows_emitted", "late", "replayed", "lost")
+
+
+def told(report: Report) -> str:
+    """The report in one sentence."""
+    extra = [f"{getattr(report, name):,} {name.replace('_', ' ')}" for name in ("late", "replayed", "lost")]
+    return (
+        f"range {report.range_id} is loaded: {report.rows_read:,} rows read, {report.rows_emitted:,} written in "
+        f"{report.batches:,} batches, " + ", ".join(extra)
+    )
+
+
+def explained(error: Exception, code: int | None, todo: Loading, report: Report | None) -> Exception:
+    """Why the application ended: what its report says, what a retry does, and a person's ways out after some."""
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+    why = report.error if report is not None and report.error else _last_words(str(error))
+    text = f"attempt {todo.attempt} of range {todo.range.id if todo.range else ''!r} ended with exit code {code}: {why}"
+    if todo.attempt >= WEARY_AFTER and todo.range is not None:
+        text += (
+            f"\nAfter {todo.attempt} attempts: mend the cause and clear this task, it goes on where it was; or give "
+            f"the range up with `orderedkafka ledger abandon {todo.range.load}`; the next run then plans anew"
+        )
+    return AirflowFailException(text) if code in NO_RETRY else AirflowException(text)
+
+
+def _last_words(text: str) -> str:
+    """What the application said for itself, or else the end of its output."""
+    lines = text.splitlines()
+    own = [line for line in lines if line.partition(":")[0].endswith(".py")]
+    return own[-1] if own else "\n".join(lines[-LAST_LINES:])

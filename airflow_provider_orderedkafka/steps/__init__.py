@@ -1,0 +1,30 @@
+"""The steps of a run, over ports: look at the books, ask the table, do what it says.
+
+Each step can be killed between any two writes and run again: a range is written before anything points at it, the
+ledger is written in one piece, and everything is decided from the books alone. What a step found and did comes back as
+one value with one sentence.
+"""
+
+from airflow_provider_orderedkafka.steps.books import Books, Memory, Mirror
+from airflow_provider_orderedkafka.steps.committing import Committed, commit
+from airflow_provider_orderedkafka.steps.loading import Loading, load
+from airflow_provider_orderedkafka.steps.looking import First, NothingToLoad, limit_spent, look, wait
+from airflow_provider_orderedkafka.steps.resolving import Resolved, resolve, resolve_own
+
+__all__ = [
+    "Books",
+    "Committed",
+    "First",
+    "Loading",
+    "Memory",
+    "Mirror",
+    "NothingToLoad",
+    "Resolved",
+    "commit",
+    "limit_spent",
+    "load",
+    "look",
+    "resolve",
+    "resolve_own",
+    "wait",
+]

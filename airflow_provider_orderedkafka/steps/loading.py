@@ -1,0 +1,45 @@
+"""Load: what there is to do for a range, with its attempt written down before it starts."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core.documents import Claim, Range, Report
+from airflow_provider_orderedkafka.core.lifecycle import Action, Step
+from airflow_provider_orderedkafka.steps.books import Books, open_of
+from airflow_provider_orderedkafka.steps.restating import restate, restated
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """What a load is to do: start attempt `attempt` at `checkpoint`, or give `report`, or neither."""
+
+    action: Action
+    reason: str
+    range: Range | None = None
+    attempt: int = 0
+    checkpoint: str | None = None
+    report: Report | None = None
+
+
+def load(books: Books, range_id: str | None, checkpoint: Callable[[Range, int], str], digest: str = "") -> Loading:
+    """What a load has to do; the attempt is written down before it starts.
+
+    `checkpoint` names the place of a range that has none yet, given how often it was loaded before.
+    """
+    range_id, book = books.book(range_id)
+    found = books.standing(book, range_id)
+    does = books.decide(found, Step.LOAD)
+    if does in {Action.SKIP, Action.REFUSE}:
+        return Loading(does, found.sentence)
+    loaded = books.range(range_id)
+    if does is Action.GIVE_REPORT:
+        where = open_of(book).checkpoint
+        return Loading(does, found.sentence, loaded, found.attempt, where, books.proof(book, range_id))
+    todo = restated(books, book, found, loaded, digest)
+    times = len(book.outcomes) if isinstance(book, Claim) else 0
+    after = moves.submitted(book, checkpoint(todo, times))
+    books.store.save(after, book, range_id)
+    restate(books, todo, loaded)
+    begun = open_of(after)
+    return Loading(does, f"{does}: {found.sentence}", todo, begun.attempt, begun.checkpoint)

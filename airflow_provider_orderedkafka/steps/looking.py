@@ -1,0 +1,90 @@
+"""The first steps of a run: look at the ledger, and wait where it leaves the decision to Kafka."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from uuid import uuid4
+
+from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core.documents import Ledger, Place
+from airflow_provider_orderedkafka.core.lifecycle import Asker, Standing, standing
+from airflow_provider_orderedkafka.core.pacing import Verdict
+from airflow_provider_orderedkafka.errors import LifecycleError
+from airflow_provider_orderedkafka.steps.books import Books, Mirror, checked, show
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """Where a load begins: its start policy, resolved, with what a person should know about how that came about."""
+
+    place: Place
+    topics: Mapping[str, str]
+    remarks: tuple[str, ...] = ()
+
+
+class NothingToLoad(Exception):  # noqa: N818 - not an error: a run may find nothing
+    """Why there is no range to plan."""
+
+
+def look(books: Books, mirror: Mirror, start: Callable[[], First], home: str) -> Ledger:
+    """The ledger; at the first look it is written, with the start policy resolved once and for all."""
+    ledger = checked(books.store, mirror)
+    if ledger is not None:
+        return _at_home(books, ledger, home)
+    first = start()
+    ledger = moves.first_look(
+        books.store.load,
+        instance=uuid4().hex[:12],
+        home_dag=home,
+        place=first.place,
+        topics=first.topics,
+        now=books.now(),
+    )
+    books.store.save(ledger, None)
+    show(books.store, mirror, ledger)
+    return ledger
+
+
+def wait(books: Books, ledger: Ledger, row_limit: int | None) -> Verdict | None:
+    """What the ledger alone says to a run that waits: go on with an open range, or skip; None when Kafka decides."""
+    done = committed_by(books.run, ledger)
+    if done is not None:
+        return Verdict(run=True, reason=f"nothing to wait for: {done.sentence}")
+    found = opened(books, ledger)
+    if found is not None:
+        mine = books.asker(found) is not Asker.OTHER
+        return Verdict(run=mine, reason=f"nothing to wait for: {found.sentence}", skip=not mine)
+    if row_limit is not None and ledger.rows_emitted >= row_limit:
+        return Verdict(run=False, reason=limit_spent(ledger, row_limit), skip=True)
+    return None
+
+
+def limit_spent(ledger: Ledger, row_limit: int) -> str:
+    """The sentence for a load that may write no more rows."""
+    return f"limit spent: {ledger.rows_emitted:,} of {row_limit:,} rows are written; raise row_limit to go on"
+
+
+def opened(books: Books, ledger: Ledger) -> Standing | None:
+    """Where the open range stands, if there is one."""
+    return None if ledger.open is None else books.standing(ledger, ledger.open.range_id)
+
+
+def committed_by(run: str, ledger: Ledger) -> Standing | None:
+    """Where the range stands that this run has committed: it was cleared after that, and loads nothing new."""
+    if ledger.open is not None and ledger.open.owner == run:
+        return None
+    mine = (each for each in reversed(ledger.outcomes) if each.kind == "committed" and each.by == run)
+    return next((standing(ledger, each.range_id) for each in mine), None)
+
+
+def _at_home(books: Books, ledger: Ledger, home: str) -> Ledger:
+    if ledger.home_dag == home:
+        return ledger
+    if ledger.home_dag is None:
+        adopted = replace(ledger, home_dag=home)
+        books.store.save(adopted, ledger)
+        return adopted
+    raise LifecycleError(
+        f"load {ledger.load!r} belongs to DAG {ledger.home_dag!r}, DAG {home!r} cannot load incrementally under the "
+        f"same name: name the load differently, or, when the DAG was renamed, let the ledger move with "
+        f"`orderedkafka ledger rewind {ledger.load} --to-current`"
+    )

@@ -1,0 +1,87 @@
+"""Another way to run the application than spark-submit: what an operator gets, and what is written before it begins.
+
+The operator starts the application with the range and the checkpoint; the books are kept around it, as everywhere: the
+attempt is written down before it begins, and the report beside the checkpoint is what the commit goes by.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_orderedkafka.assets import ledger_asset
+from airflow_provider_orderedkafka.context import books_of, fail, skip
+from airflow_provider_orderedkafka.core.lifecycle import Action
+from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError
+from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.reports import report_location
+from airflow_provider_orderedkafka.steps import load as what_to_do
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator, Context
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What another way to run the application gets, as templates: the range's text, where checkpoint and report are.
+
+    `arguments` is what the packaged applications take. The operator that is made has to pass `task` on to its base.
+    """
+
+    range: str
+    checkpoint: str
+    report: str
+    task: Mapping[str, Any]
+
+    @property
+    def arguments(self) -> list[str]:
+        """The command line of the packaged applications, but for the output."""
+        return ["--range", self.range, "--checkpoint", self.checkpoint]
+
+
+Submit = Callable[[Launch], "BaseOperator"]
+
+
+def submitted(
+    load: OrderedLoad,
+    resolve: str,
+    submit: Submit,
+    *,
+    checkpoint: str | None,
+    digest: str,
+    more: Mapping[str, Any],
+) -> "BaseOperator":
+    """The operator that another way to run it gives; `resolve` is the task that has the range, `more` its arguments."""
+    if checkpoint is None:
+        raise SettingError(
+            f"load {load.name!r}: submit= and no checkpoint=: name a location that the application and Airflow's "
+            "workers reach, such as checkpoint='s3://bucket/orderedkafka'"
+        )
+    told = f"{{{{ ti.xcom_pull(task_ids='{resolve}', key='%s') }}}}"
+    task = {
+        "task_id": "load",
+        "inlets": [ledger_asset(load.name)],
+        "pre_execute": lambda context: begin_attempt(context, load, resolve, digest),
+        **more,
+    }
+    where = told % "checkpoint"
+    made = submit(Launch(told % "range", where, report_location(where), task))
+    if made.task_id.rpartition(".")[2] != task["task_id"] or not made.inlets:
+        raise SettingError(
+            f"load {load.name!r}: the operator that submit= gives must pass all of the launch's `task` on to its base, "
+            f"found task id {made.task_id!r}: `lambda launch: SomeOperator(..., **launch.task)`"
+        )
+    return made
+
+
+def begin_attempt(context: "Context", load: OrderedLoad, resolve: str, digest: str = "") -> None:
+    """Before another operator runs the application: write the attempt down, or skip what is committed."""
+    ti = context["ti"]
+    where, range_id = ti.xcom_pull(task_ids=resolve, key="checkpoint"), ti.xcom_pull(task_ids=resolve)
+    try:
+        todo = what_to_do(books_of(load.name, context), range_id or None, lambda *_: str(where), digest)
+    except OrderedKafkaError as error:
+        fail(error)
+    if todo.action is Action.SKIP:
+        skip(context, todo.reason)
+    if todo.action is Action.REFUSE:
+        fail(LifecycleError(f"nothing is loaded for {load.name!r}: {todo.reason}"))
