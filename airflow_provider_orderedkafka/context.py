@@ -35,11 +35,12 @@ def is_active(owner: str) -> bool:
 
     dag_id, _, run_id = owner.partition("/")
     try:
-        return str(RuntimeTaskInstance.get_dagrun_state(dag_id, run_id)) in ACTIVE
+        state = RuntimeTaskInstance.get_dagrun_state(dag_id, run_id)
     except AirflowRuntimeError as error:
         if "not_found" in str(error) or "404" in str(error):
             return False
         raise
+    return getattr(state, "value", state) in ACTIVE  # an enumeration, although Airflow calls it a text
 
 
 def books_of(load: str, context: "Context") -> Books:
