@@ -4,6 +4,7 @@ A batch is *noted* before its first write and *counted* after its last one. Foun
 not counted may have been written in part: it is a replay. One that was counted is done, whatever Spark thinks of it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Literal, Self
 
@@ -60,7 +61,8 @@ class Setup(Document):
 class Note(Document):
     """Written before a batch's first write: what it covers, and where the outputs ended before it.
 
-    `outputs` are the ends of the output topics and of the dead letter topic; empty where there is nothing to protect.
+    `outputs` are the ends of the output topics and of the dead letter topic; `output_ids` are those topics' ids, as the
+    ends mean nothing once a topic was made anew. Both are empty where there is nothing to protect.
     """
 
     batch: int
@@ -68,6 +70,7 @@ class Note(Document):
     start: Place
     end: Place
     outputs: Offsets
+    output_ids: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,15 @@ import numpy as np
 
 from airflow_provider_orderedkafka.kafka.outputs import Output
 from airflow_provider_orderedkafka.kafka.provenance import ERROR_HEADER, HEADER
-from airflow_provider_orderedkafka.kafka.rows import NO_PARTITION, NOW, Rows, as_list, header_lists, without_provenance
+from airflow_provider_orderedkafka.kafka.rows import (
+    NO_PARTITION,
+    NOW,
+    Rows,
+    as_list,
+    header_lists,
+    sendable,
+    without_provenance,
+)
 from airflow_provider_orderedkafka.kafka.sending import Chunk
 
 _ERROR_BYTES: Final = 2_000
@@ -44,7 +52,7 @@ def dead_letters(rows: Rows, faults: dict[int, str], grave: Grave, stamps: list[
         values=_kept(as_list(rows.values), places, fits),
         keys=_kept([None] * len(rows) if rows.keys is None else as_list(rows.keys), places, fits),
         partitions=[NO_PARTITION] * len(places),
-        timestamps=_in_bounds(rows.timestamps[places], grave.output),
+        timestamps=_in_bounds(sendable(rows.timestamps[places]), grave.output),
         headers=headers,
         describe=lambda key, _value: f"a dead letter with key {key!r}",
     )

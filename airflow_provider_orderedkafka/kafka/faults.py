@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from airflow_provider_orderedkafka.errors import UnknownTopicError
 from airflow_provider_orderedkafka.kafka.outputs import Output, look_up_outputs
-from airflow_provider_orderedkafka.kafka.rows import NO_PARTITION, NOW, Ints, Rows, dictionary
+from airflow_provider_orderedkafka.kafka.rows import EPOCH, NO_PARTITION, NOW, Ints, Rows, dictionary
 from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings
 
 FORMAT_BYTES: Final = 100
@@ -148,7 +148,7 @@ def _headers(rows: Rows, _aims: Aims) -> Findings:
 
 
 def _timestamp(rows: Rows, aims: Aims) -> Findings:
-    off = np.where(rows.timestamps == NOW, 0, rows.timestamps - int(time.time() * 1_000))
+    off = np.where(np.isin(rows.timestamps, (NOW, EPOCH)), 0, rows.timestamps - int(time.time() * 1_000))
     for way, setting, difference in (("ahead of", "after", off), ("behind", "before", -off)):
         most = aims.each(_AHEAD_OR_BEHIND[setting], _NO_BOUND)
 
@@ -161,8 +161,20 @@ def _timestamp(rows: Rows, aims: Aims) -> Findings:
         yield difference > most, reason
 
 
+def _epoch(rows: Rows, aims: Aims) -> Findings:
+    epoch = rows.timestamps == EPOCH
+    if epoch.any():
+        yield (
+            epoch & (aims.each(lambda output: output.stamps, 0) == 0),
+            lambda _: (
+                "its timestamp is exactly 1970-01-01 00:00:00.000, which Kafka's client takes for none, and would "
+                "replace by the moment of writing: set another in the transform, or null where that moment is meant"
+            ),
+        )
+
+
 _AHEAD_OR_BEHIND: Final[dict[str, Callable[[Output], int]]] = {
     "after": lambda output: output.ahead,
     "before": lambda output: output.behind,
 }
-_RULES: Final = (_topic, _partition, _size, _key, _headers, _timestamp)
+_RULES: Final = (_topic, _partition, _size, _key, _headers, _timestamp, _epoch)

@@ -15,7 +15,7 @@ from airflow_provider_orderedkafka.core.subscriptions import Named
 from airflow_provider_orderedkafka.errors import AccessDeniedError
 from airflow_provider_orderedkafka.kafka.answers import DEADLINE, Patience, gather
 from airflow_provider_orderedkafka.kafka.clients import admin
-from airflow_provider_orderedkafka.kafka.topics import discover
+from airflow_provider_orderedkafka.kafka.topics import Topic, discover
 
 DEFAULT_MAX_BYTES: Final = 1_048_588
 _ANY_TIME: Final = 2**63 - 1
@@ -27,15 +27,17 @@ class Output:
     """A topic that may be written: how many partitions it has, and what it takes.
 
     `max_bytes` bounds a record, `ahead` and `behind` say how many milliseconds its timestamp may be off the broker's
-    clock; a compacted topic takes no record without a key.
+    clock; a compacted topic takes no record without a key. `stamps` says that the broker puts its own time instead.
     """
 
     name: str
+    id: str
     partitions: int
     max_bytes: int = DEFAULT_MAX_BYTES
     compacted: bool = False
     ahead: int = _ANY_TIME
     behind: int = _ANY_TIME
+    stamps: bool = False
 
 
 def look_up_outputs(config: Mapping[str, str], topics: Iterable[str], deadline: float = DEADLINE) -> dict[str, Output]:
@@ -45,7 +47,7 @@ def look_up_outputs(config: Mapping[str, str], topics: Iterable[str], deadline: 
         return {}
     found = discover(config, Named(names), deadline)
     settings = _settings(config, names, deadline)
-    return {topic.name: _output(topic.name, topic.partitions, settings[topic.name]) for topic in found.topics}
+    return {topic.name: _output(topic, settings[topic.name]) for topic in found.topics}
 
 
 def with_limits(config: Mapping[str, str], outputs: Mapping[str, Output]) -> dict[str, str]:
@@ -75,13 +77,15 @@ def _settings(config: Mapping[str, str], names: tuple[str, ...], deadline: float
     return {name: {key: entry.value for key, entry in found[name].items()} for name in names}
 
 
-def _output(name: str, partitions: int, settings: Mapping[str, str]) -> Output:
+def _output(topic: Topic, settings: Mapping[str, str]) -> Output:
     by_log = settings.get("message.timestamp.type") == "LogAppendTime"
     return Output(
-        name,
-        partitions,
+        topic.name,
+        topic.id,
+        topic.partitions,
         max_bytes=int(settings.get("max.message.bytes", DEFAULT_MAX_BYTES)),
         compacted="compact" in settings.get("cleanup.policy", ""),
         ahead=_ANY_TIME if by_log else int(settings.get("message.timestamp.after.max.ms", _ANY_TIME)),
         behind=_ANY_TIME if by_log else int(settings.get("message.timestamp.before.max.ms", _ANY_TIME)),
+        stamps=by_log,
     )

@@ -1,13 +1,14 @@
 """What of a batch stands in the outputs already: read back from its note's ends, by the identity in each header.
 
     find_landed(config, batch, outputs, settle) -> Replay
-    Outputs(topics, ends, dead_letter_topic)         `ends` are the note's; a partition that grew later counts from 0
+    Outputs(topics, ends, dead_letter_topic, ids)    `ends`, `ids` are the note's; a partition that grew counts from 0
 
 Requests of a writer that is dead may still land. So the outputs are read to their ends again until none of the batch's
 rows has come for a settle time; what others write there meanwhile does not matter. Memory holds intervals, not rows.
 A compacted output is not read: there the batch is sent again whole, in order, and the last value of each key is right.
 """
 
+import logging
 import time
 import zlib
 from collections import defaultdict
@@ -33,6 +34,8 @@ _TUNING: Final = {"queued.max.messages.kbytes": "16384", "fetch.max.bytes": "160
 _ROWS_KEPT: Final = 200_000
 _LOOK_SECONDS: Final = 0.1
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Settle:
@@ -44,11 +47,24 @@ class Settle:
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Where a batch writes: its topics, where they ended when it was noted, and which of them takes dead letters."""
+    """Where a batch writes: its topics, where they ended when it was noted, and which of them takes dead letters.
+
+    `ids` are the topics' ids from then: one that has another id now was made anew, and its ends mean nothing.
+    """
 
     topics: tuple[str, ...]
     ends: Offsets
     dead_letter_topic: str | None = None
+    ids: Mapping[str, str] = field(default_factory=dict)
+
+    def ends_of(self, ids: Mapping[str, str]) -> Offsets:
+        """The ends that still mean something, by the topics' ids of now."""
+        anew = {topic for topic, was in self.ids.items() if ids.get(topic, was) != was}
+        for topic in sorted(anew):
+            _log.warning(
+                "output topic %r was deleted and created again since the batch was noted: it is read whole", topic
+            )
+        return Offsets({partition: end for partition, end in self.ends.items() if partition.topic not in anew})
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +94,7 @@ def find_landed(config: Mapping[str, str], batch: BatchName, outputs: Outputs, s
     """
     found = discover(config, Named(outputs.topics))
     partitions = [partition for partition in found.partitions if partition.topic not in found.compacted]
-    starts, gone = _starts(config, partitions, outputs.ends)
+    starts, gone = _starts(config, partitions, outputs.ends_of(found.ids))
     scan = _Scan(batch, outputs.dead_letter_topic)
     settled = _read_until_still(config, starts, scan, settle or Settle()) if partitions else True
     return Replay(scan.landed(), gone, settled, tuple(sorted(found.compacted)))
@@ -89,7 +105,7 @@ def _starts(
 ) -> tuple[dict[TopicPartition, int], int]:
     """Where reading begins, and how many offsets since the note are gone.
 
-    An output that ends before its note was made anew, or cut back: then all of it is read.
+    An output that ends before its note was cut back: then all of it is read.
     """
     partitions = list(partitions)
     first, last = log_starts(config, partitions), high_ends(config, partitions, "read_uncommitted")

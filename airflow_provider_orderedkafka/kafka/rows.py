@@ -23,6 +23,9 @@ from airflow_provider_orderedkafka.kafka.write_settings import SOURCE, WriteSett
 
 NO_PARTITION: Final = -1
 NOW: Final = 0
+EPOCH: Final = -(2**62)
+"""Stands for a timestamp of exactly 0, which Kafka's client would take for `NOW`."""
+
 _NOWHERE: Final = -1
 _HEADER_BYTES: Final = 10
 
@@ -66,7 +69,7 @@ class Rows:
             _binary(found["key"]) if "key" in found else None,
             found.get("topic"),
             _integers(found["partition"], NO_PARTITION) if "partition" in found else None,
-            _milliseconds(found["timestamp"]) if "timestamp" in found else np.full(batch.num_rows, NOW),
+            _timestamps(found["timestamp"]) if "timestamp" in found else np.full(batch.num_rows, NOW),
             found.get("headers"),
             _source(batch, settings),
         )
@@ -114,10 +117,15 @@ def columns_of(rows: Rows, topic: str | None, stamps: list[bytes] | None, descri
         values=as_list(rows.values),
         keys=as_list(rows.keys) if rows.keys is not None else [None] * len(rows),
         partitions=rows.partitions.tolist() if rows.partitions is not None else [NO_PARTITION] * len(rows),
-        timestamps=rows.timestamps.tolist(),
+        timestamps=sendable(rows.timestamps).tolist(),
         headers=header_column(rows.headers, stamps, len(rows)),
         describe=describe,
     )
+
+
+def sendable(timestamps: Ints) -> Ints:
+    """As Kafka's client takes them."""
+    return np.where(timestamps == EPOCH, NOW, timestamps)
 
 
 def header_column(given: Any, stamps: list[bytes] | None, count: int) -> Sequence[Any]:
@@ -188,9 +196,17 @@ def _integers(array: Any, otherwise: int) -> Ints:
     return array.fill_null(otherwise).to_numpy()
 
 
+def _timestamps(array: Any) -> Ints:
+    """Milliseconds, 0 as `EPOCH`; null is `NOW`."""
+    times = _milliseconds(array)
+    if not array.null_count:
+        return np.where(times == 0, EPOCH, times)
+    return np.where((times == 0) & array.is_valid().to_numpy(zero_copy_only=False), EPOCH, times)
+
+
 def _milliseconds(array: Any) -> Ints:
     unit = pa.timestamp("ms", tz=array.type.tz)
-    return array.cast(unit, safe=False).view(pa.int64()).fill_null(NOW).to_numpy()
+    return array.cast(unit, safe=False).view(pa.int64()).fill_null(0).to_numpy()
 
 
 def _source(batch: Any, settings: WriteSettings) -> Source | None:

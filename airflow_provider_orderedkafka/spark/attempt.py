@@ -3,14 +3,14 @@
 import logging
 import secrets
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider_orderedkafka.core.batches import Counts, Holding
 from airflow_provider_orderedkafka.core.documents import Range, Report
-from airflow_provider_orderedkafka.errors import FencedError, OrderedKafkaError
+from airflow_provider_orderedkafka.errors import FencedError, OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.spark.batches import BatchLoop, Limit, Parts, Writer
 from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.failures import understood
@@ -68,6 +68,8 @@ class Attempt:
             raise
         self._heart.stop()
         error = error or self._heart.lost
+        if error is not None and (lost := self._checkpoint.loss()) is not None:
+            raise lost  # nothing is written there any more: what lost its notes must not look like a checkpoint
         ending = Ending(self._lease.attempt, started, self._clock.now(), error, self._unprotected)
         found = report(loaded, self._checkpoint.counts(), ending)
         if not isinstance(error, FencedError):
@@ -91,7 +93,7 @@ class Attempt:
                 if loaded.offsets and not loop.done:
                     self._follow(work.writer.stream(), loop)
             except Exception as raised:  # noqa: BLE001 - the report says what it was, and it is raised again
-                return (loop and loop.error) or self._heart.lost or understood(raised)
+                return (loop and loop.error) or self._heart.lost or _behind(raised, executors)
             finally:
                 self._stop()
         return loop.error or _unfinished(loaded, loop.counts)
@@ -143,6 +145,14 @@ class Attempt:
     def _let_go(self) -> None:
         with suppress(OrderedKafkaError):  # found out by the next attempt in any case
             self._lease.let_go()
+
+
+def _behind(raised: Exception, executors: "Future[None]") -> OrderedKafkaError:
+    """What an exception comes from: where Python lacks a package, Spark fails in ways that do not say so."""
+    found = understood(raised)
+    if isinstance(found, SettingError):
+        return found
+    return next((error for error in (executors.exception(),) if isinstance(error, SettingError)), found)
 
 
 def _unfinished(loaded: Range, counts: Counts | None) -> OrderedKafkaError | None:

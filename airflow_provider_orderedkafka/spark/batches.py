@@ -6,7 +6,7 @@ was counted is done. A batch that fails is run again here, as a replay of itself
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -63,6 +63,11 @@ class Writer(Protocol):
     @property
     def unprotected(self) -> str | None:
         """Why a replay cannot leave out what is there already; None where it can, or need not."""
+        ...
+
+    @property
+    def ids(self) -> Mapping[str, str]:
+        """The ids of the output topics, for a batch's note; empty where there is nothing to protect."""
         ...
 
     def stream(self) -> "DataFrame":
@@ -171,7 +176,7 @@ class BatchLoop:
 
     def _noted(self, batch: Batch) -> Note:
         writer, attempt = self._parts.writer, self._parts.lease.attempt
-        note = Note(batch.number, attempt, batch.start, batch.end, writer.ends())
+        note = Note(batch.number, attempt, batch.start, batch.end, writer.ends(), writer.ids)
         self._parts.checkpoint.put_note(note)
         return note
 

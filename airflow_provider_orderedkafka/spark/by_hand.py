@@ -1,9 +1,11 @@
 """Ranges without Airflow: resolved here, written down under the checkpoint, taken up again until they are done.
 
     <checkpoint>/ledger.json      where the load stands: next offsets, the open range, rows emitted
+    <checkpoint>/range.json       the open range
     <checkpoint>/<range id>/      the checkpoint of each range
 
-A range is written down first, then the ledger names it; one that the ledger does not name does not exist.
+A range is written down first, then the ledger names it; one that the ledger does not name does not exist. It stays
+until the ledger has moved: a range's own checkpoint is cleaned before that.
 """
 
 from dataclasses import dataclass, replace
@@ -13,12 +15,14 @@ from airflow_provider_orderedkafka.core.cuts import Place
 from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
 from airflow_provider_orderedkafka.core.positions import Offsets
 from airflow_provider_orderedkafka.core.streams import StreamOffset, span_between
+from airflow_provider_orderedkafka.errors import SettingError, StateError
 from airflow_provider_orderedkafka.spark.command import Arguments
 from airflow_provider_orderedkafka.spark.options import SourceOptions, parse_options
 from airflow_provider_orderedkafka.spark.state import State
 from airflow_provider_orderedkafka.spark.stream import Stream
 
 LEDGER = "ledger.json"
+OPEN = "range.json"
 BY_HAND = "by hand"
 WITH_RANGE = ("kafka.", "sliceoffsets")
 
@@ -30,8 +34,14 @@ class Ledgers:
     state: State
 
     def read(self) -> Ledger | None:
-        """Where the load stands; None before the first look."""
+        """Where the load stands; None before the first look, when nothing lies there yet."""
         text = self.state.get(LEDGER)
+        if text is None and (found := self.state.names()):
+            raise SettingError(
+                f"the checkpoint {self.state.location!r} has no {LEDGER}, but {', '.join(found)}: it belongs to a "
+                f"range that was loaded with --range, or lost its ledger. Name another --checkpoint, or bring the "
+                f"ledger back"
+            )
         return None if text is None else Ledger.from_text(text)
 
     def write(self, ledger: Ledger) -> Ledger:
@@ -41,8 +51,21 @@ class Ledgers:
 
     def range_of(self, ledger: Ledger) -> Range | None:
         """The open range, as it was written down."""
-        text = None if ledger.open is None else self.state.get(f"{ledger.open.range_id}/range.json")
-        return None if text is None else Range.from_text(text)
+        if ledger.open is None:
+            return None
+        text = self.state.get(OPEN)
+        found = None if text is None else Range.from_text(text)
+        if found is None or found.id != ledger.open.range_id:
+            raise StateError(
+                f"the checkpoint {self.state.location!r} has lost {OPEN}, the open range {ledger.open.range_id!r}: "
+                f"bring it back, then run again"
+            )
+        return found
+
+    def open(self, ledger: Ledger, planned: Range) -> None:
+        """Write the range down, then point at it."""
+        self.state.put(OPEN, planned.to_text())
+        self.write(moves.opened(ledger, planned.id, BY_HAND))
 
 
 def next_range(ledgers: Ledgers, arguments: Arguments, now: int) -> tuple[Range | None, str]:
@@ -63,9 +86,7 @@ def next_range(ledgers: Ledgers, arguments: Arguments, now: int) -> tuple[Range 
     if end is None:
         return None, "nothing to load: there are no new offsets, or not enough of them yet"
     planned = _planned(ledger, options, end, left)
-    ledgers.state.delete(planned.id)
-    ledgers.state.put(f"{planned.id}/range.json", planned.to_text())
-    ledgers.write(moves.opened(ledger, planned.id, BY_HAND))
+    ledgers.open(ledger, planned)
     return planned, f"range {planned.id} is resolved: {planned.offsets:,} offsets"
 
 
@@ -74,6 +95,7 @@ def close(ledgers: Ledgers, loaded: Range, report: Report, now: int) -> None:
     ledger = ledgers.read()
     if ledger is not None and ledger.open is not None and ledger.open.range_id == loaded.id:
         ledgers.write(moves.committed(ledger, loaded, report, BY_HAND, now))
+        ledgers.state.delete(OPEN)
 
 
 def for_a_range(arguments: Arguments, loaded: Range) -> Arguments:

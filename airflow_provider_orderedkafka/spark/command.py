@@ -13,32 +13,7 @@ from typing import Any, NoReturn
 
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.errors import SettingError
-
-DESCRIPTION = """\
-Load a range of Kafka offsets with Spark, in time order, and write a report.
-
-A range is what one run reads: for each partition from one offset to another. Given with --range it is loaded as it
-is. Without, the next range is resolved from --option, written down under the checkpoint, and loaded; run again, it is
-taken up again until it is done, and after that the next range starts where it stopped.
-
-The run can be killed at any moment. Run again with the same range and checkpoint, it goes on where it was: nothing is
-lost, and, as long as provenance is on, nothing is written twice. Run again after success, it does nothing."""
-
-EXAMPLES = """\
-examples:
-  a range that was resolved before
-    %(prog)s --range range.json --checkpoint /data/checkpoints/r1 --output-topic orders-ordered \\
-        --option kafka.bootstrap.servers=broker:9092
-  by hand, without a range: what is new since the last run, in batches of at most 100,000 offsets
-    %(prog)s --checkpoint /data/checkpoints/orders --output-topic orders-ordered \\
-        --option kafka.bootstrap.servers=broker:9092 --option subscribe=orders,refunds \\
-        --option startingOffsets=earliest --option maxOffsetsPerTrigger=100000
-
-exit codes:
-  0   the range is loaded, there was nothing to load, or the row limit is spent
-  2   the command line or a setting is wrong
-  65  a retry cannot mend it: a person has to decide
-  75  a retry can mend it: run the same command again"""
+from airflow_provider_orderedkafka.spark.help import DESCRIPTION, MORE
 
 ENVIRONMENT = "ORDEREDKAFKA_OPTIONS"
 """The environment variable that may hold more options, so that secrets are not arguments: one JSON object."""
@@ -104,7 +79,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser = _Parser(
         prog=program,
         description=DESCRIPTION,
-        epilog=EXAMPLES,
+        epilog=MORE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -115,9 +90,8 @@ def _parser(program: str) -> argparse.ArgumentParser:
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="an option of the source, as often as needed: kafka.* for the client (kafka.bootstrap.servers); without "
-        f"--range also subscribe, startingOffsets, maxOffsetsPerTrigger and all others. Options that should not be "
-        f"seen among a machine's processes can come in the environment: {ENVIRONMENT} holds a JSON object of them",
+        help="an option of the source, as often as needed; they are listed below. Those that should not be seen among "
+        f"a machine's processes can come in the environment: {ENVIRONMENT} holds a JSON object of them",
     )
     what.add_argument(
         "--row-limit",
@@ -130,7 +104,8 @@ def _parser(program: str) -> argparse.ArgumentParser:
     how.add_argument(
         "--transform",
         metavar="MODULE:FUNCTION",
-        help="a function from DataFrame to DataFrame, without a shuffle; it keeps the column _source",
+        help="a function from DataFrame to DataFrame, without a shuffle; it keeps the column _source. Ship its module "
+        "with --py-files where executors do not have it",
     )
     how.add_argument(
         "--arrow-transform",
@@ -143,8 +118,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="an option of the sink, as often as needed: kafka.* where the output is another cluster than the source, "
-        "keepOrder=key|partition|none, provenance=true|false, deadLetterTopic, ... or format, path, table for tables",
+        help="an option of the output, as often as needed; they are listed below",
     )
     where = parser.add_argument_group("where to write down what was done")
     where.add_argument(

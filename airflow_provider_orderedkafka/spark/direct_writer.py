@@ -55,6 +55,11 @@ class DirectWriter:
         """Why a replay cannot leave out what is there already."""
         return self.output.unprotected
 
+    @property
+    def ids(self) -> Mapping[str, str]:
+        """The ids of the output topics."""
+        return self.output.ids
+
     def stream(self) -> "DataFrame":
         """The range in micro-batches that say where they end, and no more."""
         return replace(self.frames, source=DirectDataSource).stream()

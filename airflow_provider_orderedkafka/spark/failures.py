@@ -3,12 +3,19 @@
 import re
 
 from airflow_provider_orderedkafka import errors
-from airflow_provider_orderedkafka.errors import OrderedKafkaError, TaskFailedError, TransformError, UnexpectedError
+from airflow_provider_orderedkafka.errors import (
+    OrderedKafkaError,
+    StateError,
+    TaskFailedError,
+    TransformError,
+    UnexpectedError,
+)
 
 _OURS = re.compile(r"^(?:\w+\.)*(?P<name>[A-Z]\w+Error): (?P<message>.+)$", re.MULTILINE)
 _GONE = re.compile(r"Python worker exited unexpectedly|ExecutorLostFailure|heartbeat timed out|Connection reset")
 _PYTHON = re.compile(r"^[\w.]*(?:Error|Exception)\b[^(]*$")
 _FROM_OUTSIDE = re.compile(r"^(?:\w+\.)*(?:OSError|IOError|\w*Timeout\w*|Connection\w*|BrokenPipeError)\b")
+_FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")
 _MOST = 400
 
 
@@ -21,6 +28,12 @@ def understood(error: BaseException) -> OrderedKafkaError:
         kind = getattr(errors, match["name"], None)
         if isinstance(kind, type) and issubclass(kind, OrderedKafkaError):
             return kind(match["message"].strip())
+    if full := _FULL.search(text):
+        return StateError(
+            f"Spark cannot write ({full[0]}): the disk of the checkpoint, or of spark.local.dir, is full. Nothing is "
+            f"lost: free some space, then run the same range with the same checkpoint again. Do not delete the "
+            f"checkpoint: it knows what was written already"
+        )
     if _GONE.search(text):
         return TaskFailedError(f"a Python worker or an executor died at work: {_short(text)}")
     raised = _raised_in_python(text)

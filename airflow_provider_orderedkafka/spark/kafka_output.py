@@ -38,6 +38,11 @@ class KafkaOutput:
             return "the transform shuffles, so its rows come in another order each time"
         return None
 
+    @property
+    def ids(self) -> dict[str, str]:
+        """The ids of the output topics, as they were when this attempt began."""
+        return {name: output.id for name, output in self.settings.outputs.items()}
+
     def of_batch(self, number: int) -> WriteSettings:
         """The settings for the rows of a batch."""
         if self.settings.source is None:
@@ -57,7 +62,7 @@ class KafkaOutput:
             _log.warning("batch %d is written again whole: %s", note.batch, self.unprotected)
             return Replay(may_be_doubled=written)
         settings = self.settings
-        outputs = Outputs(tuple(sorted(settings.topics)), note.outputs, settings.dead_letter_topic)
+        outputs = Outputs(tuple(sorted(settings.topics)), note.outputs, settings.dead_letter_topic, note.output_ids)
         return find_landed(settings.config, BatchName(self.range_id, note.batch), outputs)
 
 

@@ -35,6 +35,11 @@ class KafkaWriter:
         """Why a replay cannot leave out what is there already."""
         return self.output.unprotected
 
+    @property
+    def ids(self) -> Mapping[str, str]:
+        """The ids of the output topics."""
+        return self.output.ids
+
     def stream(self) -> "DataFrame":
         """The range in micro-batches."""
         return self.frames.stream()

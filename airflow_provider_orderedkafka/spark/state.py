@@ -143,6 +143,7 @@ def _sync(folder: Path) -> None:
 
 REMEDIES = {
     errno.ENOSPC: "the disk is full: free some space, then run the same range again",
+    errno.EFBIG: "files may not grow any more: raise the limit (ulimit -f), then run the same range again",
     errno.EDQUOT: "the disk quota is used up: free some space, then run the same range again",
     errno.EROFS: "the disk is read-only: mount it for writing, then run the same range again",
     errno.EACCES: "permission is missing: let this user read and write there, then run the same range again",

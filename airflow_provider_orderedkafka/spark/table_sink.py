@@ -41,6 +41,11 @@ class TableWriter:
     setup: Setup
     unprotected: None = None
 
+    @property
+    def ids(self) -> Mapping[str, str]:
+        """There are no topics."""
+        return {}
+
     def stream(self) -> "DataFrame":
         """The range in micro-batches."""
         return self.frames.stream()

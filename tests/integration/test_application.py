@@ -1,63 +1,18 @@
 """The applications as people run them: a range in, an output and a report out."""
 
 import json
-import random
-from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from support.applications import Application, events, filtered
 from support.outputs import FLAWLESS, by_partition, check, expected_of, stamp
 from support.ranges import whole_range
-from support.records import Record, Records
+from support.records import Records
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.core.documents import Report
+from airflow_provider_orderedkafka.core.positions import TopicPartition
 from airflow_provider_orderedkafka.core.progress import Progress
-from airflow_provider_orderedkafka.spark.app import run_available_now
-from airflow_provider_orderedkafka.spark.table_sink import table_sink
-
-START = 1_700_000_000_000
-
-
-def events(count: int, seed: int, *, keys: int = 20, partitions: int = 3, by_key: bool = True) -> list[Record]:
-    """Records whose keys stay in their partitions, unless asked otherwise; some come late."""
-    chance = random.Random(seed)
-    found = []
-    for number in range(count):
-        key = chance.randrange(keys)
-        partition = key % partitions if by_key else chance.randrange(partitions)
-        late = chance.randrange(5_000) if chance.random() < 0.1 else 0
-        value = json.dumps({"number": number, "paid": number % 3 == 0}).encode()
-        found.append(Record(value, START + number * 7 - late, partition, f"key-{key}".encode()))
-    return found
-
-
-class Application:
-    """Runs an application in this process; everything of one test is under one folder."""
-
-    def __init__(self, servers: str, folder: Path) -> None:
-        self.servers = servers
-        self.folder = folder
-        self.checkpoint = folder / "checkpoint"
-
-    def run(self, *argv: str, **how: Any) -> Report | None:
-        option = f"kafka.bootstrap.servers={self.servers}"
-        return run_available_now(argv=["--checkpoint", str(self.checkpoint), "--option", option, *argv], **how)
-
-    def load(self, loaded: Any, *argv: str, **how: Any) -> Report:
-        report = self.run("--range", loaded.to_text(), *argv, **how)
-        assert report is not None
-        return report
-
-    def left(self) -> list[str]:
-        """What is left beside the checkpoint."""
-        return sorted(each.name for each in self.checkpoint.iterdir())
-
-
-@pytest.fixture
-def app(kafka: Any, spark: SparkSession, tmp_path: Path) -> Application:
-    return Application(kafka.bootstrap_servers, tmp_path)
 
 
 def both(frame: Any) -> Any:
@@ -200,11 +155,6 @@ def test_order_is_kept_in_each_output_partition_where_that_is_asked_for(
     assert check(expected_of(records, source), records.read(output), by_partition) == FLAWLESS
 
 
-def filtered(frame: Any) -> Any:
-    """At most one row for a record."""
-    return frame.where("get_json_object(cast(value as string), '$.paid') = 'true'")
-
-
 def exploded(frame: Any) -> Any:
     """None, one or two rows for a record."""
     from pyspark.sql import functions as f
@@ -249,80 +199,6 @@ def test_a_row_limit_lets_exactly_the_first_rows_in_order_pass(
     before = {each.position for each in order if each.position[2] < stopped[each.position[:2]]}
     assert before == {each.position for each in order[: last + 1]}
     assert report.rows_read == last + 1
-
-
-def test_by_hand_ranges_follow_each_other_and_nothing_new_is_nothing_to_do(
-    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    argv = ["--output-topic", output, "--option", f"subscribe={source}", "--option", "startingOffsets=earliest"]
-    records.produce(source, events(60, 1))
-    first = app.run(*argv, "--option", "maxOffsetsPerTrigger=25")
-    records.produce(source, events(40, 2))
-    second = app.run(*argv)
-    third = app.run(*argv)
-    assert first is not None
-    assert second is not None
-    assert (first.rows_emitted, first.batches, second.rows_emitted, third) == (60, 3, 40, None)
-    assert "nothing to load" in capsys.readouterr().out
-    assert len({stamp(each).source for each in records.read(output)}) == 100
-    assert app.left() == ["ledger.json", "range-000001", "range-000002"]
-
-
-def test_by_hand_a_row_limit_holds_over_runs_and_goes_on_from_its_stop_when_it_is_raised(
-    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    argv = ["--output-topic", output, "--option", f"subscribe={source}", "--option", "startingOffsets=earliest"]
-    records.produce(source, events(60, 1))
-    first = app.run(*argv, "--row-limit", "25")
-    spent = app.run(*argv, "--row-limit", "25")
-    raised = app.run(*argv, "--row-limit", "40")
-    assert first is not None
-    assert raised is not None
-    assert (first.rows_emitted, first.limit_spent, spent, raised.rows_emitted) == (25, True, None, 15)
-    assert "the row limit of 25 rows is spent" in capsys.readouterr().out
-    order = [each.position for each in expected_of(records, source)]
-    assert {stamp(each).source for each in records.read(output)} == set(order[:40])
-
-
-def table(app: Application, *options: str) -> list[str]:
-    return [argument for option in options for argument in ("--sink-option", option)]
-
-
-def test_a_table_of_files_has_every_row_once_and_a_batch_is_replaced_by_its_number(
-    app: Application, topics: Topics, records: Records, spark: SparkSession
-) -> None:
-    source = topics.create("a", 3)
-    records.produce(source, events(90, 1))
-    loaded = whole_range(app.servers, source, batch_offsets=40)
-    path = app.folder / "table"
-    before = path / "range_id=r1" / "batch=2"
-    before.mkdir(parents=True)
-    spark.range(5).write.mode("overwrite").parquet(str(before))  # what a killed attempt left of batch 2
-    report = app.load(loaded, *table(app, f"path={path}"), sink=table_sink, transform=filtered)
-    rows = spark.read.parquet(str(path)).collect()
-    expected = [each for each in expected_of(records, source) if json.loads(each.record.value)["paid"]]
-    assert sorted((row.topic, row.partition, row.offset) for row in rows) == sorted(each.position for each in expected)
-    assert {row.range_id for row in rows} == {"r1"}
-    assert {row.batch for row in rows} == {1, 2, 3}
-    assert (report.rows_read, report.rows_emitted) == (90, len(expected))
-
-
-def test_a_table_of_a_catalog_is_made_and_a_batch_replaces_its_partition(
-    app: Application, topics: Topics, records: Records, spark: SparkSession
-) -> None:
-    source = topics.create("a", 3)
-    records.produce(source, events(50, 1))
-    name = f"orders_{source.replace('-', '_')[-20:]}"
-    for attempt in ("first", "second"):
-        app.checkpoint = app.folder / attempt
-        loaded = whole_range(app.servers, source, batch_offsets=20)
-        app.load(loaded, *table(app, f"table={name}", "format=parquet"), sink=table_sink)
-        spark.sql(f"REFRESH TABLE {name}")
-        rows = spark.table(name).collect()
-        assert sorted(row.offset for row in rows) == sorted(each.position[2] for each in expected_of(records, source))
-    spark.sql(f"DROP TABLE {name}")
 
 
 @pytest.mark.parametrize(
@@ -370,3 +246,33 @@ def test_a_transform_that_shuffles_or_drops_its_source_is_refused_with_the_way_o
             app.load(loaded, "--output-topic", output, transform=transform)
         assert message in capsys.readouterr().err
     assert records.read(output) == []
+
+
+@pytest.mark.parametrize("transform", [None, both], ids=["direct", "frames"])
+def test_what_retention_took_is_counted_where_that_is_asked_for(
+    app: Application, topics: Topics, records: Records, transform: Any
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    records.produce(source, events(120, 1))
+    loaded = whole_range(app.servers, source, batch_offsets=50, on_data_loss="count")
+    gone = {0: 10, 1: loaded.end.offsets[TopicPartition(source, 1)]}
+    records.delete_before(source, gone)
+    report = app.load(loaded, "--output-topic", output, transform=transform)
+    assert report.lost == sum(gone.values())
+    assert report.rows_read == report.rows_emitted == 120 - report.lost == len(records.read(output))
+
+
+@pytest.mark.parametrize("transform", [None, both], ids=["direct", "frames"])
+def test_what_retention_took_is_an_error_that_no_retry_mends_where_nothing_else_is_said(
+    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], transform: Any
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    records.produce(source, events(120, 1))
+    loaded = whole_range(app.servers, source)
+    records.delete_before(source, {0: 10})
+    with pytest.raises(SystemExit) as caught:
+        app.load(loaded, "--output-topic", output, transform=transform)
+    assert caught.value.code == 65
+    assert f"{source}[0]@" in capsys.readouterr().err
+    failed = Report.from_text((app.checkpoint / "report.json").read_text())
+    assert (failed.complete, failed.rows_emitted, failed.stop) == (False, 0, loaded.start)

@@ -13,6 +13,7 @@ from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import UnknownTopicError
 from airflow_provider_orderedkafka.kafka.consumers import close_idle
 from airflow_provider_orderedkafka.kafka.replays import SAMPLED_ROWS, Outputs, Replay, Settle, find_landed
+from airflow_provider_orderedkafka.kafka.topics import topic_ids
 from airflow_provider_orderedkafka.kafka.write_settings import BatchName, WriteSettings
 from airflow_provider_orderedkafka.kafka.writing import plan_write, write
 
@@ -132,6 +133,16 @@ def test_an_output_that_was_made_anew_is_read_whole(topics, records, config, put
     topics.recreate(topic)
     put(topic, most=20)
     assert find_landed(config, THIS, Outputs((topic,), note), AT_ONCE).landed[0].rows == IntervalSet([(0, 20)])
+
+
+def test_an_output_that_was_made_anew_and_has_grown_past_the_note_is_known_by_its_id(topics, records, config, put):
+    topic = topics.create()
+    put(topic, OTHER, most=5)
+    note, ids = ends(records, topic), topic_ids(config, [topic])
+    topics.recreate(topic)
+    put(topic, most=20)
+    found = find_landed(config, THIS, Outputs((topic,), note, ids=ids), AT_ONCE)
+    assert (found.landed[0].rows, found.may_be_doubled) == (IntervalSet([(0, 20)]), 0)
 
 
 def test_compacted_outputs_are_not_read(topics, records, config):

@@ -56,6 +56,7 @@ class Writer:
     output: list[tuple[int, int]] = field(default_factory=list)
     failures: list[BaseException] = field(default_factory=list)
     replays: list[int] = field(default_factory=list)
+    ids: dict[str, str] = field(default_factory=lambda: {"out": "id"})
 
     def ends(self) -> Offsets:
         return Offsets({TopicPartition("out", 0): len(self.output)})

@@ -7,12 +7,14 @@ import pytest
 from unit.test_batches import a_range, place
 
 from airflow_provider_orderedkafka.core.batches import Counts, Note, Setup, Tally
+from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.core.positions import Offsets
-from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.errors import SettingError, StateError
 from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
+from airflow_provider_orderedkafka.spark.report import Ending, report
 from airflow_provider_orderedkafka.spark.state import LocalState
 
-NOTE = Note(1, 1, place(0), place(10), Offsets())
+NOTE = Note(1, 1, place(0), place(10), Offsets(), {})
 SETUP = Setup("direct", 4, "key", "murmur2", "orders-ordered", None, "a reason")
 
 
@@ -61,3 +63,40 @@ def test_the_newest_counts_are_those_of_the_highest_batch(checkpoint: Checkpoint
     found = checkpoint.counts()
     assert found is not None
     assert found.batch == 10
+
+
+@pytest.mark.parametrize("left", ["lease/000001-a.json", "notes/1.json", "spark/offsets/0", "report.json"])
+def test_a_checkpoint_that_lost_its_range_but_not_all_the_rest_is_refused(tmp_path: Path, left: str) -> None:
+    found = Checkpoint(LocalState(tmp_path))
+    found.take_up(a_range())
+    found.state.put(left, failed().to_text() if left == "report.json" else "{}")
+    found.state.delete("range.json")
+    with pytest.raises(StateError, match=r"has lost what was noted.* writes its rows again"):
+        found.take_up(a_range())
+
+
+def failed() -> Report:
+    return report(a_range(), None, Ending(1, 0, 1, StateError("the disk is full")))
+
+
+def test_nothing_is_noted_in_a_checkpoint_that_is_gone(checkpoint: Checkpoint) -> None:
+    assert checkpoint.loss() is None
+    for name in checkpoint.state.names():
+        checkpoint.state.delete(name)
+    with pytest.raises(StateError, match=r"is gone while it is in use.* Bring it back"):
+        checkpoint.put_note(NOTE)
+    assert checkpoint.state.names() == []
+
+
+def test_a_full_disk_is_an_error_that_says_what_is_safe_and_leaves_what_was_there(checkpoint: Checkpoint) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("this system has no /dev/full")
+    folder = Path(checkpoint.location) / "notes"
+    folder.mkdir()
+    (folder / "1.json.partial").symlink_to(full)
+    with pytest.raises(StateError, match=r"the disk is full: free some space, .* Nothing is lost: .* Do not delete"):
+        checkpoint.put_note(NOTE)
+    assert checkpoint.note(1) is None
+    checkpoint.put_note(NOTE)
+    assert checkpoint.note(1) == NOTE

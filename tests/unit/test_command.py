@@ -7,7 +7,10 @@ import pytest
 from unit.test_batches import a_range
 
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
+from airflow_provider_orderedkafka.spark import options, sink_options
 from airflow_provider_orderedkafka.spark.command import ENVIRONMENT, Arguments, read_arguments
+from airflow_provider_orderedkafka.spark.kafka_sink import OWN
+from airflow_provider_orderedkafka.spark.table_sink import KNOWN
 
 
 def read(*argv: str) -> Arguments:
@@ -84,5 +87,13 @@ def test_help_explains_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> Non
         read("--help")
     assert caught.value.code == 0
     text = capsys.readouterr().out
-    assert "75  a retry can mend it" in text
+    assert "75   a retry can mend it" in text
     assert "--row-limit ROWS" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("name", sorted({*options.PARSERS, *sink_options.PARSERS, *OWN.values(), *KNOWN} - {"topic"}))
+def test_help_names_every_option(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    with pytest.raises(SystemExit):
+        read("--help")
+    assert name.removeprefix("kafka.") in capsys.readouterr().out

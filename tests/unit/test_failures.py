@@ -5,6 +5,7 @@ from pyspark.errors import PySparkException
 
 from airflow_provider_orderedkafka.errors import (
     DataLossError,
+    StateError,
     TaskFailedError,
     TransformError,
     UnexpectedError,
@@ -66,3 +67,11 @@ def test_a_fault_in_the_driver_is_called_one_and_not_tried_again() -> None:
     assert isinstance(found, UnexpectedError)
     assert "KeyError" in str(found)
     assert found.exit_code == 65
+
+
+@pytest.mark.parametrize("said", ["No space left on device", "Disk quota exceeded", "File too large"])
+def test_a_disk_that_is_full_where_spark_writes_is_an_error_that_says_what_is_safe(said: str) -> None:
+    found = understood(PySparkException(f"[STREAM_FAILED] Query terminated: java.io.IOException: {said}"))
+    assert type(found) is StateError
+    assert f"Spark cannot write ({said})" in str(found)
+    assert "Do not delete the checkpoint" in str(found)

@@ -1,0 +1,178 @@
+"""Ranges without Airflow: resolved by the application itself, from its options and what lies under its checkpoint."""
+
+from pathlib import Path
+
+import pytest
+from support.applications import Application, events
+from support.outputs import expected_of, stamp
+from support.records import Records
+from support.topics import Topics
+
+from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.spark import by_hand
+
+
+def test_by_hand_ranges_follow_each_other_and_nothing_new_is_nothing_to_do(
+    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    argv = ["--output-topic", output, "--option", f"subscribe={source}", "--option", "startingOffsets=earliest"]
+    records.produce(source, events(60, 1))
+    first = app.run(*argv, "--option", "maxOffsetsPerTrigger=25")
+    records.produce(source, events(40, 2))
+    second = app.run(*argv)
+    third = app.run(*argv)
+    assert first is not None
+    assert second is not None
+    assert (first.rows_emitted, first.batches, second.rows_emitted, third) == (60, 3, 40, None)
+    assert "nothing to load" in capsys.readouterr().out
+    assert len({stamp(each).source for each in records.read(output)}) == 100
+    assert app.left() == ["ledger.json", "range-000001", "range-000002"]
+
+
+def test_by_hand_a_row_limit_holds_over_runs_and_goes_on_from_its_stop_when_it_is_raised(
+    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    argv = ["--output-topic", output, "--option", f"subscribe={source}", "--option", "startingOffsets=earliest"]
+    records.produce(source, events(60, 1))
+    first = app.run(*argv, "--row-limit", "25")
+    spent = app.run(*argv, "--row-limit", "25")
+    raised = app.run(*argv, "--row-limit", "40")
+    assert first is not None
+    assert raised is not None
+    assert (first.rows_emitted, first.limit_spent, spent, raised.rows_emitted) == (25, True, None, 15)
+    assert "the row limit of 25 rows is spent" in capsys.readouterr().out
+    order = [each.position for each in expected_of(records, source)]
+    assert {stamp(each).source for each in records.read(output)} == set(order[:40])
+
+
+def everything(source: str) -> list[str]:
+    return ["--option", f"subscribe={source}", "--option", "startingOffsets=earliest"]
+
+
+def failing(_: object) -> object:
+    raise ValueError("not today")
+
+
+def test_by_hand_a_run_that_failed_takes_the_same_range_up_again(
+    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    argv = ["--output-topic", output, *everything(source)]
+    records.produce(source, events(60, 1))
+    with pytest.raises(SystemExit) as caught:
+        app.run(*argv, transform=failing)
+    assert caught.value.code == 65
+    assert "the transform failed: ValueError: not today" in capsys.readouterr().err
+    begun = Range.from_text((app.checkpoint / "range.json").read_text())
+    records.produce(source, events(40, 2))
+    resumed, following = app.run(*argv), app.run(*argv)
+    assert resumed is not None
+    assert following is not None
+    assert "range range-000001 is taken up again" in capsys.readouterr().out
+    assert (resumed.range_id, resumed.attempt, resumed.stop, resumed.rows_emitted) == ("range-000001", 2, begun.end, 60)
+    assert (following.range_id, following.rows_emitted) == ("range-000002", 40)
+    assert len({stamp(each).source for each in records.read(output)}) == 100
+
+
+def test_by_hand_a_range_whose_run_was_killed_before_the_ledger_moved_is_closed_by_the_next_run(
+    app: Application, topics: Topics, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    argv = ["--output-topic", output, *everything(source)]
+    records.produce(source, events(60, 1))
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(by_hand, "close", killed)
+        with pytest.raises(SystemExit):
+            app.run(*argv)
+    records.produce(source, events(40, 2))
+    again, following = app.run(*argv), app.run(*argv)
+    assert again is not None
+    assert following is not None
+    assert (again.range_id, again.attempt, again.rows_emitted) == ("range-000001", 1, 60)
+    assert (following.range_id, following.rows_emitted) == ("range-000002", 40)
+    assert len(records.read(output)) == 100
+
+
+@pytest.mark.parametrize("left", ["range.json", "report.json", "range-000001"])
+def test_by_hand_a_checkpoint_without_a_ledger_but_not_empty_is_refused(
+    app: Application, topics: Topics, capsys: pytest.CaptureFixture[str], left: str
+) -> None:
+    (app.checkpoint / left).mkdir(parents=True)
+    with pytest.raises(SystemExit) as caught:
+        app.run("--output-topic", topics.create("out"), *everything(topics.create("a")))
+    assert caught.value.code == 2
+    assert f"has no ledger.json, but {left}" in capsys.readouterr().err
+
+
+def test_by_hand_only_what_is_new_is_loaded_where_the_start_is_not_said(
+    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    argv = ["--output-topic", output, "--option", f"subscribe={source}"]
+    records.produce(source, events(60, 1))
+    assert app.run(*argv) is None
+    records.produce(source, events(10, 2))
+    report = app.run(*argv)
+    assert report is not None
+    assert report.rows_emitted == 10
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "message"),
+    [
+        (
+            ["--option", "subscribe={source}", "--option", "startingOffset=earliest"],
+            2,
+            "did you mean 'startingOffsets'?",
+        ),
+        (["--option", "startingOffsets=earliest"], 2, "set exactly one of 'subscribe'"),
+        (["--option", "subscribe=not-there"], 65, "'not-there' does not exist"),
+    ],
+)
+def test_by_hand_a_wrong_option_is_one_message_and_an_exit_code(  # noqa: PLR0917
+    app: Application,
+    topics: Topics,
+    capsys: pytest.CaptureFixture[str],
+    argv: list[str],
+    code: int,
+    message: str,
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    with pytest.raises(SystemExit) as caught:
+        app.run("--output-topic", output, *(each.format(source=source) for each in argv))
+    error = capsys.readouterr().err
+    assert caught.value.code == code
+    assert message in error
+    assert "Traceback" not in error
+
+
+def test_by_hand_a_full_disk_can_be_retried(
+    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    argv = ["--output-topic", output, *everything(source)]
+    records.produce(source, events(60, 1))
+
+    def fill(frame: object) -> object:
+        notes = app.checkpoint / "range-000001" / "notes"
+        notes.mkdir(exist_ok=True)
+        if not (notes / "1.json.partial").is_symlink():
+            (notes / "1.json.partial").symlink_to("/dev/full")
+        return frame
+
+    with pytest.raises(SystemExit) as caught:
+        app.run(*argv, transform=fill)
+    assert caught.value.code == 75
+    assert "the disk is full: free some space, then run the same range again" in capsys.readouterr().err
+    assert records.read(output) == []
+    report = app.run(*argv)
+    assert report is not None
+    assert (report.attempt, report.rows_emitted) == (2, 60)

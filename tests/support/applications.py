@@ -1,0 +1,57 @@
+"""Applications run in this process, and records for them to load."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+from airflow_provider_orderedkafka.core.documents import Report
+from airflow_provider_orderedkafka.spark.app import run_available_now
+from support.records import Record
+
+START = 1_700_000_000_000
+
+
+def events(count: int, seed: int, *, keys: int = 20, partitions: int = 3, by_key: bool = True) -> list[Record]:
+    """Records whose keys stay in their partitions, unless asked otherwise; some come late."""
+    chance = random.Random(seed)
+    found = []
+    for number in range(count):
+        key = chance.randrange(keys)
+        partition = key % partitions if by_key else chance.randrange(partitions)
+        late = chance.randrange(5_000) if chance.random() < 0.1 else 0
+        value = json.dumps({"number": number, "paid": number % 3 == 0}).encode()
+        found.append(Record(value, START + number * 7 - late, partition, f"key-{key}".encode()))
+    return found
+
+
+class Application:
+    """Runs an application in this process; everything of one test is under one folder."""
+
+    def __init__(self, servers: str, folder: Path) -> None:
+        self.servers = servers
+        self.folder = folder
+        self.checkpoint = folder / "checkpoint"
+
+    def run(self, *argv: str, **how: Any) -> Report | None:
+        option = f"kafka.bootstrap.servers={self.servers}"
+        return run_available_now(argv=["--checkpoint", str(self.checkpoint), "--option", option, *argv], **how)
+
+    def load(self, loaded: Any, *argv: str, **how: Any) -> Report:
+        report = self.run("--range", loaded.to_text(), *argv, **how)
+        assert report is not None
+        return report
+
+    def left(self) -> list[str]:
+        """What is left beside the checkpoint."""
+        return sorted(each.name for each in self.checkpoint.iterdir())
+
+
+def paid(value: bytes) -> bool:
+    """What `filtered` lets pass."""
+    return bool(json.loads(value)["paid"])
+
+
+def filtered(frame: Any) -> Any:
+    """A transform that gives at most one row for a record."""
+    return frame.where("get_json_object(cast(value as string), '$.paid') = 'true'")
