@@ -26,7 +26,8 @@ def plan_replay(
     """What lies between two starts; `NothingToLoad` says so where that is nothing."""
     found = discover(config, Named(tuple(load.topics)))
     start, end = (
-        resolve_start(config, each, found.partitions, now, isolation=load.isolation).offsets for each in asked
+        resolve_start(config, each, found.partitions, now, isolation=load.isolation, word=word).offsets
+        for each, word in zip(asked, ("start", "end"), strict=True)
     )
     offsets = _checked(load, asked, start, end)
     sight = Sight(now, found, Place(start, _floor(asked[0])), end)

@@ -42,7 +42,10 @@ class ResolvedStart:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What a start is resolved against. `clamp` moves an offset that is gone to the log's start, with a remark."""
+    """What a start is resolved against. `clamp` moves an offset that is gone to the log's start, with a remark.
+
+    `word` is what it is in errors: the end of what is read can be said like a start.
+    """
 
     config: Mapping[str, str]
     partitions: tuple[TopicPartition, ...]
@@ -51,6 +54,7 @@ class _Place:
     latest: int
     clamp: bool
     deadline: float
+    word: str
 
     def log_starts(self) -> Offsets:
         return log_starts(self.config, self.partitions, self.deadline)
@@ -69,13 +73,14 @@ def resolve_start(
     future_tolerance: int = FUTURE_TOLERANCE,
     clamp: bool = False,
     deadline: float = DEADLINE,
+    word: str = "start",
 ) -> ResolvedStart:
     """The offsets that `start` means for these partitions, seen from the moment `now`.
 
     An offset that retention has taken is a DataLossError, or moved to the log's start by `clamp`; one beyond the high
     end, or a partition left out, is a SettingError; a partition that does not exist an UnknownTopicError.
     """
-    place = _Place(config, tuple(partitions), now, isolation, now + future_tolerance, clamp, deadline)
+    place = _Place(config, tuple(partitions), now, isolation, now + future_tolerance, clamp, deadline, word)
     match start:
         case Earliest():
             return ResolvedStart(place.log_starts())
@@ -107,20 +112,20 @@ def _committed(place: _Place, group: str) -> ResolvedStart:
     checked = _checked(place, f"group {group!r} stands at", found | dict.fromkeys(never, EARLIEST))
     if not never:
         return checked
-    remark = f"group {group!r} never committed {listed(never)}: the start is the earliest offset there"
+    remark = f"group {group!r} never committed {listed(never)}: the {place.word} is the earliest offset there"
     return ResolvedStart(checked.offsets, (remark, *checked.remarks))
 
 
 def _explicit(place: _Place, wanted: dict[TopicPartition, int]) -> ResolvedStart:
     if odd := sorted(set(wanted) - set(place.partitions)):
         check_partitions(admin(place.config), odd, Patience(place.deadline, "the partitions of"))
-        raise SettingError(f"the start names {listed(odd)}, which is not among what is read: leave it out")
+        raise SettingError(f"the {place.word} names {listed(odd)}, which is not among what is read: leave it out")
     if missing := [partition for partition in place.partitions if partition not in wanted]:
         raise SettingError(
-            f"the start names no offset for {listed(missing)}: name every partition that is read, with {EARLIEST} for "
-            f"the earliest offset and {LATEST} for the high end"
+            f"the {place.word} names no offset for {listed(missing)}: name every partition that is read, with "
+            f"{EARLIEST} for the earliest offset and {LATEST} for the high end"
         )
-    return _checked(place, "the start is", wanted)
+    return _checked(place, f"the {place.word} is", wanted)
 
 
 def _checked(place: _Place, what: str, wanted: Mapping[TopicPartition, int]) -> ResolvedStart:
@@ -133,7 +138,7 @@ def _checked(place: _Place, what: str, wanted: Mapping[TopicPartition, int]) -> 
         if found[partition] > end:
             raise SettingError(
                 f"{what} {partition.at(offset)}, beyond the high end {partition.at(end)}: was the topic created again, "
-                f"or is it another cluster? Choose another start, such as 'latest'"
+                f"or is it another cluster? Choose another {place.word}, such as 'latest'"
             )
         if found[partition] < first:
             gone = f"{what} {partition.at(offset)}, which is gone: the log starts at {partition.at(first)}"

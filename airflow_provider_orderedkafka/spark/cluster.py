@@ -46,8 +46,8 @@ class Cluster:
             self._compacted.update((topic.name, topic.compacted) for topic in found.topics)
         return [topic for topic in wanted if self._compacted[topic]]
 
-    def resolve(self, start: Start, partitions: Iterable[TopicPartition], now: int) -> Offsets:
-        """What a start policy means for these partitions."""
+    def resolve(self, start: Start, partitions: Iterable[TopicPartition], now: int, word: str = "start") -> Offsets:
+        """What a start policy, or an end said like one, means for these partitions."""
         options = self._options
         found = resolve_start(
             options.kafka,
@@ -57,6 +57,7 @@ class Cluster:
             isolation=options.isolation,
             future_tolerance=options.future_tolerance,
             clamp=options.on_data_loss == "count",
+            word=word,
         )
         for remark in found.remarks:
             _log.warning("%s", remark)

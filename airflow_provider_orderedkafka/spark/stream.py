@@ -108,9 +108,10 @@ class Stream:
             return Target(given.planned_at, topics, given.end.offsets)
         now = time.time_ns() // 1_000_000
         if self._options.end is not None:
-            return Target(now, topics, self._cluster.resolve(self._options.end, topics.partitions, now))
-        ends = self._cluster.ends(topics.partitions, now)
-        return Target(now, topics, ends.offsets, self._cut_time(now, ends.open_since), ends.held_back)
+            ends = self._cluster.resolve(self._options.end, topics.partitions, now, word="end")
+            return Target(now, topics, ends)
+        there = self._cluster.ends(topics.partitions, now)
+        return Target(now, topics, there.offsets, self._cut_time(now, there.open_since), there.held_back)
 
     def _cut_time(self, now: int, open_since: int | None) -> int | None:
         """What is at or after it waits: no later than the first record of an open transaction, lest that be late."""

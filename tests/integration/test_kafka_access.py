@@ -13,6 +13,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from pyspark.errors import PySparkException
 
 from airflow_provider_orderedkafka.core.cuts import Bound
 from airflow_provider_orderedkafka.core.positions import TopicPartition
@@ -24,6 +25,7 @@ from airflow_provider_orderedkafka.kafka.groups import Commit, write_commits
 from airflow_provider_orderedkafka.kafka.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.offsets import committed, high_ends
 from airflow_provider_orderedkafka.kafka.topics import discover
+from airflow_provider_orderedkafka.spark import register
 
 AUTHORIZED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -84,6 +86,18 @@ def test_a_topic_that_may_not_be_read_is_named(config):
     log = KafkaLog(config)
     assert log.first_at([p], [50])[0][p].offset == 0
     assert "refuses to give sealed[0]: " in refused(lambda: log.look({p: Bound(0)}, {p: 1}, 1_000, 10))
+
+
+@pytest.mark.parametrize(
+    ("topic", "said"), [("hidden", "the description of topic hidden"), ("sealed", r"give sealed\[0\]")]
+)
+def test_a_query_is_told_what_it_may_not(config, spark, topic, said):
+    register(spark)
+    frame = spark.read.format("orderedkafka").option("kafka.bootstrap.servers", config["bootstrap.servers"])
+    begun = time.monotonic()
+    with pytest.raises(PySparkException, match=said):
+        frame.option("subscribe", topic).load().collect()
+    assert time.monotonic() - begun < 3 * SECONDS
 
 
 def test_a_group_that_may_not_be_described_is_named(config):

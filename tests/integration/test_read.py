@@ -138,6 +138,10 @@ BAD = {
         {"subscribe": "TOPIC", "startingOffsets": '{"TOPIC": [5, 5]}', "endingOffsets": '{"TOPIC": [4, 9]}'},
         r"TOPIC\[0\]@4",
     ),
+    "an end that leaves a partition out": (
+        {"subscribe": "TOPIC", "endingOffsets": '{"TOPIC": [4]}'},
+        r"the end names no offset for TOPIC\[1\]",
+    ),
     "malformed JSON": ({"subscribe": "TOPIC", "startingOffsets": '{"TOPIC": [1'}, "startingOffsets.*JSON"),
     "offsets that are no numbers": ({"subscribe": "TOPIC", "startingOffsets": '{"TOPIC": ["x", 1]}'}, "'x'"),
     "a negative maximum": ({"subscribe": "TOPIC", "sliceOffsets": "-5"}, "sliceOffsets.*'-5'"),
