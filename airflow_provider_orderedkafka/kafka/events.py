@@ -104,7 +104,7 @@ class Attention:
         if position > end:
             self._doubt()
             gone, now = partition.at(position), partition.at(end)
-            raise DataLossError(f"{gone} is gone, the log ends at {now}: it was cut back by an unclean election")
+            raise DataLossError(f"{gone} is gone, the log ends at {now}: it was cut back or made anew")
         return int(start)
 
     def silence(self, positions: Mapping[TopicPartition, int], stops: Mapping[TopicPartition, int]) -> None:

@@ -11,18 +11,14 @@ from airflow_provider_orderedkafka.core.cuts import Bound
 from airflow_provider_orderedkafka.core.documents import Isolation
 from airflow_provider_orderedkafka.core.ports import Answer, Sighting
 from airflow_provider_orderedkafka.core.positions import TopicPartition
-from airflow_provider_orderedkafka.errors import UnreachableError
-from airflow_provider_orderedkafka.kafka.answers import DEADLINE, Patience
-from airflow_provider_orderedkafka.kafka.clients import admin
+from airflow_provider_orderedkafka.kafka.answers import DEADLINE
 from airflow_provider_orderedkafka.kafka.consumers import lent
 from airflow_provider_orderedkafka.kafka.looking import NO_TIMESTAMP, Look
 from airflow_provider_orderedkafka.kafka.offsets import first_at, newest
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
-from airflow_provider_orderedkafka.kafka.topics import check_partitions
 from airflow_provider_orderedkafka.kafka.watching import Watch
 
 _OFFSET, _TIME = Message.offset, Message.timestamp
-_CHECK_SECONDS: Final = 2.0
 # A look wants one record of each partition, and no more than a broker must send for it.
 _LITTLE: Final = {"fetch.message.max.bytes": "16384", "queued.min.messages": "1"}
 
@@ -79,16 +75,13 @@ class KafkaLog:
     def _watching(
         self, starts: Mapping[TopicPartition, int], limits: Mapping[TopicPartition, int], tuning: Mapping[str, str]
     ) -> Iterator[Watch]:
-        settings = ReadSettings({**self._config, **tuning}, read_committed=self._isolation == "read_committed")
-        try:
-            with lent(settings) as kept:
-                watch = Watch(kept, limits, self._deadline)
-                watch.begin(starts)
-                yield watch
-        except UnreachableError:
-            # A consumer hears nothing of partitions that do not exist, or not any more.
-            check_partitions(admin(self._config), starts, Patience(_CHECK_SECONDS, "the topic of"))
-            raise
+        settings = ReadSettings(
+            {**self._config, **tuning}, read_committed=self._isolation == "read_committed", deadline=self._deadline
+        )
+        with lent(settings) as kept:
+            watch = Watch(kept, limits, settings)
+            watch.begin(starts)
+            yield watch
 
 
 def _timestamp(kind: int, timestamp: int) -> int:

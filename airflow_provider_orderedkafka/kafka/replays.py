@@ -144,7 +144,7 @@ def _read(
         return {}
     settings = ReadSettings({**_TUNING, **config}, read_committed=False)
     with lent(settings) as kept:
-        watch = Watch(kept, ends, settings.deadline)
+        watch = Watch(kept, ends, settings)
         watch.begin(wanted)
         reached: dict[TopicPartition, int] = {}
         while watch.positions:
