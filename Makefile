@@ -7,7 +7,7 @@ BIN := .venv/bin
 export PYTHON PORT
 
 .DEFAULT_GOAL := help
-.PHONY: help environment demo ui test faults lint lock clean
+.PHONY: help environment demo ui test faults bench lint lock clean
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -29,6 +29,10 @@ test: environment ## run every test but those that break things on purpose
 
 faults: environment ## run the tests that kill processes, stop brokers and take minutes
 	$(BIN)/python -m pytest -m fault $(ARGS)
+
+bench: environment ## measure against Spark's connector and kafkarrow (an hour, on a machine that does nothing else)
+	@scripts/uv pip install --quiet --no-deps --target .cache/peers kafkarrow==0.1.1
+	@PYTHONPATH=.cache/peers $(BIN)/python -m benchmarks $(ARGS)
 
 lint: environment ## check style, format and types
 	$(BIN)/ruff check .

@@ -10,27 +10,42 @@ from typing import Any, Final
 from airflow_provider_orderedkafka.kafka.config import client_config, understood
 
 _KEPT_TROUBLES: Final = 20
+_MOST_SIDE_BY_SIDE: Final = 3
 
 
 class Admin:
     """An admin client, and what it told of its troubles in the background."""
 
     def __init__(self, config: Mapping[str, str]) -> None:
-        from confluent_kafka import KafkaException
-        from confluent_kafka.admin import AdminClient
-
+        self._config = dict(config)
         self._troubles: deque[tuple[float, Any]] = deque(maxlen=_KEPT_TROUBLES)
+        self._lock = threading.Lock()
         self.servers = config["bootstrap.servers"]
-        settings = client_config(config, "admin", {"error_cb": self._note})
-        try:
-            self.client = AdminClient(settings)
-        except (KafkaException, ValueError, TypeError) as error:
-            raise understood(error, config) from error
+        self.client = self._connect()
+        self._clients = [self.client]
+
+    def side_by_side(self, count: int) -> list[Any]:
+        """As many clients, or the most that there may be: a broker answers those of one connection one by one."""
+        with self._lock:
+            while len(self._clients) < min(count, _MOST_SIDE_BY_SIDE):
+                self._clients.append(self._connect())
+            return self._clients[: max(count, 1)]
 
     def troubles(self, since: float) -> list[Any]:
         """The errors told since a moment of the monotonic clock, the newest last."""
-        self.client.poll(0)
+        for client in self._clients:
+            client.poll(0)
         return [error for moment, error in list(self._troubles) if moment >= since]
+
+    def _connect(self) -> Any:
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        settings = client_config(self._config, "admin", {"error_cb": self._note})
+        try:
+            return AdminClient(settings)
+        except (KafkaException, ValueError, TypeError) as error:
+            raise understood(error, self._config) from error
 
     def _note(self, error: Any) -> None:
         self._troubles.append((time.monotonic(), error))

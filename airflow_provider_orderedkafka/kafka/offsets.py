@@ -6,6 +6,7 @@ broker's work. Asked about a partition that does not exist it never answers at a
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from itertools import cycle
 from typing import Any, Final, Literal, NamedTuple
 
 from confluent_kafka import IsolationLevel
@@ -22,6 +23,9 @@ from airflow_provider_orderedkafka.kafka.topics import check_partitions
 
 MOST_AT_ONCE: Final = 16_000
 """How many answers are awaited at once, so that neither memory nor a broker's queue grows with what is asked."""
+
+MANY: Final = 4_000
+"""For every so many answers another connection is used."""
 
 _Kind = Literal["earliest", "latest", "newest"]
 _SPECS: Final[dict[_Kind, Callable[[], OffsetSpec]]] = {
@@ -121,10 +125,11 @@ def _sent(asked: Admin, questions: Sequence[_Question], isolation: Isolation, se
     for place, question in enumerate(questions):
         by_when.setdefault(question.when, []).append(place)
     futures: list[Any] = [None] * len(questions)
-    for when, places in by_when.items():
+    clients = cycle(asked.side_by_side(len(questions) // MANY))
+    for (when, places), client in zip(by_when.items(), clients, strict=False):
         spec = OffsetSpec.for_timestamp(when) if isinstance(when, int) else _SPECS[when]()
         wanted = {KafkaPartition(*questions[place].partition): spec for place in places}
-        answers = asked.client.list_offsets(wanted, isolation_level=_LEVELS[isolation], request_timeout=seconds)
+        answers = client.list_offsets(wanted, isolation_level=_LEVELS[isolation], request_timeout=seconds)
         for place, future in zip(places, answers.values(), strict=True):
             futures[place] = future
     return futures
