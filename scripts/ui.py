@@ -72,6 +72,7 @@ def environment(port: int, bootstrap_servers: str) -> dict[str, str]:
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
         "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
         "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": HOST,
     }
 
 

@@ -9,6 +9,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
@@ -95,9 +96,17 @@ def _progress(line: str) -> Progress | None:
 def interpreter_environment() -> dict[str, str]:
     """The interpreter that has the packages, for driver and executors, and a path on which spark-submit is found."""
     found = {name: os.environ.get(name, sys.executable) for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")}
-    if shutil.which("spark-submit") is None:
-        found["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    return found
+    own, submit = Path(sys.executable).parent, shutil.which("spark-submit")
+    if submit is None:
+        found["PATH"] = os.pathsep.join([str(own), os.environ.get("PATH", os.defpath)])
+    return found | (_own_spark() if submit is None or Path(submit).parent == own else {})
+
+
+def _own_spark() -> dict[str, str]:
+    """Where pyspark's own Spark is: spark-submit's way of finding that fails in a folder whose name has a space."""
+    spec = find_spec("pyspark")  # finds it without importing it
+    home = os.environ.get("SPARK_HOME") or (str(Path(spec.origin).parent) if spec and spec.origin else None)
+    return {} if home is None else {"SPARK_HOME": home}
 
 
 def _die_with_parent() -> Callable[[], None] | None:
