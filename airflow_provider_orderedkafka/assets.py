@@ -15,7 +15,10 @@ def ledger_asset(load: str) -> Asset:
 
 
 def watched_ledger_asset(load: OrderedLoad, *, poll_interval: float = 5.0, backoff: timedelta | None = None) -> Asset:
-    """The ledger asset with a watcher on it: a DAG that is scheduled on it runs when the load is due.
+    """An asset with a watcher on the load's ledger: a DAG that is scheduled on it runs when the load is due.
+
+    It is another asset than the ledger: Airflow forgets an asset's watchers when any DAG file names the asset without
+    them, as each of a load's tasks does with its ledger.
 
     :param poll_interval: Seconds between two looks.
     :param backoff: How long to wait before another run is started when one ended without a commit; doubled each time.
@@ -24,9 +27,13 @@ def watched_ledger_asset(load: OrderedLoad, *, poll_interval: float = 5.0, backo
 
     milliseconds = round((backoff or timedelta(minutes=1)).total_seconds() * 1000)
     trigger = OffsetRangeTrigger.watching(load, poll_interval, milliseconds)
-    asset = ledger_asset(load.name)
-    asset.watchers = [AssetWatcher(name=f"orderedkafka.{load.name}.watcher", trigger=trigger)]
-    return asset
+    watcher = AssetWatcher(name=f"orderedkafka.{load.name}.watcher", trigger=trigger)
+    return Asset(
+        name=f"orderedkafka.{load.name}.due",
+        uri=f"{LEDGER_SCHEME}://due/{load.name}",
+        group="orderedkafka",
+        watchers=[watcher],
+    )
 
 
 def output_alias(load: str) -> AssetAlias:

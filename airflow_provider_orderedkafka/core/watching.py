@@ -17,6 +17,9 @@ UNSEEN = 5
 
 NO_LEDGER = "before the first look"
 
+FIRST = "0"
+"""The revision that the first look writes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Watch(Document):
@@ -53,6 +56,9 @@ class Seen:
 
 def noticed(watch: Watch | None, seen: Seen) -> Watch | None:
     """The watch, with the owner that is seen now."""
+    if watch is not None and (watch.revision, seen.revision) == (NO_LEDGER, FIRST):
+        # The run of the first look has begun, and opens its range in a moment.
+        return Watch(FIRST, seen.now, watch.times, seen.owner or NO_LEDGER)
     if watch is None or watch.revision != seen.revision or seen.owner in {None, watch.owner}:
         return watch
     return Watch(watch.revision, watch.fired_at, watch.times, seen.owner)

@@ -119,9 +119,7 @@ class OffsetRangeTrigger(BaseEventTrigger):
 
     def _due(self, load: OrderedLoad) -> str | None:
         """Why a run is to be started now; it is written down before the run is."""
-        if self.asset_state_store is None:
-            raise OrderedKafkaError(f"the watcher of {load.name!r} sits on another asset than the load's ledger")
-        store = LedgerStore(load.name, self.asset_state_store[ledger_asset(load.name)])
+        store = ledger_store(load.name)
         before, seen = store.watch(), _seen(load, store.ledger())
         watch = noticed(before, seen)
         if watch is not None and watch != before:
@@ -163,6 +161,14 @@ def hook_of(conn_id: str) -> "OrderedKafkaHook":
         _ = hook.config
         _hooks[conn_id] = (time.monotonic(), hook)
     return hook
+
+
+def ledger_store(load: str) -> LedgerStore:
+    """The load's documents; the accessor that Airflow gives to a watcher is that of the asset it sits on."""
+    from airflow.sdk.execution_time.context import AssetStateStoreAccessors
+
+    asset = ledger_asset(load)
+    return LedgerStore(load, AssetStateStoreAccessors(inlets=[asset])[asset])
 
 
 def _seen(load: OrderedLoad, ledger: Ledger | None) -> Seen:

@@ -6,7 +6,6 @@ import pytest
 from support.runs import LOAD, TOPICS, DictStore, a_range, a_report, place
 
 from airflow_provider_orderedkafka import OrderedLoad
-from airflow_provider_orderedkafka.assets import ledger_asset
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.pacing import Verdict
 from airflow_provider_orderedkafka.ledger import LedgerStore
@@ -14,17 +13,6 @@ from airflow_provider_orderedkafka.triggers import offsets
 
 LOOK = 0.005
 BACKOFF = 100
-
-
-class Accessor:
-    """What Airflow puts into an event trigger: the stores of its assets."""
-
-    def __init__(self, store):
-        self._store = store
-
-    def __getitem__(self, asset):
-        assert asset == ledger_asset(LOAD)
-        return self._store
 
 
 class Watched:
@@ -38,7 +26,7 @@ class Watched:
         self.trigger = offsets.OffsetRangeTrigger.watching(
             OrderedLoad(LOAD, topics=["orders"], **settings), LOOK, BACKOFF
         )
-        self.trigger.asset_state_store = Accessor(self.store)
+        monkeypatch.setattr(offsets, "ledger_store", lambda _: self.ledger)
         monkeypatch.setattr(offsets, "is_active", lambda owner: owner in self.active)
         monkeypatch.setattr(self.trigger, "_ask", lambda load, ledger: Verdict(run=True, reason="enough"))
 
@@ -154,3 +142,15 @@ def test_it_outlives_what_goes_wrong(watched, monkeypatch, caplog):
 
     watched.play(story())
     assert watched.reasons == ["enough"]
+
+
+def test_its_asset_keeps_it_beside_the_tasks_that_name_the_ledger(example):
+    from airflow.dag_processing.collection import AssetModelOperation
+    from airflow.serialization.serialized_objects import LazyDeserializedDAG
+
+    dag = LazyDeserializedDAG.from_dag(example("orders_watched"))
+    collected = AssetModelOperation.collect({"orders_watched": dag}).assets
+    assert {name: len(asset.watchers) for (name, _), asset in collected.items()} == {
+        "orderedkafka.orders_watched.due": 1,
+        "orderedkafka.orders_watched.ledger": 0,
+    }

@@ -41,7 +41,22 @@ def test_one_run_for_each_revision_that_is_committed_in_time():
         at = replace(LEDGER, revision=revision)
         watcher.look(at, seconds=20)
         watcher.look(opened(at), active=True, seconds=3600)
-    assert len(watcher.started) == 1 + 5
+    assert len(watcher.started) == 5
+
+
+def test_the_run_that_looks_first_has_time_to_open_its_range():
+    watcher = Watcher()
+    watcher.look(None)
+    watcher.look(LEDGER, seconds=30)
+    watcher.look(opened(LEDGER), active=True, seconds=3600)
+    assert len(watcher.started) == 1
+
+
+def test_a_first_run_that_found_nothing_is_followed_by_another_as_soon_as_the_backoff_is_over():
+    watcher = Watcher()
+    watcher.look(None)
+    watcher.look(LEDGER, seconds=120)
+    assert len(watcher.started) == 2
 
 
 def test_silence_while_a_range_is_owned_or_the_limit_is_spent():
