@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import starmap
 from typing import Final
 
@@ -13,6 +14,7 @@ from airflow_provider_orderedkafka.core.ports import Answer, Sighting
 from airflow_provider_orderedkafka.core.positions import TopicPartition
 from airflow_provider_orderedkafka.kafka.answers import DEADLINE
 from airflow_provider_orderedkafka.kafka.consumers import lent
+from airflow_provider_orderedkafka.kafka.identity import doubt
 from airflow_provider_orderedkafka.kafka.looking import NO_TIMESTAMP, Look
 from airflow_provider_orderedkafka.kafka.offsets import first_at, newest
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
@@ -75,11 +77,9 @@ class KafkaLog:
     def _watching(
         self, starts: Mapping[TopicPartition, int], limits: Mapping[TopicPartition, int], tuning: Mapping[str, str]
     ) -> Iterator[Watch]:
-        settings = ReadSettings(
-            {**self._config, **tuning}, read_committed=self._isolation == "read_committed", deadline=self._deadline
-        )
+        settings = ReadSettings({**self._config, **tuning}, read_committed=self._isolation == "read_committed")
         with lent(settings) as kept:
-            watch = Watch(kept, limits, settings)
+            watch = Watch(kept, limits, self._deadline, partial(doubt, self._config, list(limits), {}))
             watch.begin(starts)
             yield watch
 

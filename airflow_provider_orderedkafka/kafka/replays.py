@@ -14,12 +14,14 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from airflow_provider_orderedkafka.core.identities import IntervalSet, Landed, Sample
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.subscriptions import Named
 from airflow_provider_orderedkafka.kafka.consumers import lent
+from airflow_provider_orderedkafka.kafka.identity import doubt
 from airflow_provider_orderedkafka.kafka.offsets import high_ends, log_starts
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, WRITER_AND_ROW, batch_prefix
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
@@ -144,7 +146,7 @@ def _read(
         return {}
     settings = ReadSettings({**_TUNING, **config}, read_committed=False)
     with lent(settings) as kept:
-        watch = Watch(kept, ends, settings)
+        watch = Watch(kept, ends, settings.deadline, partial(doubt, config, list(wanted), {}))
         watch.begin(wanted)
         reached: dict[TopicPartition, int] = {}
         while watch.positions:

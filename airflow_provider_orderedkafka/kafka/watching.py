@@ -5,8 +5,7 @@ markers and compacted records, which nobody sees. Where retention has taken a po
 start: what is seen is true of the log as it is.
 """
 
-from collections.abc import Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from confluent_kafka import Message
@@ -15,8 +14,6 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from airflow_provider_orderedkafka.core.positions import TopicPartition
 from airflow_provider_orderedkafka.kafka.consumers import KeptConsumer
 from airflow_provider_orderedkafka.kafka.events import Attention, What
-from airflow_provider_orderedkafka.kafka.identity import doubt
-from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 
 _ASK: Final = 2_000
 _BLINK: Final = 0.05
@@ -24,15 +21,22 @@ _TOPIC, _PARTITION, _OFFSET, _ERROR = Message.topic, Message.partition, Message.
 
 
 class Watch:
-    """Watches partitions up to where they are let go; `positions` says up to where each was seen."""
+    """Watches partitions up to where they are let go; `positions` says up to where each was seen.
 
-    def __init__(self, kept: KeptConsumer, limits: Mapping[TopicPartition, int], settings: ReadSettings) -> None:
+    `doubt` is called when nothing came for a while, and may raise what it found out about the partitions.
+    """
+
+    def __init__(
+        self,
+        kept: KeptConsumer,
+        limits: Mapping[TopicPartition, int],
+        deadline: float,
+        doubt: Callable[[], None],
+    ) -> None:
         self.positions: dict[TopicPartition, int] = {}
         self._kept = kept
         self._limits = limits
-        # A consumer hears nothing of partitions that do not exist, or not any more.
-        doubts = partial(doubt, settings.kafka, limits, settings.topic_ids)
-        self._attention = Attention(kept, settings.deadline, doubts)
+        self._attention = Attention(kept, deadline, doubt)
 
     def begin(self, starts: Mapping[TopicPartition, int]) -> None:
         """Watch these partitions from these offsets on."""

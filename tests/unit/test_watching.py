@@ -9,7 +9,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, Message
 from airflow_provider_orderedkafka.core.cuts import Bound
 from airflow_provider_orderedkafka.core.ports import Sighting
 from airflow_provider_orderedkafka.core.positions import TopicPartition
-from airflow_provider_orderedkafka.errors import AccessDeniedError, DataLossError, UnreachableError
+from airflow_provider_orderedkafka.errors import AccessDeniedError, DataLossError, UnknownTopicError, UnreachableError
 from airflow_provider_orderedkafka.kafka.consumers import KeptConsumer
 from airflow_provider_orderedkafka.kafka.looking import Look
 from airflow_provider_orderedkafka.kafka.watching import Watch
@@ -50,7 +50,8 @@ def event(code, offset=OFFSET_BEGINNING, partition=ORDERS, said="as the broker s
 
 
 def watch(consumer, deadline=0.0, starts=None, limit=10, troubles=()):
-    made = Watch(KeptConsumer(consumer, deque(troubles)), {ORDERS: limit, REFUNDS: limit}, deadline)
+    limits = {ORDERS: limit, REFUNDS: limit}
+    made = Watch(KeptConsumer(consumer, deque(troubles)), limits, deadline, doubt=lambda: None)
     made.begin(starts or {ORDERS: 0})
     return made
 
@@ -122,7 +123,7 @@ def test_a_consumer_group_that_may_not_be_used_is_no_concern_because_none_is():
 
 def test_what_the_client_says_of_a_partition_is_told_when_nothing_comes_of_it():
     seen = watch(ScriptedConsumer([event(KafkaError._UNKNOWN_PARTITION)]))
-    with pytest.raises(UnreachableError, match="as the broker says"):
+    with pytest.raises(UnknownTopicError, match="as the broker says"):
         seen.take()
 
 
