@@ -2,6 +2,7 @@
 
 PYTHON ?=
 PORT ?= 8080
+WORKERS ?= 2
 ARGS ?=
 BIN := .venv/bin
 export PYTHON PORT
@@ -14,6 +15,7 @@ help: ## print this
 	@echo
 	@echo "  PYTHON=python3.12   the Python to build the environment with (3.11, 3.12 or 3.13)"
 	@echo "  ARGS='-k cuts'      more arguments for pytest"
+	@echo "  WORKERS=4           how many processes run the tests (2), each with a broker and a Spark of its own"
 
 environment: ## build .venv from requirements.lock, or do nothing when it is up to date
 	@scripts/environment
@@ -25,7 +27,7 @@ ui: environment ## a real Airflow with the example DAGs and a broker, at http://
 	@$(BIN)/python scripts/ui.py
 
 test: environment ## run every test but those that break things on purpose
-	$(BIN)/python -m pytest -m "not fault" $(ARGS)
+	$(BIN)/python -m pytest -m "not fault" -n $(WORKERS) --dist loadfile $(ARGS)
 
 faults: environment ## run the tests that kill processes, stop brokers and take minutes
 	$(BIN)/python -m pytest -m fault $(ARGS)
