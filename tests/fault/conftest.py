@@ -1,0 +1,60 @@
+"""One Airflow in processes of its own for all the tests that need one."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from support.airflow_loads import LoadInAirflow
+    from support.airflow_processes import AirflowProcesses
+    from support.airflow_rest import AirflowRest
+    from support.records import Records
+    from support.topics import Topics
+
+    from airflow_provider_orderedkafka.embedded import EmbeddedKafka
+
+DAGS = Path(__file__).parent / "dags"
+
+
+@pytest.fixture(scope="session")
+def orders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the application is told what to do."""
+    return tmp_path_factory.mktemp("orders")
+
+
+@pytest.fixture(scope="session")
+def airflow(
+    kafka: "EmbeddedKafka", orders: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator["AirflowProcesses"]:
+    """Scheduler, triggerer, DAG processor and API server, until the last test has ended."""
+    from support.airflow_processes import AirflowProcesses
+
+    home = tmp_path_factory.mktemp("airflow")
+    processes = AirflowProcesses(home, DAGS, kafka.bootstrap_servers, {"ORDERS": str(orders)})
+    try:
+        processes.start()
+        yield processes
+    finally:
+        processes.stop()
+
+
+@pytest.fixture(scope="session")
+def rest(airflow: "AirflowProcesses") -> Iterator["AirflowRest"]:
+    """Its API; every test DAG is known and has no error."""
+    from support.airflow_rest import AirflowRest
+
+    client = AirflowRest(airflow.url)
+    client.until(lambda: client.get("/dags")["total_entries"] > 0, airflow.logs)
+    assert client.get("/importErrors")["import_errors"] == []
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def load(rest: "AirflowRest", records: "Records", topics: "Topics", orders: Path) -> Callable[[str], "LoadInAirflow"]:
+    """One of the test DAGs' loads, with its topics."""
+    from support.airflow_loads import LoadInAirflow
+
+    return lambda name: LoadInAirflow(name, rest, records, topics, orders)
