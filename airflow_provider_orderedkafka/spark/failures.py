@@ -13,7 +13,7 @@ from airflow_provider_orderedkafka.errors import (
 
 _OURS = re.compile(r"^(?:\w+\.)*(?P<name>[A-Z]\w+Error): (?P<message>.+)$", re.MULTILINE)
 _GONE = re.compile(r"Python worker exited unexpectedly|ExecutorLostFailure|heartbeat timed out|Connection reset")
-_PYTHON = re.compile(r"^[\w.]*(?:Error|Exception)\b[^(]*$")
+_PYTHON = re.compile(r"^(?!java|scala|org\.apache|pyspark\.)[\w.]*(?:Error|Exception)(?::.*)?$")
 _FROM_OUTSIDE = re.compile(r"^(?:\w+\.)*(?:OSError|IOError|\w*Timeout\w*|Connection\w*|BrokenPipeError)\b")
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")
 _MOST = 400
@@ -48,7 +48,7 @@ def _raised_in_python(text: str) -> str | None:
     """The last line of a traceback from a Python worker."""
     if "Traceback (most recent call last)" not in text:
         return None
-    lines = [line.strip() for line in text.splitlines() if _PYTHON.match(line) and "org.apache" not in line]
+    lines = [line.strip() for line in text.splitlines() if _PYTHON.match(line)]
     return lines[-1][:_MOST] if lines else None
 
 

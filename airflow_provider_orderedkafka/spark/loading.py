@@ -18,7 +18,7 @@ from airflow_provider_orderedkafka.spark.limit import RowLimit, gives_at_most_on
 from airflow_provider_orderedkafka.spark.machine import SystemClock
 from airflow_provider_orderedkafka.spark.ordering import check_no_shuffle
 from airflow_provider_orderedkafka.spark.report import summary
-from airflow_provider_orderedkafka.spark.session import LazySession
+from airflow_provider_orderedkafka.spark.session import LazySession, check_location
 from airflow_provider_orderedkafka.spark.source import OrderedKafkaDataSource
 from airflow_provider_orderedkafka.spark.state import State, join, local_path, open_state
 
@@ -67,6 +67,7 @@ class Loader:
 
     def _attempted(self, arguments: Arguments, loaded: Range, checkpoint: Checkpoint) -> Report:
         session = self._spark.started()
+        check_location(session, checkpoint.location)
         checkpoint.take_up(loaded)
         attempt = Attempt(session, checkpoint, arguments.attempt)
         try:
@@ -83,10 +84,11 @@ class Loader:
         frames = RangeFrames(session, loaded, arguments.options, arguments.transform)
         writer = self._make_sink(arguments, frames, checkpoint.setup())
         checkpoint.set_up(writer.setup)
-        if loaded.rows_left is not None:
+        limited = loaded.rows_left is not None
+        if limited:
             check_no_shuffle(writer.frames.rows())
         print(_first_line(loaded, checkpoint, writer), flush=True)
-        return Work(writer, RowLimit(writer.frames, gives_at_most_one(writer.frames.rows())))
+        return Work(writer, RowLimit(writer.frames, limited and gives_at_most_one(writer.frames.rows())))
 
     def _state(self, location: str) -> State:
         return open_state(location, None if local_path(location) is not None else self._spark.started())

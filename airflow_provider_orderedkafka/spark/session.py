@@ -1,11 +1,13 @@
 """The Spark session of an application: one attempt for each task, and executors that have what is needed."""
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.spark.state import local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,6 +21,9 @@ ONE_ATTEMPT = {
 
 QUIET = {"spark.sql.adaptive.enabled": "false"}
 """What a streaming query switches off by itself, with a warning."""
+
+_LOCAL = re.compile(r"local(\[[^,]+(,\s*(?P<tries>\d+))?\])?")
+"""The masters in this process: how often they try a task is theirs alone to say."""
 
 OURS = __name__.split(".", 1)[0]
 PACKAGES = {"confluent_kafka": "confluent-kafka", "pyarrow": "pyarrow", "numpy": "numpy"}
@@ -62,13 +67,32 @@ def start_session() -> "SparkSession":
 def check_session(session: "SparkSession") -> None:
     """`SettingError` where a session that was there before would run a task twice."""
     context = session.sparkContext
+    local = _LOCAL.fullmatch(context.master)
+    if local is not None:
+        if local["tries"] not in (None, "1"):
+            raise _tried_again(f"the master {context.master!r}", "leave its second number out")
+        return
     for name, expected in ONE_ATTEMPT.items():
         found = context.getConf().get(name, expected)
-        if found != expected and not context.master.startswith("local["):
-            raise SettingError(
-                f"the Spark session has {name}={found!r}, it must be {expected!r}: a task that Spark runs twice writes "
-                f"its rows twice. Start the session with {name}={expected}, or let this application start it"
-            )
+        if found != expected:
+            raise _tried_again(f"{name}={found!r}", f"start the session with {name}={expected}")
+
+
+def check_location(session: "SparkSession", location: str) -> None:
+    """`SettingError` where the driver runs on a machine of the cluster, and the checkpoint would stay on its disk."""
+    mode = session.sparkContext.getConf().get("spark.submit.deployMode", "client")
+    if mode == "cluster" and local_path(location) is not None:
+        raise SettingError(
+            f"the checkpoint {location!r} is on the local disk of whichever machine runs the driver: the next attempt "
+            f"would not find it. Name one that the whole cluster reaches, such as hdfs://... or s3a://..."
+        )
+
+
+def _tried_again(what: str, instead: str) -> SettingError:
+    return SettingError(
+        f"the Spark session has {what}: a task that Spark runs twice writes its rows twice; {instead}, or let this "
+        f"application start the session"
+    )
 
 
 def check_executors(session: "SparkSession") -> None:

@@ -96,7 +96,8 @@ class Stream:
 
     def progress(self) -> dict[str, Any]:
         """How far the stream could read now, for the query's progress."""
-        return {"high_ends": self._target().ends.to_json()}
+        target = self._fixed if self._options.range is not None else None  # a range does not grow
+        return {"high_ends": (target or self._target()).ends.to_json()}
 
     def _planner(self, span: Span) -> Planner:
         compacted = self._cluster.compacted(span.start.topics) if span.offsets else ()

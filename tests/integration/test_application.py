@@ -1,18 +1,22 @@
 """The applications as people run them: a range in, an output and a report out."""
 
 import json
+import runpy
+from pathlib import Path
 from typing import Any
 
 import pytest
 from support.applications import Application, events, filtered
 from support.outputs import FLAWLESS, by_partition, check, expected_of, stamp
 from support.ranges import whole_range
-from support.records import Records
+from support.records import Record, Records
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.core.positions import TopicPartition
 from airflow_provider_orderedkafka.core.progress import Progress
+
+EXAMPLE = Path(__file__).parents[2] / "spark_apps" / "enrich_orders.py"
 
 
 def both(frame: Any) -> Any:
@@ -276,3 +280,36 @@ def test_what_retention_took_is_an_error_that_no_retry_mends_where_nothing_else_
     assert f"{source}[0]@" in capsys.readouterr().err
     failed = Report.from_text((app.checkpoint / "report.json").read_text())
     assert (failed.complete, failed.rows_emitted, failed.stop) == (False, 0, loaded.start)
+
+
+def test_the_example_with_a_transform_writes_paid_orders_with_their_customers_country(
+    app: Application, topics: Topics, records: Records
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    states = ("paid", "open", "paid", "cancelled")
+    orders = [
+        {"order": number, "customer": f"c{number % 4 + 1}", "state": states[number % 4], "amount": 12.5}
+        for number in range(40)
+    ]
+    records.produce(
+        source,
+        [
+            Record(json.dumps(order).encode(), 1_700_000_000_000 + order["order"], order["order"] % 3, b"k")
+            for order in orders
+        ],
+    )
+    enrich = runpy.run_path(str(EXAMPLE))["enrich"]
+    report = app.load(whole_range(app.servers, source), "--output-topic", output, transform=enrich)
+    countries = {"c1": "DK", "c3": "NO"}
+    expected = [
+        {
+            "order": order["order"],
+            "customer": order["customer"],
+            "country": countries[order["customer"]],
+            "amount": 12.5,
+        }
+        for order in orders
+        if order["state"] == "paid"
+    ]
+    assert [json.loads(each.value) for each in records.read(output)] == expected
+    assert (report.rows_read, report.rows_emitted) == (40, 20)

@@ -75,3 +75,10 @@ def test_a_disk_that_is_full_where_spark_writes_is_an_error_that_says_what_is_sa
     assert type(found) is StateError
     assert f"Spark cannot write ({said})" in str(found)
     assert "Do not delete the checkpoint" in str(found)
+
+
+def test_what_a_transform_raised_is_told_by_its_last_line_whatever_stands_in_it() -> None:
+    raised = "TypeError: f() got an unexpected keyword argument 'x' (see Error: above)"
+    found = understood(PySparkException(WORKER.format(error=raised)))
+    assert type(found) is TransformError
+    assert str(found) == f"Python code in a task failed: {raised}"

@@ -1,0 +1,40 @@
+"""Which sessions a load may run in."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.spark.session import ONE_ATTEMPT, check_location, check_session
+
+
+def session(master: str, **settings: str) -> Any:
+    found = {name: settings.get(name.rsplit(".", 1)[1], value) for name, value in ONE_ATTEMPT.items()}
+    return SimpleNamespace(sparkContext=SimpleNamespace(master=master, getConf=lambda: found))
+
+
+@pytest.mark.parametrize("master", ["local", "local[2]", "local[*]", "local[2,1]", "spark://h:7077", "yarn"])
+def test_a_session_that_tries_each_task_once_is_taken(master: str) -> None:
+    check_session(session(master))
+
+
+def test_what_a_local_master_does_not_look_at_is_no_reason_to_refuse_it() -> None:
+    check_session(session("local[2]", maxFailures="4"))
+
+
+def test_a_session_that_would_run_a_task_twice_is_refused_with_the_setting_to_change() -> None:
+    with pytest.raises(SettingError, match=r"spark.task.maxFailures='4': .* start the session with .*maxFailures=1"):
+        check_session(session("yarn", maxFailures="4"))
+    with pytest.raises(SettingError, match=r"the master 'local\[2,3\]': .* leave its second number out"):
+        check_session(session("local[2,3]"))
+
+
+def test_a_driver_on_the_cluster_keeps_no_checkpoint_on_its_own_disk() -> None:
+    in_cluster_mode = SimpleNamespace(
+        sparkContext=SimpleNamespace(getConf=lambda: {"spark.submit.deployMode": "cluster"})
+    )
+    check_location(in_cluster_mode, "hdfs://name/checkpoints")
+    check_location(session("local[2]"), "/data/checkpoints")
+    with pytest.raises(SettingError, match="the next attempt would not find it"):
+        check_location(in_cluster_mode, "file:///data/checkpoints")
