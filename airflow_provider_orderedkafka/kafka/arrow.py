@@ -3,7 +3,7 @@
 A payload is copied once, into the place where it stays.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -23,31 +23,35 @@ _HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary()
 _HEADERS = pa.list_(pa.field("element", _HEADER))
 _ROW_BYTES = 64  # what a row takes beside its key and value
 
-COLUMNS = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"
-HEADERS = "headers array<struct<key:string,value:binary>>"
-ORDER = "order_time timestamp, late boolean"
+_COLUMNS = {
+    "key": ("binary", pa.binary()),
+    "value": ("binary", pa.binary()),
+    "topic": ("string", pa.string()),
+    "partition": ("int", pa.int32()),
+    "offset": ("long", pa.int64()),
+    "timestamp": ("timestamp", buffers.MOMENT),
+    "timestampType": ("int", pa.int32()),
+    "headers": ("array<struct<key:string,value:binary>>", _HEADERS),
+    "order_time": ("timestamp", buffers.MOMENT),
+    "late": ("boolean", pa.bool_()),
+}
+"""Each column's type, as Spark says it and as Arrow does."""
+
+
+def names(*, include_headers: bool) -> tuple[str, ...]:
+    """The columns that there are, in their order."""
+    return tuple(name for name in _COLUMNS if include_headers or name != "headers")
 
 
 def columns(*, include_headers: bool) -> str:
     """The columns as Spark's DDL."""
-    return ", ".join([COLUMNS, HEADERS, ORDER] if include_headers else [COLUMNS, ORDER])
+    return ", ".join(f"{name} {_COLUMNS[name][0]}" for name in names(include_headers=include_headers))
 
 
-def schema(*, include_headers: bool) -> Any:
-    """The Arrow schema that Spark expects for these columns."""
-    fields = [
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", buffers.MOMENT),
-        ("timestampType", pa.int32()),
-        ("headers", _HEADERS),
-        ("order_time", buffers.MOMENT),
-        ("late", pa.bool_()),
-    ]
-    return pa.schema([field for field in fields if include_headers or field[0] != "headers"])
+def schema(*, include_headers: bool, only: Sequence[str] | None = None) -> Any:
+    """The Arrow schema that Spark expects for these columns, or for those that are asked for."""
+    asked = names(include_headers=include_headers) if only is None else only
+    return pa.schema([(name, _COLUMNS[name][1]) for name in asked])
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,21 +80,22 @@ class Arrivals:
 
 
 class BatchBuilder:
-    """Makes the batches of one slice."""
+    """Makes the batches of one slice, with every column or those that are asked for."""
 
-    def __init__(self, slice_: Slice, arrivals: Arrivals, ordered: Ordered) -> None:
-        self._schema = schema(include_headers=arrivals.headers is not None)
+    def __init__(self, slice_: Slice, arrivals: Arrivals, ordered: Ordered, only: Sequence[str] | None = None) -> None:
+        self._schema = schema(include_headers=arrivals.headers is not None, only=only)
         self._arrivals = arrivals
         self._ordered = ordered
         partitions = [stretch.partition for stretch in slice_.stretches]
         self._topics = buffers.texts([partition.topic for partition in partitions])
         self._one_topic = partitions[0].topic if len({partition.topic for partition in partitions}) == 1 else None
         self._partitions = np.array([partition.partition for partition in partitions], np.int32)
+        sizes = np.maximum(arrivals.keys.sizes, 0) + np.maximum(arrivals.values.sizes, 0)
+        self._sizes = sizes[ordered.arrival]
 
     def spans(self, batch_bytes: int) -> Iterator[slice]:
         """The rows of each batch: about this many bytes, at least one row."""
-        sizes = np.maximum(self._arrivals.keys.sizes, 0) + np.maximum(self._arrivals.values.sizes, 0) + _ROW_BYTES
-        ends = np.cumsum(sizes[self._ordered.arrival])
+        ends = np.cumsum(self._sizes + _ROW_BYTES)
         row = 0
         while row < len(ends):
             before = ends[row - 1] if row else 0
@@ -98,29 +103,46 @@ class BatchBuilder:
             yield slice(row, stop)
             row = stop
 
+    def payload(self, rows: slice) -> int:
+        """The bytes of these rows' keys and values."""
+        return int(self._sizes[rows].sum())
+
     def batch(self, rows: slice) -> Any:
         """The Arrow batch of these rows."""
-        ordered, arrivals = self._ordered, self._arrivals
-        arrival, rank = ordered.arrival[rows], ordered.rank[rows]
-        arrays = [
-            arrivals.keys.take(arrival),
-            arrivals.values.take(arrival),
-            self._topic(rank),
-            buffers.numbers(self._partitions[rank]),
-            buffers.numbers(ordered.offset[rows]),
-            buffers.moments(ordered.timestamp[rows]),
-            buffers.numbers(arrivals.kind[arrival].astype(np.int32)),
-            buffers.moments(ordered.order_time[rows]),
-            buffers.flags(ordered.late[rows]),
-        ]
-        if arrivals.headers is not None:
-            arrays.insert(self._schema.get_field_index("headers"), _headers(arrivals.headers, arrival))
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        return pa.RecordBatch.from_arrays([_MAKE[name](self, rows) for name in self._schema.names], schema=self._schema)
 
-    def _topic(self, rank: Ints) -> Any:
+    def _keys(self, rows: slice) -> Any:
+        return self._arrivals.keys.take(self._ordered.arrival[rows])
+
+    def _values(self, rows: slice) -> Any:
+        return self._arrivals.values.take(self._ordered.arrival[rows])
+
+    def _kinds(self, rows: slice) -> Any:
+        return buffers.numbers(self._arrivals.kind[self._ordered.arrival[rows]].astype(np.int32))
+
+    def _headers(self, rows: slice) -> Any:
+        return _headers(self._arrivals.headers or (), self._ordered.arrival[rows])
+
+    def _topic(self, rows: slice) -> Any:
+        rank = self._ordered.rank[rows]
         if self._one_topic is not None:
             return buffers.repeated(self._one_topic, len(rank))
         return self._topics.take(buffers.numbers(rank))
+
+
+_MAKE: dict[str, Callable[[BatchBuilder, slice], Any]] = {
+    "key": BatchBuilder._keys,
+    "value": BatchBuilder._values,
+    "topic": BatchBuilder._topic,
+    "partition": lambda self, rows: buffers.numbers(self._partitions[self._ordered.rank[rows]]),
+    "offset": lambda self, rows: buffers.numbers(self._ordered.offset[rows]),
+    "timestamp": lambda self, rows: buffers.moments(self._ordered.timestamp[rows]),
+    "timestampType": BatchBuilder._kinds,
+    "headers": BatchBuilder._headers,
+    "order_time": lambda self, rows: buffers.moments(self._ordered.order_time[rows]),
+    "late": lambda self, rows: buffers.flags(self._ordered.late[rows]),
+}
+"""What makes each column of a batch."""
 
 
 def _headers(headers: Sequence[list[Header] | None], arrival: NDArray[np.intp]) -> Any:

@@ -40,7 +40,7 @@ def read_slice(
     for piece, catch in _pieces(slice_, settings, resplit):
         columns = catch.columns()
         ordered = arrange(piece, columns.rank, columns.offset, columns.timestamp)
-        builder = BatchBuilder(piece, catch.arrivals(columns.kind), ordered)
+        builder = BatchBuilder(piece, catch.arrivals(columns.kind), ordered, settings.columns)
         tally.fetched += catch.fetched
         tally.lose(catch.lost)
         for partition, count in catch.lost.items():
@@ -50,7 +50,7 @@ def read_slice(
         for rows in builder.spans(settings.batch_bytes):
             last = _check_order(piece, ordered, rows, last)
             batch = builder.batch(rows)
-            _count(tally, ordered, rows, batch)
+            _count(tally, ordered, rows, builder.payload(rows))
             yield batch
 
 
@@ -97,8 +97,8 @@ def _place(ordered: Ordered, partitions: list[TopicPartition], row: int) -> Stan
     return Standing(int(ordered.order_time[row]), partitions[ordered.rank[row]], int(ordered.offset[row]))
 
 
-def _count(tally: ReadTally, ordered: Ordered, rows: slice, batch: Any) -> None:
-    tally.records += batch.num_rows
+def _count(tally: ReadTally, ordered: Ordered, rows: slice, payload: int) -> None:
+    tally.records += rows.stop - rows.start
     tally.late += int(ordered.late[rows].sum())
     tally.uncounted += int(ordered.uncounted[rows].sum())
-    tally.bytes += sum(batch.column(name).buffers()[2].size for name in ("key", "value"))
+    tally.bytes += payload

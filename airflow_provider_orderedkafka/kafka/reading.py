@@ -24,7 +24,7 @@ class ReadSettings:
     `kafka` is librdkafka's configuration, to which the reader adds its own. `topic_ids` are the ids that the planner
     saw: where they are given, a topic that was created again is told from the one that was planned. `deadline` is how
     many seconds may go by without any progress. `record_bytes` is the mean size of a record, as far as it is known.
-    `byte_budget` bounds what one piece of a slice holds in memory.
+    `byte_budget` bounds what one piece of a slice holds in memory. `columns` are those that are asked for, or all.
     """
 
     kafka: Mapping[str, str]
@@ -36,6 +36,7 @@ class ReadSettings:
     record_bytes: int = 1_000
     byte_budget: int = 128 * MIB
     batch_bytes: int = 3 * MIB // 2
+    columns: tuple[str, ...] | None = None
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ partitions as it is read, without a shuffle or a sort, and stays so through ever
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
@@ -21,6 +22,7 @@ from pyspark.sql.types import StructType
 from airflow_provider_orderedkafka.core.cuts import Slice
 from airflow_provider_orderedkafka.core.documents import Isolation
 from airflow_provider_orderedkafka.core.streams import INITIAL, StreamOffset
+from airflow_provider_orderedkafka.spark.columns import asked_columns
 from airflow_provider_orderedkafka.spark.options import SourceOptions, parse_options
 
 if TYPE_CHECKING:
@@ -29,9 +31,6 @@ if TYPE_CHECKING:
     from airflow_provider_orderedkafka.spark.stream import Stream
 
 NAME = "orderedkafka"
-RECORD = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"
-HEADERS = "headers array<struct<key: string, value: binary>>"
-ORDER = "order_time timestamp, late boolean"
 
 
 class SlicePartition(InputPartition):
@@ -54,16 +53,19 @@ class OrderedKafkaDataSource(DataSource):
 
     def schema(self) -> str:
         """Spark's own columns, then the order time and whether the record came late."""
-        headers = parse_options(self.options, stream=True).include_headers
-        return ", ".join((RECORD, *([HEADERS] if headers else []), ORDER))
+        from airflow_provider_orderedkafka.kafka.arrow import columns
 
-    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - Spark's signature
-        """For `spark.read`."""
-        return OrderedKafkaReader(parse_options(self.options, stream=False))
+        return columns(include_headers=parse_options(self.options, stream=True).include_headers)
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For `spark.read`; with a schema given, its columns alone come."""
+        options = parse_options(self.options, stream=False)
+        return OrderedKafkaReader(options, asked_columns(schema, include_headers=options.include_headers))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """For `spark.readStream`."""
-        return OrderedKafkaStreamReader(parse_options(self.options, stream=True))
+        options = parse_options(self.options, stream=True)
+        return OrderedKafkaStreamReader(options, asked_columns(schema, include_headers=options.include_headers))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001
         """For `df.write`."""
@@ -81,8 +83,9 @@ class OrderedKafkaDataSource(DataSource):
 class OrderedKafkaReader(DataSourceReader):
     """Resolves a span when Spark plans, and reads its slices."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, columns: tuple[str, ...] | None) -> None:
         self._options = options
+        self._columns = columns
 
     def partitions(self) -> list[InputPartition]:
         """The slices, in order."""
@@ -93,14 +96,15 @@ class OrderedKafkaReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator["RecordBatch"]:
         """The records of a slice, in order."""
-        return _read(self._options, partition)
+        return _read(self._options, partition, self._columns)
 
 
 class OrderedKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Hands Spark's calls to a `Stream`, made when the first one comes: a reader travels to tasks without it."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, columns: tuple[str, ...] | None = None) -> None:
         self._options = options
+        self._columns = columns
         self._stream: Stream | None = None
 
     def _live(self) -> "Stream":
@@ -111,7 +115,7 @@ class OrderedKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
         return self._stream
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_options": self._options, "_stream": None}
+        return {**self.__dict__, "_stream": None}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """A constant: Spark may ask again at any time, and a moving answer would leave records out."""
@@ -145,7 +149,7 @@ class OrderedKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
 
     def read(self, partition: InputPartition) -> Iterator["RecordBatch"]:
         """The records of a slice, in order."""
-        return _read(self._options, partition)
+        return _read(self._options, partition, self._columns)
 
     def stop(self) -> None:
         """Nothing is held that the process does not let go."""
@@ -157,8 +161,11 @@ def _partitions(stream: "Stream", start: StreamOffset, end: StreamOffset) -> lis
     return [SlicePartition(each, end.isolation, dict(end.topics)) for each in slices or empty]
 
 
-def _read(options: SourceOptions, partition: InputPartition) -> Iterator["RecordBatch"]:
+def _read(
+    options: SourceOptions, partition: InputPartition, columns: tuple[str, ...] | None
+) -> Iterator["RecordBatch"]:
     from airflow_provider_orderedkafka.spark.reading import read_records, read_settings
 
     assert isinstance(partition, SlicePartition)
-    return read_records(partition.slice, read_settings(options, partition.isolation, partition.topics))
+    settings = read_settings(options, partition.isolation, partition.topics)
+    return read_records(partition.slice, replace(settings, columns=columns))

@@ -25,6 +25,17 @@ def read(spark, kafka):
 
 
 @pytest.fixture
+def read_columns(spark, kafka):
+    register(spark)
+
+    def reading(columns, **options):
+        given = {"kafka.bootstrap.servers": kafka.bootstrap_servers} | options
+        return spark.read.schema(columns).format("orderedkafka").options(**given).load()
+
+    return reading
+
+
+@pytest.fixture
 def told(topics, records):
     """A topic of two partitions with 40 records, every third of them late."""
     topic = topics.create(partitions=2)
@@ -54,6 +65,33 @@ def test_headers_come_when_they_are_asked_for(read, topics, records):
     rows = read(subscribe=topic, includeHeaders="true").collect()
     assert [[tuple(header) for header in row.headers or []] for row in rows] == [[("a", b"1"), ("b", None)], []]
     assert [(row.key, row.value) for row in rows] == [(None, b"v"), (b"k", None)]
+
+
+def test_a_schema_asks_for_some_columns_in_an_order_of_its_own(read, read_columns, topics, records):
+    topic = topics.create()
+    records.produce(topic, [Record(b"%d" % n, BASE + n, 0, b"k", [("a", b"1")]) for n in range(3)])
+    asked = read_columns(
+        "late boolean, headers array<struct<key: string, value: binary>>, value binary", subscribe=topic
+    )
+    whole = read(subscribe=topic, includeHeaders="true")
+    with pytest.raises(PySparkException, match="comes with option 'includeHeaders'"):
+        asked.collect()
+    asked = read_columns(asked.schema, subscribe=topic, includeHeaders="true")
+    assert asked.collect() == whole.select("late", "headers", "value").collect()
+    assert read_columns("offset long", subscribe=topic).count() == 3
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ("valeu binary", "did you mean 'value'"),
+        ("value string", "'string', it is 'binary'"),
+        ("x int", "there are key"),
+    ],
+)
+def test_a_schema_that_does_not_fit_is_told_by_name(read_columns, told, columns, said):
+    with pytest.raises(PySparkException, match=said):
+        read_columns(columns, subscribe=told).collect()
 
 
 def test_spark_partition_i_is_slice_i_and_narrow_transformations_keep_the_order(read, told):
