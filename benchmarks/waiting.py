@@ -87,8 +87,8 @@ def measured(servers: str, count: int, seconds: float, poll: float) -> dict[str,
 def create(servers: str, names: list[str]) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic
 
-    made = AdminClient({"bootstrap.servers": servers}).create_topics([NewTopic(name, PARTITIONS, 1) for name in names])
-    for future in made.values():
+    client = AdminClient({"bootstrap.servers": servers})
+    for future in client.create_topics([NewTopic(name, PARTITIONS, 1) for name in names]).values():
         future.result(60)
 
 

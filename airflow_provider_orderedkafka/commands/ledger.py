@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 
 from airflow_provider_orderedkafka import operations
+from airflow_provider_orderedkafka.commands.at_airflow import airflow, store_of
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.ledger import LedgerStore
 
@@ -37,7 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Do what was asked for."""
-    return _ACTIONS[arguments.action](arguments, _store(arguments.load))
+    with airflow():
+        return _ACTIONS[arguments.action](arguments, store_of(arguments.load))
 
 
 def _show(arguments: argparse.Namespace, store: LedgerStore) -> int:
@@ -85,12 +87,6 @@ _ACTIONS: dict[str, Callable[[argparse.Namespace, LedgerStore], int]] = {
     "rewind": _rewind,
     "restore": _restore,
 }
-
-
-def _store(load: str) -> LedgerStore:
-    from airflow_provider_orderedkafka.metadata import MetadataStore
-
-    return LedgerStore(load, MetadataStore(load))
 
 
 def _person(arguments: argparse.Namespace) -> operations.Person:

@@ -5,12 +5,17 @@ Reads the ledger and Kafka; writes nothing. Needs Airflow's configuration (AIRFL
 
 import argparse
 import runpy
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from airflow_provider_orderedkafka.commands.at_airflow import airflow, store_of
 from airflow_provider_orderedkafka.core.documents import Ledger, Range
+from airflow_provider_orderedkafka.core.lifecycle import standing
+from airflow_provider_orderedkafka.core.pacing import Verdict
 from airflow_provider_orderedkafka.core.progress import moment
-from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError
+from airflow_provider_orderedkafka.ledger import LedgerStore
 from airflow_provider_orderedkafka.load import OrderedLoad
 
 if TYPE_CHECKING:
@@ -28,20 +33,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Plan, and say what came out."""
-    from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+    with airflow():
+        return _plan(arguments)
+
+
+def _plan(arguments: argparse.Namespace) -> int:
     from airflow_provider_orderedkafka.steps import NothingToLoad
 
     load = _the_load(arguments.dag_file, arguments.load)
-    hook = OrderedKafkaHook(load.kafka_conn_id)
-    ledger = _ledger(load) or _imagined(load, hook.first_look(load))
     try:
-        planned = hook.plan(load, ledger, "a plan")
+        planned, verdict = _open_range(load) or _next_range(load)
     except NothingToLoad as reason:
         print(reason)
         return 0
-    verdict = hook.verdict(load, ledger)
     print(planned.to_text() if arguments.json else explained(planned, verdict.reason, waits=not verdict.run))
     return 0
+
+
+def _open_range(load: OrderedLoad) -> tuple[Range, Verdict] | None:
+    """The range that is open, which comes before any other."""
+    store = _store(load)
+    ledger = None if store is None else store.ledger()
+    if store is None or ledger is None or ledger.open is None:
+        return None
+    planned = store.range(ledger.open.range_id)
+    sentence = standing(ledger, ledger.open.range_id).sentence
+    reason = f"{sentence}; a run would take it over, or skip while its owner is active"
+    return None if planned is None else (planned, Verdict(run=True, reason=reason))
+
+
+def _next_range(load: OrderedLoad) -> tuple[Range, Verdict]:
+    from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+
+    hook, store = OrderedKafkaHook(load.kafka_conn_id), _store(load)
+    ledger = (None if store is None else store.ledger()) or _imagined(load, hook.first_look(load))
+    return hook.plan(load, ledger, "a plan"), hook.verdict(load, ledger)
 
 
 def explained(planned: Range, reason: str, *, waits: bool) -> str:
@@ -61,7 +87,7 @@ def explained(planned: Range, reason: str, *, waits: bool) -> str:
 def _the_load(path: Path, name: str | None) -> OrderedLoad:
     if not path.is_file():
         raise SettingError(f"there is no DAG file {str(path)!r}: name the file that defines the load")
-    found = {value.name: value for value in runpy.run_path(str(path)).values() if isinstance(value, OrderedLoad)}
+    found = {value.name: value for value in _defined(path) if isinstance(value, OrderedLoad)}
     if name is None and len(found) == 1:
         return next(iter(found.values()))
     if name in found:
@@ -73,14 +99,20 @@ def _the_load(path: Path, name: str | None) -> OrderedLoad:
     )
 
 
-def _ledger(load: OrderedLoad) -> Ledger | None:
-    from airflow_provider_orderedkafka.errors import LifecycleError
-    from airflow_provider_orderedkafka.ledger import LedgerStore
-    from airflow_provider_orderedkafka.metadata import MetadataStore
-
+def _defined(path: Path) -> Iterable[object]:
     try:
-        return LedgerStore(load.name, MetadataStore(load.name)).ledger()
-    except LifecycleError:  # Airflow has not seen the DAG yet: this would be its first look
+        return runpy.run_path(str(path)).values()
+    except OrderedKafkaError:
+        raise
+    except Exception as error:
+        raise SettingError(f"DAG file {str(path)!r} does not run: {type(error).__name__}: {error}") from error
+
+
+def _store(load: OrderedLoad) -> LedgerStore | None:
+    """The load's documents; None where Airflow has not seen the DAG yet, and this would be its first look."""
+    try:
+        return store_of(load.name)
+    except LifecycleError:
         return None
 
 

@@ -137,7 +137,7 @@ def _check(load: OrderedLoad, mode: str, start: Any, end: Any, on_clear: str) ->
             f"load {load.name!r}: on_clear='reload' and mode='incremental' do not go together: a committed range of "
             "the ledger is loaded again by `orderedkafka ledger rewind`; or use mode='interval'"
         )
-    if (mode == "replay") != (start is not None and end is not None):
+    if {start is not None, end is not None} != {mode == "replay"}:
         raise SettingError(f"load {load.name!r}: a replay needs start= and end=, and nothing else takes them")
     for name in ("row_limit", *(["max_offsets"] if mode == "interval" else [])):
         if mode != "incremental" and getattr(load, name) is not None:

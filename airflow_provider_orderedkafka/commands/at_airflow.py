@@ -1,0 +1,44 @@
+"""Airflow as a command needs it: its metadata database, and the connections that are kept there."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.ledger import LedgerStore
+
+CONTEXT = "_AIRFLOW_PROCESS_CONTEXT"
+"""What Airflow's own commands set to find connections in its database."""
+
+
+@contextmanager
+def airflow() -> Iterator[None]:
+    """Work on Airflow's database; `SettingError` where Airflow, or its database, is not there."""
+    before = os.environ.get(CONTEXT)
+    os.environ[CONTEXT] = "server"
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "airflow":
+            raise
+        raise SettingError(
+            "Airflow is not installed for this Python: run the command where Airflow runs, in its environment"
+        ) from error
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] != "sqlalchemy":
+            raise
+        raise SettingError(
+            f"Airflow's metadata database cannot be used ({type(error).__name__}): is AIRFLOW_HOME "
+            f"({os.environ.get('AIRFLOW_HOME', 'not set')!r}) the right one, is the database up, and was "
+            "`airflow db migrate` run?"
+        ) from error
+    finally:
+        os.environ.pop(CONTEXT)
+        os.environ.update({} if before is None else {CONTEXT: before})
+
+
+def store_of(load: str) -> LedgerStore:
+    """The documents of a load that Airflow knows."""
+    from airflow_provider_orderedkafka.metadata import MetadataStore
+
+    return LedgerStore(load, MetadataStore(load))

@@ -1,0 +1,172 @@
+"""What a load asks of its DAG, found when the DAG is parsed: each error names both settings and the way out."""
+
+import json
+import re
+from datetime import UTC, datetime
+
+import pytest
+
+from airflow_provider_orderedkafka import OrderedLoad
+from airflow_provider_orderedkafka.errors import SettingError
+
+GOOD = {"schedule": None, "catchup": False, "max_active_runs": 1}
+
+
+def parse(dag=None, load=None, **arguments):
+    """Parse a DAG with one load in it."""
+    from airflow.sdk import DAG
+
+    from airflow_provider_orderedkafka.dag import ordered_load
+
+    with DAG("parsed", start_date=datetime(2026, 1, 1, tzinfo=UTC), **{**GOOD, **(dag or {})}):
+        return ordered_load(OrderedLoad("orders", topics=["orders"], **(load or {})), **arguments)
+
+
+def timetable(name):
+    from airflow import sdk
+
+    made = {
+        "CronDataIntervalTimetable": lambda: sdk.CronDataIntervalTimetable("@hourly", timezone="UTC"),
+        "CronTriggerTimetable": lambda: sdk.CronTriggerTimetable("@hourly", timezone="UTC"),
+        "asset": lambda: [sdk.Asset("an-asset")],
+    }
+    return made.get(name, lambda: name)()
+
+
+@pytest.mark.parametrize(
+    ("dag", "named", "way_out"),
+    [
+        ({"max_active_runs": 2}, "max_active_runs=2", "set max_active_runs=1, or give the load mode='interval'"),
+        ({"catchup": True}, "catchup=True", "set catchup=False, or give the load mode='interval'"),
+        (
+            {"default_args": {"depends_on_past": True}},
+            "depends_on_past=True",
+            "set depends_on_past=False, or give the load mode='interval'",
+        ),
+    ],
+)
+def test_an_incremental_load_asks_for_one_run_at_a_time_that_depends_on_no_other(dag, named, way_out):
+    with pytest.raises(SettingError, match=rf"load 'orders' is incremental and DAG 'parsed' has {named}.*{way_out}"):
+        parse(dag)
+
+
+@pytest.mark.parametrize("schedule", [None, "@hourly", "@once", "@continuous", "CronTriggerTimetable", "asset"])
+def test_intervals_ask_for_a_timetable_that_has_them(schedule):
+    with pytest.raises(SettingError, match=r"mode='interval' and DAG 'parsed' has the timetable \w+.*use schedule="):
+        parse({"schedule": timetable(schedule)}, mode="interval")
+
+
+def test_intervals_may_overlap_catch_up_and_depend_on_the_past():
+    dag = {
+        "schedule": timetable("CronDataIntervalTimetable"),
+        "max_active_runs": 4,
+        "catchup": True,
+        "default_args": {"depends_on_past": True},
+    }
+    assert set(parse(dag, mode="interval").steps) == {"wait", "resolve", "load", "commit"}
+
+
+def test_a_load_is_not_mapped():
+    from airflow.sdk import DAG, task_group
+
+    from airflow_provider_orderedkafka.dag import ordered_load
+
+    with DAG("parsed", **GOOD):
+
+        @task_group
+        def each(topic):
+            ordered_load(OrderedLoad("orders", topics=["orders"]))
+
+        with pytest.raises(SettingError, match=r"'orders' is inside the mapped task group 'each'.*loads in a loop"):
+            each.expand(topic=["a", "b"])
+
+
+def test_a_load_belongs_into_a_dag():
+    from airflow_provider_orderedkafka.dag import ordered_load
+
+    with pytest.raises(SettingError, match=r"called inside a DAG: `with DAG"):
+        ordered_load(OrderedLoad("orders", topics=["orders"]))
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ({"lode": {}}, r"names 'lode', the steps are wait, resolve, load, commit"),
+        ({"load": {"task_id": "x"}}, r"sets 'task_id' of 'load' to 'x': task_id is the group's own, leave it out"),
+        ({"commit": {"depends_on_past": True}}, r"depends_on_past=True for 'commit'.*or give the load mode='interval'"),
+    ],
+)
+def test_arguments_by_step_are_for_a_step_and_not_the_group_s_own(steps, said):
+    with pytest.raises(SettingError, match=said):
+        parse(steps=steps)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "load", "said"),
+    [
+        ({"mode": "hourly"}, {}, "mode must be one of 'incremental', 'interval', 'replay', found 'hourly'"),
+        ({"on_clear": "again"}, {}, "on_clear must be one of 'skip', 'reload', found 'again'"),
+        ({"on_clear": "reload"}, {}, "on_clear='reload' and mode='incremental' do not go together.*ledger rewind"),
+        ({"mode": "replay"}, {}, "a replay needs start= and end="),
+        ({"start": "earliest"}, {}, "a replay needs start= and end=, and nothing else takes them"),
+        ({"keep_order": "keys"}, {}, "keep_order must be one of 'key', 'partition', None, found 'keys'"),
+        (
+            {"mode": "replay", "start": "earliest", "end": "latest"},
+            {"row_limit": 5},
+            "row_limit=5 and mode='replay'.*leave row_limit out",
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_refused(arguments, load, said):
+    with pytest.raises(SettingError, match=said):
+        parse(load=load, **arguments)
+
+
+def test_an_interval_is_loaded_whole():
+    hourly = {"schedule": timetable("CronDataIntervalTimetable")}
+    with pytest.raises(SettingError, match=r"max_offsets=5 and mode='interval'.*set batch_offsets"):
+        parse(hourly, load={"max_offsets": 5}, mode="interval")
+
+
+@pytest.mark.parametrize(
+    "connection",
+    [json.dumps({"conn_type": "spark", "host": "spark://master", "port": 7077}), "spark://master:7077", "spark://"],
+)
+def test_a_cluster_that_the_environment_names_asks_for_a_checkpoint(connection, monkeypatch):
+    monkeypatch.setenv("AIRFLOW_CONN_BIG", connection)
+    with pytest.raises(SettingError, match=r"checkpoint= is missing, and the Spark connection 'big' names the cluster"):
+        parse(spark_conn_id="big")
+    parse(spark_conn_id="big", checkpoint="s3a://bucket/loads")
+
+
+def test_a_local_master_and_a_connection_that_is_kept_elsewhere_ask_for_none(monkeypatch):
+    monkeypatch.setenv("AIRFLOW_CONN_SMALL", json.dumps({"conn_type": "spark", "host": "local[2]"}))
+    parse(spark_conn_id="small")
+    parse(spark_conn_id="in_the_database")
+
+
+def test_another_way_to_submit_asks_for_a_checkpoint_and_for_what_the_group_sets():
+    from airflow.providers.standard.operators.empty import EmptyOperator
+
+    with pytest.raises(SettingError, match=r"submit= and no checkpoint=: name a location"):
+        parse(submit=lambda launch: EmptyOperator(**launch.task))
+    with pytest.raises(SettingError, match=r"must pass all of the launch's `task`.*found task id 'orders.mine'"):
+        parse(submit=lambda launch: EmptyOperator(task_id="mine"), checkpoint="/shared")
+    group = parse(submit=lambda launch: EmptyOperator(**launch.task), checkpoint="/shared")
+    assert group.steps["load"].task_id == "orders.load"
+
+
+def test_a_load_s_tasks_read_its_ledger_and_none_emits_it():
+    from airflow_provider_orderedkafka.assets import ledger_asset, output_alias
+
+    for step, task in parse().steps.items():
+        assert task.task_id == f"orders.{step}"
+        assert ledger_asset("orders") in task.inlets
+        assert task.outlets == ([output_alias("orders")] if step == "commit" else [])
+
+
+def test_what_tells_an_output_and_an_application_from_others_is_given_to_both_who_compare_it():
+    steps = parse(output_topic="out", application="apps/mine.py", keep_order=None).steps
+    assert steps["resolve"].digest == steps["load"].digest
+    assert steps["load"].digest.splitlines() == ["application='apps/mine.py'", "keep_order=None", "output_topic='out'"]
+    assert not re.search(r"[0-9a-f]{16}", steps["load"].digest), "a person has to understand it"

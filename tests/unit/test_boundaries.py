@@ -1,0 +1,97 @@
+"""Boundaries between intervals: decided once, whoever decides at the same moment; compared again by the commit."""
+
+from dataclasses import replace
+
+import pytest
+from support.runs import LOAD, PARTITION, TOPICS, MirrorByHand, World, a_range, a_report
+
+from airflow_provider_orderedkafka import steps
+from airflow_provider_orderedkafka.boundaries import Decider, Survey, check_interval
+from airflow_provider_orderedkafka.core.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.documents import Boundary
+from airflow_provider_orderedkafka.core.positions import Offsets
+from airflow_provider_orderedkafka.errors import LifecycleError, NotYetError
+
+NOON, ONE = 1_000, 2_000
+
+
+def at(time, offset):
+    return Place(Offsets({PARTITION: offset}), Floor(time))
+
+
+def boundary(time, offset):
+    return Boundary(time, at(time, offset), TOPICS, time)
+
+
+@pytest.fixture
+def world():
+    found = World()
+    found.ledger_store.add_boundary(boundary(NOON, 5))
+    found.ledger_store.add_boundary(boundary(ONE, 9))
+    return found
+
+
+@pytest.fixture
+def interval():
+    planned = a_range("hour", 0, 5, 9)
+    return replace(planned, kind="interval", start=at(NOON, 5), end=at(ONE, 9))
+
+
+def decider(world, place, now=ONE + 100):
+    survey = Survey(TOPICS, None, lambda time: place(time) if callable(place) else at(time, place))
+    return Decider(world.ledger_store, 50, lambda: now, lambda: survey)
+
+
+def test_a_boundary_is_decided_once_and_not_before_its_moment_and_the_grace_have_passed():
+    world = World()
+    with pytest.raises(NotYetError, match="it, in "):
+        decider(world, 7, ONE + 40).boundary(ONE)
+    assert decider(world, 7).boundary(ONE).place == at(ONE, 7)
+    assert decider(world, 8).boundary(ONE).place == at(ONE, 7)
+
+
+def test_who_decides_while_another_asks_kafka_is_the_one_that_holds():
+    world = World()
+
+    def slowly(time):
+        decider(world, 3).boundary(time)
+        return at(time, 4)
+
+    assert decider(world, slowly).boundary(ONE).place == at(ONE, 3)
+    assert world.ledger_store.boundaries() == (ONE,)
+
+
+def test_a_boundary_lies_between_its_neighbours(world):
+    store = world.ledger_store
+    for time in (NOON, ONE):
+        store.name_boundary(time, 10)
+    assert decider(world, 2).boundary(NOON + 500).place.offsets[PARTITION] == 5
+    assert decider(world, 20).boundary(ONE - 300).place.offsets[PARTITION] == 9
+
+
+def test_an_interval_with_the_boundaries_that_hold_is_right(world, interval):
+    check_interval(world.ledger_store, interval)
+
+
+def test_boundaries_that_are_not_kept_any_more_are_not_compared(interval):
+    check_interval(World().ledger_store, interval)
+
+
+@pytest.mark.parametrize(("time", "offset", "said"), [(NOON, 4, "@5 instead of 4"), (ONE, 12, "@9 instead of 12")])
+def test_an_interval_with_a_boundary_that_does_not_hold_is_refused_and_moves_nothing(
+    world, interval, time, offset, said
+):
+    books = world.run("d/hourly").books
+    steps.resolve_own(books, lambda: interval, "hour", again=False)
+    todo = steps.load(books, "hour", lambda loaded, times: "hour/0")
+    world.reports["hour/0"] = a_report(interval, todo.attempt)
+    world.ledger_store.add_boundary(boundary(time, offset))
+    claim = world.ledger_store.claim("hour")
+    with pytest.raises(LifecycleError) as refused:
+        steps.commit(books, "hour", MirrorByHand())
+    for words in (said, f"load {LOAD!r}", "decided by two runs at the same moment", "a replay of just these offsets"):
+        assert words in str(refused.value)
+    assert world.ledger_store.claim("hour") == claim
+    world.ledger_store.add_boundary(boundary(NOON, 5))
+    world.ledger_store.add_boundary(boundary(ONE, 9))
+    assert steps.commit(books, "hour", MirrorByHand()).outcome is not None
