@@ -5,7 +5,7 @@ import time
 import psutil
 import pytest
 
-pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(1500)]
 
 LATE_SECONDS = 20
 

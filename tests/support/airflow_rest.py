@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 ENDED = frozenset({"success", "failed"})
-PATIENCE = 300.0
+PATIENCE = 600.0
 LOOK_SECONDS = 0.3
 
 
@@ -85,7 +85,7 @@ class AirflowRest:
 
     def size_pool(self, name: str, slots: int) -> None:
         """Let so many tasks of a pool run."""
-        self._ask("PATCH", f"/pools/{name}", json={"slots": slots})
+        self._ask("PATCH", f"/pools/{name}", json={"pool": name, "slots": slots, "include_deferred": False})
 
     def xcom(self, dag: str, run: str, task: str, key: str = "return_value") -> Any:
         """What a task told under a key; None where it told nothing."""
