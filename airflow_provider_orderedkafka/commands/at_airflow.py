@@ -19,7 +19,7 @@ def airflow() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "airflow":
+        if not is_about_airflow(error):
             raise
         raise SettingError(
             "Airflow is not installed for this Python: run the command where Airflow runs, in its environment"
@@ -35,6 +35,11 @@ def airflow() -> Iterator[None]:
     finally:
         os.environ.pop(CONTEXT)
         os.environ.update({} if before is None else {CONTEXT: before})
+
+
+def is_about_airflow(error: Exception) -> bool:
+    """Whether it says that Airflow is not installed here."""
+    return isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "airflow"
 
 
 def store_of(load: str) -> LedgerStore:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_provider_orderedkafka.commands.at_airflow import airflow, store_of
+from airflow_provider_orderedkafka.commands.at_airflow import airflow, is_about_airflow, store_of
 from airflow_provider_orderedkafka.core.documents import Ledger, Range
 from airflow_provider_orderedkafka.core.lifecycle import standing
 from airflow_provider_orderedkafka.core.pacing import Verdict
@@ -105,6 +105,8 @@ def _defined(path: Path) -> Iterable[object]:
     except OrderedKafkaError:
         raise
     except Exception as error:
+        if is_about_airflow(error):
+            raise
         raise SettingError(f"DAG file {str(path)!r} does not run: {type(error).__name__}: {error}") from error
 
 

@@ -5,7 +5,9 @@ in any order that hypothesis finds. One thing is held to be true of time: what c
 replace it does so before anybody who waits for that has waited long enough, and before another step begins.
 """
 
+import json
 import os
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 from support.interleaving import Actor, Killed, at
 from support.runs import PARTITION, Run, Skipped, World, abandon, restore, rewind
 
+from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.lifecycle import TABLE, Action, Asker, State, Step
 from airflow_provider_orderedkafka.errors import LedgerChangedError, LifecycleError
 
@@ -257,6 +260,31 @@ def test_a_commit_that_lost_a_race_leaves_mirror_and_event_to_the_one_whose_ledg
         owner.commit("range-1")
     story.finish()
     assert [(revision, range_id) for revision, range_id, *_ in story.commits()] == [(1, "range-1")]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda ledger: moves.taken_over(ledger, "d/b"),
+        lambda ledger: moves.submitted(ledger, "elsewhere"),
+        lambda ledger: replace(ledger, revision=7),
+    ],
+    ids=["owner", "attempt", "revision"],
+)
+def test_a_commit_compares_owner_attempt_and_revision_immediately_before_it_moves(change):
+    story = left_open("load")
+    looks = []
+
+    def meanwhile(what):
+        looks.append(what)
+        if what == "get ledger" and looks.count(what) == 3:  # where it compares
+            story.world.store.values["ledger"] = json.loads(change(story.world.ledger).to_text())
+
+    with at(meanwhile), pytest.raises(LedgerChangedError):
+        story.runs["d/a"].commit("range-1")
+    assert looks[-1] == "get ledger"
+    assert story.world.events == []
+    assert story.world.ledger.open is not None
 
 
 def test_a_run_that_was_killed_before_its_event_went_out_emits_it_when_it_is_cleared_as_a_whole():

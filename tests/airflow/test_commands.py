@@ -1,0 +1,199 @@
+"""`orderedkafka ledger` and `orderedkafka plan`, as a person runs them, on a real database and a real broker."""
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_orderedkafka import cli
+from airflow_provider_orderedkafka.core.documents import Range
+
+SCRIPT = str(Path(sysconfig.get_path("scripts")) / "orderedkafka")
+
+
+@pytest.fixture
+def ledger(bench, capsys):
+    """The ledger command on the bench's load; gives its exit code and what it says."""
+
+    def run(action, *arguments):
+        capsys.readouterr()
+        code = cli.main(["ledger", action, bench.load, *arguments])
+        said = capsys.readouterr()
+        assert "Traceback" not in said.err
+        return code, said.out + said.err
+
+    return run
+
+
+def shell(*arguments, **environment):
+    """The command as a process of its own."""
+    env = {**os.environ, "PYTHONWARNINGS": "ignore", **environment}
+    done = subprocess.run([SCRIPT, *arguments], capture_output=True, text=True, timeout=120, check=False, env=env)
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def connection_in_the_database(kafka):
+    from airflow.models.connection import Connection
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        extra = json.dumps({"bootstrap.servers": kafka.bootstrap_servers})
+        session.add(Connection(conn_id="kept_in_the_database", conn_type="kafka", extra=extra))
+
+
+def test_a_ledger_is_shown_moved_and_given_up_from_a_shell(bench, ledger, ledger_of):
+    bench.write(6)
+    bench.dag().test()
+    code, said = ledger("show")
+    assert code == 0
+    for line in ("revision      1", "rows written  6", "open          nothing", f"  {bench.topic}[0]@6", "committed"):
+        assert line in said
+    assert json.loads(ledger("show", "--json")[1])["revision"] == 1
+
+    assert ledger("abandon", "--reason", "r", "--yes")[1].endswith("there is nothing to abandon\n")
+    rewind = ("rewind", "--to", "earliest", "--reason", "a bug")
+    code, said = ledger(*rewind)
+    assert (code, ledger_of(bench.load).revision) == (2, 1)
+    assert "6 offsets are loaded again" in said
+    assert "there is nobody to ask: add --yes" in said
+    assert ledger(*rewind, "--yes")[0] == 0
+    assert ledger_of(bench.load).revision == 2
+
+    bench.order("fail 75")
+    bench.dag().test()
+    assert ledger(*rewind, "--yes")[0] == 65  # a range is open
+    code, said = ledger("abandon", "--reason", "given up", "--yes")
+    assert (code, said.splitlines()[-1]) == (0, "done: the ledger is at revision 2")
+    found = ledger_of(bench.load)
+    assert (found.open, found.outcomes[-1].kind, found.outcomes[-1].reason) == (None, "abandoned", "given up")
+
+
+def test_a_lost_ledger_is_taken_up_again_from_its_mirror(bench, ledger, ledger_of):
+    from airflow_provider_orderedkafka.metadata import MetadataStore
+
+    bench.write(6)
+    dag = bench.dag()
+    dag.test()
+    MetadataStore(bench.load).delete("ledger")
+    code, said = ledger("show")
+    assert code == 65
+    assert f"orderedkafka ledger restore {bench.load}" in said
+    assert "failed" in {ti.state for ti in dag.test().get_task_instances()}  # never a silent fresh start
+    code, said = ledger("restore", "--reason", "the database was lost", "--yes")
+    assert code == 0, said
+    assert "the mirror is at revision 1, with 6 rows written" in said
+    found = ledger_of(bench.load)
+    assert (found.revision, found.rows_emitted, list(found.place.offsets.values())) == (2, 6, [6])
+    bench.write(2)
+    dag.test()
+    assert [entry["offsets"] for entry in bench.diary] == [6, 2]
+
+
+def test_nothing_is_moved_while_the_run_that_owns_the_range_is_active(bench, ledger, ledger_of):
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from airflow.utils.state import DagRunState
+    from sqlalchemy import select
+
+    bench.write(1)
+    bench.order("fail 75")
+    run = bench.dag().test()
+    with create_session() as session:
+        found = session.scalars(select(DagRun).where(DagRun.run_id == run.run_id, DagRun.dag_id == bench.load)).one()
+        found.state = DagRunState.RUNNING
+    for action in (("abandon",), ("rewind", "--to-current"), ("restore",)):
+        code, said = ledger(*action, "--reason", "r", "--yes")
+        assert code == 65
+        assert f"is owned by {bench.load}/{run.run_id}, which is active" in said
+    assert ledger_of(bench.load).open is not None
+
+
+def test_a_connection_of_the_database_is_found_as_airflow_s_own_commands_find_it(bench, kafka, ledger, monkeypatch):
+    bench.write(3)
+    bench.dag().test()
+    connection_in_the_database(kafka)
+    monkeypatch.delenv("AIRFLOW_CONN_KAFKA_DEFAULT")
+    arguments = ("rewind", "--to", "earliest", "--reason", "r", "--yes")
+    code, said = ledger(*arguments)
+    assert code == 2
+    assert "there is no Kafka connection 'kafka_default'" in said
+    assert ledger(*arguments, "--kafka-conn-id", "kept_in_the_database")[0] == 0
+
+
+def test_an_unknown_load_a_missing_reason_and_an_unread_place_are_named(bench, ledger, capsys):
+    bench.write(1)
+    bench.dag().test()
+    assert cli.main(["ledger", "show", "unheard-of"]) == 65
+    assert "Airflow knows no load 'unheard-of'; it knows " in capsys.readouterr().err
+    with pytest.raises(SystemExit) as ended:
+        ledger("abandon", "--yes")
+    assert ended.value.code == 2
+    assert "--reason" in capsys.readouterr().err
+    code, said = ledger("abandon", "--yes", "--reason", " ")
+    assert code == 2
+    assert "a reason is missing" in said
+    code, said = ledger("rewind", "--yes", "--reason", "r", "--to", "yesterday")
+    assert code == 2
+    assert "'yesterday'" in said
+
+
+def test_a_plan_says_what_the_next_run_would_load_and_writes_nothing(bench, ledger_of, capsys):
+    bench.write(6)
+    dag = bench.dag(settings='min_offsets=10, grace="0s"')
+    assert cli.main(["plan", dag.fileloc]) == 0
+    said = capsys.readouterr().out
+    assert "a run would wait: 6 of 10 offsets are there" in said
+    assert f"{bench.topic}[0]@0 to 6: 6 offsets" in said
+    bench.write(4)
+    assert cli.main(["plan", dag.fileloc, bench.load, "--json"]) == 0
+    assert Range.from_text(capsys.readouterr().out).offsets == 10
+    bench.order("fail 75")
+    dag.test()
+    opened = ledger_of(bench.load)
+    assert cli.main(["plan", dag.fileloc]) == 0
+    assert "a run would take it over" in capsys.readouterr().out
+    assert ledger_of(bench.load) == opened
+
+
+def test_a_plan_for_a_file_that_does_not_run_says_why(tmp_path, capsys, airflow_home):
+    broken, empty = tmp_path / "broken.py", tmp_path / "empty.py"
+    broken.write_text("import unheard_of\n")
+    empty.write_text("")
+    assert cli.main(["plan", str(broken)]) == 2
+    assert "ModuleNotFoundError: No module named 'unheard_of'" in capsys.readouterr().err
+    assert cli.main(["plan", str(empty)]) == 2
+    assert "defines the loads none" in capsys.readouterr().err
+    assert cli.main(["plan", str(tmp_path / "nowhere.py")]) == 2
+    assert "there is no DAG file" in capsys.readouterr().err
+
+
+def test_from_a_shell_only_the_document_goes_to_the_output(bench):
+    bench.write(2)
+    bench.dag().test()
+    done = shell("ledger", "show", bench.load, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["rows_emitted"] == 2
+
+
+def test_without_a_migrated_database_the_way_out_is_named(tmp_path):
+    database = f"sqlite:///{tmp_path}/airflow.db"
+    done = shell("ledger", "show", "orders", AIRFLOW_HOME=str(tmp_path), AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=database)
+    assert done.returncode == 2
+    assert "`airflow db migrate`" in done.stderr
+    assert str(tmp_path) in done.stderr
+
+
+def test_without_airflow_the_way_out_is_named():
+    code = "import sys; sys.modules['airflow'] = None; from airflow_provider_orderedkafka.cli import main; "
+    dag_file = str(Path(__file__).parents[2] / "dags" / "orders_ordered.py")
+    for command in (["ledger", "show", "orders"], ["plan", dag_file]):
+        done = subprocess.run(
+            [sys.executable, "-c", f"{code}sys.exit(main({command!r}))"], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+        assert "Airflow is not installed for this Python" in done.stderr
