@@ -10,13 +10,18 @@ from airflow_provider_orderedkafka.errors import SettingError
 def check_form(params: Mapping[str, Any], given: Mapping[str, Any] | None, taken: Collection[str]) -> None:
     """Refuse keys that the form has not got, places that cannot be read, and duplicates that nobody agreed to.
 
+    Called inside of a task: the form is that of its DAG.
+
     :param params: The run's params.
-    :param given: What the trigger was given; Airflow itself takes any key.
+    :param given: What the trigger was given; Airflow itself takes any key, and adds it to the run's params.
     :param taken: The topics that other loads write to.
     """
-    unknown = sorted(set(given or {}) - set(params))
+    from airflow.sdk import get_current_context
+
+    form = get_current_context()["dag"].params
+    unknown = sorted(set(given or {}) - set(form))
     if unknown:
-        raise SettingError(f"the form has no {unknown[0]!r}: it takes {', '.join(map(repr, sorted(params)))}")
+        raise SettingError(f"the form has no {unknown[0]!r}: it takes {', '.join(map(repr, sorted(form)))}")
     for name in ("start", "end"):
         parse_start(params[name], name)
     if params["target"] in taken and not params["duplicates_are_fine"]:

@@ -60,17 +60,19 @@ def connections(kafka: "EmbeddedKafka", monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.fixture
 def dag_file(airflow_home: Path) -> Iterator[Callable[[str], Any]]:
-    """Writes a DAG file where Airflow looks for it; gives the DAG that it defines. Removed at the end."""
+    """Writes a DAG file where Airflow looks for it; gives the DAG that it defines, or the named one."""
     from airflow.dag_processing.dagbag import DagBag
 
     written: list[Path] = []
 
-    def write(source: str, name: str = "under_test.py") -> Any:
+    def write(source: str, name: str = "under_test.py", dag_id: str | None = None) -> Any:
         path = DAGS / name
         path.write_text(source, encoding="utf-8")
         written.append(path)
         bag = DagBag(str(path), bundle_path=DAGS, bundle_name="dags-folder")
         assert not bag.import_errors, bag.import_errors
+        if dag_id is not None:
+            return bag.dags[dag_id]
         (dag,) = bag.dags.values()
         return dag
 
@@ -80,9 +82,17 @@ def dag_file(airflow_home: Path) -> Iterator[Callable[[str], Any]]:
 
 
 @pytest.fixture
-def example(dag_file: Callable[..., Any]) -> Callable[[str], Any]:
-    """One of the examples, as a user has it after copying it."""
-    return lambda name: dag_file((EXAMPLES / f"{name}.py").read_text("utf-8"), f"{name}.py")
+def example(dag_file: Callable[..., Any]) -> Callable[..., Any]:
+    """One of the examples, as a user has it after copying it and writing other topics into it."""
+
+    def copy(name: str, edits: dict[str, str] | None = None, dag_id: str | None = None) -> Any:
+        source = (EXAMPLES / f"{name}.py").read_text("utf-8")
+        for old, new in (edits or {}).items():
+            assert old in source, f"{name} does not say {old}"
+            source = source.replace(old, new)
+        return dag_file(source, f"{name}.py", dag_id)
+
+    return copy
 
 
 @pytest.fixture

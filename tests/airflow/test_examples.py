@@ -1,0 +1,170 @@
+"""The examples, each run as a user runs it, on topics of its own: real Kafka, real Spark."""
+
+import json
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from support.records import Record
+
+ALL = ("wait", "resolve", "load", "commit")
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+class Playground:
+    """An example on topics of its own: what is written to them, and what came out."""
+
+    def __init__(self, example, topics, records, states):
+        self._example, self._topics, self._records, self._states = example, topics, records, states
+        self.source, self.output = topics.create("orders", 2), topics.create("out")
+
+    def write(self, count=30, begin=1_700_000_000_000, topic=None):
+        """Orders a millisecond apart; gives what they say."""
+        rows = [Record(f"{n}".encode(), begin + n, n % 2, key=f"k{n % 3}".encode()) for n in range(count)]
+        self._records.produce(topic or self.source, rows)
+        return sorted(row.value for row in rows)
+
+    def another(self):
+        return self._topics.create("more", 2)
+
+    def dag(self, name, output="", dag_id=None, edits=None):
+        """The example, with these topics in place of its own."""
+        edits = {'topics=["orders"]': f"topics=[{self.source!r}]"} if edits is None else edits
+        return self._example(name, edits | ({output: self.output} if output else {}), dag_id)
+
+    def run(self, dag, **how):
+        """The states of the run's steps, by the last part of their names."""
+        return {task.rpartition(".")[2]: state for task, state in self._states(dag.test(**how)).items()}
+
+    @property
+    def written(self):
+        return sorted(record.value for record in self._records.read(self.output))
+
+
+@pytest.fixture
+def playground(example, topics, records, states, connections):
+    return Playground(example, topics, records, states)
+
+
+def test_the_watched_example_loads_what_is_there_when_it_is_started(playground):
+    rows = playground.write()
+    dag = playground.dag("orders_watched", "orders-watched")
+    assert playground.run(dag) == dict.fromkeys(ALL[1:], "success")
+    assert playground.written == rows
+
+
+def test_the_hourly_example_loads_the_hour_of_its_run(playground):
+    milliseconds = round(NOON.timestamp() * 1000)
+    playground.write(10, milliseconds - 3_600_000)
+    rows = playground.write(20, milliseconds)
+    playground.write(10, milliseconds + 3_600_000)
+    dag = playground.dag("orders_hourly", "orders-hourly")
+    assert playground.run(dag, logical_date=NOON.replace(hour=13, minute=30)) == dict.fromkeys(ALL, "success")
+    assert playground.written == rows
+
+
+def test_the_replay_example_loads_what_the_form_says_and_nothing_else(playground):
+    rows, second = playground.write(), playground.another()
+    playground.write(4, topic=second)
+    dag = playground.dag(
+        "orders_replay", edits={'topics=["orders", "refunds"]': f"topics=[{playground.source!r}, {second!r}]"}
+    )
+    start = json.dumps({playground.source: [0, 0], second: [2, 2]})
+    states = playground.run(dag, run_conf={"start": start, "end": "latest", "target": playground.output})
+    assert states == {"check": "success", **dict.fromkeys(ALL[1:], "success")}
+    assert playground.written == rows
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ({"strat": "-1h"}, "the form has no 'strat'"),
+        ({"start": "yesterday"}, "'yesterday'"),
+        ({"target": "orders-ordered"}, "its rows would be there twice"),
+    ],
+)
+def test_the_replay_example_refuses_what_cannot_be_meant(playground, form, said, capsys):
+    found = playground.run(playground.dag("orders_replay", edits={}), run_conf=form)
+    assert (found["check"], found["load"]) == ("failed", "upstream_failed")
+    assert said in "".join(capsys.readouterr())
+
+
+def test_of_the_examples_made_in_a_loop_each_has_its_own_ledger(playground, ledger_of):
+    rows = playground.write()
+    edits = {'topics=[f"orders-{country}"]': f"topics=[{playground.source!r}]", 'max_delay="1h"': 'max_delay="1s"'}
+    dag = playground.dag("orders_by_country", "orders-{country}-ordered", "orders_be", edits=edits)
+    assert playground.run(dag) == dict.fromkeys(ALL, "success")
+    assert playground.written == rows
+    assert ledger_of("orders_be").revision == 1
+
+
+def test_the_example_by_shell_runs_the_application_without_the_spark_provider(
+    playground, ledger_of, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("AIRFLOW_VAR_ORDERS_CHECKPOINTS", str(tmp_path / "checkpoints"))
+    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    rows = playground.write()
+    edits = {'topics=["orders"]': f"topics=[{playground.source!r}]", "min_offsets=10_000": "min_offsets=1"}
+    dag = playground.dag("orders_by_shell", "orders-by-shell", edits=edits)
+    assert playground.run(dag) == dict.fromkeys(ALL, "success")
+    assert playground.written == rows
+    ledger = ledger_of("orders_by_shell")
+    assert (ledger.revision, ledger.rows_emitted) == (1, len(rows))
+    (folder,) = (tmp_path / "checkpoints").iterdir()
+    assert folder.name == ledger.outcomes[-1].range_id
+
+
+OPERATIONS = "orders_operations"
+
+
+def test_the_operations_example_shows_previews_and_moves_a_ledger_and_asks_for_a_reason(
+    bench, example, ledger_of, capsys
+):
+    bench.write(6)
+    bench.dag().test()
+
+    def operate(**form):
+        capsys.readouterr()
+        dag = example(OPERATIONS, {'load="orders"': f"load={bench.load!r}"})
+        return dag.test(run_conf=form).get_task_instance("operate")
+
+    assert "revision      1" in operate().xcom_pull()
+    place = {"action": "rewind", "to": "earliest"}
+    assert "6 offsets are loaded again" in operate(**place).xcom_pull()
+    assert operate(**place, confirmed=True).state == "failed"
+    assert "a reason is missing" in capsys.readouterr().out
+    assert ledger_of(bench.load).revision == 1
+    assert operate(**place, confirmed=True, reason="a bug").state == "success"
+    assert ledger_of(bench.load).revision == 2
+    bench.order("fail 75")
+    bench.dag().test()
+    assert "did not complete" in operate(action="abandon").xcom_pull()
+    assert operate(action="abandon", confirmed=True, reason="given up").state == "success"
+    ledger = ledger_of(bench.load)
+    assert (ledger.open, ledger.outcomes[-1].kind, ledger.outcomes[-1].reason) == (None, "abandoned", "given up")
+    assert operate(action="abandon", confirmed=True, reason="again").state == "failed"
+    assert "no open range" in capsys.readouterr().out
+
+
+def test_the_consumer_example_says_what_a_commit_told(bench, example, capsys):
+    from airflow.models.asset import AssetEvent
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    bench.write(5)
+    bench.dag(arguments='output_topic="out",').test()
+    dag = example("orders_consumer")
+    assert dag.test().state == "success"  # by hand, without an event
+    with create_session() as session:
+        events = session.scalars(select(AssetEvent).where(AssetEvent.source_dag_id == bench.load)).all()
+        capsys.readouterr()
+        dag.get_task("report").python_callable(triggering_asset_events={"orders": events})
+    assert capsys.readouterr().out == "revision 1: 5 rows, 0 late\n"
+
+
+def test_every_example_is_run_by_a_test():
+    run = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    examples = {path.stem for path in (Path(__file__).parents[2] / "dags").glob("*.py")}
+    assert {name for name in examples if f'"{name}"' not in run} == set()

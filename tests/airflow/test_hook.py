@@ -1,0 +1,140 @@
+"""The hook on Airflow's own `kafka` connection: tokens for managed clusters, what can travel to Spark, what is said."""
+
+import json
+import sys
+import time
+from types import ModuleType
+
+import pytest
+
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+from airflow_provider_orderedkafka.kafka.clients import admin
+from airflow_provider_orderedkafka.kafka.config import RESOLVER, client_config
+
+MSK = {
+    "bootstrap.servers": "b-1.demo.abcde1.c2.kafka.eu-north-1.amazonaws.com:9098",
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+}
+GOOGLE = {**MSK, "bootstrap.servers": "bootstrap.demo.europe-north1.managedkafka.project.cloud.goog:9092"}
+NOWHERE = {
+    "bootstrap.servers": "127.0.0.1:1",
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "OAUTHBEARER",
+    "oauth_cb": "tokens.for_tests",
+}
+INTERPRETER_S_CLOCK = 1_000
+
+
+@pytest.fixture
+def hook(airflow_home, monkeypatch):
+    def make(extra, conn_id="managed"):
+        connection = json.dumps({"conn_type": "kafka", "extra": extra})
+        monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id.upper()}", connection)
+        return OrderedKafkaHook(conn_id)
+
+    return make
+
+
+@pytest.fixture
+def module(monkeypatch):
+    """A module that is not installed here, by hand."""
+
+    def put(name, **content):
+        made = ModuleType(name)
+        made.__dict__.update(content)
+        monkeypatch.setitem(sys.modules, name, made)
+
+    return put
+
+
+class Signer:
+    """Amazon's signer: a token for a region, and its end in milliseconds."""
+
+    @staticmethod
+    def generate_auth_token(region):
+        return f"token for {region}", INTERPRETER_S_CLOCK * 1000
+
+
+class ManagedKafkaHook:
+    """Google's hook."""
+
+    def get_confluent_token(self, _config):
+        return "token of google", INTERPRETER_S_CLOCK
+
+
+def token(config):
+    return client_config(config, "consumer")["oauth_cb"]("")
+
+
+def test_a_cluster_of_amazon_s_gets_its_tokens_here_and_in_spark(hook, module):
+    module("aws_msk_iam_sasl_signer", MSKAuthTokenProvider=Signer)
+    made = hook(MSK)
+    expected = ("token for eu-north-1", INTERPRETER_S_CLOCK)
+    assert token(made.config) == expected
+    portable = made.portable_config()
+    assert portable[RESOLVER] == "airflow_provider_orderedkafka.kafka.oauth:msk_iam"
+    assert all(isinstance(value, str) for value in portable.values())
+    assert token(portable) == expected
+
+
+def test_a_cluster_of_google_s_gets_its_tokens_here_and_asks_for_a_resolver_in_spark(hook, module):
+    module("airflow.providers.google.cloud.hooks.managed_kafka", ManagedKafkaHook=ManagedKafkaHook)
+    made = hook(GOOGLE)
+    assert token(made.config) == ("token of google", INTERPRETER_S_CLOCK)
+    with pytest.raises(SettingError, match=r"cannot travel to Spark.*'orderedkafka\.resolver': 'package\.module"):
+        made.portable_config()
+    named = hook({**GOOGLE, RESOLVER: "my.tokens:google"})
+    assert named.portable_config()[RESOLVER] == "my.tokens:google"
+
+
+@pytest.mark.parametrize(("extra", "package"), [(MSK, "apache-kafka[msk]"), (GOOGLE, "google provider")])
+def test_a_package_that_is_missing_is_named(hook, extra, package):
+    with pytest.raises(SettingError) as error:
+        _ = hook(extra).config
+    assert "connection 'managed': " in str(error.value)
+    assert package in str(error.value)
+
+
+def test_a_callback_of_one_s_own_is_called_by_the_client_and_never_taken_for_amazon_s(hook, module, monkeypatch):
+    calls = []
+
+    def for_tests(config):
+        calls.append(config)
+        return "a token", time.time() + 600
+
+    module("tokens", for_tests=for_tests)
+    with pytest.raises(SettingError, match="callback_allowlist"):
+        _ = hook(NOWHERE, "refused").config
+    monkeypatch.setenv("AIRFLOW__APACHE_KAFKA__CALLBACK_ALLOWLIST", "tokens.for_tests")
+    client = admin(hook(NOWHERE).config).client
+    client.poll(0.5)
+    assert calls
+    with pytest.raises(SettingError, match="cannot travel"):
+        hook({**MSK, "oauth_cb": "tokens.for_tests"}).portable_config()
+
+
+def test_two_connections_to_one_cluster_keep_their_own_callbacks(hook, module, monkeypatch):
+    module("tokens", first=lambda _: ("first", 1), second=lambda _: ("second", 1))
+    monkeypatch.setenv("AIRFLOW__APACHE_KAFKA__CALLBACK_ALLOWLIST", "tokens.first,tokens.second")
+    configs = [hook({**NOWHERE, "oauth_cb": f"tokens.{name}"}, name).config for name in ("first", "second")]
+    assert [token(config) for config in configs] == [("first", 1), ("second", 1)]
+    assert configs[0] != configs[1]
+
+
+def test_a_connection_that_is_missing_or_empty_says_what_to_create(hook, airflow_home):
+    with pytest.raises(SettingError, match=r"no Kafka connection 'unheard_of'.*airflow connections add unheard_of"):
+        _ = OrderedKafkaHook("unheard_of").config
+    with pytest.raises(SettingError, match=r"connection 'managed': .*bootstrap\.servers"):
+        _ = hook({}).config
+
+
+def test_the_hook_knows_ends_and_lag(hook, kafka, topics, records):
+    from support.records import Record
+
+    topic = topics.create()
+    records.produce(topic, [Record(b"x")] * 3)
+    made = hook({"bootstrap.servers": kafka.bootstrap_servers})
+    assert list(made.high_ends([topic]).values()) == [3]
+    assert list(made.lag("nobody", [topic]).values()) == [3]
