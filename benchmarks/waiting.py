@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-HEARTBEAT = 0.02
+HEARTBEAT, LONG = 0.02, 0.5
 PARTITIONS = 4
 
 
@@ -48,12 +48,13 @@ async def wait_for_all(triggers: list[Any], seconds: float, then: Callable[[], N
         "fired": sum("reason" in payload for payload in fired),
         "last fired after": time.perf_counter() - begun,
         "loop stood still for at most": max(late),
+        f"times it stood still for {LONG:g} s": sum(each > LONG for each in late),
         "heartbeats": len(late),
     }
 
 
-def measured(servers: str, count: int, seconds: float, poll: float) -> dict[str, Any]:
-    """Run the triggers against this broker."""
+def measured(servers: str, count: int, seconds: float, poll: float, slow: float) -> dict[str, Any]:
+    """Run the triggers against this broker, which takes `slow` seconds longer to answer."""
     from airflow_provider_orderedkafka import OrderedLoad
     from airflow_provider_orderedkafka.core import moves
     from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
@@ -67,6 +68,7 @@ def measured(servers: str, count: int, seconds: float, poll: float) -> dict[str,
     class Timed(OffsetRangeTrigger):
         def _ask(self, load: OrderedLoad, ledger: Any) -> Any:
             begun = time.perf_counter()
+            time.sleep(slow)
             try:
                 return super()._ask(load, ledger)
             finally:
@@ -119,6 +121,7 @@ def main() -> int:
     parser.add_argument("--triggers", type=int, default=300)
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--poll", type=float, default=5, help="seconds between two looks of one trigger")
+    parser.add_argument("--slow", type=float, default=0, help="seconds that every answer takes longer")
     parser.add_argument("--servers", help="a broker that is there already")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
@@ -126,7 +129,7 @@ def main() -> int:
         os.environ["AIRFLOW_HOME"] = home
         extra = {"bootstrap.servers": servers}
         os.environ["AIRFLOW_CONN_KAFKA_DEFAULT"] = json.dumps({"conn_type": "kafka", "extra": extra})
-        found = measured(servers, arguments.triggers, arguments.seconds, arguments.poll)
+        found = measured(servers, arguments.triggers, arguments.seconds, arguments.poll, arguments.slow)
     if arguments.json:
         print(json.dumps(found))
         return 0

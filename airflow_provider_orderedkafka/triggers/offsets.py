@@ -1,13 +1,16 @@
 """Waiting in the triggerer: for one run that deferred, or as an asset's watcher that starts runs.
 
 Nothing here blocks the triggerer's loop: what asks Kafka or the ledger runs in a thread, with one hook, and so one
-client, for each connection.
+client, for each connection. The threads are our own: when Kafka does not answer, hundreds of looks wait for it, and
+nobody else's work in the triggerer waits behind them.
 """
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
@@ -28,6 +31,12 @@ RETRYABLE = 75
 POLL_SECONDS = 5.0
 THOROUGH_SECONDS = 60.0
 """How often new partitions are looked for, and a connection is read again."""
+
+LOOKS_AT_ONCE = 16
+
+Found = TypeVar("Found")
+
+_threads = ThreadPoolExecutor(LOOKS_AT_ONCE, "orderedkafka-look")
 
 
 class OffsetRangeTrigger(BaseEventTrigger):
@@ -103,13 +112,13 @@ class OffsetRangeTrigger(BaseEventTrigger):
     async def _verdict(self, load: OrderedLoad, ledger: Ledger | None) -> Verdict:
         if ledger is None:
             return until(self.moment or 0, now_ms())
-        return await asyncio.to_thread(self._ask, load, ledger)
+        return await _in_thread(lambda: self._ask(load, ledger))
 
     async def _watch(self, load: OrderedLoad) -> AsyncIterator[TriggerEvent]:
         """A watcher that returned would be started again at once, so this never does, whatever happens."""
         while True:
             try:
-                reason = await asyncio.to_thread(self._due, load)
+                reason = await _in_thread(lambda: self._due(load))
             except Exception as error:  # noqa: BLE001 - it has to outlive everything
                 self.log.warning("%s: %s", load.name, error)
             else:
@@ -146,6 +155,11 @@ class OffsetRangeTrigger(BaseEventTrigger):
         if thorough:
             self._looked_thoroughly = time.monotonic()
         return verdict
+
+
+async def _in_thread(work: Callable[[], Found]) -> Found:
+    """What the work gives, which blocks."""
+    return await asyncio.get_running_loop().run_in_executor(_threads, copy_context().run, work)
 
 
 _hooks: "dict[str, tuple[float, OrderedKafkaHook]]" = {}

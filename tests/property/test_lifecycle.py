@@ -99,6 +99,10 @@ class Story:
         if actor.done:
             self.gone(subject)
 
+    def move_if_there(self, subject):
+        if subject in self.actors:
+            self.move(subject, 1)
+
     def stop(self, subject):
         if subject in self.actors:
             self.actors[subject].kill()
@@ -206,8 +210,8 @@ def left_open(by):
 
 @pytest.mark.parametrize("by", ["resolve", "half a load", "load"])
 @EXAMPLES
-@given(what=happenings(runs=RUNS[1:]))
-def test_of_two_heirs_of_one_range_at_the_same_moment_one_commits_it(by, what):
+@given(what=happenings())
+def test_of_an_owner_and_two_heirs_of_one_range_at_the_same_moment_one_commits_it(by, what):
     story = left_open(by)
     for happening in what:
         story.play(*happening)
@@ -215,6 +219,41 @@ def test_of_two_heirs_of_one_range_at_the_same_moment_one_commits_it(by, what):
     first, *_ = story.commits()
     assert first == (1, "range-1", 0, 5)
     assert [range_id for _, range_id, *_ in story.commits()].count("range-1") == 1
+
+
+SAME_MOMENT = [
+    ("load", ("commit", "d/a"), ("resolve", "d/b")),
+    ("load", ("commit", "d/a"), ("commit", "d/a again")),
+    ("load", ("commit", "d/a"), ("abandon", PERSON)),
+    ("half a load", ("load", "d/a"), ("resolve", "d/b")),
+    ("half a load", ("load", "d/a"), ("abandon", PERSON)),
+    ("resolve", ("resolve", "d/b"), ("resolve", "d/c")),
+    ("nothing", ("resolve", "d/b"), ("resolve", "d/c")),
+    ("nothing", ("resolve", "d/b"), ("rewind", PERSON)),
+]
+
+
+@pytest.mark.parametrize(("before", "one", "other"), SAME_MOMENT, ids=str)
+@EXAMPLES
+@given(order=st.lists(st.booleans(), min_size=5, max_size=40), one_first=st.booleans())
+def test_two_steps_at_the_same_moment_leave_mirror_events_and_offsets_in_order(before, one, other, order, one_first):
+    story = left_open(before) if before != "nothing" else Story()
+    story.world.high = 5
+    story.runs["d/a again"], story.range_ids["d/a again"] = story.runs["d/a"], story.range_ids["d/a"]
+    for verb, subject in (one, other):  # nobody is seen as active: the owner was cleared a moment ago
+        story.actors[subject] = Actor(story.work(verb, subject, 2))
+    for is_one in order:
+        story.move_if_there((one if is_one else other)[1])
+    for _, subject in (one, other) if one_first else (other, one):
+        while subject in story.actors:
+            story.move_if_there(subject)
+    story.finish()
+    stands = story.commits()
+    assert set(story.world.events) <= {(revision, range_id) for revision, range_id, *_ in stands}
+    assert {offset for *_, start, end in stands for offset in range(start, end)} == set(range(5))
+    if PERSON not in {one[1], other[1]}:
+        assert len(stands) == 1
+        assert sum(end - start for start, end in story.world.written.values()) == 5
 
 
 def test_the_table_answers_every_question():

@@ -22,7 +22,8 @@ def main():
         parser.add_argument(f"--{name}", required=name in {"range", "checkpoint"})
     parser.add_argument("--orders")
     arguments, rest = parser.parse_known_args()
-    loaded = Range.from_text(Path(arguments.range).read_text())
+    text = arguments.range if arguments.range.startswith("{") else Path(arguments.range).read_text()
+    loaded = Range.from_text(text)
     environment = json.loads(os.environ.get("ORDEREDKAFKA_OPTIONS", "{}"))
     with Path(arguments.diary).open("a") as diary:
         line = {"range": loaded.id, "offsets": loaded.offsets, "attempt": int(arguments.attempt or 0), "rest": rest}
