@@ -93,7 +93,7 @@ def test_the_replay_example_refuses_what_cannot_be_meant(playground, form, said,
 
 def test_of_the_examples_made_in_a_loop_each_has_its_own_ledger(playground, ledger_of):
     rows = playground.write()
-    edits = {'topics=[f"orders-{country}"]': f"topics=[{playground.source!r}]", 'max_delay="1h"': 'max_delay="1s"'}
+    edits = {'topics=[f"orders-{country}"]': f"topics=[{playground.source!r}]", 'max_delay="1h"': "min_offsets=1"}
     dag = playground.dag("orders_by_country", "orders-{country}-ordered", "orders_be", edits=edits)
     assert playground.run(dag) == dict.fromkeys(ALL, "success")
     assert playground.written == rows
