@@ -15,7 +15,7 @@ from airflow_provider_orderedkafka.kafka.offsets import log_starts
 from airflow_provider_orderedkafka.kafka.topics import discover
 from airflow_provider_orderedkafka.ledger import LedgerStore
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.ranges import Sight, a_range
+from airflow_provider_orderedkafka.ranges import a_range
 from airflow_provider_orderedkafka.steps import NothingToLoad
 
 
@@ -39,8 +39,8 @@ def plan_interval(
     between = f"between {moment(times[0])} and {moment(times[1])}"
     if not offsets:
         raise NothingToLoad(f"nothing to load {between}")
-    sight = Sight(now(), found, start, stop.offsets)
-    return a_range(load, "interval", sight, stop, name=name, digest=digest, reason=f"{offsets:,} offsets {between}")
+    reason = f"{offsets:,} offsets {between}"
+    return a_range(load, "interval", found, (start, stop), now=now(), name=name, digest=digest, reason=reason)
 
 
 def survey(config: KafkaConfig, load: OrderedLoad, now: int) -> Survey:

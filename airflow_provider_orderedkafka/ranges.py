@@ -15,7 +15,7 @@ from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.subscriptions import Named
 from airflow_provider_orderedkafka.errors import DataLossError, TopicChangedError
 from airflow_provider_orderedkafka.kafka.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.ends import readable_ends
+from airflow_provider_orderedkafka.kafka.ends import Ends, readable_ends
 from airflow_provider_orderedkafka.kafka.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.offsets import first_at, log_starts
 from airflow_provider_orderedkafka.kafka.starts import resolve_start
@@ -26,26 +26,22 @@ from airflow_provider_orderedkafka.steps import First, NothingToLoad, limit_spen
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What Kafka has at one moment: topics, where the load would begin, how far it can be read.
-
-    `held_back` counts the offsets behind open transactions, `open_since` is the first timestamp among them.
-    """
+    """What Kafka has at one moment: topics, where the load would begin, how far it can be read."""
 
     now: int
     discovery: Discovery
     place: Place
-    ends: Offsets
-    held_back: int = 0
-    open_since: int | None = None
+    ends: Ends
 
     def cut_time(self, grace: int) -> int:
         """What is at or after it waits: it is too young, or an open transaction may still commit older records."""
-        times = [self.now - grace, *([] if self.open_since is None else [self.open_since])]
+        since = self.ends.open_since
+        times = [self.now - grace, *([] if since is None else [since])]
         return max(min(times), 0)
 
     def span(self, latest: int) -> Span:
         """Everything from the load's place to the ends; where the log ends before the place there is nothing."""
-        ends = {partition: max(end, self.place.offsets[partition]) for partition, end in self.ends.items()}
+        ends = {partition: max(end, self.place.offsets[partition]) for partition, end in self.ends.offsets.items()}
         start = {partition: self.place.offsets[partition] for partition in ends}
         return Span(Offsets(start), Offsets(ends), self.place.floor, latest)
 
@@ -72,9 +68,9 @@ def look_at(config: KafkaConfig, load: OrderedLoad, ledger: Ledger, now: int) ->
     known = {p: ledger.place.offsets[p] for p in found.partitions if p in ledger.place.offsets}
     new = [partition for partition in found.partitions if partition not in known]
     place = Place(Offsets({**known, **(log_starts(config, new) if new else {})}), ledger.place.floor)
-    ends = readable_ends(config, found.partitions, load.isolation, now + load.future_tolerance_ms)
-    _nothing_lost(load, ledger, ends.offsets)
-    return Sight(now, found, place, ends.offsets, ends.held_back, ends.open_since)
+    sight = _sight(config, load, found, place, now)
+    _nothing_lost(load, ledger, sight.ends.written)
+    return sight
 
 
 def _glance(config: KafkaConfig, load: OrderedLoad, ledger: Ledger, now: int) -> Sight:
@@ -82,8 +78,12 @@ def _glance(config: KafkaConfig, load: OrderedLoad, ledger: Ledger, now: int) ->
     place = Place(
         Offsets((p, o) for p, o in ledger.place.offsets.items() if p.topic in load.topics), ledger.place.floor
     )
-    ends = readable_ends(config, place.offsets.partitions, load.isolation, now + load.future_tolerance_ms)
-    return Sight(now, Discovery("", (), place.offsets.partitions), place, ends.offsets, ends.held_back, ends.open_since)
+    return _sight(config, load, Discovery("", (), place.offsets.partitions), place, now)
+
+
+def _sight(config: KafkaConfig, load: OrderedLoad, found: Discovery, place: Place, now: int) -> Sight:
+    ends = readable_ends(config, found.partitions, load.isolation, now + load.future_tolerance_ms)
+    return Sight(now, found, place, ends)
 
 
 def verdict(config: KafkaConfig, load: OrderedLoad, ledger: Ledger, now: int, *, known: bool = False) -> Verdict:
@@ -96,7 +96,7 @@ def verdict(config: KafkaConfig, load: OrderedLoad, ledger: Ledger, now: int, *,
     (answers,) = first_at(config, span.partitions, [sight.cut_time(load.grace_ms)], load.isolation)
     cut = {p: min(max(answers[p].offset, span.start[p]), end) if p in answers else end for p, end in span.end.items()}
     since = ledger.first_looked_at if ledger.last_run_at is None else ledger.last_run_at
-    return decide(load.pace, Situation(Offsets(cut).since(span.start), since, now, sight.held_back))
+    return decide(load.pace, Situation(Offsets(cut).since(span.start), since, now, sight.ends.held_back))
 
 
 def plan(config: KafkaConfig, load: OrderedLoad, ledger: Ledger, *, run: str, digest: str, now: int) -> Range:
@@ -112,8 +112,9 @@ def plan(config: KafkaConfig, load: OrderedLoad, ledger: Ledger, *, run: str, di
     return a_range(
         load,
         "incremental",
-        sight,
-        end,
+        sight.discovery,
+        (sight.place, end),
+        now=now,
         name=range_id(load, "incremental", run, ledger.revision, now),
         digest=digest,
         reason=_reason(load, span, end),
@@ -125,32 +126,34 @@ def plan(config: KafkaConfig, load: OrderedLoad, ledger: Ledger, *, run: str, di
 def a_range(
     load: OrderedLoad,
     kind: Kind,
-    sight: Sight,
-    end: Place,
+    found: Discovery,
+    span: tuple[Place, Place],
     *,
+    now: int,
     name: str,
     digest: str,
     reason: str,
     revision: int = 0,
     rows_left: int | None = None,
 ) -> Range:
-    """The document of a range from the sight's place to `end`."""
-    start = Place(Offsets({partition: sight.place.offsets[partition] for partition in end.offsets}), sight.place.floor)
+    """The document of a range from one place to another."""
+    begin, end = span
+    start = Place(Offsets({partition: begin.offsets[partition] for partition in end.offsets}), begin.floor)
     return Range(
         id=name,
         load=load.name,
         kind=kind,
         reason=reason,
         ledger_revision=revision,
-        topics=sight.discovery.ids,
+        topics=found.ids,
         start=start,
         end=end,
-        planned_at=sight.now,
+        planned_at=now,
         future_tolerance=load.future_tolerance_ms,
         on_data_loss=load.on_data_loss,
         include_headers=load.include_headers,
         isolation=load.isolation,
-        cluster_id=sight.discovery.cluster_id,
+        cluster_id=found.cluster_id,
         batch_offsets=load.batch_offsets,
         rows_left=rows_left,
         digest=digest,
@@ -171,9 +174,9 @@ def _rows_left(load: OrderedLoad, ledger: Ledger) -> int | None:
 
 
 def _nothing(load: OrderedLoad, sight: Sight) -> str:
-    waiting = sight.ends.since(sight.place.offsets)
+    waiting = sight.ends.offsets.since(sight.place.offsets)
     young = f": {waiting:,} offsets are younger than the grace of {load.grace}" if waiting else ""
-    held = f"; open transactions hold {sight.held_back:,} offsets back" if sight.held_back else ""
+    held = f"; open transactions hold {sight.ends.held_back:,} offsets back" if sight.ends.held_back else ""
     return f"nothing to load{young}{held}"
 
 
@@ -198,11 +201,11 @@ def _same_topics(load: OrderedLoad, ledger: Ledger, found: Discovery) -> None:
             )
 
 
-def _nothing_lost(load: OrderedLoad, ledger: Ledger, ends: Offsets) -> None:
-    """An end below the ledger: an unclean election, or a restored cluster."""
-    for partition, end in ends.items():
+def _nothing_lost(load: OrderedLoad, ledger: Ledger, written: Offsets) -> None:
+    """An end below the ledger: an unclean election, or a restored cluster; what is written there would be missed."""
+    for partition, end in written.items():
         stands = ledger.place.offsets.get(partition, 0)
-        if end < stands and load.isolation == "read_uncommitted":
+        if end < stands:
             raise _lost(load, partition, stands, end)
 
 

@@ -10,7 +10,7 @@ from airflow_provider_orderedkafka.kafka.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.starts import resolve_start
 from airflow_provider_orderedkafka.kafka.topics import discover
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.ranges import Sight, a_range
+from airflow_provider_orderedkafka.ranges import a_range
 from airflow_provider_orderedkafka.steps import NothingToLoad
 
 
@@ -30,9 +30,9 @@ def plan_replay(
         for each, word in zip(asked, ("start", "end"), strict=True)
     )
     offsets = _checked(load, asked, start, end)
-    sight = Sight(now, found, Place(start, _floor(asked[0])), end)
+    span = Place(start, _floor(asked[0])), Place(end, _floor(asked[1]))
     reason = f"{offsets:,} offsets from {asked[0]} to {asked[1]}"
-    return a_range(load, "replay", sight, Place(end, _floor(asked[1])), name=name, digest=digest, reason=reason)
+    return a_range(load, "replay", found, span, now=now, name=name, digest=digest, reason=reason)
 
 
 def _checked(load: OrderedLoad, asked: tuple[Start, Start], start: Offsets, end: Offsets) -> int:

@@ -17,9 +17,13 @@ from airflow_provider_orderedkafka.kafka.offsets import high_ends
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """The high ends; behind them, how many offsets open transactions keep back, and from which timestamp on."""
+    """The high ends; behind them, how many offsets open transactions keep back, and from which timestamp on.
+
+    `written` are the ends of what is there, kept back or not.
+    """
 
     offsets: Offsets
+    written: Offsets
     held_back: int = 0
     open_since: int | None = None
 
@@ -33,13 +37,14 @@ def readable_ends(
 ) -> Ends:
     """The high ends for readers of this isolation; a timestamp later than `latest` counts for nothing."""
     if isolation == "read_uncommitted":
-        return Ends(high_ends(config, partitions, isolation, deadline))
+        ends = high_ends(config, partitions, isolation, deadline)
+        return Ends(ends, ends)
     # In this order: what was in the log before the stable end was asked for, and lies behind it, is truly held back.
     written = high_ends(config, partitions, "read_uncommitted", deadline)
     stable = high_ends(config, partitions, "read_committed", deadline)
     held = {partition: end for partition, end in written.items() if end > stable[partition]}
     since = open_transaction_time(config, stable, Offsets(held), latest, deadline)
-    return Ends(stable, sum(end - stable[partition] for partition, end in held.items()), since)
+    return Ends(stable, written, sum(end - stable[partition] for partition, end in held.items()), since)
 
 
 def open_transaction_time(

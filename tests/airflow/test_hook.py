@@ -6,8 +6,13 @@ import time
 from types import ModuleType
 
 import pytest
+from support.records import Record
 
-from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka import OrderedLoad
+from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.positions import Offsets
+from airflow_provider_orderedkafka.errors import DataLossError, SettingError
 from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 from airflow_provider_orderedkafka.kafka.clients import admin
 from airflow_provider_orderedkafka.kafka.config import RESOLVER, client_config
@@ -131,10 +136,22 @@ def test_a_connection_that_is_missing_or_empty_says_what_to_create(hook, airflow
 
 
 def test_the_hook_knows_ends_and_lag(hook, kafka, topics, records):
-    from support.records import Record
-
     topic = topics.create()
     records.produce(topic, [Record(b"x")] * 3)
     made = hook({"bootstrap.servers": kafka.bootstrap_servers})
     assert list(made.high_ends([topic]).values()) == [3]
     assert list(made.lag("nobody", [topic]).values()) == [3]
+
+
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+def test_a_log_that_ends_below_the_ledger_is_an_error_and_not_waited_out(hook, kafka, topics, records, isolation):
+    topic = topics.create()
+    records.produce(topic, [Record(b"x", 1_000)] * 3)
+    made = hook({"bootstrap.servers": kafka.bootstrap_servers})
+    load = OrderedLoad("orders", topics=[topic], start="earliest", isolation=isolation)
+    first = made.first_look(load)
+    beyond = Place(Offsets(dict.fromkeys(first.place.offsets, 100)), Floor())
+    ledger = moves.first_look("orders", instance="i", home_dag="d", place=beyond, topics=first.topics, now=0)
+    for ask in (lambda: made.verdict(load, ledger), lambda: made.plan(load, ledger, "a run")):
+        with pytest.raises(DataLossError, match=r"stands at .*@100, the log ends at .*@3.*rewind orders --to latest"):
+            ask()

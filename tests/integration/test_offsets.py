@@ -127,15 +127,21 @@ def test_the_high_end_is_the_last_stable_offset_unless_uncommitted_records_are_r
         records.produce(topic, [Record(b"", timestamp=60, partition=0), Record(b"", timestamp=80, partition=1)])
         assert high_ends(config, partitions(topic, 0, 1)) == at(topic, 1, 2)
         assert high_ends(config, partitions(topic, 0, 1), "read_uncommitted") == at(topic, 3, 2)
-        assert readable_ends(config, partitions(topic, 0, 1), "read_committed", NOW) == Ends(at(topic, 1, 2), 2, 70)
-        assert readable_ends(config, partitions(topic, 0, 1), "read_uncommitted", NOW) == Ends(at(topic, 3, 2))
+        assert readable_ends(config, partitions(topic, 0, 1), "read_committed", NOW) == Ends(
+            at(topic, 1, 2), at(topic, 3, 2), 2, 70
+        )
+        assert readable_ends(config, partitions(topic, 0, 1), "read_uncommitted", NOW) == Ends(
+            at(topic, 3, 2), at(topic, 3, 2)
+        )
 
 
 def test_what_is_held_back_counts_from_the_first_timestamp_that_counts(config, topics, records):
     topic = topics.create()
     with records.transaction() as open_:
         open_.produce(topic, [Record(b"", timestamp=NOW + 1), Record(b"", timestamp=90)])
-        assert readable_ends(config, partitions(topic, 0), "read_committed", NOW) == Ends(at(topic, 0), 2, 90)
+        assert readable_ends(config, partitions(topic, 0), "read_committed", NOW) == Ends(
+            at(topic, 0), at(topic, 2), 2, 90
+        )
 
 
 def test_times_are_looked_up_in_all_partitions_several_at_once(config, topics, records):
