@@ -21,20 +21,20 @@ class Cluster:
     """Asks Kafka what some source options need to know."""
 
     def __init__(self, options: SourceOptions) -> None:
-        self._options = options
+        self.options = options
         self._compacted: dict[str, bool] = {}
 
     @cached_property
     def log(self) -> KafkaLog:
         """The records, as a planner asks for them."""
-        return KafkaLog(self._options.kafka, self._options.isolation)
+        return KafkaLog(self.options.kafka, self.options.isolation)
 
     def topics(self) -> Discovery:
         """The topics and partitions that are read, as they are now."""
-        given = self._options.range
-        subscription = Named(tuple(given.topics)) if given is not None else self._options.subscription
+        given = self.options.range
+        subscription = Named(tuple(given.topics)) if given is not None else self.options.subscription
         assert subscription is not None
-        found = discover(self._options.kafka, subscription)
+        found = discover(self.options.kafka, subscription)
         self._compacted.update((topic.name, topic.compacted) for topic in found.topics)
         return found
 
@@ -42,13 +42,13 @@ class Cluster:
         """Those of the topics whose records may be compacted away."""
         wanted = sorted(topics)
         if not self._compacted.keys() >= set(wanted):
-            found = discover(self._options.kafka, Named(tuple(wanted)))
+            found = discover(self.options.kafka, Named(tuple(wanted)))
             self._compacted.update((topic.name, topic.compacted) for topic in found.topics)
         return [topic for topic in wanted if self._compacted[topic]]
 
     def resolve(self, start: Start, partitions: Iterable[TopicPartition], now: int, word: str = "start") -> Offsets:
         """What a start policy, or an end said like one, means for these partitions."""
-        options = self._options
+        options = self.options
         found = resolve_start(
             options.kafka,
             start,
@@ -66,9 +66,9 @@ class Cluster:
     def starts_of(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """The first offsets of partitions that are new."""
         wanted = list(partitions)
-        return log_starts(self._options.kafka, wanted) if wanted else Offsets()
+        return log_starts(self.options.kafka, wanted) if wanted else Offsets()
 
     def ends(self, partitions: tuple[TopicPartition, ...], now: int) -> Ends:
         """How far these partitions can be read now."""
-        latest = now + self._options.future_tolerance
-        return readable_ends(self._options.kafka, partitions, self._options.isolation, latest)
+        latest = now + self.options.future_tolerance
+        return readable_ends(self.options.kafka, partitions, self.options.isolation, latest)

@@ -83,7 +83,7 @@ class DirectWriter:
         """The batch's slices, split by partition number; a number has the same task in every batch of the range."""
         loaded, tasks = self.frames.loaded, self.setup.writers
         span = Span(batch.start.offsets, batch.end.offsets, batch.start.floor, loaded.latest)
-        slices = self.frames.planner(span).slices(self.frames.source_options().slice_offsets * tasks)
+        slices = self.frames.planner(span).slices(self.frames.cluster.options.slice_offsets * tasks)
         task_of = share_out(sizes(loaded.start.offsets, loaded.end.offsets), tasks)
         return [[_part(each, task_of, task) for each in slices] for task in range(tasks)]
 

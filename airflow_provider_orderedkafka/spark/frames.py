@@ -1,7 +1,7 @@
 """The DataFrames of a range: its stream, a piece of it, and the column that says where each row came from."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_orderedkafka.core.batches import Tally
@@ -12,7 +12,7 @@ from airflow_provider_orderedkafka.errors import OrderedKafkaError, TransformErr
 from airflow_provider_orderedkafka.kafka.arrow import columns
 from airflow_provider_orderedkafka.kafka.log import KafkaLog
 from airflow_provider_orderedkafka.spark.cluster import Cluster
-from airflow_provider_orderedkafka.spark.options import SourceOptions, parse_options
+from airflow_provider_orderedkafka.spark.options import parse_options
 from airflow_provider_orderedkafka.spark.source import OrderedKafkaDataSource
 
 if TYPE_CHECKING:
@@ -28,13 +28,21 @@ SOURCE_FIELDS = ("topic", "partition", "offset", "order_time")
 
 @dataclass(frozen=True, slots=True)
 class RangeFrames:
-    """The range as DataFrames. Spark partition i is slice i, in order."""
+    """The range as DataFrames. Spark partition i is slice i, in order.
+
+    `cluster` is asked for all of them: what it knows already, each batch need not look up again.
+    """
 
     session: "SparkSession"
     loaded: Range
     options: Mapping[str, str]
     transform: Callable[["DataFrame"], "DataFrame"] | None = None
     source: type["DataSource"] = OrderedKafkaDataSource
+    cluster: Cluster = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        options = parse_options({**self.options, "range": self.loaded.to_text()}, stream=False)
+        object.__setattr__(self, "cluster", Cluster(options))
 
     def stream(self) -> "DataFrame":
         """All of it, in micro-batches."""
@@ -75,21 +83,16 @@ class RangeFrames:
         if self.loaded.on_data_loss != "count":
             return 0
         start, end = batch.start.offsets, batch.end.offsets
-        first = Cluster(self.source_options()).starts_of(end)
+        first = self.cluster.starts_of(end)
         return sum(max(min(first[p], offset) - start[p], 0) for p, offset in end.items())
-
-    def source_options(self) -> SourceOptions:
-        """The options of the source, read."""
-        return parse_options({**self.options, "range": self.loaded.to_text()}, stream=False)
 
     def log(self) -> KafkaLog:
         """The records of the range, as a planner asks for them."""
-        return Cluster(self.source_options()).log
+        return self.cluster.log
 
     def planner(self, span: Span) -> Planner:
         """What cuts a part of the range."""
-        cluster = Cluster(self.source_options())
-        return Planner(cluster.log, span, cluster.compacted(span.start.topics))
+        return Planner(self.cluster.log, span, self.cluster.compacted(span.start.topics))
 
     def _reading(self, reader: Any, loaded: Range) -> "DataFrame":
         options = {**self.options, "range": loaded.to_text()}

@@ -8,7 +8,6 @@ from airflow_provider_orderedkafka.kafka.partitioners import PARTITIONERS, Parti
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 from airflow_provider_orderedkafka.kafka.samples import sample
 from airflow_provider_orderedkafka.spark.arrow_transforms import ArrowTransform, applied, output_schema, rekeys
-from airflow_provider_orderedkafka.spark.cluster import Cluster
 from airflow_provider_orderedkafka.spark.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.kafka_output import KafkaOutput
 from airflow_provider_orderedkafka.spark.reading import read_settings
@@ -49,9 +48,9 @@ class Look:
 
 def look_at(frames: RangeFrames, arguments: "Arguments") -> Look:
     """Look at a range; records are only looked at where the direct lane may be taken."""
-    options, loaded = frames.source_options(), frames.loaded
-    read = read_settings(options, loaded.isolation, loaded.topics)
-    by_topic = {topic.name: topic.partitions for topic in Cluster(options).topics().topics}
+    cluster, loaded = frames.cluster, frames.loaded
+    read = read_settings(cluster.options, loaded.isolation, loaded.topics)
+    by_topic = {topic.name: topic.partitions for topic in cluster.topics().topics}
     transform = arguments.arrow_transform
     sampled = [] if arguments.transform is not None else sample(loaded.span, read)
     return Look(

@@ -4,6 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_orderedkafka.errors import SettingError
@@ -61,7 +62,20 @@ def start_session() -> "SparkSession":
     builder = SparkSession.builder
     for key, value in {**ONE_ATTEMPT, **QUIET}.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    _show_the_bundle(session.sparkContext.environment)
+    return session
+
+
+def _show_the_bundle(environment: dict[str, str]) -> None:
+    """Let the Python that plans streams find this package where it was shipped with --py-files.
+
+    Spark puts what is shipped on the path of its tasks, and of all that it plans with but for streams.
+    """
+    home = Path(__file__).parents[2]
+    if home.is_file():
+        known = environment.get("PYTHONPATH")
+        environment["PYTHONPATH"] = os.pathsep.join([str(home), *([known] if known else [])])
 
 
 def check_session(session: "SparkSession") -> None:
