@@ -32,11 +32,15 @@ def test_without_a_spark_connection_the_error_says_what_to_create(bench, states,
 
 
 def test_a_cluster_needs_a_checkpoint_that_all_of_it_reaches_and_no_attempt_is_written_without(
-    bench, states, monkeypatch, capsys, ledger_of
+    bench, states, capsys, ledger_of
 ):
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "spark://127.0.0.1:1"}))
+    from airflow.models.connection import Connection
+    from airflow.utils.session import create_session
+
+    with create_session() as session:  # where parsing a DAG does not look
+        session.add(Connection(conn_id="a_cluster", conn_type="spark", host="spark://127.0.0.1:1"))
     bench.write(1)
-    run = bench.dag().test()
+    run = bench.dag(arguments='spark_conn_id="a_cluster",').test()
     assert steps_of(bench, states(run))["load"] == "failed"
     assert "checkpoint= is missing" in capsys.readouterr().out
     assert ledger_of(bench.load).open.attempt == 0
