@@ -28,7 +28,13 @@ PASSWORDS = HOME / "simple_auth_manager_passwords.json.generated"
 HOST = "127.0.0.1"
 START_SECONDS = 300
 STOP_SECONDS = 20
-TOPICS = {"orders": 4, "refunds": 2, "orders-ordered": 4}
+COUNTRIES = ("at", "be", "ch")
+TOPICS = {
+    "orders": 4,
+    "refunds": 2,
+    **{f"orders-{output}": 4 for output in ("ordered", "watched", "hourly", "replayed", "by-shell")},
+    **{f"orders-{country}{output}": 1 for country in COUNTRIES for output in ("", "-ordered")},
+}
 SAMPLE = 12_000
 
 
@@ -70,6 +76,7 @@ def environment(port: int, bootstrap_servers: str) -> dict[str, str]:
             {"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap_servers}}
         ),
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+        "AIRFLOW_VAR_ORDERS_CHECKPOINTS": str(HOME / "checkpoints"),
         "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": HOST,

@@ -2,6 +2,7 @@
 
 import json
 import os
+import runpy
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,6 +10,9 @@ from pathlib import Path
 import pytest
 from support.records import Record
 
+from airflow_provider_orderedkafka import OrderedLoad
+
+ROOT = Path(__file__).parents[2]
 ALL = ("wait", "resolve", "load", "commit")
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -164,7 +168,22 @@ def test_the_consumer_example_says_what_a_commit_told(bench, example, capsys):
     assert capsys.readouterr().out == "revision 1: 5 rows, 0 late\n"
 
 
+def test_make_ui_has_every_topic_that_the_examples_read_and_write(airflow_home):
+    from airflow.dag_processing.dagbag import DagBag
+
+    topics = runpy.run_path(str(ROOT / "scripts" / "ui.py"))["TOPICS"].keys()
+    bag = DagBag(str(ROOT / "dags"), bundle_path=ROOT / "dags", bundle_name="dags-folder")
+    assert bag.import_errors == {}
+    tasks = [task for dag in bag.dags.values() for task in dag.tasks]
+    read = {
+        topic for task in tasks if isinstance(getattr(task, "load", None), OrderedLoad) for topic in task.load.topics
+    }
+    written = {task.output_topic for task in tasks if getattr(task, "output_topic", None)} - {"{{ params.target }}"}
+    assert len(read) > 2 < len(written)
+    assert read | written | {bag.dags["orders_replay"].params["target"]} <= topics
+
+
 def test_every_example_is_run_by_a_test():
     run = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
-    examples = {path.stem for path in (Path(__file__).parents[2] / "dags").glob("*.py")}
+    examples = {path.stem for path in (ROOT / "dags").glob("*.py")}
     assert {name for name in examples if f'"{name}"' not in run} == set()
