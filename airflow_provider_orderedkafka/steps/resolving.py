@@ -82,11 +82,13 @@ def _plan(books: Books, memory: Memory, ledger: Ledger, plan: Callable[[Ledger],
 
 
 def _claim(books: Books, planned: Callable[[], Range], range_id: str) -> Resolved:
-    try:
-        found = planned()
-    except NothingToLoad as reason:
-        return Resolved(Action.SKIP, str(reason))
-    books.store.add_range(found)
+    found = books.store.range(range_id)  # a try that was killed before the claim has written it: it never changes
+    if found is None:
+        try:
+            found = planned()
+        except NothingToLoad as reason:
+            return Resolved(Action.SKIP, str(reason))
+        books.store.add_range(found)
     books.store.save(moves.opened(Claim(None, ()), range_id, books.run), None, range_id)
     return Resolved(Action.PLAN, found.reason, found)
 
