@@ -1,6 +1,7 @@
 """One Airflow in processes of its own for all the tests that need one."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,6 @@ if TYPE_CHECKING:
     from support.airflow_loads import LoadInAirflow
     from support.airflow_processes import AirflowProcesses
     from support.airflow_rest import AirflowRest
-    from support.records import Records
-    from support.topics import Topics
 
     from airflow_provider_orderedkafka.embedded import EmbeddedKafka
 
@@ -40,6 +39,12 @@ def airflow(
         processes.stop()
 
 
+def pytest_runtest_teardown(item: pytest.Function, nextitem: pytest.Function | None) -> None:
+    """Do not let Airflow run beside the tests that come after the last one that needs it."""
+    if "airflow" in item.funcargs and "airflow" not in getattr(nextitem, "fixturenames", ()):
+        item.funcargs["airflow"].stop()
+
+
 @pytest.fixture(scope="session")
 def rest(airflow: "AirflowProcesses") -> Iterator["AirflowRest"]:
     """Its API; every test DAG is known and has no error."""
@@ -52,9 +57,26 @@ def rest(airflow: "AirflowProcesses") -> Iterator["AirflowRest"]:
     client.close()
 
 
-@pytest.fixture
-def load(rest: "AirflowRest", records: "Records", topics: "Topics", orders: Path) -> Callable[[str], "LoadInAirflow"]:
+@pytest.fixture(scope="session")
+def load(rest: "AirflowRest", kafka: "EmbeddedKafka", orders: Path) -> Callable[[str], "LoadInAirflow"]:
     """One of the test DAGs' loads, with its topics."""
     from support.airflow_loads import LoadInAirflow
+    from support.records import Records
+    from support.topics import Topics
 
+    records, topics = Records(kafka.bootstrap_servers), Topics(kafka.bootstrap_servers, "airflow")
     return lambda name: LoadInAirflow(name, rest, records, topics, orders)
+
+
+@pytest.fixture(scope="module")
+def story(
+    request: pytest.FixtureRequest,
+    load: Callable[[str], "LoadInAirflow"],
+    rest: "AirflowRest",
+    airflow: "AirflowProcesses",
+) -> Iterator[Callable[[str], None]]:
+    """Plays all stories of a module side by side, for each mostly waits; a test waits for the end of its own."""
+    pool = ThreadPoolExecutor()
+    played = {name: pool.submit(play, load, rest, airflow) for name, play in request.module.STORIES.items()}
+    yield lambda name: played[name].result()
+    pool.shutdown(wait=False, cancel_futures=True)  # what nobody waits for ends with Airflow

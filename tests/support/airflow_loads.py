@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, TopicPartition
 from airflow_provider_orderedkafka.core.documents import Ledger
 from support.airflow_rest import AirflowRest
 from support.outputs import FLAWLESS, check, expected_of
-from support.records import Record, Records
+from support.records import Record, Records, Seen
 from support.topics import Topics
 
 PARTITIONS = 2
@@ -96,6 +96,10 @@ class LoadInAirflow:
     def emitted(self) -> int:
         """How many records the output has."""
         return sum(self._records.ends(self.output).values())
+
+    def rows(self, topic: str) -> list[Seen]:
+        """What a topic has."""
+        return self._records.read(topic)
 
     def stands_at(self, revision: int, offsets: Iterable[int] | None = None) -> None:
         """Ledger and mirror are at this revision, at these offsets or else at the end of all that was written."""

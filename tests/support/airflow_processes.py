@@ -29,7 +29,7 @@ SETTINGS = {
     "API_AUTH__JWT_SECRET": secrets.token_hex(32),
     "CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
     "CORE__LOAD_EXAMPLES": "False",
-    "CORE__PARALLELISM": "4",
+    "CORE__PARALLELISM": "6",
     "CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
     "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "10",
     "DAG_PROCESSOR__PARSING_PROCESSES": "1",
@@ -69,15 +69,12 @@ class AirflowProcesses:
         _kill(self._running.pop(name))
 
     def stop(self) -> None:
-        """End everything, whatever state it is in."""
-        family = [each for process in self._running.values() for each in _family(process)]
-        for process in self._running.values():
-            if process.poll() is None:
-                process.terminate()
-        _, left = psutil.wait_procs(family, STOP_SECONDS)
-        for process in left:
-            _kill(process)
-        self._running.clear()
+        """End everything, whatever state it is in, and what lost its parent on the way; nobody needs its last words."""
+        for name in [*self._running]:
+            self.kill(name)
+        for process in psutil.process_iter():
+            if _home(process) == str(self.home):
+                _kill(process)
 
     def logs(self, *names: str) -> str:
         """The last lines of what these processes wrote."""
@@ -146,6 +143,13 @@ def _family(process: psutil.Process) -> list[psutil.Process]:
         return [process, *process.children(recursive=True)]
     except psutil.NoSuchProcess:
         return []
+
+
+def _home(process: psutil.Process) -> str | None:
+    try:
+        return process.environ().get("AIRFLOW_HOME")
+    except (psutil.Error, OSError):
+        return None
 
 
 def _kill(process: psutil.Process) -> None:

@@ -74,10 +74,17 @@ class AirflowRest:
         """Mark a run by hand."""
         self._ask("PATCH", f"/dags/{dag}/dagRuns/{run}", json={"state": state})
 
-    def backfill(self, dag: str, begin: str, end: str, most: int) -> int:
-        """Start a backfill; its number."""
+    def backfill(self, dag: str, begin: str, end: str, most: int) -> None:
+        """Start a backfill; on SQLite Airflow refuses it while anybody else writes."""
         body = {"dag_id": dag, "from_date": begin, "to_date": end, "max_active_runs": most}
-        return int(self._ask("POST", "/backfills", json=body)["id"])
+        said: list[httpx.Response] = []
+
+        def begun() -> bool:
+            said.append(self._client.post("/backfills", json=body))
+            return said[-1].status_code != httpx.codes.SERVICE_UNAVAILABLE
+
+        self.until(begun, lambda: said[-1].text)
+        assert said[-1].is_success, said[-1].text
 
     def make_pool(self, name: str, slots: int) -> None:
         """Make a pool."""
@@ -97,7 +104,7 @@ class AirflowRest:
         """What a task wrote in an attempt, line by line."""
         path = f"/dags/{dag}/dagRuns/{run}/taskInstances/{task}/logs/{attempt}"
         content = self._ask("GET", path, params={"full_content": True}, headers={"Accept": "application/json"})
-        return [line if isinstance(line, str) else str(line.get("event")) for line in content["content"]]
+        return [_line(line) for line in content["content"]]
 
     def asset_state(self, uri: str, key: str) -> Any:
         """A value of an asset's state store; None where there is none."""
@@ -146,3 +153,11 @@ class AirflowRest:
         answer = self._client.request(how, path, **more)
         assert answer.is_success, f"{how} {path}: {answer.status_code} {answer.text[:2000]}"
         return answer.json() if answer.content else None
+
+
+def _line(line: str | dict[str, Any]) -> str:
+    """A line of a log, with the errors that the page shows beneath it."""
+    if isinstance(line, str):
+        return line
+    errors = [f"{error['exc_type']}: {error['exc_value']}" for error in line.get("error_detail") or ()]
+    return " / ".join([str(line["event"]), *errors])

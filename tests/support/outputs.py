@@ -1,7 +1,7 @@
 """What should come out of a topic, and what did: an oracle and checks that share no code with the package."""
 
 import struct
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -106,6 +106,11 @@ def check(expected: Sequence[Expected], output: Iterable[Seen], keeps: Lane = by
 
 
 FLAWLESS = Findings()
+
+
+def times_of(output: Iterable[Seen]) -> Counter[Position]:
+    """How often each source record is in an output, whatever else is wrong with it."""
+    return Counter(stamp(record).source for record in output)
 
 
 def expected_of(records: Records, *topics: str) -> list[Expected]:

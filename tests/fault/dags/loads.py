@@ -38,10 +38,10 @@ for how in ("killed_task", "killed_worker"):
         ordered_load(load_of(how, batch_offsets=40), output_topic=f"{how}-out", steps=retried)
 
 with DAG("waiting", schedule=None, catchup=False, max_active_runs=1):
-    ordered_load(load_of("waiting", min_offsets=1_000_000, max_delay="45s"), output_topic="waiting-out")
+    ordered_load(load_of("waiting", min_offsets=1_000_000, max_delay="30s"), output_topic="waiting-out")
 
 watched = load_of("watched", min_offsets=10)
-schedule = [watched_ledger_asset(watched, poll_interval=1, backoff=timedelta(seconds=5))]
+schedule = [watched_ledger_asset(watched, poll_interval=1, backoff=timedelta(seconds=10))]
 with DAG("watched", schedule=schedule, catchup=False, max_active_runs=1, is_paused_upon_creation=True):
     ordered_load(watched, output_topic="watched-out", application=OBEDIENT, wait=False)
 
