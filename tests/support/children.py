@@ -1,37 +1,91 @@
 """Applications in processes of their own, to be killed: spark-submit with everything that it starts."""
 
+import atexit
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import psutil
 
 ROOT = Path(__file__).parents[2]
+TESTS = ROOT / "tests"
+HOLDING = TESTS / "support" / "holding"
 APPS = ROOT / "spark_apps"
 LOOK_SECONDS = 0.005
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.log.level": "ERROR",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""What makes a JVM start with less work, at the price of a speed that short runs do not reach."""
+
+WARM_UP = (
+    "from pyspark.sql import SparkSession\nSparkSession.builder.getOrCreate().range(9).where('id > 1').collect()\n"
+)
+_building = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A moment in a process: a `function` (`spark/state.py:put`) is called, or returns, for the `number`-th time.
+
+    It counts from when the file `once` is there, in each process by itself.
+    """
+
+    function: str
+    event: Literal["call", "return"]
+    number: int = 1
+    once: str = "/"
+
+    def __str__(self) -> str:
+        return f"{self.event} {self.number} of {self.function}"
+
+    def held(self, mark: Path) -> dict[str, str]:
+        """The environment in which a process is held at this moment, and makes the file `mark`."""
+        told = {name: getattr(self, name) for name in self.__slots__}
+        return {"ORDEREDKAFKA_HOLD": json.dumps({**told, "mark": str(mark)})}
 
 
 class Submitted:
-    """One spark-submit of a packaged application, from start to its end, good or bad."""
+    """One spark-submit of a packaged application, from start to its end, good or bad.
+
+    With a moment it is held there, to be killed.
+    """
 
     def __init__(
-        self, argv: Sequence[str], log: Path, *, app: str = "ordered_replay.py", conf: Sequence[str] = ()
+        self,
+        argv: Sequence[str],
+        log: Path,
+        *,
+        app: str = "ordered_replay.py",
+        submit: Sequence[str] = ("--master", "local[2]"),
+        environment: Mapping[str, str] | None = None,
+        hold: Moment | None = None,
     ) -> None:
-        submit = [str(Path(sys.executable).parent / "spark-submit"), "--master", "local[2]"]
-        quiet = ["spark.ui.enabled=false", "spark.log.level=ERROR", "spark.driver.bindAddress=127.0.0.1", *conf]
-        options = [part for each in quiet for part in ("--conf", each)]
-        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
+        folder = log.parent
         self._log = log
+        self._mark = log.with_name("held")
+        self._mark.unlink(missing_ok=True)
         with log.open("ab") as out:
             self._process = psutil.Popen(
-                [*submit, *options, str(APPS / app), *argv],
+                [*_spark_submit(folder, f"-XX:SharedArchiveFile={_classes()}"), *submit, str(APPS / app), *argv],
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                env=environment,
+                env={**os.environ, **_usual(self._held(hold)), **(environment or {})},
+                cwd=folder,
                 start_new_session=True,
             )
 
@@ -40,11 +94,11 @@ class Submitted:
         """Whether it has not ended."""
         return self._process.poll() is None
 
-    def wait(self, seconds: float = 120) -> int:
+    def wait(self, seconds: float = 280) -> int:
         """Its exit code, when it has ended by itself."""
         return self._process.wait(seconds)
 
-    def until(self, reached: Callable[[], object], seconds: float = 120) -> bool:
+    def until(self, reached: Callable[[], object], seconds: float = 280) -> bool:
         """Wait until something holds; false where the application ended before."""
         deadline = time.monotonic() + seconds
         while not reached():
@@ -53,6 +107,10 @@ class Submitted:
             assert time.monotonic() < deadline, f"not reached in {seconds} s: {self.log()[-2000:]}"
             time.sleep(LOOK_SECONDS)
         return True
+
+    def until_held(self) -> bool:
+        """Wait until it stands at its moment; false where it ended before."""
+        return self.until(self._mark.exists)
 
     def kill(self) -> None:
         """Kill driver, JVM and Python workers at once, as a machine that stops does."""
@@ -69,12 +127,18 @@ class Submitted:
     def kill_workers(self) -> int:
         """Kill the Python workers that run tasks; how many there were."""
         workers = [each for each in self._family() if _is_worker(each)]
-        self._kill([each for each in workers if any(_is_worker(parent) for parent in each.parents())])
-        return len(workers)
+        tasks = [each for each in workers if any(_is_worker(parent) for parent in each.parents())]
+        self._kill(tasks)
+        return len(tasks)
 
     def log(self) -> str:
         """All that it printed."""
         return self._log.read_text("utf-8", "replace")
+
+    def _held(self, moment: Moment | None) -> dict[str, str]:
+        if moment is None:
+            return {}
+        return moment.held(self._mark)
 
     def _family(self) -> list[psutil.Process]:
         try:
@@ -88,6 +152,37 @@ class Submitted:
                 process.send_signal(signal.SIGKILL)
             except psutil.NoSuchProcess:
                 continue
+
+
+def _spark_submit(folder: Path, java: str) -> list[str]:
+    settings = {**SETTINGS, "spark.local.dir": str(folder), "spark.sql.warehouse.dir": str(folder / "warehouse")}
+    options = [part for item in settings.items() for part in ("--conf", "=".join(item))]
+    java = f"{QUICK_START} -Djava.io.tmpdir={folder} {java}"
+    return [str(Path(sys.executable).parent / "spark-submit"), *options, "--driver-java-options", java]
+
+
+def _classes() -> Path:
+    """Spark's classes as a JVM has them in memory once they are loaded: made once, they halve what a start costs."""
+    with _building:
+        return _archive()
+
+
+@cache
+def _archive() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="orderedkafka-classes-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    (folder / "warm_up.py").write_text(WARM_UP)
+    archive = folder / "classes.jsa"
+    command = [*_spark_submit(folder, f"-XX:ArchiveClassesAtExit={archive}"), "--master", "local[2]"]
+    environment = {**os.environ, **_usual({})}
+    command.append(str(folder / "warm_up.py"))
+    subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, timeout=300)
+    return archive
+
+
+def _usual(held: dict[str, str]) -> dict[str, str]:
+    folders = [ROOT, TESTS, *([HOLDING] if held else [])]
+    return {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": ":".join(map(str, folders)), **held}
 
 
 def _is_worker(process: psutil.Process) -> bool:

@@ -1,0 +1,128 @@
+"""Applications that are killed with -9 at named points, and run again: nothing lost, nothing doubled, order kept."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import parquet
+from support.children import Moment
+from support.loads import LANES, PARTITIONS, Load, events
+from support.outputs import FLAWLESS, check, expected_of
+from support.ranges import whole_range
+from support.records import Records
+from support.topics import Topics
+
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
+
+BATCH = 1_500
+
+
+def written(records: Records, output: str) -> int:
+    """How many offsets the output has."""
+    return sum(records.ends(output, "read_uncommitted").values())
+
+
+POINTS = {
+    1: Moment("spark/checkpoint.py:put_note", "call"),
+    2: Moment("spark/checkpoint.py:put_note", "return"),
+    3: Moment("kafka/sending.py:send", "return"),
+    4: Moment("kafka/sending.py:settle", "return"),
+    5: Moment("spark/checkpoint.py:put_counts", "call"),
+    6: Moment("spark/checkpoint.py:put_counts", "return"),
+    7: Moment("spark/checkpoint.py:put_report", "call"),
+    8: Moment("spark/checkpoint.py:put_report", "return"),
+}
+"""Where the attempts are killed, one after the other."""
+
+
+def moment(load: Load, number: int) -> Moment:
+    """Point number n is that of batch n: what happens before its predecessor is counted is not meant."""
+    point, before = POINTS[number], load.checkpoint / f"counts/{number - 1}.json"
+    return Moment(point.function, point.event, 1, str(before) if number > 1 else "/")
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_a_load_killed_at_every_named_point_in_turn_is_completed_by_the_attempts_that_follow(
+    kafka: Any, topics: Topics, records: Records, tmp_path: Path, lane: str
+) -> None:
+    source, output = topics.create("in", PARTITIONS), topics.create("out", 3)
+    count = 7 * BATCH
+    records.produce(source, events(count, 1))
+    loaded = whole_range(kafka.bootstrap_servers, source, batch_offsets=BATCH)
+    load = Load(kafka.bootstrap_servers, tmp_path, loaded, "--output-topic", output, *LANES[lane])
+    for number, point in POINTS.items():
+        application = load.start(moment(load, number))
+        assert application.until_held(), f"{point}: {application.log()[-3000:]}"
+        application.kill_driver()
+    report = load.finish()
+    assert check(expected_of(records, source), records.read(output)) == FLAWLESS
+    assert (report.attempt, report.complete, report.rows_emitted, report.may_be_doubled) == (8, True, count, 0)
+    assert f"by the {lane}" in application.log()
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_a_batch_whose_workers_are_killed_is_run_again_in_the_same_attempt(
+    kafka: Any, topics: Topics, records: Records, tmp_path: Path, lane: str
+) -> None:
+    source, output = topics.create("in", PARTITIONS), topics.create("out", 3)
+    records.produce(source, events(3 * BATCH, 1))
+    loaded = whole_range(kafka.bootstrap_servers, source, batch_offsets=BATCH)
+    load = Load(kafka.bootstrap_servers, tmp_path, loaded, "--output-topic", output, *LANES[lane])
+    application = load.start(Moment("kafka/sending.py:send", "return", 1, str(load.checkpoint / "notes/2.json")))
+    assert application.until_held(), application.log()[-3000:]
+    assert application.kill_workers()
+    assert application.wait() == 0, application.log()[-3000:]
+    assert check(expected_of(records, source), records.read(output)) == FLAWLESS
+    assert load.report().attempt == 1
+    assert f"by the {lane}" in application.log()
+
+
+def test_an_older_attempt_that_still_lives_stops_and_the_newer_one_completes_the_range(
+    kafka: Any, topics: Topics, records: Records, tmp_path: Path
+) -> None:
+    source, output = topics.create("in", PARTITIONS), topics.create("out", 3)
+    records.produce(source, events(3 * BATCH, 1))
+    loaded = whole_range(kafka.bootstrap_servers, source, batch_offsets=40)
+    load = Load(kafka.bootstrap_servers, tmp_path, loaded, "--output-topic", output)
+    older = load.start()
+    assert older.until(load.there("counts/2.json"))
+    newer = load.start()
+    assert older.wait() == 75
+    assert "attempt 1 has to end: attempt 2" in older.log()
+    assert newer.wait() == 0
+    assert check(expected_of(records, source), records.read(output)) == FLAWLESS
+    assert load.report().attempt == 2
+
+
+def table_rows(table: Path) -> list[tuple[str, list[dict[str, Any]]]]:
+    """The rows of each batch, as they lie in its files."""
+    return [
+        (folder.name, [row for file in sorted(folder.glob("part-*")) for row in parquet.read_table(file).to_pylist()])
+        for folder in sorted(table.glob("range_id=r1/batch=*"))
+    ]
+
+
+def test_a_table_whose_load_was_killed_is_row_for_row_that_of_a_load_that_was_not(
+    kafka: Any, topics: Topics, records: Records, tmp_path: Path
+) -> None:
+    source = topics.create("in", PARTITIONS)
+    records.produce(source, events(3 * BATCH, 1))
+    loaded = whole_range(kafka.bootstrap_servers, source, batch_offsets=BATCH)
+
+    def to_table(name: str) -> Load:
+        (tmp_path / name).mkdir()
+        options = ("--sink-option", f"path={tmp_path / name / 'table'}", "--option", "sliceOffsets=400")
+        return Load(kafka.bootstrap_servers, tmp_path / name, loaded, *options, app="ordered_table.py")
+
+    load, calm = to_table("killed"), to_table("calm")
+    application = load.start(Moment("spark/table_sink.py:__call__", "return"))
+    assert application.until_held(), application.log()[-3000:]
+    application.kill()
+    application = load.start()
+    assert application.until((load.folder / "table/range_id=r1/batch=2/_temporary").exists), application.log()[-3000:]
+    application.kill_driver()
+    assert load.finish().rows_emitted == calm.finish().rows_emitted == 3 * BATCH
+    expected = table_rows(calm.folder / "table")
+    assert table_rows(load.folder / "table") == expected
+    positions = [(row["topic"], row["partition"], row["offset"]) for _, rows in expected for row in rows]
+    assert positions == [each.position for each in expected_of(records, source)]

@@ -1,0 +1,82 @@
+"""Ranges that applications in processes of their own load, attempt after attempt, and what lies beside them."""
+
+import json
+import random
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from airflow_provider_orderedkafka.core.documents import Range, Report
+from support.children import Moment, Submitted
+from support.records import Record
+
+START = 1_700_000_000_000
+PARTITIONS = 4
+FRAMES = ("--sink-option", "writers=3", "--transform", "support.transforms:unchanged")
+LANES: dict[str, tuple[str, ...]] = {"direct lane": (), "DataFrame lane": FRAMES}
+"""How each lane is asked for, by its name in what an application says."""
+
+
+def events(count: int, seed: int, size: int = 200) -> list[Record]:
+    """Records whose keys are where librdkafka's producers put them, so that a copy can go directly; some come late."""
+    chance = random.Random(seed)
+    found = []
+    for number in range(count):
+        key = chance.randrange(200)
+        late = chance.randrange(5_000) if chance.random() < 0.05 else 0
+        value = f"{number}:".encode().ljust(size, b".")
+        name = b"key-%d" % key
+        found.append(Record(value, START + number * 3 - late, zlib.crc32(name) % PARTITIONS, name))
+    return found
+
+
+class Load:
+    """One range that is to be loaded, and the files that show how far it is."""
+
+    def __init__(self, servers: str, folder: Path, loaded: Range, *argv: str, **how: Any) -> None:
+        self.folder = folder
+        self.checkpoint = folder / "checkpoint"
+        self._how = how
+        (folder / "range.json").write_text(loaded.to_text())
+        self._argv = ["--range", str(folder / "range.json"), "--checkpoint", str(self.checkpoint)]
+        self._argv += ["--option", f"kafka.bootstrap.servers={servers}", *argv]
+
+    def start(self, hold: Moment | None = None) -> Submitted:
+        """Another attempt; held at a moment, where one is given."""
+        return Submitted(self._argv, self.folder / "log", hold=hold, **self._how)
+
+    def finish(self) -> Report:
+        """Run it to its end."""
+        application = self.start()
+        assert application.wait() == 0, application.log()[-3000:]
+        return self.report()
+
+    def report(self) -> Report:
+        """The report beside the checkpoint."""
+        return Report.from_text((self.checkpoint / "report.json").read_text())
+
+    def complete(self) -> bool:
+        """Whether there is a report of success."""
+        return self.there("report.json")() and self.report().complete
+
+    def there(self, name: str) -> Callable[[], bool]:
+        """Whether this file is there."""
+        return (self.checkpoint / name).exists
+
+    def stage(self) -> str:
+        """How far the files say it is: what a kill at this moment interrupts."""
+        if self.there("report.json")():
+            return "after the report" if json.loads(self._text("report.json"))["complete"] else "after a failure"
+        noted, counted = self._newest("notes"), self._newest("counts")
+        if noted > counted:
+            return "between a note and its counts"
+        if counted:
+            return "between two batches"
+        return "before the first note" if self.there("lease")() else "before the lease"
+
+    def _text(self, name: str) -> str:
+        return (self.checkpoint / name).read_text()
+
+    def _newest(self, folder: str) -> int:
+        return max((int(path.stem) for path in (self.checkpoint / folder).glob("*.json")), default=0)
