@@ -1,6 +1,6 @@
 """Applications that are killed with -9 at random, again and again: every row once, in order, up to the limit.
 
-Each seed is one load: its lane, its limit, its batches, and one to three kills. A kill comes at a moment in the code of
+Each seed is one load: its lane, its limit, its batches, and one or two kills. A kill comes at a moment in the code of
 the driver or of a worker, or at any time at all; it takes the whole machine, the driver alone, or the workers alone.
 """
 
@@ -84,11 +84,11 @@ def run(seed: int, servers: str, topics: Topics, records: Records, folder: Path)
     source, output = topics.create("in", PARTITIONS), topics.create("out", 3)
     records.produce(source, events(RECORDS, seed))
     limit = chance.choice([None, chance.randrange(1, RECORDS)])
-    loaded = whole_range(servers, source, batch_offsets=chance.choice([150, 400]), rows_left=limit)
+    loaded = whole_range(servers, source, batch_offsets=chance.choice([200, 400]), rows_left=limit)
     lane = chance.choice(sorted(LANES))
     folder.mkdir()
     load, kills = Load(servers, folder, loaded, "--output-topic", output, *LANES[lane]), Kills(chance)
-    for _ in range(chance.choice([1, 1, 2, 3])):
+    for _ in range(chance.choice([1, 1, 1, 2])):
         if not load.complete():
             kills.attempt(load)
     report = load.finish()
