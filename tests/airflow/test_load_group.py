@@ -1,5 +1,7 @@
 """A load's task group under `dag.test()`: retries, clears, skips, take-overs. The application is a quick one."""
 
+from pathlib import Path
+
 from support.bench import steps_of
 
 
@@ -92,3 +94,27 @@ def test_the_output_asset_is_told_once_for_each_move_of_the_ledger(bench):
         assert event.extra["rows"] == 5
         assert event.extra["revision"] == 1
         assert event.asset.uri.endswith("/out")
+
+
+def test_a_range_goes_over_to_another_output_until_a_batch_is_noted_and_is_refused_after_that(
+    bench, states, ledger_of, capsys
+):
+    def run_to(topic, *orders):
+        bench.order(*orders)
+        return steps_of(bench, states(bench.dag(arguments=f"output_topic={topic!r},").test()))
+
+    bench.write(5)
+    assert run_to("one", "fail 75")["load"] == "failed"
+    assert run_to("other", "fail 75")["load"] == "failed"
+    opened = ledger_of(bench.load).open
+    assert opened.attempt == 2
+    notes = Path(opened.checkpoint) / "notes"
+    notes.mkdir()
+    (notes / "1.json").write_text("{}")
+    capsys.readouterr()
+    assert run_to("one")["resolve"] == "failed"
+    assert "output_topic was 'other', it is 'one'" in capsys.readouterr().out
+    assert ledger_of(bench.load).open == opened
+    assert set(run_to("other").values()) == {"success"}
+    assert [entry["attempt"] for entry in bench.diary] == [1, 2, 3]
+    assert len({entry["range"] for entry in bench.diary}) == 1
