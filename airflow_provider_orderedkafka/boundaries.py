@@ -10,6 +10,7 @@ what stands there then holds; and a commit compares once more.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from airflow_provider_orderedkafka.core.cuts import Place
@@ -17,11 +18,14 @@ from airflow_provider_orderedkafka.core.documents import Boundary, Range
 from airflow_provider_orderedkafka.core.durations import format_duration
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.progress import moment
-from airflow_provider_orderedkafka.errors import LifecycleError, NotYetError, TopicChangedError
+from airflow_provider_orderedkafka.errors import LedgerChangedError, LifecycleError, NotYetError, TopicChangedError
 from airflow_provider_orderedkafka.ledger import LedgerStore
 
 KEPT = 2_000
 """How many boundaries are kept: more than two months of hourly intervals."""
+
+TRIES = 3
+"""How often a decision is written that others write over."""
 
 SHOWN = 5
 
@@ -55,12 +59,24 @@ class Decider:
         high = self._nearest([each for each in times if each > time])
         decided = Boundary(time, between(seen.at(time), low, high), seen.topics, self.now())
         found = self.store.boundary(time)  # Kafka took its time to answer
-        if found is not None:
-            return found
-        self.store.name_boundary(time, KEPT)
-        self.store.add_boundary(decided)
-        self.store.settle()
-        return self.store.boundary(time) or decided
+        return self._agreed(decided) if found is None else found
+
+    def _agreed(self, decided: Boundary) -> Boundary:
+        """What stands after a while: a neighbour that decides at the same moment is no failure of this run."""
+        for _ in range(TRIES):
+            with suppress(LedgerChangedError):
+                self.store.name_boundary(decided.time, KEPT)
+            if self.store.boundary(decided.time) is None:
+                with suppress(LedgerChangedError):
+                    self.store.add_boundary(decided)
+            self.store.settle()
+            found, named = self.store.boundary(decided.time), self.store.boundaries()
+            if found is not None and (decided.time in named or len(named) == KEPT):
+                return found
+        raise LedgerChangedError(
+            f"the boundary at {moment(decided.time)} of load {self.store.load!r} is decided by several runs at the "
+            "same moment, and each writes over the others: try again, what stands then holds"
+        )
 
     def _ripe(self, time: int) -> Survey:
         left = time + self.grace - self.now()

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from support.runs import LOAD, PARTITION, TOPICS, MirrorByHand, World, a_range, a_report
+from support.runs import LOAD, PARTITION, TOPICS, DictStore, MirrorByHand, World, a_range, a_report
 
 from airflow_provider_orderedkafka import steps
 from airflow_provider_orderedkafka.boundaries import Decider, Survey, check_interval
@@ -11,6 +11,7 @@ from airflow_provider_orderedkafka.core.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.documents import Boundary
 from airflow_provider_orderedkafka.core.positions import Offsets
 from airflow_provider_orderedkafka.errors import LifecycleError, NotYetError
+from airflow_provider_orderedkafka.ledger import LedgerStore
 
 NOON, ONE = 1_000, 2_000
 
@@ -59,6 +60,31 @@ def test_who_decides_while_another_asks_kafka_is_the_one_that_holds():
 
     assert decider(world, slowly).boundary(ONE).place == at(ONE, 3)
     assert world.ledger_store.boundaries() == (ONE,)
+
+
+class SharedStore(DictStore):
+    """A store in which a neighbour writes once, right before a key is read back after the boundary was written."""
+
+    def __init__(self, key, write):
+        super().__init__()
+        self._key, self._write = key, write
+
+    def get(self, key):
+        if key == self._key and f"boundary/{ONE}" in self.values and self._write is not None:
+            write, self._write = self._write, None
+            write(LedgerStore(LOAD, self, lambda: None))
+        return super().get(key)
+
+
+def test_a_neighbour_that_decides_at_the_same_moment_fails_nobody_and_the_last_one_holds():
+    world = World(SharedStore(f"boundary/{ONE}", lambda other: other.add_boundary(boundary(ONE, 3))))
+    assert decider(world, 4).boundary(ONE).place == at(ONE, 3)
+
+
+def test_a_name_that_a_neighbour_wrote_over_is_written_again():
+    world = World(SharedStore("boundaries", lambda other: other.name_boundary(ONE + 1, kept=1)))
+    assert decider(world, 4).boundary(ONE).place == at(ONE, 4)
+    assert world.ledger_store.boundaries() == (ONE, ONE + 1)
 
 
 def test_a_boundary_lies_between_its_neighbours(world):
