@@ -1,0 +1,41 @@
+"""A backfill of intervals under a real Airflow."""
+
+from collections import Counter
+
+import pytest
+from support.outputs import in_order, times_of
+
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(1500)]
+
+HOUR = 3_600_000
+MIDNIGHT = 1_767_225_600_000
+
+
+def test_a_backfill_loads_each_record_once_and_cleared_intervals_load_the_same_again(load, rest, airflow):
+    hourly = load("hourly")
+    for hour in range(8):  # one hour before and one after are not asked for
+        hourly.write(10 + hour, MIDNIGHT + hour * HOUR)
+    airflow.kill("scheduler")  # on SQLite a backfill is begun by one writer alone, or not at all
+    rest.backfill("hourly", "2026-01-01T01:00:00Z", "2026-01-01T06:00:00Z", most=2)
+    airflow.start_one("scheduler")
+    rest.until(lambda: states(rest) == ["success"] * 6, lambda: str(states(rest)))
+    loaded = times_of(hourly.rows(hourly.output))
+    wanted = [row for row in in_order(hourly.rows(hourly.source)) if 1 <= (row.order_time - MIDNIGHT) // HOUR <= 6]
+    assert loaded == Counter(row.position for row in wanted)
+
+    hourly.write(5, MIDNIGHT + 2 * HOUR)  # late for an interval that is loaded: it lies in none of these
+    again = [rest.runs("hourly")[number]["dag_run_id"] for number in (1, 3)]
+    before = {run: rest.xcom("hourly", run, hourly.task_id("load")) for run in again}
+    for run in again:
+        hourly.clear(run, "wait", downstream=True)
+    for run in again:
+        assert hourly.ended(run) == "success", rest.story("hourly", run)
+    twice = times_of(hourly.rows(hourly.output)) - loaded
+    assert twice == Counter(row.position for row in wanted if (row.order_time - MIDNIGHT) // HOUR in {2, 4})
+    for run in again:
+        assert rest.xcom("hourly", run, hourly.task_id("load")) == before[run]
+    assert rest.asset_state("orderedkafka://ledger/hourly", "ledger") is None
+
+
+def states(rest):
+    return [run["state"] for run in rest.runs("hourly")]
