@@ -37,6 +37,12 @@ def test_what_spark_left_before_the_first_note_is_deleted_and_what_it_left_after
     assert checkpoint.state.get("spark/offsets/0") == "v1"
 
 
+def test_a_range_that_went_over_to_another_output_is_taken_up_what_was_begun_is_compared_by_its_setup(
+    checkpoint: Checkpoint,
+) -> None:
+    checkpoint.take_up(replace(a_range(), digest="output_topic='other'"))
+
+
 def test_another_range_and_another_version_of_the_range_are_refused(checkpoint: Checkpoint) -> None:
     checkpoint.take_up(a_range())
     with pytest.raises(SettingError, match="belongs to range 'r1', found range 'r2'"):
