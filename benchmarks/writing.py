@@ -52,9 +52,10 @@ def connector(spark: SparkSession, servers: str, source: str, output: str) -> No
 
 def ours(*, provenance: bool, writers: int | None) -> Callable[[SparkSession, str, str, str], None]:
     def write(spark: SparkSession, servers: str, source: str, output: str) -> None:
-        rows = spark.read.format("orderedkafka").option("kafka.bootstrap.servers", servers).option("subscribe", source)
-        places = ("topic", "partition", "offset", "order_time") if provenance else ()
-        frame = keep_order(rows.load().select("key", "value", "timestamp", *places), writers=writers)
+        places = ", topic string, partition int, offset long, order_time timestamp" if provenance else ""
+        rows = spark.read.schema(f"key binary, value binary, timestamp timestamp{places}").format("orderedkafka")
+        rows = rows.option("kafka.bootstrap.servers", servers).option("subscribe", source)
+        frame = keep_order(rows.load(), writers=writers)
         save(frame, servers, topic=output, usePartition="false", provenance=str(provenance).lower())
 
     return write
@@ -65,11 +66,11 @@ def save(frame: DataFrame, servers: str, **options: str) -> None:
     writer.options(**options).save()
 
 
-def fill(servers: str, topic: str, records: int) -> None:
+def fill(servers: str, topic: str, records: int, size: int = SIZE) -> None:
     """Records of rising time; each value begins with its record's number."""
     make(servers, topic)
     producer = Producer({"bootstrap.servers": servers, "partitioner": "murmur2_random", "linger.ms": 20})
-    rest = np.random.default_rng(7).bytes(SIZE - 8)
+    rest = np.random.default_rng(7).bytes(size - 8)
     for number in range(records):
         value, key = number.to_bytes(8, "big") + rest, b"%d" % (number * 7_919 % KEYS)
         while True:

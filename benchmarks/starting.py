@@ -1,0 +1,127 @@
+"""What a load costs beside its records: from start to the first row, over an empty Spark session; and tiny batches.
+
+    python -m benchmarks.starting                medians of five alternating runs
+
+Every run is a process of its own, started with spark-submit, as Airflow does. The empty one starts a session and says
+so. The others copy a few records in 20 batches; their first row is the first that a consumer of the output gets, and a
+batch takes as long as lies between what is told of it and of the one before it. The output is counted at the end.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+from airflow_provider_orderedkafka.embedded import EmbeddedKafka
+from benchmarks import writing
+
+ROOT = Path(__file__).parents[1]
+BATCHES, BATCH = 20, 50
+FIRST_ROW_TARGET, BATCH_TARGET = 3.0, 0.5
+EMPTY = "from pyspark.sql import SparkSession\nSparkSession.builder.getOrCreate()\nprint('ready', flush=True)\n"
+LANES: dict[str, Sequence[str]] = {
+    "direct lane": (),
+    "DataFrame lane": ("--transform", "benchmarks.starting:unchanged"),
+}
+
+
+def unchanged(frame: Any) -> Any:
+    """A transform that makes the records go by way of DataFrames."""
+    return frame
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Seconds to the first row, and for each batch."""
+
+    first: float
+    batches: list[float]
+
+
+def submit(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    settings = {"spark.ui.enabled": "false", "spark.log.level": "ERROR", "spark.driver.bindAddress": "127.0.0.1"}
+    settings |= {"spark.driver.host": "127.0.0.1", "spark.local.dir": str(folder)}
+    options = [part for item in settings.items() for part in ("--conf", "=".join(item))]
+    command = [str(Path(sys.executable).parent / "spark-submit"), "--master", "local[2]", *options, *arguments]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    with (folder / "errors").open("w") as errors:
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment, cwd=folder)
+
+
+def empty(folder: Path) -> float:
+    """Seconds until a session is there that does nothing."""
+    (folder / "empty.py").write_text(EMPTY)
+    begun = time.perf_counter()
+    process = submit(folder, str(folder / "empty.py"))
+    assert process.stdout is not None
+    taken = next(time.perf_counter() - begun for line in process.stdout if line.startswith("ready"))
+    assert process.wait(60) == 0
+    return taken
+
+
+def load(folder: Path, servers: str, lane: str) -> Taken:
+    output = writing.make(servers, f"output-{uuid.uuid4().hex}")
+    options = {"kafka.bootstrap.servers": servers, "subscribe": "source", "startingOffsets": "earliest"}
+    options["maxOffsetsPerTrigger"] = str(BATCH)
+    argv = [part for item in options.items() for part in ("--option", "=".join(item))]
+    argv += ["--checkpoint", str(folder / output), "--output-topic", output, *LANES[lane]]
+    first: list[float] = []
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": output, "fetch.wait.max.ms": 20})
+    consumer.assign([TopicPartition(output, p, OFFSET_BEGINNING) for p in range(writing.PARTITIONS)])
+    begun = time.perf_counter()
+    waiter = Thread(target=lambda: first.append((consumer.poll(60), time.perf_counter() - begun)[1]))
+    waiter.start()
+    process = submit(folder, str(ROOT / "spark_apps" / "ordered_replay.py"), *argv)
+    assert process.stdout is not None
+    told = [time.perf_counter() for line in process.stdout if line.startswith("batch ")]
+    assert process.wait(60) == 0, (folder / "errors").read_text()
+    waiter.join()
+    rest = consumer.consume(2 * BATCHES * BATCH, 2)
+    consumer.close()
+    assert len(rest) + 1 == BATCHES * BATCH, f"{len(rest) + 1} rows were written"
+    assert len(told) == BATCHES, f"{len(told)} batches were told"
+    return Taken(first[0], [later - earlier for earlier, later in pairwise(told)])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=5)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as work, EmbeddedKafka(Path(work) / "kafka") as kafka:
+        writing.fill(kafka.bootstrap_servers, "source", BATCHES * BATCH)
+        sessions: list[float] = []
+        loads: dict[str, list[Taken]] = {lane: [] for lane in LANES}
+        for _ in range(arguments.runs):
+            sessions.append(empty(Path(work)))
+            for lane, taken in loads.items():
+                taken.append(load(Path(work), kafka.bootstrap_servers, lane))
+    report(sessions, loads)
+
+
+def report(sessions: list[float], loads: dict[str, list[Taken]]) -> None:
+    baseline = statistics.median(sessions)
+    print(f"an empty Spark session: {baseline:.2f} s ({min(sessions):.2f} to {max(sessions):.2f})")
+    for lane, taken in loads.items():
+        first = [each.first for each in taken]
+        batches = [seconds for each in taken for seconds in each.batches]
+        print(
+            f"{lane:15} first row after {statistics.median(first):.2f} s ({min(first):.2f} to {max(first):.2f}), "
+            f"{statistics.median(first) - baseline:.2f} s over an empty session (target {FIRST_ROW_TARGET}); a tiny "
+            f"batch takes {statistics.median(batches):.2f} s, at most {max(batches):.2f} s (target {BATCH_TARGET})"
+        )
+
+
+if __name__ == "__main__":
+    main()
