@@ -21,6 +21,7 @@ from airflow_provider_orderedkafka.spark.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.kafka_output import NO_REPLAY, KafkaOutput, doubtful, emitted, only_attempt
 from airflow_provider_orderedkafka.spark.limit import trimmed
 from airflow_provider_orderedkafka.spark.reading import read_records
+from airflow_provider_orderedkafka.spark.session import collected
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -75,7 +76,7 @@ class DirectWriter:
         work = Work(self.read, settings, self.transform, self.placed, batch.surplus, there.landed)
         context, shares = self.frames.session.sparkContext, self._shares(batch)
         total = Tally()
-        for tally in context.parallelize(shares, len(shares)).mapPartitions(partial(_task, work)).collect():
+        for tally in collected(context.parallelize(shares, len(shares)).mapPartitions(partial(_task, work))):
             total = total.plus(tally)
         return total.plus(Tally(may_be_doubled=doubtful(there, total.rows - total.replayed)))
 

@@ -4,6 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.spark.state import local_path
 
 if TYPE_CHECKING:
+    from pyspark import RDD
     from pyspark.sql import SparkSession
 
 ONE_ATTEMPT = {
@@ -137,11 +139,26 @@ def _missing(session: "SparkSession") -> tuple[str, list[str]] | None:
         import importlib.util
         import sys
 
-        yield sys.executable, [name for name in needed if importlib.util.find_spec(name) is None]
+        missing = [name for name in needed if importlib.util.find_spec(name) is None]
+        yield sys.executable, missing
+        if not missing:
+            importlib.import_module(f"{OURS}.spark.direct_writer")  # the first batch finds it there already
 
     tasks = max(session.sparkContext.defaultParallelism, 1)
     answers = session.sparkContext.parallelize(range(tasks), tasks).mapPartitions(look).collect()
     return next(((interpreter, names) for interpreter, names in answers if names), None)
+
+
+def collected(rdd: "RDD[Any]") -> list[Any]:
+    """What an RDD holds, from the same Python workers as the check's, which are there and warm.
+
+    In the thread of a streaming query Spark starts other ones. A thread of its own keeps the query's job group.
+    """
+    from pyspark import inheritable_thread_target
+
+    with ThreadPoolExecutor(1, "orderedkafka-tasks") as pool:
+        found: list[Any] = pool.submit(inheritable_thread_target(rdd.collect)).result()
+    return found
 
 
 def tasks_running(session: "SparkSession") -> bool:
