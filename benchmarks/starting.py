@@ -77,11 +77,11 @@ def load(folder: Path, servers: str, lane: str) -> Taken:
     options["maxOffsetsPerTrigger"] = str(BATCH)
     argv = [part for item in options.items() for part in ("--option", "=".join(item))]
     argv += ["--checkpoint", str(folder / output), "--output-topic", output, *LANES[lane]]
-    first: list[float] = []
+    first: list[tuple[Any, float]] = []
     consumer = Consumer({"bootstrap.servers": servers, "group.id": output, "fetch.wait.max.ms": 20})
     consumer.assign([TopicPartition(output, p, OFFSET_BEGINNING) for p in range(writing.PARTITIONS)])
     begun = time.perf_counter()
-    waiter = Thread(target=lambda: first.append((consumer.poll(60), time.perf_counter() - begun)[1]))
+    waiter = Thread(target=lambda: first.append((consumer.poll(300), time.perf_counter() - begun)))
     waiter.start()
     process = submit(folder, str(ROOT / "spark_apps" / "ordered_replay.py"), *argv)
     assert process.stdout is not None
@@ -90,9 +90,11 @@ def load(folder: Path, servers: str, lane: str) -> Taken:
     waiter.join()
     rest = consumer.consume(2 * BATCHES * BATCH, 2)
     consumer.close()
+    record, seconds = first[0]
+    assert record is not None, "no row came"
     assert len(rest) + 1 == BATCHES * BATCH, f"{len(rest) + 1} rows were written"
     assert len(told) == BATCHES, f"{len(told)} batches were told"
-    return Taken(first[0], [later - earlier for earlier, later in pairwise(told)])
+    return Taken(seconds, [later - earlier for earlier, later in pairwise(told)])
 
 
 def main() -> None:
