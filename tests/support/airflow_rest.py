@@ -75,16 +75,9 @@ class AirflowRest:
         self._ask("PATCH", f"/dags/{dag}/dagRuns/{run}", json={"state": state})
 
     def backfill(self, dag: str, begin: str, end: str, most: int) -> None:
-        """Start a backfill; on SQLite Airflow refuses it while anybody else writes."""
+        """Start a backfill."""
         body = {"dag_id": dag, "from_date": begin, "to_date": end, "max_active_runs": most}
-        said: list[httpx.Response] = []
-
-        def begun() -> bool:
-            said.append(self._client.post("/backfills", json=body))
-            return said[-1].status_code != httpx.codes.SERVICE_UNAVAILABLE
-
-        self.until(begun, lambda: said[-1].text)
-        assert said[-1].is_success, said[-1].text
+        self._ask("POST", "/backfills", json=body)
 
     def make_pool(self, name: str, slots: int) -> None:
         """Make a pool."""
@@ -150,9 +143,19 @@ class AirflowRest:
         return {task["id"] for task in self.tasks(dag, run).values() if task["task_id"] in tasks}
 
     def _ask(self, how: str, path: str, **more: Any) -> Any:
+        deadline = time.monotonic() + PATIENCE
         answer = self._client.request(how, path, **more)
+        while _crowded(answer) and time.monotonic() < deadline:
+            time.sleep(LOOK_SECONDS)
+            answer = self._client.request(how, path, **more)
         assert answer.is_success, f"{how} {path}: {answer.status_code} {answer.text[:2000]}"
         return answer.json() if answer.content else None
+
+
+def _crowded(answer: httpx.Response) -> bool:
+    """Whether Airflow did nothing because somebody else wrote to SQLite at the same moment."""
+    told = answer.text if answer.is_server_error else ""
+    return "Database error" in told or "Database is locked" in told
 
 
 def _line(line: str | dict[str, Any]) -> str:
