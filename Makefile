@@ -30,7 +30,7 @@ test: environment ## run every test but those that break things on purpose
 	$(BIN)/python -m pytest -m "not fault" -n $(WORKERS) --dist loadfile $(ARGS)
 
 faults: environment ## run the tests that kill processes, stop brokers and take minutes
-	$(BIN)/python -m pytest -m fault $(ARGS)
+	$(BIN)/python -m pytest -m fault -n $(WORKERS) --dist loadgroup $(ARGS)
 
 bench: environment ## measure against Spark's connector and kafkarrow (an hour, on a machine that does nothing else)
 	@scripts/uv pip install --quiet --no-deps --target .cache/peers kafkarrow==0.1.1
