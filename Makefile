@@ -27,7 +27,7 @@ ui: environment ## a real Airflow with the example DAGs and a broker, at http://
 	@$(BIN)/python scripts/ui.py
 
 test: environment ## run every test but those that break things on purpose
-	$(BIN)/python -m pytest -m "not fault" -n $(WORKERS) --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -m "not fault" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 faults: environment ## run the tests that kill processes, stop brokers and take minutes
 	$(BIN)/python -m pytest -m fault -n $(WORKERS) --dist loadgroup $(ARGS)

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from support.outputs import in_order, times_of
 
-pytestmark = [pytest.mark.fault, pytest.mark.timeout(1500), pytest.mark.xdist_group("airflow")]
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(1500)]
 
 HOUR = 3_600_000
 MIDNIGHT = 1_767_225_600_000

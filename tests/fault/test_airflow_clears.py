@@ -2,7 +2,7 @@
 
 import pytest
 
-pytestmark = [pytest.mark.fault, pytest.mark.timeout(1500), pytest.mark.xdist_group("airflow")]
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(1500)]
 
 DONE = ("success", "failed", "skipped", "upstream_failed")
 ROWS = 60

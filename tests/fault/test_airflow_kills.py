@@ -6,7 +6,7 @@ from functools import partial
 import psutil
 import pytest
 
-pytestmark = [pytest.mark.fault, pytest.mark.timeout(1500), pytest.mark.xdist_group("airflow")]
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(1500)]
 
 ROWS = 400
 DELAY_SECONDS, LATE_SECONDS = 30, 20
