@@ -35,11 +35,13 @@ def load(books: Books, range_id: str | None, checkpoint: Callable[[Range, int], 
     loaded = books.range(range_id)
     if does is Action.GIVE_REPORT:
         where = open_of(book).checkpoint
-        return Loading(does, found.sentence, loaded, found.attempt, where, books.proof(book, range_id))
+        return Loading(
+            does, f"{found.sentence}; {loaded.reason}", loaded, found.attempt, where, books.proof(book, range_id)
+        )
     todo = restated(books, book, found, loaded, digest)
     times = len(book.outcomes) if isinstance(book, Claim) else 0
     after = moves.submitted(book, checkpoint(todo, times))
     books.store.save(after, book, range_id)
     restate(books, todo, loaded)
     begun = open_of(after)
-    return Loading(does, f"{does}: {found.sentence}", todo, begun.attempt, begun.checkpoint)
+    return Loading(does, f"{does}: {found.sentence}; {todo.reason}", todo, begun.attempt, begun.checkpoint)

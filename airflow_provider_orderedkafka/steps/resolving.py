@@ -46,7 +46,7 @@ def resolve(
         books.store.save(moves.taken_over(ledger, books.run), ledger)
     memory.set(RANGE_KEY, found.range_id)
     restate(books, after, loaded)
-    return Resolved(does, f"{does}: {found.sentence}", after)
+    return Resolved(does, f"{does}: {found.sentence}; {after.reason}", after)
 
 
 def resolve_own(
@@ -69,7 +69,7 @@ def resolve_own(
         return Resolved(Action.KEEP, f"loaded once more: {where.sentence}", loaded, times)
     after = restated(books, claim, where, loaded, digest)
     restate(books, after, loaded)
-    return Resolved(does, f"{does}: {where.sentence}", after, times)
+    return Resolved(does, f"{does}: {where.sentence}; {after.reason}", after, times)
 
 
 def _plan(books: Books, memory: Memory, ledger: Ledger, plan: Callable[[Ledger], Range]) -> Resolved:
