@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
 os.environ["TZ"] = "UTC"
+os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
 # No test touches the Airflow of the person who runs it, not even by importing it.
 os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="orderedkafka-tests-")
 atexit.register(shutil.rmtree, os.environ["AIRFLOW_HOME"], ignore_errors=True)

@@ -28,8 +28,9 @@ def hold_at(moment):
             return
         counted += 1
         if counted == moment["number"] and not os.path.exists(moment["mark"]):  # noqa: PTH110
-            with open(moment["mark"], "w") as mark:  # noqa: PTH123
+            with open(f"{moment['mark']}.new", "w") as mark:  # noqa: PTH123
                 mark.write(str(os.getpid()))
+            os.replace(f"{moment['mark']}.new", moment["mark"])  # noqa: PTH105 - whoever sees it can read it
             time.sleep(3_600)
 
     threading.setprofile(look)
