@@ -17,6 +17,15 @@ if TYPE_CHECKING:
 DAGS = Path(__file__).parent / "dags"
 
 
+@pytest.fixture(autouse=True)
+def no_application_outlives_its_test() -> Iterator[None]:
+    """Whatever happens in a test."""
+    yield
+    from support.children import end_what_was_started
+
+    end_what_was_started()
+
+
 @pytest.fixture(scope="session")
 def orders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the application is told what to do."""

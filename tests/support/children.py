@@ -59,6 +59,17 @@ class Moment:
         return {"ORDEREDKAFKA_HOLD": json.dumps({**told, "mark": str(mark)})}
 
 
+_started: "list[Submitted]" = []
+
+
+def end_what_was_started() -> None:
+    """Kill the applications that a failed test has left running."""
+    while _started:
+        application = _started.pop()
+        if application.running:
+            application.kill()
+
+
 class Submitted:
     """One spark-submit of a packaged application, from start to its end, good or bad.
 
@@ -88,6 +99,7 @@ class Submitted:
                 cwd=folder,
                 start_new_session=True,
             )
+        _started.append(self)
 
     @property
     def running(self) -> bool:
