@@ -1,10 +1,10 @@
 """Whatever a person clears, in whatever state a range is: nothing is lost, nothing is doubled."""
 
 import pytest
+from support.airflow_rest import DONE
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(1500)]
 
-DONE = ("success", "failed", "skipped", "upstream_failed")
 ROWS = 60
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 
 ENDED = frozenset({"success", "failed"})
+DONE = ENDED | {"skipped", "upstream_failed"}
 PATIENCE = 600.0
 LOOK_SECONDS = 0.3
 
@@ -61,6 +62,7 @@ class AirflowRest:
             "only_failed": False,
             "include_downstream": downstream,
         }
+        self._settle(dag, run)
         before = self._ids(dag, run, tasks)
         self._ask("POST", f"/dags/{dag}/clearTaskInstances", json=body)
         # Airflow may answer before it has written that down.
@@ -137,6 +139,11 @@ class AirflowRest:
             if task["try_number"] and task["state"] not in {"success", None}:
                 lines += [f"    {line}" for line in self.log(dag, run, task["task_id"], task["try_number"])[-25:]]
         return "\n".join(lines)
+
+    def _settle(self, dag: str, run: str) -> None:
+        """Where all tasks have ended, let the run end too: Airflow forgets what is cleared while it is deciding that."""
+        if all(task["state"] in DONE for task in self.tasks(dag, run).values()):
+            self.wait_for_run(dag, run)
 
     def _ids(self, dag: str, run: str, tasks: Collection[str]) -> set[str]:
         """What changes each time that a task is cleared."""
