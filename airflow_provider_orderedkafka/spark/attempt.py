@@ -6,7 +6,6 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from airflow_provider_orderedkafka.core.batches import Counts, Holding
 from airflow_provider_orderedkafka.core.documents import Range, Report
@@ -14,16 +13,12 @@ from airflow_provider_orderedkafka.errors import FencedError, OrderedKafkaError,
 from airflow_provider_orderedkafka.spark.batches import BatchLoop, Limit, Parts, Writer
 from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.failures import understood
+from airflow_provider_orderedkafka.spark.feeds import Feed, PlanFeed, QueryFeed
 from airflow_provider_orderedkafka.spark.lease import LEASE, Heart, Lease, Outside
 from airflow_provider_orderedkafka.spark.machine import SystemClock, SystemProcesses
-from airflow_provider_orderedkafka.spark.places import OffsetLog
 from airflow_provider_orderedkafka.spark.progress import Teller
 from airflow_provider_orderedkafka.spark.report import Ending, report
-from airflow_provider_orderedkafka.spark.session import check_executors, tasks_running
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
+from airflow_provider_orderedkafka.spark.session import LazySession, check_executors, tasks_running
 
 LOOK_SECONDS = 0.2
 QUIET_SECONDS = 30.0
@@ -42,14 +37,14 @@ class Work:
 class Attempt:
     """One attempt on one checkpoint. `run` once; its report is beside the checkpoint however it ends."""
 
-    def __init__(self, session: "SparkSession", checkpoint: Checkpoint, number: int | None) -> None:
-        self._session = session
+    def __init__(self, spark: LazySession, checkpoint: Checkpoint, number: int | None) -> None:
+        self._spark = spark
         self._checkpoint = checkpoint
         self._clock = SystemClock()
         outside = Outside(checkpoint.state, self._clock, SystemProcesses(), secrets.token_hex(4))
         self._lease = Lease(outside, number)
         self._heart = Heart(self._lease, self._cancel)
-        self._query: StreamingQuery | None = None
+        self._feed: Feed | None = None
         self._unprotected: str | None = None
 
     def run(self, loaded: Range, prepare: Callable[[], Work]) -> Report:
@@ -81,17 +76,16 @@ class Attempt:
         raise error
 
     def _loaded(self, loaded: Range, prepare: Callable[[], Work]) -> OrderedKafkaError | None:
-        """Run the query to its end; the error that ended it, if one did."""
+        """Take the range's batches to its end; the error that ended it, if one did."""
         loop: BatchLoop | None = None
         with ThreadPoolExecutor(1, "orderedkafka-check") as pool:
-            executors = pool.submit(check_executors, self._session)
+            executors = pool.submit(lambda: check_executors(self._spark.started()))
             try:
                 work = prepare()
-                self._checkpoint.forget_unnoted()
                 self._unprotected = work.writer.unprotected
                 loop = self._loop(loaded, work, executors.result)
                 if loaded.offsets and not loop.done:
-                    self._follow(work.writer.stream(), loop)
+                    self._follow(work.writer, loop)
             except Exception as raised:  # noqa: BLE001 - the report says what it was, and it is raised again
                 return (loop and loop.error) or self._heart.lost or _behind(raised, executors)
             finally:
@@ -107,39 +101,34 @@ class Attempt:
                 lease=self._lease,
                 writer=work.writer,
                 limit=work.limit,
-                places=OffsetLog(self._checkpoint.state).batch,
                 ready=ready,
                 between_tries=self._wait_for_tasks,
                 tell=lambda counts: teller.tell(counts, self._clock.now()),
             )
         )
 
-    def _follow(self, frame: "DataFrame", loop: BatchLoop) -> None:
-        """Start the query and wait for its end; stop it when no row may follow, or the lease is lost."""
-        stream = frame.writeStream.foreachBatch(loop).option("checkpointLocation", self._checkpoint.spark)
-        self._query = stream.trigger(availableNow=True).start()
-        while not self._query.awaitTermination(LOOK_SECONDS):
-            if loop.done or self._heart.lost:
-                return
+    def _follow(self, writer: Writer, loop: BatchLoop) -> None:
+        """Take batch after batch, until no row may follow or the lease is lost."""
+        kind = PlanFeed if writer.setup.lane == "direct" else QueryFeed
+        self._feed = kind(writer.frames, self._checkpoint)
+        self._feed.follow(loop.take, lambda: bool(loop.done or self._heart.lost))
 
     def _stop(self) -> None:
-        """Stop the query and wait until none of its tasks runs."""
-        if self._query is None:
-            return
-        with suppress(Exception):  # a query that failed, or whose JVM is gone, is stopped
-            self._query.stop()
-            self._wait_for_tasks()
+        """Let no task run any more."""
+        if self._feed is not None:
+            self._feed.stop()
+            with suppress(Exception):  # the JVM is gone, or about to be
+                self._wait_for_tasks()
 
     def _cancel(self) -> None:
-        """Cancel what the query runs: the lease is lost."""
-        query = self._query
-        if query is not None:
-            with suppress(Exception):
-                self._session.sparkContext.cancelJobGroup(str(query.runId))
+        """The lease is lost."""
+        feed = self._feed
+        if feed is not None:
+            feed.cancel()
 
     def _wait_for_tasks(self) -> None:
         deadline = self._clock.monotonic() + QUIET_SECONDS
-        while tasks_running(self._session) and self._clock.monotonic() < deadline:
+        while tasks_running(self._spark.started()) and self._clock.monotonic() < deadline:
             self._clock.sleep(LOOK_SECONDS / 4)
 
     def _let_go(self) -> None:
@@ -163,7 +152,7 @@ def _unfinished(loaded: Range, counts: Counts | None) -> OrderedKafkaError | Non
     if loaded.rows_left == 0 or reached.offsets == loaded.end.offsets:
         return None
     return OrderedKafkaError(
-        f"Spark ended the query before the range's end: {loaded.end.offsets.since(reached.offsets):,} offsets "
+        f"the batches ended before the range's end: {loaded.end.offsets.since(reached.offsets):,} offsets "
         f"are left; run the same range again, and please report it"
     )
 

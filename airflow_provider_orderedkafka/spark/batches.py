@@ -1,4 +1,4 @@
-"""The batch loop: what is done with each micro-batch, in which order, so that a kill at any moment can be mended.
+"""The batch loop: what is done with each batch of a range, in which order, so that a kill at any moment can be mended.
 
 For each batch: see that the lease is held, decide how far the row limit lets it go, note it, write it, count it. A
 batch that was noted before and not counted is a replay: its writer leaves out what is there already. A batch that
@@ -34,9 +34,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One micro-batch as it is to be written: where it begins and ends, and Spark's frame of just that.
+    """One batch as it is to be written: where it begins and ends, and Spark's frame of just that, where there is one.
 
-    Where the row limit ends inside, `end` is moved there and there is no such frame; of the `surplus` record only the
+    Where the row limit ends inside, `end` is moved there and there is no frame; of the `surplus` record only the
     first rows pass.
     """
 
@@ -70,10 +70,6 @@ class Writer(Protocol):
         """The ids of the output topics, for a batch's note; empty where there is nothing to protect."""
         ...
 
-    def stream(self) -> "DataFrame":
-        """The range in micro-batches, as the writer takes them."""
-        ...
-
     def ends(self) -> Offsets:
         """Where the outputs end now, for a batch's note; empty where there is nothing to protect."""
         ...
@@ -104,14 +100,13 @@ class Parts:
     lease: Lease
     writer: Writer
     limit: Limit
-    places: Callable[[int], tuple[Place, Place] | None]
     ready: Callable[[], None]
     between_tries: Callable[[], None]
     tell: Callable[[Counts], None]
 
 
 class BatchLoop:
-    """The function for `foreachBatch`. `counts` are the newest; `error` is what ended it."""
+    """Takes one batch after the other. `counts` are the newest; `error` is what ended it."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -123,23 +118,19 @@ class BatchLoop:
         """Whether no row may follow."""
         return self._left() == 0
 
-    def __call__(self, frame: "DataFrame", number: int) -> None:
-        """Write one batch; an error is kept, and ends the query."""
+    def take(self, batch: Batch) -> None:
+        """Write one batch, where it is not done; an error is kept, and ends the attempt."""
         try:
-            self._run(frame, number)
+            if not self.done and (self.counts is None or batch.number > self.counts.batch):
+                self._run(batch)
         except Exception as error:  # whatever it is, Spark would turn it into text
             self.error = understood(error)
             raise
 
-    def _run(self, frame: "DataFrame", number: int) -> None:
-        if self.done or (self.counts is not None and number <= self.counts.batch):
-            return
-        places = self._parts.places(number)
-        if places is None or places[0].offsets == places[1].offsets:
-            return
+    def _run(self, batch: Batch) -> None:
         self._parts.ready()
         self._parts.lease.check()
-        batch = self._limited(Batch(number, *places, frame))
+        batch = self._limited(batch)
         tally = self._written(batch)
         self.counts = self._counted(batch, tally)
         self._parts.checkpoint.put_counts(self.counts)

@@ -12,14 +12,19 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-def asked_columns(schema: "StructType", *, include_headers: bool) -> tuple[str, ...] | None:
-    """The names of the columns, or None where all are asked for; a `SettingError` names one that is not there."""
+def spark_columns(*, include_headers: bool) -> dict[str, str]:
+    """The source's columns and their types, as Spark says them."""
     from pyspark.sql.pandas.types import from_arrow_type
 
     from airflow_provider_orderedkafka.kafka import arrow
 
     fields = arrow.schema(include_headers=include_headers)
-    there = {field.name: from_arrow_type(field.type).simpleString() for field in fields}
+    return {field.name: from_arrow_type(field.type).simpleString() for field in fields}
+
+
+def asked_columns(schema: "StructType", *, include_headers: bool) -> tuple[str, ...] | None:
+    """The names of the columns, or None where all are asked for; a `SettingError` names one that is not there."""
+    there = spark_columns(include_headers=include_headers)
     if not schema.fields:
         raise SettingError(f"the schema names no column; there are {', '.join(there)}")
     for field in schema.fields:

@@ -16,16 +16,13 @@ from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
 from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings
 from airflow_provider_orderedkafka.spark.arrow_transforms import ArrowTransform, applied
 from airflow_provider_orderedkafka.spark.batches import Batch
-from airflow_provider_orderedkafka.spark.direct_source import DirectDataSource
 from airflow_provider_orderedkafka.spark.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.kafka_output import NO_REPLAY, KafkaOutput, doubtful, emitted, only_attempt
 from airflow_provider_orderedkafka.spark.limit import trimmed
 from airflow_provider_orderedkafka.spark.reading import read_records
-from airflow_provider_orderedkafka.spark.session import collected
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
-    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +58,6 @@ class DirectWriter:
         """The ids of the output topics."""
         return self.output.ids
 
-    def stream(self) -> "DataFrame":
-        """The range in micro-batches that say where they end, and no more."""
-        return replace(self.frames, source=DirectDataSource).stream()
-
     def ends(self) -> Offsets:
         """Where the output topics end now."""
         return self.output.ends()
@@ -76,7 +69,7 @@ class DirectWriter:
         work = Work(self.read, settings, self.transform, self.placed, batch.surplus, there.landed)
         context, shares = self.frames.session.sparkContext, self._shares(batch)
         total = Tally()
-        for tally in collected(context.parallelize(shares, len(shares)).mapPartitions(partial(_task, work))):
+        for tally in context.parallelize(shares, len(shares)).mapPartitions(partial(_task, work)).collect():
             total = total.plus(tally)
         return total.plus(Tally(may_be_doubled=doubtful(there, total.rows - total.replayed)))
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_orderedkafka.core.batches import Tally
@@ -12,12 +13,13 @@ from airflow_provider_orderedkafka.errors import OrderedKafkaError, TransformErr
 from airflow_provider_orderedkafka.kafka.arrow import columns
 from airflow_provider_orderedkafka.kafka.log import KafkaLog
 from airflow_provider_orderedkafka.spark.cluster import Cluster
+from airflow_provider_orderedkafka.spark.columns import spark_columns
 from airflow_provider_orderedkafka.spark.options import parse_options
-from airflow_provider_orderedkafka.spark.source import OrderedKafkaDataSource
+from airflow_provider_orderedkafka.spark.session import LazySession
+from airflow_provider_orderedkafka.spark.source import NAME, OrderedKafkaDataSource
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.datasource import DataSource
 
     from airflow_provider_orderedkafka.spark.batches import Batch
 
@@ -33,16 +35,20 @@ class RangeFrames:
     `cluster` is asked for all of them: what it knows already, each batch need not look up again.
     """
 
-    session: "SparkSession"
+    spark: LazySession
     loaded: Range
     options: Mapping[str, str]
     transform: Callable[["DataFrame"], "DataFrame"] | None = None
-    source: type["DataSource"] = OrderedKafkaDataSource
     cluster: Cluster = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         options = parse_options({**self.options, "range": self.loaded.to_text()}, stream=False)
         object.__setattr__(self, "cluster", Cluster(options))
+
+    @property
+    def session(self) -> "SparkSession":
+        """The session, once it has started."""
+        return self.spark.started()
 
     def stream(self) -> "DataFrame":
         """All of it, in micro-batches."""
@@ -55,6 +61,14 @@ class RangeFrames:
     def of_batch(self, batch: "Batch") -> "DataFrame":
         """The records of a batch."""
         return self.piece(batch.start, batch.end) if batch.frame is None else batch.frame
+
+    def columns(self) -> list[tuple[str, str]]:
+        """Names and types of what the transform makes; where there is none, without waiting for Spark."""
+        if self.transform is not None:
+            return list(self.rows().dtypes)
+        records = spark_columns(include_headers=self.loaded.include_headers)
+        of_source = ",".join(f"{name}:{records[name]}" for name in SOURCE_FIELDS)
+        return [*records.items(), (SOURCE, f"struct<{of_source}>")]
 
     def rows(self) -> "DataFrame":
         """What the transform makes, without a row: to be looked at before anything runs."""
@@ -96,8 +110,15 @@ class RangeFrames:
 
     def _reading(self, reader: Any, loaded: Range) -> "DataFrame":
         options = {**self.options, "range": loaded.to_text()}
-        frame: DataFrame = reader.format(self.source.name()).options(**options).load()
+        register(self.session)
+        frame: DataFrame = reader.format(NAME).options(**options).load()
         return frame
+
+
+@cache
+def register(session: "SparkSession") -> None:
+    """Let the session know the source: once, and only where Spark has to read it, for that alone takes a second."""
+    session.dataSource.register(OrderedKafkaDataSource)
 
 
 def first_line(error: Exception) -> str:

@@ -83,9 +83,9 @@ def _writers(asked: Asked, way: Lane, look: Look, frames: RangeFrames) -> int:
 
 
 def _output(arguments: "Arguments", frames: RangeFrames, asked: Asked) -> KafkaOutput:
-    rows = frames.rows()
+    columns = frames.columns()
     options = {name: value for name, value in arguments.sink_options.items() if name.lower() not in OWN}
-    settings = parse_sink_options(_completed(options, arguments), rows.dtypes)
+    settings = parse_sink_options(_completed(options, arguments), columns)
     if settings.topic is None and not settings.output_topics:
         raise SettingError(
             "where to write is not said: name --output-topic; or, where the transform makes a column 'topic', say "
@@ -96,7 +96,7 @@ def _output(arguments: "Arguments", frames: RangeFrames, asked: Asked) -> KafkaO
             "keepOrder=partition needs to know the output's partitions: name one --output-topic, or let a column "
             "'partition' say them with --sink-option usePartition=true"
         )
-    return KafkaOutput(frames.loaded.id, plan_write(settings, rows.dtypes))
+    return KafkaOutput(frames.loaded.id, plan_write(settings, columns))
 
 
 def _completed(options: Mapping[str, str], arguments: "Arguments") -> dict[str, str]:

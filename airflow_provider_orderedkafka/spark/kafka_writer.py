@@ -40,10 +40,6 @@ class KafkaWriter:
         """The ids of the output topics."""
         return self.output.ids
 
-    def stream(self) -> "DataFrame":
-        """The range in micro-batches."""
-        return self.frames.stream()
-
     def ends(self) -> Offsets:
         """Where the output topics end now."""
         return self.output.ends()

@@ -70,9 +70,9 @@ class RowLimit:
         return place_after(self.frames.log(), span, last)
 
 
-def gives_at_most_one(rows: "DataFrame") -> bool:
+def gives_at_most_one(frames: RangeFrames) -> bool:
     """Whether each record gives at most one row, by the plan: it has projections and filters alone."""
-    nodes = [rows._jdf.queryExecution().analyzed()]
+    nodes = [] if frames.transform is None else [frames.rows()._jdf.queryExecution().analyzed()]
     while nodes:
         node = nodes.pop()
         if node.nodeName() not in AT_MOST_ONE:

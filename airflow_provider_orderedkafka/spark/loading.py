@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from airflow_provider_orderedkafka.core.batches import Setup
 from airflow_provider_orderedkafka.core.documents import Range, Report
@@ -12,18 +11,13 @@ from airflow_provider_orderedkafka.spark.attempt import Attempt, Work
 from airflow_provider_orderedkafka.spark.batches import Writer
 from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.command import Arguments
-from airflow_provider_orderedkafka.spark.direct_source import DirectDataSource
 from airflow_provider_orderedkafka.spark.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.limit import RowLimit, gives_at_most_one
 from airflow_provider_orderedkafka.spark.machine import SystemClock
 from airflow_provider_orderedkafka.spark.ordering import check_no_shuffle
 from airflow_provider_orderedkafka.spark.report import summary
 from airflow_provider_orderedkafka.spark.session import LazySession, check_location
-from airflow_provider_orderedkafka.spark.source import OrderedKafkaDataSource
 from airflow_provider_orderedkafka.spark.state import State, join, local_path, open_state
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 MakeSink = Callable[[Arguments, RangeFrames, Setup | None], Writer]
 
@@ -66,29 +60,27 @@ class Loader:
         return found
 
     def _attempted(self, arguments: Arguments, loaded: Range, checkpoint: Checkpoint) -> Report:
-        session = self._spark.started()
-        check_location(session, checkpoint.location)
+        self._spark.begin()
         checkpoint.take_up(loaded)
-        attempt = Attempt(session, checkpoint, arguments.attempt)
+        attempt = Attempt(self._spark, checkpoint, arguments.attempt)
         try:
-            return attempt.run(loaded, lambda: self._work(session, arguments, loaded, checkpoint))
+            return attempt.run(loaded, lambda: self._work(arguments, loaded, checkpoint))
         except OrderedKafkaError as error:
             found = None if isinstance(error, FencedError) else checkpoint.report()
             if found is not None:
                 _tell(loaded, found, arguments)
             raise
 
-    def _work(self, session: "SparkSession", arguments: Arguments, loaded: Range, checkpoint: Checkpoint) -> Work:
-        for source in (OrderedKafkaDataSource, DirectDataSource):
-            session.dataSource.register(source)
-        frames = RangeFrames(session, loaded, arguments.options, arguments.transform)
+    def _work(self, arguments: Arguments, loaded: Range, checkpoint: Checkpoint) -> Work:
+        frames = RangeFrames(self._spark, loaded, arguments.options, arguments.transform)
         writer = self._make_sink(arguments, frames, checkpoint.setup())
+        check_location(self._spark.started(), checkpoint.location)
         checkpoint.set_up(writer.setup)
         limited = loaded.rows_left is not None
-        if limited:
+        if limited and writer.frames.transform is not None:
             check_no_shuffle(writer.frames.rows())
         print(_first_line(loaded, checkpoint, writer), flush=True)
-        return Work(writer, RowLimit(writer.frames, limited and gives_at_most_one(writer.frames.rows())))
+        return Work(writer, RowLimit(writer.frames, limited and gives_at_most_one(writer.frames)))
 
     def _state(self, location: str) -> State:
         return open_state(location, None if local_path(location) is not None else self._spark.started())

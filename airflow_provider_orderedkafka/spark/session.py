@@ -4,7 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,6 @@ from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.spark.state import local_path
 
 if TYPE_CHECKING:
-    from pyspark import RDD
     from pyspark.sql import SparkSession
 
 ONE_ATTEMPT = {
@@ -34,26 +33,37 @@ PACKAGES = {"confluent_kafka": "confluent-kafka", "pyarrow": "pyarrow", "numpy":
 
 
 class LazySession:
-    """A session that is started when it is first asked for, and stopped by whoever started it."""
+    """A session that starts when it is needed, beside what needs none yet, and is stopped where it was started."""
 
     def __init__(self) -> None:
-        self._session: SparkSession | None = None
+        self._starting: Future[SparkSession] | None = None
         self._ours = False
 
-    def started(self) -> "SparkSession":
-        """The session: one that is there, or a new one."""
+    def begin(self) -> "Future[SparkSession]":
+        """Start it, or take the one that is there, and do not wait."""
         from pyspark.sql import SparkSession
 
-        if self._session is None:
-            self._ours = SparkSession.getActiveSession() is None
-            self._session = start_session()
-            check_session(self._session)
-        return self._session
+        if self._starting is None:
+            self._ours = SparkSession.getActiveSession() is None  # it is active in the thread that made it
+            pool = ThreadPoolExecutor(1, "orderedkafka-session")
+            self._starting = pool.submit(_checked_session)
+            pool.shutdown(wait=False)
+        return self._starting
+
+    def started(self) -> "SparkSession":
+        """The session, once it is there."""
+        return self.begin().result()
 
     def stop(self) -> None:
         """Stop it, where it was started here."""
-        if self._session is not None and self._ours:
-            self._session.stop()
+        if self._starting is not None and self._starting.exception() is None and self._ours:
+            self._starting.result().stop()
+
+
+def _checked_session() -> "SparkSession":
+    session = start_session()
+    check_session(session)
+    return session
 
 
 def start_session() -> "SparkSession":
@@ -147,18 +157,6 @@ def _missing(session: "SparkSession") -> tuple[str, list[str]] | None:
     tasks = max(session.sparkContext.defaultParallelism, 1)
     answers = session.sparkContext.parallelize(range(tasks), tasks).mapPartitions(look).collect()
     return next(((interpreter, names) for interpreter, names in answers if names), None)
-
-
-def collected(rdd: "RDD[Any]") -> list[Any]:
-    """What an RDD holds, from the same Python workers as the check's, which are there and warm.
-
-    In the thread of a streaming query Spark starts other ones. A thread of its own keeps the query's job group.
-    """
-    from pyspark import inheritable_thread_target
-
-    with ThreadPoolExecutor(1, "orderedkafka-tasks") as pool:
-        found: list[Any] = pool.submit(inheritable_thread_target(rdd.collect)).result()
-    return found
 
 
 def tasks_running(session: "SparkSession") -> bool:

@@ -43,9 +43,9 @@ class Target:
 class Stream:
     """The stream, or the batch, that some options describe; asks Kafka when it must."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, cluster: Cluster | None = None) -> None:
         self._options = options
-        self._cluster = Cluster(options)
+        self._cluster = cluster or Cluster(options)
         self._fixed: Target | None = None
         self._decided: bool | None = None
         self._own: dict[TopicPartition, OwnIndex] = {}

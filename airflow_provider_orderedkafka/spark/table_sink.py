@@ -46,10 +46,6 @@ class TableWriter:
         """There are no topics."""
         return {}
 
-    def stream(self) -> "DataFrame":
-        """The range in micro-batches."""
-        return self.frames.stream()
-
     def ends(self) -> Offsets:
         """There is nothing to protect."""
         return Offsets()

@@ -141,7 +141,7 @@ class AirflowRest:
         return "\n".join(lines)
 
     def _settle(self, dag: str, run: str) -> None:
-        """Where all tasks have ended, let the run end too: Airflow forgets what is cleared while it is deciding that."""
+        """Where all tasks have ended, let the run end too: Airflow forgets what is cleared while it decides that."""
         if all(task["state"] in DONE for task in self.tasks(dag, run).values()):
             self.wait_for_run(dag, run)
 

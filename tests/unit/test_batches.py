@@ -23,6 +23,10 @@ def place(offset: int) -> Place:
     return Place(Offsets({PARTITION: offset}), Floor(offset))
 
 
+def batch(number: int) -> Batch:
+    return Batch(number, place(number * 10 - 10), place(number * 10), None)
+
+
 def a_range(end: int = 30, rows_left: int | None = None) -> Range:
     return Range(
         id="r1",
@@ -126,18 +130,17 @@ class World:
             lease=self.lease,
             writer=self.writer,
             limit=self.limit,
-            places=lambda number: None if number == 0 else (place(number * 10 - 10), place(number * 10)),
             ready=lambda: None,
             between_tries=wait,
             tell=self.told.append,
         )
         return BatchLoop(parts)
 
-    def run(self, first: int = 0) -> BatchLoop:
-        """What Spark does: each batch in turn, from the first one that it has not committed."""
+    def run(self, first: int = 1) -> BatchLoop:
+        """What a feed does: each batch in turn, from the first one that it does not know to be done."""
         loop = self.loop()
         for number in range(first, self.loaded.offsets // 10 + 1):
-            loop(None, number)
+            loop.take(batch(number))
         return loop
 
 
@@ -166,13 +169,6 @@ def test_batches_are_noted_written_counted_and_told_in_turn(world) -> None:
     assert [counts.batch for counts in w.told] == [1, 2, 3]
 
 
-def test_the_batch_that_only_resolves_the_start_writes_nothing(world) -> None:
-    w = world()
-    w.loop()(None, 0)
-    assert w.checkpoint.note(0) is None
-    assert w.checkpoint.counts() is None
-
-
 def test_a_kill_in_the_middle_of_a_write_is_mended_by_a_replay_of_that_batch_alone(world) -> None:
     w = world()
     w.writer.failures = [Killed()]
@@ -186,10 +182,10 @@ def test_a_kill_in_the_middle_of_a_write_is_mended_by_a_replay_of_that_batch_alo
     assert loop.counts.total.rows_emitted == 30
 
 
-def test_a_kill_after_the_counts_and_before_sparks_commit_writes_nothing_again(world) -> None:
+def test_a_batch_that_is_handed_over_again_after_its_counts_is_not_written_again(world) -> None:
     w = world()
-    w.loop()(None, 1)
-    w.run(first=1)
+    w.loop().take(batch(1))
+    w.run()
     assert w.writer.output == EVERYTHING
     assert not w.writer.replays
 
@@ -209,7 +205,7 @@ def test_a_batch_that_keeps_failing_ends_the_attempt_with_the_reason(world) -> N
     w.writer.failures = [UnreachableError("away")] * TRIES
     loop = w.loop()
     with pytest.raises(UnreachableError):
-        loop(None, 1)
+        loop.take(batch(1))
     assert isinstance(loop.error, UnreachableError)
     assert w.waits == TRIES - 1
 
@@ -219,7 +215,7 @@ def test_what_a_retry_cannot_mend_is_not_tried_again(world) -> None:
     w.writer.failures = [DataLossError("gone")]
     loop = w.loop()
     with pytest.raises(DataLossError):
-        loop(None, 1)
+        loop.take(batch(1))
     assert w.waits == 0
     assert isinstance(loop.error, DataLossError)
 
@@ -227,10 +223,10 @@ def test_what_a_retry_cannot_mend_is_not_tried_again(world) -> None:
 def test_a_fenced_attempt_writes_no_further_batch(world) -> None:
     w = world()
     loop = w.loop()
-    loop(None, 1)
+    loop.take(batch(1))
     w.lease.error = FencedError("a newer attempt is there")
     with pytest.raises(FencedError):
-        loop(None, 2)
+        loop.take(batch(2))
     assert w.writer.output == EVERYTHING[:10]
     assert w.checkpoint.note(2) is None
 
@@ -244,7 +240,7 @@ def test_a_fenced_attempt_does_not_run_its_failed_batch_again(world) -> None:
 
     w.writer.write = cancelled
     with pytest.raises(FencedError):
-        w.loop()(None, 1)
+        w.loop().take(batch(1))
     assert w.waits == 0
 
 
@@ -253,7 +249,7 @@ def test_a_checkpoint_that_vanishes_is_an_error_that_says_what_is_safe(world) ->
     w.checkpoint.state.delete("range.json")
     loop = w.loop()
     with pytest.raises(StateError, match="gone while it is in use"):
-        loop(None, 1)
+        loop.take(batch(1))
     assert not w.writer.output
 
 
