@@ -15,9 +15,12 @@ from numpy.typing import NDArray
 from airflow_provider_orderedkafka.core.cuts import Slice
 from airflow_provider_orderedkafka.kafka import buffers
 from airflow_provider_orderedkafka.kafka.ordering import Ordered
+from airflow_provider_orderedkafka.kafka.payloads import Payloads
 
 Ints = NDArray[np.int64]
 Header = tuple[str, bytes | None]
+Which = slice | NDArray[np.intp]
+"""Some rows of a slice: those between two, or any."""
 
 _HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 _HEADERS = pa.list_(pa.field("element", _HEADER))
@@ -55,18 +58,6 @@ def schema(*, include_headers: bool, only: Sequence[str] | None = None) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Payloads:
-    """Keys or values of records as they arrived: null ones are empty here, with a size of -1."""
-
-    data: NDArray[np.object_]
-    sizes: Ints
-
-    def take(self, arrivals: NDArray[np.intp]) -> Any:
-        """An Arrow array of these payloads, in this order."""
-        return buffers.payloads(self.data[arrivals].tolist(), self.sizes[arrivals])
-
-
-@dataclass(frozen=True, slots=True)
 class Arrivals:
     """Everything of a slice's records beside their place in the order, as they arrived.
 
@@ -93,6 +84,11 @@ class BatchBuilder:
         sizes = np.maximum(arrivals.keys.sizes, 0) + np.maximum(arrivals.values.sizes, 0)
         self._sizes = sizes[ordered.arrival]
 
+    @property
+    def schema(self) -> Any:
+        """The columns that are made."""
+        return self._schema
+
     def spans(self, batch_bytes: int) -> Iterator[slice]:
         """The rows of each batch: about this many bytes, at least one row."""
         ends = np.cumsum(self._sizes + _ROW_BYTES)
@@ -109,30 +105,37 @@ class BatchBuilder:
 
     def batch(self, rows: slice) -> Any:
         """The Arrow batch of these rows."""
-        return pa.RecordBatch.from_arrays([_MAKE[name](self, rows) for name in self._schema.names], schema=self._schema)
+        columns = [self.column(name, rows) for name in self._schema.names]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
-    def _keys(self, rows: slice) -> Any:
+    def column(self, name: str, rows: Which) -> Any:
+        """One Arrow column of these rows."""
+        return _MAKE[name](self, rows)
+
+    def keys(self, rows: Which) -> Payloads:
+        """The keys of these rows, as they came."""
         return self._arrivals.keys.take(self._ordered.arrival[rows])
 
-    def _values(self, rows: slice) -> Any:
+    def values(self, rows: Which) -> Payloads:
+        """The values of these rows, as they came."""
         return self._arrivals.values.take(self._ordered.arrival[rows])
 
-    def _kinds(self, rows: slice) -> Any:
+    def _kinds(self, rows: Which) -> Any:
         return buffers.numbers(self._arrivals.kind[self._ordered.arrival[rows]].astype(np.int32))
 
-    def _headers(self, rows: slice) -> Any:
+    def _headers(self, rows: Which) -> Any:
         return _headers(self._arrivals.headers or (), self._ordered.arrival[rows])
 
-    def _topic(self, rows: slice) -> Any:
+    def _topic(self, rows: Which) -> Any:
         rank = self._ordered.rank[rows]
         if self._one_topic is not None:
             return buffers.repeated(self._one_topic, len(rank))
         return self._topics.take(buffers.numbers(rank))
 
 
-_MAKE: dict[str, Callable[[BatchBuilder, slice], Any]] = {
-    "key": BatchBuilder._keys,
-    "value": BatchBuilder._values,
+_MAKE: dict[str, Callable[[BatchBuilder, Which], Any]] = {
+    "key": lambda self, rows: self.keys(rows).array(),
+    "value": lambda self, rows: self.values(rows).array(),
     "topic": BatchBuilder._topic,
     "partition": lambda self, rows: buffers.numbers(self._partitions[self._ordered.rank[rows]]),
     "offset": lambda self, rows: buffers.numbers(self._ordered.offset[rows]),

@@ -19,9 +19,10 @@ _LAST_MILLISECOND = np.iinfo(np.int64).max // _MICROSECONDS
 _OF_NUMPY = {np.dtype(np.int32): pa.int32(), np.dtype(np.int64): pa.int64()}
 
 
-def numbers(values: NDArray[Any]) -> Any:
-    """Whole numbers of 32 or 64 bits."""
-    return pa.Array.from_buffers(_OF_NUMPY[values.dtype], len(values), [None, _buffer(values)])
+def numbers(values: NDArray[Any], nulls: NDArray[np.bool_] | None = None) -> Any:
+    """Whole numbers of 32 or 64 bits; null where that is said."""
+    validity = None if nulls is None or not nulls.any() else _bits(~nulls)
+    return pa.Array.from_buffers(_OF_NUMPY[values.dtype], len(values), [validity, _buffer(values)])
 
 
 def flags(values: NDArray[np.bool_]) -> Any:

@@ -8,7 +8,8 @@ from confluent_kafka import Message
 from numpy.typing import NDArray
 
 from airflow_provider_orderedkafka.core.positions import TopicPartition
-from airflow_provider_orderedkafka.kafka.arrow import Arrivals, Payloads
+from airflow_provider_orderedkafka.kafka.arrow import Arrivals
+from airflow_provider_orderedkafka.kafka.payloads import Payloads
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 
 Ints = NDArray[np.int64]

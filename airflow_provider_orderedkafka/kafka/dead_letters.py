@@ -14,12 +14,12 @@ from typing import Any, Final
 import numpy as np
 
 from airflow_provider_orderedkafka.kafka.outputs import Output
+from airflow_provider_orderedkafka.kafka.payloads import as_list
 from airflow_provider_orderedkafka.kafka.provenance import ERROR_HEADER, HEADER
 from airflow_provider_orderedkafka.kafka.rows import (
     NO_PARTITION,
     NOW,
     Rows,
-    as_list,
     header_lists,
     sendable,
     without_provenance,

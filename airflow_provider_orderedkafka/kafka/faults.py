@@ -13,7 +13,9 @@ import numpy as np
 import pyarrow.compute as pc
 
 from airflow_provider_orderedkafka.errors import UnknownTopicError
+from airflow_provider_orderedkafka.kafka import arrays
 from airflow_provider_orderedkafka.kafka.outputs import Output, look_up_outputs
+from airflow_provider_orderedkafka.kafka.payloads import nulls
 from airflow_provider_orderedkafka.kafka.rows import EPOCH, NO_PARTITION, NOW, Ints, Rows, dictionary
 from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings
 
@@ -133,15 +135,15 @@ def _size(rows: Rows, aims: Aims) -> Findings:
 def _key(rows: Rows, aims: Aims) -> Findings:
     compacted = aims.each(lambda output: output.compacted, 0) == 1
     if compacted.any():
-        null = np.ones(len(rows), bool) if rows.keys is None else rows.keys.is_null().to_numpy(zero_copy_only=False)
+        null = np.ones(len(rows), bool) if rows.keys is None else nulls(rows.keys)
         yield compacted & null, lambda index: f"it has no key, and {aims.name(index)!r} is compacted"
 
 
 def _headers(rows: Rows, _aims: Aims) -> Findings:
     if rows.headers is None or not rows.headers.flatten().field("key").null_count:
         return
-    nameless = rows.headers.flatten().field("key").is_null().to_numpy(zero_copy_only=False)
-    parents = pc.list_parent_indices(rows.headers).to_numpy()
+    nameless = nulls(rows.headers.flatten().field("key"))
+    parents = arrays.numbers(pc.list_parent_indices(rows.headers))
     mask = np.zeros(len(rows), bool)
     mask[parents[nameless]] = True
     yield mask, lambda _: "a header of it has no name"

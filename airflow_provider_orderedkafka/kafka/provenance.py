@@ -117,20 +117,28 @@ class Stamp:
     def headers(
         self,
         rows: "np.ndarray[Any, Any]",
-        topics: Sequence[bytes],
+        topics: bytes | Sequence[bytes],
         partitions: "np.ndarray[Any, Any]",
         offsets: "np.ndarray[Any, Any]",
         order_times: "np.ndarray[Any, Any]",
     ) -> list[bytes]:
-        """One header's value for each row; the arguments are columns of one length."""
+        """One header's value for each row; the arguments are columns of one length, or one topic for all rows."""
         import numpy as np
 
         prefix = batch_prefix(self.range_id, self.batch)
-        layout = np.dtype([("prefix", f"V{len(prefix)}"), ("writer", ">u4"), ("row", ">u8"), *_SOURCE_LAYOUT])
+        suffix = topics if isinstance(topics, bytes) else b""
+        layout = np.dtype(
+            [("prefix", f"V{len(prefix)}"), ("writer", ">u4"), ("row", ">u8"), *_SOURCE_LAYOUT]
+            + [("topic", f"V{len(suffix)}")] * bool(suffix)
+        )
         table = np.empty(len(rows), layout)
         table["prefix"] = np.void(prefix)
+        if suffix:
+            table["topic"] = np.void(suffix)
         for name, column in (("writer", self.writer), ("row", rows), ("partition", partitions)):
             table[name] = column
         table["offset"], table["time"] = offsets, order_times
-        fixed = table.view(f"V{layout.itemsize}").tolist()
+        fixed: list[bytes] = table.view(f"V{layout.itemsize}").tolist()
+        if isinstance(topics, bytes):
+            return fixed
         return [head + topic for head, topic in zip(fixed, topics, strict=True)]

@@ -21,12 +21,19 @@ from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally,
 
 _log = logging.getLogger(__name__)
 
+Make = Callable[[BatchBuilder, slice], Any]
+"""What becomes of some rows of a slice: an Arrow batch, or `Records`."""
+
 Resplit = Callable[[Slice, int], Iterable[Slice]]
 """Cuts a slice again into slices of about so many offsets; the outer bounds stay, the new cuts are inside."""
 
 
 def read_slice(
-    slice_: Slice, settings: ReadSettings, tally: ReadTally | None = None, resplit: Resplit | None = None
+    slice_: Slice,
+    settings: ReadSettings,
+    tally: ReadTally | None = None,
+    resplit: Resplit | None = None,
+    make: Make = BatchBuilder.batch,
 ) -> Iterator[Any]:
     """Yield the records of a slice in order, as `pyarrow.RecordBatch`es of about `settings.batch_bytes`.
 
@@ -49,7 +56,7 @@ def read_slice(
             )
         for rows in builder.spans(settings.batch_bytes):
             last = _check_order(piece, ordered, rows, last)
-            batch = builder.batch(rows)
+            batch = make(builder, rows)
             _count(tally, ordered, rows, builder.payload(rows))
             yield batch
 

@@ -17,7 +17,10 @@ import pyarrow.compute as pc
 
 from airflow_provider_orderedkafka.core.identities import Identity
 from airflow_provider_orderedkafka.core.positions import TopicPartition
+from airflow_provider_orderedkafka.kafka import arrays
+from airflow_provider_orderedkafka.kafka.payloads import Payloads, as_array, as_list, sizes
 from airflow_provider_orderedkafka.kafka.provenance import ERROR_HEADER, HEADER, Provenance, Stamp
+from airflow_provider_orderedkafka.kafka.records import Records
 from airflow_provider_orderedkafka.kafka.sending import Chunk
 from airflow_provider_orderedkafka.kafka.write_settings import SOURCE, WriteSettings, used_columns
 
@@ -25,6 +28,9 @@ NO_PARTITION: Final = -1
 NOW: Final = 0
 EPOCH: Final = -(2**62)
 """Stands for a timestamp of exactly 0, which Kafka's client would take for `NOW`."""
+
+PAYLOADS: Final = {"key": Records.keys, "value": Records.values}
+"""What of records need not become Arrow."""
 
 _NOWHERE: Final = -1
 _HEADER_BYTES: Final = 10
@@ -62,13 +68,14 @@ class Rows:
     def of(cls, batch: Any, numbers: Ints, settings: WriteSettings) -> "Rows":
         """The columns that these settings look at."""
         types = dict.fromkeys(batch.schema.names, "")
-        found = {name: batch.column(name) for name in used_columns(types, settings)}
+        payloads = PAYLOADS if isinstance(batch, Records) else {}
+        found = {n: payloads[n](batch) if n in payloads else batch.column(n) for n in used_columns(types, settings)}
         return cls(
             numbers,
             _binary(found["value"]),
             _binary(found["key"]) if "key" in found else None,
             found.get("topic"),
-            _integers(found["partition"], NO_PARTITION) if "partition" in found else None,
+            arrays.numbers(found["partition"], NO_PARTITION) if "partition" in found else None,
             _timestamps(found["timestamp"]) if "timestamp" in found else np.full(batch.num_rows, NOW),
             found.get("headers"),
             _source(batch, settings),
@@ -76,7 +83,7 @@ class Rows:
 
     def sizes(self) -> Ints:
         """The bytes of each row's key and value."""
-        return _lengths(self.values) + (0 if self.keys is None else _lengths(self.keys))
+        return sizes(self.values) + (0 if self.keys is None else sizes(self.keys))
 
     def record_bytes(self) -> Ints:
         """The bytes of each row's key, value and headers."""
@@ -104,10 +111,12 @@ class Rows:
         """The provenance header's value for each row."""
         if self.source is None:
             nowhere = np.full(len(self), _NOWHERE)
-            return stamp.headers(self.numbers, [b""] * len(self), nowhere, nowhere, np.zeros(len(self), np.int64))
+            return stamp.headers(self.numbers, b"", nowhere, nowhere, np.zeros(len(self), np.int64))
         source = self.source
-        topics = as_list(_binary(source.topics.fill_null("")))
-        return stamp.headers(self.numbers, topics, source.partitions, source.offsets, source.times)
+        topics = source.topics.fill_null("") if source.topics.null_count else source.topics
+        different = pc.unique(topics)
+        given = different[0].as_py().encode() if len(different) == 1 else as_list(_binary(topics))
+        return stamp.headers(self.numbers, given, source.partitions, source.offsets, source.times)
 
 
 def columns_of(rows: Rows, topic: str | None, stamps: list[bytes] | None, describe: Callable[..., str]) -> Chunk:
@@ -150,30 +159,25 @@ def header_lists(given: Any) -> list[list[tuple[str, bytes | None]]]:
     return [pairs[start:end] for start, end in pairwise(edges)]
 
 
-def as_list(array: Any) -> list[Any]:
-    """A column as Python values."""
-    values: list[Any] = array.to_numpy(zero_copy_only=False).tolist()
-    return values
-
-
 def dictionary(names: Any) -> tuple[list[str], Ints]:
     """The distinct names of a column, and for each row which it is; -1 for null."""
     encoded = pc.dictionary_encode(names)
-    return encoded.dictionary.to_pylist(), _integers(encoded.indices, -1)
+    return encoded.dictionary.to_pylist(), arrays.numbers(encoded.indices, -1)
 
 
 def _header_bytes(lists: Any) -> Ints:
     entries = lists.flatten()
-    each = _lengths(entries.field("key")) + _lengths(entries.field("value")) + _HEADER_BYTES
+    each = sizes(entries.field("key")) + sizes(entries.field("value")) + _HEADER_BYTES
     return np.diff(np.concatenate([[0], np.cumsum(each)])[_edges(lists)])
 
 
 def _edges(lists: Any) -> list[int]:
-    lengths = pc.list_value_length(lists).fill_null(0).to_numpy()
+    lengths = arrays.numbers(pc.list_value_length(lists))
     return [0, *np.cumsum(lengths).tolist()]
 
 
 def _equal(array: Any, value: bytes | None) -> Any:
+    array = as_array(array)
     found = (
         array.is_null()
         if value is None
@@ -183,30 +187,22 @@ def _equal(array: Any, value: bytes | None) -> Any:
 
 
 def _binary(array: Any) -> Any:
+    if isinstance(array, Payloads):
+        return array
     if pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type):
         return array.cast(pa.large_binary())
     return array.cast(pa.binary())
 
 
-def _lengths(array: Any) -> Ints:
-    return pc.binary_length(array).fill_null(0).to_numpy().astype(np.int64)
-
-
-def _integers(array: Any, otherwise: int) -> Ints:
-    return array.fill_null(otherwise).to_numpy()
-
-
 def _timestamps(array: Any) -> Ints:
     """Milliseconds, 0 as `EPOCH`; null is `NOW`."""
     times = _milliseconds(array)
-    if not array.null_count:
-        return np.where(times == 0, EPOCH, times)
-    return np.where((times == 0) & array.is_valid().to_numpy(zero_copy_only=False), EPOCH, times)
+    return np.where((times == 0) & ~arrays.nulls(array), EPOCH, times)
 
 
 def _milliseconds(array: Any) -> Ints:
     unit = pa.timestamp("ms", tz=array.type.tz)
-    return array.cast(unit, safe=False).view(pa.int64()).fill_null(0).to_numpy()
+    return arrays.numbers(array.cast(unit, safe=False))
 
 
 def _source(batch: Any, settings: WriteSettings) -> Source | None:
@@ -218,7 +214,7 @@ def _source(batch: Any, settings: WriteSettings) -> Source | None:
         columns = dict(zip([f.name for f in struct.type], struct.flatten(), strict=True))
     return Source(
         columns["topic"],
-        _integers(columns["partition"], _NOWHERE),
-        _integers(columns["offset"], _NOWHERE),
+        arrays.numbers(columns["partition"], _NOWHERE),
+        arrays.numbers(columns["offset"], _NOWHERE),
         _milliseconds(columns["order_time"]),
     )

@@ -24,13 +24,15 @@ import numpy as np
 
 from airflow_provider_orderedkafka.core.identities import NOTHING_LANDED, IntervalSet, Landed
 from airflow_provider_orderedkafka.errors import OrderViolationError, ReplayError, RowError, SettingError
+from airflow_provider_orderedkafka.kafka import arrays
 from airflow_provider_orderedkafka.kafka.dead_letters import Grave, dead_letters, payload_bytes
 from airflow_provider_orderedkafka.kafka.faults import Targets, find_faults
 from airflow_provider_orderedkafka.kafka.outputs import look_up_outputs, with_limits
+from airflow_provider_orderedkafka.kafka.payloads import as_list
 from airflow_provider_orderedkafka.kafka.producer import POOL, ProducerPool, producer_config
 from airflow_provider_orderedkafka.kafka.provenance import Stamp
 from airflow_provider_orderedkafka.kafka.replays import checksum
-from airflow_provider_orderedkafka.kafka.rows import Rows, as_list, columns_of
+from airflow_provider_orderedkafka.kafka.rows import Rows, columns_of
 from airflow_provider_orderedkafka.kafka.sending import Deliveries, Lent
 from airflow_provider_orderedkafka.kafka.write_settings import SEQUENCE, Column, WriteSettings, Written, check_columns
 
@@ -117,7 +119,7 @@ class _Task:
     def _check_order(self, batch: Any) -> None:
         if SEQUENCE not in batch.schema.names:
             return
-        places = np.concatenate([[self.last], batch.column(SEQUENCE).to_numpy()])
+        places = np.concatenate([[self.last], arrays.numbers(batch.column(SEQUENCE))])
         self.last = int(places[-1])
         if (wrong := np.flatnonzero(np.diff(places) <= 0)).size:
             raise OrderViolationError(

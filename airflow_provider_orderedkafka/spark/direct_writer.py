@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
 from airflow_provider_orderedkafka.core.batches import Note, Setup, Surplus, Tally
 from airflow_provider_orderedkafka.core.cuts import Slice, Span
@@ -19,10 +19,7 @@ from airflow_provider_orderedkafka.spark.batches import Batch
 from airflow_provider_orderedkafka.spark.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.kafka_output import NO_REPLAY, KafkaOutput, doubtful, emitted, only_attempt
 from airflow_provider_orderedkafka.spark.limit import trimmed
-from airflow_provider_orderedkafka.spark.reading import read_records
-
-if TYPE_CHECKING:
-    from pyarrow import RecordBatch
+from airflow_provider_orderedkafka.spark.reading import read_batches, read_records
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +95,10 @@ def _task(work: Work, shares: Iterable[list[Slice]]) -> Iterator[Tally]:
     yield Tally(rows_read=tally.records, late=tally.late, bytes_read=tally.bytes, lost=lost).plus(emitted(found))
 
 
-def _rows(work: Work, slices: Iterable[Slice], tally: ReadTally) -> Iterator["RecordBatch"]:
+def _rows(work: Work, slices: Iterable[Slice], tally: ReadTally) -> Iterator[Any]:
+    read = read_records if work.transform is None else read_batches
     for slice_ in slices:
-        for batch in read_records(slice_, work.read, tally):
+        for batch in read(slice_, work.read, tally):
             if work.placed is not None:
                 _check_placed(batch, *work.placed)
             if work.transform is None:
@@ -109,7 +107,7 @@ def _rows(work: Work, slices: Iterable[Slice], tally: ReadTally) -> Iterator["Re
                 yield applied(work.transform, batch, same_keys=work.placed is not None)
 
 
-def _check_placed(batch: "RecordBatch", partitioner: Partitioner, partitions: int) -> None:
+def _check_placed(batch: Any, partitioner: Partitioner, partitions: int) -> None:
     row = misplaced(batch, partitioner, partitions)
     if row is not None:
         topic, partition, offset = (batch.column(name)[row].as_py() for name in ("topic", "partition", "offset"))

@@ -1,7 +1,8 @@
 """Reading slices in a task, as the source's options and the range say."""
 
+import gc
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_orderedkafka.core.cuts import Slice
 from airflow_provider_orderedkafka.core.documents import Isolation
@@ -10,7 +11,12 @@ from airflow_provider_orderedkafka.kafka.reading import OnDataLoss, ReadSettings
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
+    from airflow_provider_orderedkafka.kafka.reader import Make
+    from airflow_provider_orderedkafka.kafka.records import Records
     from airflow_provider_orderedkafka.spark.options import SourceOptions
+
+CYCLES = 100_000
+"""How many objects a worker makes before it looks for cycles: records have none, and looking costs a twentieth."""
 
 
 def read_settings(options: "SourceOptions", isolation: Isolation, topics: Mapping[str, str]) -> ReadSettings:
@@ -24,11 +30,25 @@ def read_settings(options: "SourceOptions", isolation: Isolation, topics: Mappin
     )
 
 
-def read_records(slice_: Slice, settings: ReadSettings, tally: ReadTally | None = None) -> Iterator["RecordBatch"]:
-    """The records of a slice, in order; one that is larger than the byte budget is cut again."""
+def read_batches(slice_: Slice, settings: ReadSettings, tally: ReadTally | None = None) -> Iterator["RecordBatch"]:
+    """The records of a slice, in order, as Arrow batches; one that is larger than the byte budget is cut again."""
+    from airflow_provider_orderedkafka.kafka.arrow import BatchBuilder
+
+    return _read(slice_, settings, tally, BatchBuilder.batch)
+
+
+def read_records(slice_: Slice, settings: ReadSettings, tally: ReadTally | None = None) -> Iterator["Records"]:
+    """The same for those who pass the records on as they are."""
+    from airflow_provider_orderedkafka.kafka.records import Records
+
+    return _read(slice_, settings, tally, Records.of)
+
+
+def _read(slice_: Slice, settings: ReadSettings, tally: ReadTally | None, make: "Make") -> Iterator[Any]:
     from airflow_provider_orderedkafka.core.planning import split
     from airflow_provider_orderedkafka.kafka.log import KafkaLog
     from airflow_provider_orderedkafka.kafka.reader import read_slice
 
+    gc.set_threshold(CYCLES)
     log = KafkaLog(settings.kafka, "read_committed" if settings.read_committed else "read_uncommitted")
-    return read_slice(slice_, settings, tally, lambda large, each: split(large, log, each))
+    return read_slice(slice_, settings, tally, lambda large, each: split(large, log, each), make)

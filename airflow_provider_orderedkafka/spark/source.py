@@ -164,8 +164,8 @@ def _partitions(stream: "Stream", start: StreamOffset, end: StreamOffset) -> lis
 def _read(
     options: SourceOptions, partition: InputPartition, columns: tuple[str, ...] | None
 ) -> Iterator["RecordBatch"]:
-    from airflow_provider_orderedkafka.spark.reading import read_records, read_settings
+    from airflow_provider_orderedkafka.spark.reading import read_batches, read_settings
 
     assert isinstance(partition, SlicePartition)
     settings = read_settings(options, partition.isolation, partition.topics)
-    return read_records(partition.slice, replace(settings, columns=columns))
+    return read_batches(partition.slice, replace(settings, columns=columns))

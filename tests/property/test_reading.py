@@ -13,8 +13,9 @@ from support.slices import slice_of, stretch
 from airflow_provider_orderedkafka.core.cuts import Bound, Floor, counts
 from airflow_provider_orderedkafka.core.planning import Planner
 from airflow_provider_orderedkafka.core.positions import TopicPartition
-from airflow_provider_orderedkafka.kafka.arrow import Arrivals, BatchBuilder, Payloads
+from airflow_provider_orderedkafka.kafka.arrow import Arrivals, BatchBuilder
 from airflow_provider_orderedkafka.kafka.ordering import arrange
+from airflow_provider_orderedkafka.kafka.payloads import Payloads
 from airflow_provider_orderedkafka.kafka.stretches import Progress
 
 LATEST = 20

@@ -6,8 +6,8 @@ import pytest
 from support.slices import slice_of, stretch
 
 from airflow_provider_orderedkafka.errors import OrderViolationError
-from airflow_provider_orderedkafka.kafka.arrow import Payloads
 from airflow_provider_orderedkafka.kafka.ordering import Ordered, arrange
+from airflow_provider_orderedkafka.kafka.payloads import Payloads
 
 
 def arranged(slice_, *arrived):
@@ -72,10 +72,11 @@ def test_nothing_in_order_is_nothing():
 
 def test_payloads_come_in_the_order_asked_for_and_null_is_not_empty():
     payloads = Payloads(np.array([b"a", b"", b"", b"dd"], object), np.array([1, -1, 0, 2], np.int64))
-    array = payloads.take(np.array([3, 1, 2, 0]))
+    taken = payloads.take(np.array([3, 1, 2, 0]))
+    array = taken.array()
     array.validate(full=True)
     assert array.type == pa.binary()
-    assert array.to_pylist() == [b"dd", None, b"", b"a"]
+    assert array.to_pylist() == taken.as_list() == [b"dd", None, b"", b"a"]
 
 
 def test_what_is_made_from_buffers_is_valid_arrow():
