@@ -1,7 +1,7 @@
 """What lies beside the checkpoint of one range, by name.
 
 range.json            the range: another one is refused here
-spark/                Spark's own checkpoint
+spark/                Spark's own checkpoint, in the DataFrame lane
 lease/<term>.json     who works on it
 setup.json            how it is loaded: kept by every attempt once a batch was noted
 notes/<batch>.json    written before a batch's first write

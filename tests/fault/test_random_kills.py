@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.fault, pytest.mark.timeout(300)]
 SEEDS = 32
 SIDE_BY_SIDE = 2
 RECORDS = 1_200
-SIGNS = ("lease", "spark/offsets/0", "notes/1.json", "spark/offsets/2", "counts/2.json", "spark/commits/2")
+SIGNS = ("lease", "setup.json", "notes/1.json", "counts/1.json", "notes/2.json", "counts/2.json")
 SECONDS = 0.7
 """A kill at any time comes within so many seconds after one of these files is there."""
 
