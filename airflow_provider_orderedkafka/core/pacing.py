@@ -57,8 +57,8 @@ def decide(pace: Pace, situation: Situation) -> Verdict:
         return Verdict(run=False, reason=_nothing(situation), due=due)
     if pace.enough is not None and situation.offsets >= pace.enough:
         return Verdict(run=True, reason=f"{situation.offsets:,} of {pace.enough:,} offsets are there", due=due)
-    if due is not None and overdue:
-        return Verdict(run=True, reason=_late(pace, situation), due=due)
+    if pace.max_delay is not None and overdue:
+        return Verdict(run=True, reason=_late(pace, situation, pace.max_delay), due=due)
     return Verdict(run=False, reason=_held(pace, situation, due), due=due)
 
 
@@ -72,10 +72,9 @@ def _nothing(situation: Situation) -> str:
     return "nothing to load" + _behind_transactions(situation)
 
 
-def _late(pace: Pace, situation: Situation) -> str:
-    waited = _duration(situation.now - situation.since)
+def _late(pace: Pace, situation: Situation, delay: int) -> str:
     asked = "" if pace.enough is None else f" of {pace.enough:,}"
-    return f"{situation.offsets:,}{asked} offsets are there, and {waited} have passed since the last run"
+    return f"{situation.offsets:,}{asked} offsets are there, and the delay of {_duration(delay)} ran out"
 
 
 def _held(pace: Pace, situation: Situation, due: int | None) -> str:

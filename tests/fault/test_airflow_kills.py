@@ -40,7 +40,7 @@ def waiting(load, rest, airflow):
     rest.wait_for_task("waiting", run, "wait", "success")
     assert due <= time.time() < due + LATE_SECONDS
     assert waits.ended(run) == "success", rest.story("waiting", run)
-    assert "have passed since" in rest.xcom("waiting", run, waits.task_id("wait"))
+    assert "the delay of" in rest.xcom("waiting", run, waits.task_id("wait"))
     waits.is_whole(1)
 
 

@@ -30,7 +30,7 @@ def situation(offsets, waited=0, held_back=0):
             Pace(10_000, 15 * MINUTE),
             situation(300, 15 * MINUTE),
             True,
-            "300 of 10,000 offsets are there, and 15m have passed since the last run",
+            "300 of 10,000 offsets are there, and the delay of 15m ran out",
         ),
         (Pace(None, 15 * MINUTE), situation(300, MINUTE), False, "300 offsets are there, the delay runs out in 14m"),
         (Pace(), situation(0, held_back=7), False, "nothing to load; open transactions hold 7 offsets back"),
