@@ -11,12 +11,15 @@ from types import TracebackType
 from typing import Self
 
 from airflow_provider_orderedkafka.embedded.broker import STOP_SECONDS, Broker, Installation
-from airflow_provider_orderedkafka.embedded.errors import AlreadyRunningError
+from airflow_provider_orderedkafka.embedded.errors import AlreadyRunningError, PortTakenError
 from airflow_provider_orderedkafka.embedded.jars import Announce, kafka_jars, say
 from airflow_provider_orderedkafka.embedded.java import find_java
 from airflow_provider_orderedkafka.embedded.layout import Layout
-from airflow_provider_orderedkafka.embedded.settings import Property, checked
+from airflow_provider_orderedkafka.embedded.settings import Property, checked, choose_ports
 from airflow_provider_orderedkafka.errors import SettingError
+
+_MOVES = 5
+"""How often other ports are taken where any will do: another program may be quicker to listen on one."""
 
 
 class EmbeddedKafka:
@@ -40,14 +43,11 @@ class EmbeddedKafka:
         self.directory = Path(directory).expanduser().absolute()
         if "," in str(self.directory):
             raise SettingError(f"directory {str(self.directory)!r} has a comma, which Kafka takes for a list's")
-        self._layout = Layout.of(self.directory, brokers, ports)
         self._detached = detached
         self._announce = announce
-        own = checked(properties or {})
-        self.brokers = tuple(
-            Broker(number, self._layout.ports, self.directory / f"broker-{number}", own)
-            for number in range(1, brokers + 1)
-        )
+        self._wanted = ports
+        self._own = checked(properties or {})
+        self._take(Layout.of(self.directory, brokers, ports))
 
     @classmethod
     def open(cls, directory: Path | str) -> Self | None:
@@ -76,12 +76,10 @@ class EmbeddedKafka:
         with self._alone():
             if self.running:
                 raise self._already()
-            self._layout.save(self.directory)
-            try:
-                self._start(installation)
-            except BaseException:
-                self.stop(seconds=1)
-                raise
+            moves = _MOVES if self._may_move() else 0
+            while not self._started(installation, may_move=moves > 0):
+                self._take(Layout(self.cluster_id, choose_ports(len(self.brokers), self._wanted)))
+                moves -= 1
         return self
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
@@ -109,7 +107,31 @@ class EmbeddedKafka:
         java = find_java()
         return Installation(java, kafka_jars(java, self._announce))
 
+    def _take(self, layout: Layout) -> None:
+        self._layout = layout
+        self.brokers = tuple(
+            Broker(number, layout.ports, self.directory / f"broker-{number}", self._own)
+            for number in range(1, len(layout.ports) + 1)
+        )
+
+    def _may_move(self) -> bool:
+        """Whether other ports will do: nobody named them all, and the directory never had any."""
+        named = self._wanted is not None and all(self._wanted)
+        return not named and Layout.load(self.directory) is None
+
+    def _started(self, installation: Installation, *, may_move: bool) -> bool:
+        """Start it; False where a port is taken and others will do."""
+        try:
+            self._start(installation)
+        except BaseException as error:
+            self.stop(seconds=1)
+            if may_move and isinstance(error, PortTakenError):
+                return False
+            raise
+        return True
+
     def _start(self, installation: Installation) -> None:
+        self._layout.save(self.directory)
         prepare = partial(
             Broker.prepare, installation=installation, cluster_id=self.cluster_id, detached=self._detached
         )

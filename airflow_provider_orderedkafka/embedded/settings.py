@@ -15,6 +15,7 @@ Property = str | int | float | bool
 # Below the range that systems take outgoing connections' ports from, so that a stopped broker finds its port again.
 _FREE_PORTS = range(20_000, 32_768)
 _TRIES = 200
+_RANDOM = random.SystemRandom()  # two programs that seed their chance alike do not ask for the same ports
 _LARGEST_PORT = 65_535
 
 # Quick to start and small; takes large records and any timestamp; deletes and compacts only when a topic asks for it
@@ -71,7 +72,7 @@ class Ports:
 
 def free_port(taken: Sequence[int] = ()) -> int:
     """Return a port that nothing listens on and that is not among those taken."""
-    for port in random.sample(_FREE_PORTS, _TRIES):
+    for port in _RANDOM.sample(_FREE_PORTS, _TRIES):
         if port not in taken and is_free(port):
             return port
     raise PortTakenError(f"None of {_TRIES} ports between {_FREE_PORTS[0]} and {_FREE_PORTS[-1]} is free.")

@@ -107,6 +107,20 @@ def test_a_broker_setting_of_the_user_takes_effect(tmp_path):
             records.produce(topic, [Record(bytes(5_000))])
 
 
+def test_a_new_cluster_goes_to_other_ports_where_its_own_are_taken_before_it_starts(tmp_path):
+    cluster = EmbeddedKafka(tmp_path)
+    chosen = cluster.brokers[0].ports
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", chosen.controller))
+        other.listen()
+        with cluster:
+            assert cluster.brokers[0].state == "serves"
+            assert cluster.brokers[0].ports != chosen
+            found = EmbeddedKafka.open(tmp_path)
+            assert found is not None
+            assert found.bootstrap_servers == cluster.bootstrap_servers
+
+
 def test_a_taken_port_is_named(tmp_path):
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
