@@ -2,7 +2,7 @@
 
 PYTHON ?=
 PORT ?= 8080
-WORKERS ?= 2
+WORKERS ?= 3
 ARGS ?=
 BIN := .venv/bin
 export PYTHON PORT
@@ -15,7 +15,7 @@ help: ## print this
 	@echo
 	@echo "  PYTHON=python3.12   the Python to build the environment with (3.11, 3.12 or 3.13)"
 	@echo "  ARGS='-k cuts'      more arguments for pytest"
-	@echo "  WORKERS=4           how many processes run the tests (2), each with a broker and a Spark of its own"
+	@echo "  WORKERS=4           how many processes run the tests (3), each with a broker and a Spark of its own"
 
 environment: ## build .venv from requirements.lock, or do nothing when it is up to date
 	@scripts/environment
