@@ -88,7 +88,7 @@ class TimeIndex:
         """The row beyond everything in the span, as early as one question can place it."""
         newest = self._log.newest(self._asked).values()
         highest = max((answer.timestamp for answer in newest), default=BEFORE_TIME)
-        return self.beyond(max(min(highest, self.span.latest), self.span.floor.time) + 1)
+        return self.beyond(max(min(highest, self.span.latest), self.span.floor.time, *self._floors) + 1)
 
     def forget_rows(self) -> None:
         """Make the rows anew from what the log answered, because an own index has come."""

@@ -74,6 +74,14 @@ def test_slices_one_after_the_other_are_the_sorted_whole(log, floor, each):
     assert concatenated(log, Planner(log, span).slices(each)) == log.in_order(span)
 
 
+def test_what_comes_late_behind_a_floor_inside_a_tie_stays_behind_it():
+    first, second = TopicPartition("a", 0), TopicPartition("a", 1)
+    log = SimulatedLog({first: [Entry(offset, 0) for offset in range(3)]})
+    planner = Planner(log, spans(log, Floor(0, split=second)))
+    assert concatenated(log, planner.slices(1)) == log.in_order(planner.span)
+    assert planner.end(2).offsets == {first: 2}
+
+
 @EXAMPLES
 @given(logs(), floors, sizes)
 def test_slices_are_about_as_large_as_asked_for_where_every_record_is_visible(log, floor, each):
