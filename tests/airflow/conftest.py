@@ -115,4 +115,4 @@ def bench(dag_file: Any, topics: Any, records: Any, tmp_path: Path, connections:
     """A load on a topic of its own."""
     from support.bench import Bench
 
-    return Bench(dag_file, topics.create(), records, tmp_path)
+    return Bench(dag_file, (topics.create(), topics.create("out")), records, tmp_path)

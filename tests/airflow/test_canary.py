@@ -8,6 +8,11 @@ import psutil
 import pytest
 
 CANARY = "canary-91c4be07"
+UNCHANGED = "airflow_provider_orderedkafka.spark.frames:with_source"
+LANES = {
+    "direct lane": ([], "orderedkafka: range"),
+    "DataFrame lane": (["--transform", UNCHANGED], "StreamingQuery"),
+}
 
 pytestmark = pytest.mark.fault
 
@@ -23,8 +28,15 @@ def secret_connection(connections, kafka, monkeypatch):
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "kafka", "extra": extra}))
 
 
+@pytest.fixture(params=LANES)
+def lane(request):
+    """What the application is told beside its range, and what Spark's event log then shows."""
+    return LANES[request.param]
+
+
 @pytest.mark.usefixtures("secret_connection")
-def test_a_secret_is_in_no_event_log_checkpoint_database_log_or_argument(bench, dag_file, topics, tmp_path, capfd):
+def test_a_secret_is_in_no_event_log_checkpoint_database_log_or_argument(bench, dag_file, lane, tmp_path, capfd):
+    told, shown = lane
     bench.write(50)
     events = tmp_path / "events"
     events.mkdir()
@@ -42,7 +54,13 @@ from airflow_provider_orderedkafka.dag import ordered_load
 
 load = OrderedLoad({bench.load!r}, topics=[{bench.topic!r}], start="earliest")
 with DAG({bench.load!r}, schedule=None, catchup=False, max_active_runs=1):
-    ordered_load(load, output_topic={topics.create("out")!r}, checkpoint={checkpoint!r}, conf={conf!r})
+    ordered_load(
+        load,
+        output_topic={bench.output!r},
+        checkpoint={checkpoint!r},
+        conf={conf!r},
+        application_args={told!r},
+    )
 """
     arguments = Arguments()
     with arguments:
@@ -50,7 +68,7 @@ with DAG({bench.load!r}, schedule=None, catchup=False, max_active_runs=1):
     assert run.state == "success"
     seen = capfd.readouterr()
     assert any(events.rglob("*")), "Spark wrote no event log: nothing would be found in it"
-    assert files_with(bench.topic, events), "the event log does not show the query"
+    assert files_with(shown, events), "the event log does not show what the lane runs"
     assert arguments.seen, "no process of the application was seen"
     assert files_with(CANARY, tmp_path, os.environ["AIRFLOW_HOME"]) == []
     assert CANARY not in seen.out + seen.err

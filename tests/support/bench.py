@@ -29,9 +29,9 @@ with DAG({load!r}, schedule={schedule}, catchup=False, max_active_runs=1):
 class Bench:
     """One load on a topic of its own, with the diary of its application."""
 
-    def __init__(self, dag_file, topic, records, folder):
+    def __init__(self, dag_file, topics, records, folder):
         self.load = f"load-{uuid.uuid4().hex[:8]}"
-        self.topic = topic
+        self.topic, self.output = topics
         self._dag_file = dag_file
         self._records = records
         self._diary, self._orders = folder / "diary", folder / "orders"
