@@ -1,12 +1,13 @@
 """Which sessions a load may run in."""
 
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.spark.session import ONE_ATTEMPT, check_location, check_session
+from airflow_provider_orderedkafka.spark.session import ONE_ATTEMPT, LazySession, check_location, check_session
 
 
 def session(master: str, **settings: str) -> Any:
@@ -28,6 +29,35 @@ def test_a_session_that_would_run_a_task_twice_is_refused_with_the_setting_to_ch
         check_session(session("yarn", maxFailures="4"))
     with pytest.raises(SettingError, match=r"the master 'local\[2,3\]': .* leave its second number out"):
         check_session(session("local[2,3]"))
+
+
+def test_a_session_that_is_refused_is_an_error_where_it_is_needed_and_not_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("airflow_provider_orderedkafka.spark.session.start_session", lambda: session("local[2,3]"))
+    spark = LazySession()
+    spark.begin()
+    with pytest.raises(SettingError, match=r"the master 'local\[2,3\]'"):
+        spark.started()
+    spark.stop()
+
+
+def test_a_session_is_started_once_beside_what_needs_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    starts: list[Any] = []
+    go = Event()
+
+    def start() -> Any:
+        assert go.wait(30)
+        starts.append(session("local[2]"))
+        return starts[-1]
+
+    monkeypatch.setattr("airflow_provider_orderedkafka.spark.session.start_session", start)
+    spark = LazySession()
+    spark.begin()
+    assert not starts
+    go.set()
+    assert spark.started() is spark.started() is starts[0]
+    assert len(starts) == 1
 
 
 def test_a_driver_on_the_cluster_keeps_no_checkpoint_on_its_own_disk() -> None:
