@@ -3,9 +3,9 @@
 import logging
 import secrets
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from airflow_provider_orderedkafka.core.batches import Counts, Holding
 from airflow_provider_orderedkafka.core.documents import Range, Report
@@ -18,7 +18,10 @@ from airflow_provider_orderedkafka.spark.lease import LEASE, Heart, Lease, Outsi
 from airflow_provider_orderedkafka.spark.machine import SystemClock, SystemProcesses
 from airflow_provider_orderedkafka.spark.progress import Teller
 from airflow_provider_orderedkafka.spark.report import Ending, report
-from airflow_provider_orderedkafka.spark.session import LazySession, check_executors, tasks_running
+from airflow_provider_orderedkafka.spark.session import LazySession, beside, check_executors, tasks_running
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 LOOK_SECONDS = 0.2
 QUIET_SECONDS = 30.0
@@ -78,18 +81,17 @@ class Attempt:
     def _loaded(self, loaded: Range, prepare: Callable[[], Work]) -> OrderedKafkaError | None:
         """Take the range's batches to its end; the error that ended it, if one did."""
         loop: BatchLoop | None = None
-        with ThreadPoolExecutor(1, "orderedkafka-check") as pool:
-            executors = pool.submit(lambda: check_executors(self._spark.started()))
-            try:
-                work = prepare()
-                self._unprotected = work.writer.unprotected
-                loop = self._loop(loaded, work, executors.result)
-                if loaded.offsets and not loop.done:
-                    self._follow(work.writer, loop)
-            except Exception as raised:  # noqa: BLE001 - the report says what it was, and it is raised again
-                return (loop and loop.error) or self._heart.lost or _behind(raised, executors)
-            finally:
-                self._stop()
+        executors = beside(lambda: check_executors(self._spark.started()))
+        try:
+            work = prepare()
+            self._unprotected = work.writer.unprotected
+            loop = self._loop(loaded, work, executors.result)
+            if loaded.offsets and not loop.done:
+                self._follow(work.writer, loop)
+        except Exception as raised:  # noqa: BLE001 - the report says what it was, and it is raised again
+            return (loop and loop.error) or self._heart.lost or _behind(raised, executors)
+        finally:
+            self._stop()
         return loop.error or _unfinished(loaded, loop.counts)
 
     def _loop(self, loaded: Range, work: Work, ready: Callable[[], None]) -> BatchLoop:
@@ -139,7 +141,7 @@ class Attempt:
 def _behind(raised: Exception, executors: "Future[None]") -> OrderedKafkaError:
     """What an exception comes from: where Python lacks a package, Spark fails in ways that do not say so."""
     found = understood(raised)
-    if isinstance(found, SettingError):
+    if isinstance(raised, OrderedKafkaError) or isinstance(found, SettingError):
         return found
     return next((error for error in (executors.exception(),) if isinstance(error, SettingError)), found)
 

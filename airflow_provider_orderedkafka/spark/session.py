@@ -3,10 +3,11 @@
 import os
 import re
 import sys
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from threading import Thread
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.spark.state import local_path
@@ -27,6 +28,8 @@ QUIET = {"spark.sql.adaptive.enabled": "false"}
 _LOCAL = re.compile(r"local(\[[^,]+(,\s*(?P<tries>\d+))?\])?")
 """The masters in this process: how often they try a task is theirs alone to say."""
 
+Result = TypeVar("Result")
+
 OURS = __name__.split(".", 1)[0]
 PACKAGES = {"confluent_kafka": "confluent-kafka", "pyarrow": "pyarrow", "numpy": "numpy"}
 """What the executors import, and the name it is installed by."""
@@ -45,9 +48,7 @@ class LazySession:
 
         if self._starting is None:
             self._ours = SparkSession.getActiveSession() is None  # it is active in the thread that made it
-            pool = ThreadPoolExecutor(1, "orderedkafka-session")
-            self._starting = pool.submit(_checked_session)
-            pool.shutdown(wait=False)
+            self._starting = beside(_checked_session)
         return self._starting
 
     def started(self) -> "SparkSession":
@@ -55,9 +56,24 @@ class LazySession:
         return self.begin().result()
 
     def stop(self) -> None:
-        """Stop it, where it was started here."""
-        if self._starting is not None and self._starting.exception() is None and self._ours:
-            self._starting.result().stop()
+        """Stop it, where it was started here; one that is still on its way ends with the process."""
+        found = self._starting
+        if self._ours and found is not None and found.done() and found.exception() is None:
+            found.result().stop()
+
+
+def beside(work: Callable[[], Result]) -> "Future[Result]":
+    """Do this beside everything else; a cluster may take minutes for it, and who is told to end does not wait."""
+    future: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - raised where the result is needed
+            future.set_exception(error)
+
+    Thread(target=run, name="orderedkafka-beside", daemon=True).start()
+    return future
 
 
 def _checked_session() -> "SparkSession":

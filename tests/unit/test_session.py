@@ -55,6 +55,7 @@ def test_a_session_is_started_once_beside_what_needs_none(monkeypatch: pytest.Mo
     spark = LazySession()
     spark.begin()
     assert not starts
+    spark.stop()  # does not wait for it
     go.set()
     assert spark.started() is spark.started() is starts[0]
     assert len(starts) == 1
