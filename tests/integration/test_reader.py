@@ -168,7 +168,7 @@ def test_an_end_that_the_log_does_not_reach_is_an_error_and_never_done(read, top
     records.produce(topic, at(1, 2) + at(1, partition=1))
     message = rf"{topic}\[0\]@2.* the log ends at {topic}\[0\]@2, and should go on to {topic}\[0\]@5"
     with pytest.raises(UnreachableError, match=message):
-        read(whole(topic, {0: 5, 1: 1}), deadline=1)
+        read(whole(topic, {0: 5, 1: 1}), deadline=4)
 
 
 def test_a_bound_by_time_stands_at_the_first_record_of_that_time_for_both_neighbours(read, topics, records):
