@@ -42,12 +42,13 @@ def run(arguments: argparse.Namespace) -> int:
         raise SettingError(
             "matplotlib, which draws the demo's picture, is missing: pip install 'airflow-provider-orderedkafka[demo]'"
         )
+    from airflow_provider_orderedkafka.demo.interrupts import remembered
     from airflow_provider_orderedkafka.demo.place import Place
     from airflow_provider_orderedkafka.demo.play import Play
     from airflow_provider_orderedkafka.demo.screen import Screen
 
-    with Place.claim(arguments.directory) as place:
-        screen = Screen(sys.stdout)
+    with Place.claim(arguments.directory) as place, remembered() as check:
+        screen = Screen(sys.stdout, check)
         try:
             return 0 if Play(place, screen, arguments.events, arguments.seed).run() else 1
         except KeyboardInterrupt:

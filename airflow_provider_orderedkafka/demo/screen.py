@@ -1,7 +1,7 @@
 """What a person sees while the demo works: one line for each step, in place on a terminal, as lines elsewhere."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
@@ -15,8 +15,9 @@ _LINE_SECONDS = 5.0
 class Screen:
     """Writes steps to a stream."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, check: Callable[[], None] = lambda: None) -> None:
         self.stream = stream
+        self._check = check
         self.live = stream.isatty()
 
     def say(self, text: str = "") -> None:
@@ -26,10 +27,15 @@ class Screen:
 
     @contextmanager
     def step(self, name: str, text: str) -> Iterator["Step"]:
-        """A step that begins now; its line stays, with the last thing it said and the time it took."""
+        """A step that begins now; its line stays, with the last thing it said and the time it took.
+
+        What `check` raises breaks it off, at its beginning or its end.
+        """
+        self._check()
         step = Step(self, name, text)
         try:
             yield step
+            self._check()
         except BaseException:
             step.end("broken off")
             raise

@@ -1,6 +1,8 @@
 """The demo's judgement catches what it must, its summary fits the screen, and its directory is nobody else's."""
 
 import io
+import signal
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +12,7 @@ from airflow_provider_orderedkafka.core.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.core.positions import Offsets
 from airflow_provider_orderedkafka.demo import command
+from airflow_provider_orderedkafka.demo.interrupts import remembered
 from airflow_provider_orderedkafka.demo.place import Place as Directory
 from airflow_provider_orderedkafka.demo.reading import Reading
 from airflow_provider_orderedkafka.demo.runs import environment
@@ -125,6 +128,16 @@ def test_a_step_that_fails_says_so_and_lets_the_error_through():
     with pytest.raises(OSError, match="gone"), Screen(stream).step("name", "works"):
         raise OSError("gone")
     assert "broken off: works" in stream.getvalue()
+
+
+def test_an_interrupt_that_somebody_swallowed_breaks_the_step_off():
+    with remembered() as check:
+        screen = Screen(io.StringIO(), check)
+        with pytest.raises(KeyboardInterrupt), screen.step("shop", "opens"), suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt), screen.step("plain reader", "begins"):
+            pytest.fail("no step begins after it")
+    assert "broken off: opens" in screen.stream.getvalue()
 
 
 def test_a_directory_that_holds_something_else_is_refused_and_left_alone(tmp_path):

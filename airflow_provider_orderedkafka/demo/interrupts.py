@@ -1,0 +1,26 @@
+"""Ctrl-C that nothing loses: where a callback of C code swallows it, the next step raises it again."""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def remembered() -> Iterator[Callable[[], None]]:
+    """Give a check that raises KeyboardInterrupt once there was one, whoever caught it."""
+    heard = False
+
+    def hear(*_: object) -> None:
+        nonlocal heard
+        heard = True
+        raise KeyboardInterrupt
+
+    def check() -> None:
+        if heard:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, hear)
+    try:
+        yield check
+    finally:
+        signal.signal(signal.SIGINT, before)
