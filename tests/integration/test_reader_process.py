@@ -1,0 +1,55 @@
+"""What a process that reads takes: which packages it imports, and how much memory."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.records import Record
+
+
+def run(program):
+    """Run a program in a process of its own; what it printed."""
+    paths = {"PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, timeout=120, env={**os.environ, **paths}, stdout=subprocess.PIPE
+    )
+    return done.stdout.decode()
+
+
+def test_reading_does_not_import_pandas(kafka, topics, records):
+    topic = topics.create()
+    headers = [("a", b"1"), ("b", None)]
+    records.produce(topic, [Record(b"x", timestamp=1, headers=headers), Record(None, timestamp=2)])
+    program = f"""
+import sys
+from support.slices import whole
+from airflow_provider_orderedkafka.kafka.reader import read_slice
+from airflow_provider_orderedkafka.kafka.reading import ReadSettings
+settings = ReadSettings({{"bootstrap.servers": {kafka.bootstrap_servers!r}}}, include_headers=True)
+(batch,) = read_slice(whole({topic!r}, {{0: 2}}), settings)
+assert batch.num_rows == 2
+assert "pandas" not in sys.modules
+"""
+    run(program)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux for the process's size")
+def test_a_worker_stays_small_and_does_not_grow_with_the_topic(kafka, topics, records):
+    topic = topics.create()
+    records.produce(topic, [Record(bytes(1_000), timestamp=t) for t in range(1, 300_001)], **{"linger.ms": 50})
+    program = f"""
+from pathlib import Path
+from support.slices import whole
+from airflow_provider_orderedkafka.kafka.reader import read_slice
+from airflow_provider_orderedkafka.kafka.reading import ReadSettings
+settings = ReadSettings({{"bootstrap.servers": {kafka.bootstrap_servers!r}}})
+for end in (100_000, 200_000, 300_000):
+    rows = sum(batch.num_rows for batch in read_slice(whole({topic!r}, {{0: end}}, {{0: end - 100_000}}), settings))
+    most = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    print(rows, int(most.split()[1]) // 1024)
+"""
+    sizes = [tuple(map(int, line.split())) for line in run(program).splitlines()]
+    assert [rows for rows, _ in sizes] == [100_000] * 3
+    assert sizes[2][1] < min(400, sizes[0][1] + 40)
