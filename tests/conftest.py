@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
 # No test touches the Airflow of the person who runs it, not even by importing it.
 os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="orderedkafka-tests-")
 atexit.register(shutil.rmtree, os.environ["AIRFLOW_HOME"], ignore_errors=True)
+# How long an example takes says more of what else the machine does than of the code.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")

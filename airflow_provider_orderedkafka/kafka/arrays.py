@@ -3,10 +3,13 @@
     numbers(array, otherwise)     whole numbers, moments or truth values; `otherwise` for null
     nulls(array)                  which are null
     sizes(array)                  how many bytes each has; 0 for null
+    values(array)                 bytes or texts as Python objects; None for null
 
-`Array.to_numpy`, `fill_null` and `pyarrow.scalar` would do, and import pandas on their first call.
+`Array.to_numpy`, `to_pylist`, `fill_null` and `pyarrow.scalar` would do, and import pandas on their first call: that
+takes a worker longer than reading and writing a small batch.
 """
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -36,6 +39,18 @@ def sizes(array: Any) -> NDArray[np.int64]:
     """How many bytes each has."""
     found = np.diff(_edges(array)).astype(np.int64)
     return np.where(nulls(array), 0, found) if array.null_count else found
+
+
+def values(array: Any) -> list[Any]:
+    """The bytes or texts themselves."""
+    data, edges = array.buffers()[2], _edges(array).tolist()
+    held = b"" if data is None else data.to_pybytes()
+    found: list[Any] = [held[start:end] for start, end in pairwise(edges)]
+    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+        found = [value.decode() for value in found]
+    for place in np.flatnonzero(nulls(array)).tolist() if array.null_count else ():
+        found[place] = None
+    return found
 
 
 def _edges(array: Any) -> NDArray[Any]:

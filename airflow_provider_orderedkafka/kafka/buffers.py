@@ -36,6 +36,11 @@ def moments(milliseconds: NDArray[np.int64]) -> Any:
     return pa.Array.from_buffers(MOMENT, len(micros), [None, _buffer(micros)])
 
 
+def counts(**found: int) -> Any:
+    """A batch of one row that says how many of what there are."""
+    return pa.RecordBatch.from_arrays([numbers(np.array([n], np.int64)) for n in found.values()], list(found))
+
+
 def payloads(data: Sequence[bytes], sizes: Sizes, kind: Any = None) -> Any:
     """Bytes one after the other; null where the size is -1, and there the bytes are empty."""
     offsets, validity = _offsets(sizes)

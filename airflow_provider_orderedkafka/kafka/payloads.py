@@ -36,10 +36,7 @@ class Payloads:
 
 def as_list(column: Any) -> list[Any]:
     """As Python objects, None for null."""
-    if isinstance(column, Payloads):
-        return column.as_list()
-    values: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
-    return values
+    return column.as_list() if isinstance(column, Payloads) else arrays.values(column)
 
 
 def as_array(column: Any) -> Any:

@@ -122,7 +122,7 @@ class Rows:
 def columns_of(rows: Rows, topic: str | None, stamps: list[bytes] | None, describe: Callable[..., str]) -> Chunk:
     """The rows as columns of Python values; `topic` wins over theirs."""
     return Chunk(
-        topics=[topic] * len(rows) if topic is not None else rows.topics.to_pylist(),
+        topics=[topic] * len(rows) if topic is not None else arrays.values(rows.topics),
         values=as_list(rows.values),
         keys=as_list(rows.keys) if rows.keys is not None else [None] * len(rows),
         partitions=rows.partitions.tolist() if rows.partitions is not None else [NO_PARTITION] * len(rows),
@@ -155,14 +155,14 @@ def without_provenance(pairs: Sequence[tuple[str, bytes | None]]) -> list[tuple[
 def header_lists(given: Any) -> list[list[tuple[str, bytes | None]]]:
     """An Arrow column of headers as lists of pairs; null is none."""
     entries, edges = given.flatten(), _edges(given)
-    pairs = list(zip(entries.field("key").to_pylist(), as_list(_binary(entries.field("value"))), strict=True))
+    pairs = list(zip(as_list(entries.field("key")), as_list(_binary(entries.field("value"))), strict=True))
     return [pairs[start:end] for start, end in pairwise(edges)]
 
 
 def dictionary(names: Any) -> tuple[list[str], Ints]:
     """The distinct names of a column, and for each row which it is; -1 for null."""
     encoded = pc.dictionary_encode(names)
-    return encoded.dictionary.to_pylist(), arrays.numbers(encoded.indices, -1)
+    return arrays.values(encoded.dictionary), arrays.numbers(encoded.indices, -1)
 
 
 def _header_bytes(lists: Any) -> Ints:

@@ -75,13 +75,12 @@ def writing(setup: Setup, settings: WriteSettings) -> WriteSettings:
 
 def _task(settings: WriteSettings, landed: Mapping[int, Landed]) -> Any:
     def task(batches: Iterator["RecordBatch"]) -> Iterator["RecordBatch"]:
-        import pyarrow as pa
-
+        from airflow_provider_orderedkafka.kafka import buffers
         from airflow_provider_orderedkafka.kafka.writing import write
 
         writer = only_attempt()
         found = write(batches, settings, writer, landed.get(writer, NOTHING_LANDED))
         told = emitted(found)
-        yield pa.RecordBatch.from_pydict({name: [getattr(told, name)] for name in FIELDS})
+        yield buffers.counts(**{name: getattr(told, name) for name in FIELDS})
 
     return task

@@ -109,9 +109,9 @@ def _sum(rows: Iterator[Any]) -> list[int]:
 
 
 def _counted(batches: Iterator["RecordBatch"]) -> Iterator["RecordBatch"]:
-    import pyarrow as pa
+    from airflow_provider_orderedkafka.kafka import buffers
 
-    yield pa.RecordBatch.from_pydict({"rows": [sum(batch.num_rows for batch in batches)]})
+    yield buffers.counts(rows=sum(batch.num_rows for batch in batches))
 
 
 def _last(rows: "DataFrame", slice_: int, count: int) -> tuple[Standing, int]:

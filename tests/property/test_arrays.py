@@ -39,6 +39,12 @@ def test_sizes(data, values, kind):
     assert arrays.sizes(array).tolist() == [len(value or b"") for value in found.to_pylist()]
 
 
+@given(st.data(), st.lists(st.none() | st.text(max_size=5)), BYTES)
+def test_values(data, values, kind):
+    array = sliced(data, values, kind)
+    assert arrays.values(array) == array.to_pylist()
+
+
 @given(st.lists(st.none() | st.binary(max_size=5)))
 def test_payloads_as_they_came_are_those_that_arrow_has(values):
     data = np.array([*(value or b"" for value in values), None], object)[:-1]

@@ -15,7 +15,7 @@ LATEST = 1_000
 FUTURE = 10**9
 PARTITIONS = [TopicPartition(topic, partition) for topic in ("a", "b") for partition in (0, 1, 10)]
 
-EXAMPLES = settings(max_examples=int(os.environ.get("ORDEREDKAFKA_EXAMPLES", "150")), deadline=None)
+EXAMPLES = settings(max_examples=int(os.environ.get("ORDEREDKAFKA_EXAMPLES", "150")))
 
 times = st.one_of(
     st.integers(0, 12),  # ties

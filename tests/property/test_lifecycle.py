@@ -19,7 +19,7 @@ from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.lifecycle import TABLE, Action, Asker, State, Step
 from airflow_provider_orderedkafka.errors import LedgerChangedError, LifecycleError
 
-EXAMPLES = settings(max_examples=int(os.environ.get("ORDEREDKAFKA_EXAMPLES", "200")), deadline=None)
+EXAMPLES = settings(max_examples=int(os.environ.get("ORDEREDKAFKA_EXAMPLES", "200")))
 
 RUNS = ("d/a", "d/b", "d/c")
 PERSON = "a person"

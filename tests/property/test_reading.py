@@ -20,7 +20,7 @@ from airflow_provider_orderedkafka.kafka.stretches import Progress
 
 LATEST = 20
 TIMES = st.integers(-1, LATEST + 3)
-EXAMPLES = settings(max_examples=int(os.environ.get("ORDEREDKAFKA_EXAMPLES", "150")), deadline=None)
+EXAMPLES = settings(max_examples=int(os.environ.get("ORDEREDKAFKA_EXAMPLES", "150")))
 
 
 class Come(NamedTuple):

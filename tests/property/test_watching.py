@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.runs import TOPICS, place
 
@@ -87,7 +87,6 @@ happenings = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(happenings)
 def test_whatever_happens_starts_for_one_revision_are_few_and_never_cease(happenings):
     watcher, at = Watcher(), LEDGER
