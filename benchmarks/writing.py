@@ -124,6 +124,7 @@ def _with_the_dead(process: psutil.Process) -> float:
 
 
 def run(spark: SparkSession, servers: str, source: str, each: Contender) -> tuple[float, float, str]:
+    os.sync()  # nobody waits for the disk to take what the one before wrote
     output = make(servers, f"output-{uuid.uuid4().hex}")
     begun, used = time.perf_counter(), processor_seconds(spark)
     each.write(spark, servers, source, output)

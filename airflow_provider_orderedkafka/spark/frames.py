@@ -15,7 +15,7 @@ from airflow_provider_orderedkafka.kafka.log import KafkaLog
 from airflow_provider_orderedkafka.spark.cluster import Cluster
 from airflow_provider_orderedkafka.spark.columns import spark_columns
 from airflow_provider_orderedkafka.spark.options import parse_options
-from airflow_provider_orderedkafka.spark.session import LazySession
+from airflow_provider_orderedkafka.spark.session import Early, LazySession
 from airflow_provider_orderedkafka.spark.source import NAME, OrderedKafkaDataSource
 
 if TYPE_CHECKING:
@@ -40,19 +40,25 @@ class RangeFrames:
     options: Mapping[str, str]
     transform: Callable[["DataFrame"], "DataFrame"] | None = None
     cluster: Cluster = field(init=False, repr=False, compare=False)
+    _stream: "Early[DataFrame]" = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         options = parse_options({**self.options, "range": self.loaded.to_text()}, stream=False)
         object.__setattr__(self, "cluster", Cluster(options))
+        object.__setattr__(self, "_stream", Early(lambda: self._reading(self.session.readStream, self.loaded)))
 
     @property
     def session(self) -> "SparkSession":
         """The session, once it has started."""
         return self.spark.started()
 
+    def begin(self) -> None:
+        """Have the stream made beside everything else: Spark starts two processes of Python for that."""
+        self._stream.begin()
+
     def stream(self) -> "DataFrame":
         """All of it, in micro-batches."""
-        return self._reading(self.session.readStream, self.loaded)
+        return self._stream.result()
 
     def piece(self, start: Place, end: Place) -> "DataFrame":
         """What lies between two places of it."""

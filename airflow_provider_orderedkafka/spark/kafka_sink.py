@@ -40,6 +40,8 @@ class Asked:
 def kafka_sink(arguments: "Arguments", frames: RangeFrames, before: Setup | None) -> KafkaWriter | DirectWriter:
     """What writes the batches of a range to Kafka; `before` is how earlier attempts did."""
     asked = _asked(arguments.sink_options)
+    if frames.transform is not None:
+        frames.begin()
     look = look_at(frames, arguments)
     if arguments.arrow_transform is not None:
         frames = replace(frames, transform=as_frames(arguments.arrow_transform, look.schema))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.spark.state import local_path
@@ -25,6 +25,9 @@ ONE_ATTEMPT = {
 QUIET = {"spark.sql.adaptive.enabled": "false"}
 """What a streaming query switches off by itself, with a warning."""
 
+AS_SQL_DOES = ("SPARK_SIMPLIFIED_TRACEBACK", "1")
+"""What DataFrames set for their Python workers. Workers with another environment are others, and start anew."""
+
 _LOCAL = re.compile(r"local(\[[^,]+(,\s*(?P<tries>\d+))?\])?")
 """The masters in this process: how often they try a task is theirs alone to say."""
 
@@ -35,31 +38,54 @@ PACKAGES = {"confluent_kafka": "confluent-kafka", "pyarrow": "pyarrow", "numpy":
 """What the executors import, and the name it is installed by."""
 
 
+class Early(Generic[Result]):
+    """Work that is done once, beside everything else: begun early, or when its result is needed."""
+
+    def __init__(self, work: Callable[[], Result]) -> None:
+        self._work = work
+        self._begun: Future[Result] | None = None
+
+    def begin(self) -> "Future[Result]":
+        """Begin it, where nobody has, and do not wait."""
+        if self._begun is None:
+            self._begun = beside(self._work)
+        return self._begun
+
+    def result(self) -> Result:
+        """What it comes to, once it is done."""
+        return self.begin().result()
+
+    def done(self) -> Result | None:
+        """What it came to, where it is done and did not fail."""
+        found = self._begun
+        return found.result() if found is not None and found.done() and found.exception() is None else None
+
+
 class LazySession:
     """A session that starts when it is needed, beside what needs none yet, and is stopped where it was started."""
 
     def __init__(self) -> None:
-        self._starting: Future[SparkSession] | None = None
-        self._ours = False
+        self._session = Early(_checked_session)
+        self._ours: bool | None = None
 
-    def begin(self) -> "Future[SparkSession]":
+    def begin(self) -> None:
         """Start it, or take the one that is there, and do not wait."""
         from pyspark.sql import SparkSession
 
-        if self._starting is None:
+        if self._ours is None:
             self._ours = SparkSession.getActiveSession() is None  # it is active in the thread that made it
-            self._starting = beside(_checked_session)
-        return self._starting
+        self._session.begin()
 
     def started(self) -> "SparkSession":
         """The session, once it is there."""
-        return self.begin().result()
+        self.begin()
+        return self._session.result()
 
     def stop(self) -> None:
         """Stop it, where it was started here; one that is still on its way ends with the process."""
-        found = self._starting
-        if self._ours and found is not None and found.done() and found.exception() is None:
-            found.result().stop()
+        session = self._session.done()
+        if self._ours and session is not None:
+            session.stop()
 
 
 def beside(work: Callable[[], Result]) -> "Future[Result]":
@@ -92,6 +118,7 @@ def start_session() -> "SparkSession":
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     _show_the_bundle(session.sparkContext.environment)
+    session.sparkContext.environment.setdefault(*AS_SQL_DOES)
     return session
 
 

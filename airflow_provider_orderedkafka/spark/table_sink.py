@@ -76,6 +76,7 @@ def table_sink(arguments: "Arguments", frames: RangeFrames, before: Setup | None
     if arguments.arrow_transform is not None:
         schema = output_schema(arguments.arrow_transform, include_headers=frames.loaded.include_headers)
         frames = replace(frames, transform=as_frames(arguments.arrow_transform, schema))
+    frames.begin()
     _check_columns(frames.rows())
     setup = Setup(
         lane="frames",

@@ -1,4 +1,4 @@
-"""What a process that reads takes: which packages it imports, and how much memory."""
+"""What a process that reads, or writes, takes: which packages it imports, and how much memory."""
 
 import os
 import subprocess
@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from support.records import Record
+
+from airflow_provider_orderedkafka.spark.session import start_session
 
 
 def run(program):
@@ -35,6 +37,39 @@ assert "pandas" not in sys.modules
     run(program)
 
 
+def test_writing_does_not_import_pandas(kafka, topics):
+    topic = topics.create()
+    columns = {
+        "topic": "string",
+        "value": "binary",
+        "key": "binary",
+        "headers": "array<struct<key:string,value:binary>>",
+    }
+    program = f"""
+import sys
+import numpy as np
+import pyarrow as pa
+from airflow_provider_orderedkafka.kafka import buffers
+from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings
+from airflow_provider_orderedkafka.kafka.writing import plan_write, write
+sizes = np.array([1, -1], np.int64)
+pairs = pa.struct([("key", pa.string()), ("value", pa.binary())])
+header = buffers.structs(pairs, buffers.texts(["a", "b"]), buffers.payloads([b"1", b""], sizes))
+rows = {{
+    "topic": buffers.repeated({topic!r}, 2),
+    "value": buffers.payloads([b"x", b""], sizes),
+    "key": buffers.payloads([b"", b"k"], np.array([-1, 1], np.int64)),
+    "headers": buffers.lists(pa.list_(pairs), np.array([2, -1], np.int64), header),
+}}
+settings = WriteSettings({{"bootstrap.servers": {kafka.bootstrap_servers!r}}}, output_topics=({topic!r},))
+settings = plan_write(settings, {list(columns.items())!r})
+print(write([pa.RecordBatch.from_arrays(list(rows.values()), list(rows))], settings).rows)
+buffers.counts(rows=2)
+assert "pandas" not in sys.modules
+"""
+    assert run(program) == "2\n"
+
+
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux for the process's size")
 def test_a_worker_stays_small_and_does_not_grow_with_the_topic(kafka, topics, records):
     topic = topics.create()
@@ -53,3 +88,18 @@ for end in (100_000, 200_000, 300_000):
     sizes = [tuple(map(int, line.split())) for line in run(program).splitlines()]
     assert [rows for rows, _ in sizes] == [100_000] * 3
     assert sizes[2][1] < min(400, sizes[0][1] + 40)
+
+
+def test_dataframes_run_in_the_worker_processes_that_tasks_before_them_have_started(spark):
+    session = start_session()
+    assert session is spark
+
+    def parent(batches):
+        from airflow_provider_orderedkafka.kafka import buffers
+
+        for _ in batches:
+            yield buffers.counts(parent=os.getppid())
+
+    of_tasks = session.sparkContext.parallelize([0], 1).map(lambda _: os.getppid()).collect()
+    of_frames = [row.parent for row in session.range(1, numPartitions=1).mapInArrow(parent, "parent long").collect()]
+    assert of_frames == of_tasks
