@@ -1,4 +1,8 @@
-"""Admin clients: one for each process and configuration, made after a fork, shared by all that ask."""
+"""Admin clients: one for each process and configuration, made after a fork, shared by all that ask.
+
+A process should fork before it has clients, as Airflow and Spark do: where a client of the parent looks up a host name
+in that very moment, the C library's lock for it stays held in the child, and the child's own clients never connect.
+"""
 
 import os
 import threading
