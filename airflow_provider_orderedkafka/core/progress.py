@@ -56,7 +56,7 @@ class Progress(Document):
             parts.append(f"order time {moment(self.order_time)}")
         if self.late:
             parts.append(f"{self.late:,} late")
-        if self.seconds_left is not None:
+        if self.seconds_left:
             parts.append(f"about {duration(self.seconds_left)} left")
         return ", ".join(parts)
 
@@ -68,7 +68,7 @@ class Progress(Document):
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """Where an attempt began: at which moment, in milliseconds, with how much done already."""
+    """Where the first batch of an attempt began: at which moment, in milliseconds, with how much done already."""
 
     at: int
     offsets: int

@@ -3,10 +3,10 @@
 from airflow_provider_orderedkafka.spark.app import run_available_now
 
 def only_paid(df):
-return df.where("get_json_object(cast(value as string), '$.state') = 'paid'")
+    return df.where("get_json_object(cast(value as string), '$.state') = 'paid'")
 
 if __name__ == "__main__":
-run_available_now(only_paid)
+    run_available_now(only_paid)
 """
 
 import signal

@@ -82,20 +82,25 @@ class Attempt:
         """Take the range's batches to its end; the error that ended it, if one did."""
         loop: BatchLoop | None = None
         executors = beside(lambda: check_executors(self._spark.started()))
+        teller = Teller(loaded, self._lease.attempt, self._checkpoint.counts())
         try:
             work = prepare()
             self._unprotected = work.writer.unprotected
-            loop = self._loop(loaded, work, executors.result)
+            loop = self._loop(loaded, work, executors, teller)
             if loaded.offsets and not loop.done:
                 self._follow(work.writer, loop)
         except Exception as raised:  # noqa: BLE001 - the report says what it was, and it is raised again
             return (loop and loop.error) or self._heart.lost or _behind(raised, executors)
         finally:
+            teller.close()
             self._stop()
         return loop.error or _unfinished(loaded, loop.counts)
 
-    def _loop(self, loaded: Range, work: Work, ready: Callable[[], None]) -> BatchLoop:
-        teller = Teller(loaded, self._lease.attempt, self._clock.now(), self._checkpoint.counts())
+    def _loop(self, loaded: Range, work: Work, executors: "Future[None]", teller: Teller) -> BatchLoop:
+        def ready() -> None:
+            executors.result()
+            teller.begin(self._clock.now())
+
         return BatchLoop(
             Parts(
                 loaded=loaded,

@@ -82,8 +82,9 @@ class QueryFeed:
     def stop(self) -> None:
         """Stop the query."""
         if self._query is not None:
-            with suppress(Exception):  # a query that failed, or whose JVM is gone, is stopped
-                self._query.stop()
+            with suppress(Exception):  # a query whose JVM is gone is stopped
+                if self._query.isActive:
+                    self._query.stop()
 
 
 class PlanFeed:
@@ -93,6 +94,7 @@ class PlanFeed:
         self._frames = frames
         self._checkpoint = checkpoint
         self._group = f"orderedkafka-{secrets.token_hex(4)}"
+        self._taking = False
 
     def follow(self, take: Take, until: Until) -> None:
         """Plan each batch where the one before it ended."""
@@ -107,7 +109,9 @@ class PlanFeed:
             end = self._begun(number) or _planned(stream, at, loaded.batch_offsets)
             if end is None:
                 return
+            self._taking = True
             take(Batch(number, at, end, None))
+            self._taking = False
             at = end
 
     def cancel(self) -> None:
@@ -117,7 +121,8 @@ class PlanFeed:
 
     def stop(self) -> None:
         """A job that was left when its driver was interrupted is cancelled."""
-        self.cancel()
+        if self._taking:
+            self.cancel()
 
     def _begun(self, number: int) -> Place | None:
         """The end of a batch that an earlier attempt began: its rows are numbered up to there."""

@@ -1,36 +1,69 @@
 """Telling people and programs how far a run is, after each batch."""
 
+import os
 import sys
 from typing import TextIO
 
 from airflow_provider_orderedkafka.core.batches import Counts
 from airflow_provider_orderedkafka.core.documents import Range
-from airflow_provider_orderedkafka.core.progress import Begun, Progress, progress
+from airflow_provider_orderedkafka.core.progress import Begun, Progress, duration, progress
 
 WIDTH = 30
+OF_SPARK_SUBMIT = "PYSPARK_GATEWAY_PORT"
+"""An environment variable that a program has where spark-submit has started it."""
+
+
+def watched(out: TextIO) -> bool:
+    """Whether this goes to a terminal; spark-submit hands on what a program prints, so that its own output decides."""
+    if out.isatty() or OF_SPARK_SUBMIT not in os.environ:
+        return out.isatty()
+    try:
+        output = os.open(f"/proc/{os.getppid()}/fd/1", os.O_WRONLY | os.O_NOCTTY)
+    except OSError:  # there is no /proc here, or it is not ours to look at
+        return False
+    try:
+        return os.isatty(output)
+    finally:
+        os.close(output)
 
 
 class Teller:
-    """Prints the progress of one attempt: a bar on a terminal, else a sentence and a marked line for each batch."""
+    """Prints how far an attempt is: a sentence for each batch, above a bar on a terminal, else with a marked line."""
 
-    def __init__(self, loaded: Range, attempt: int, now: int, counts: Counts | None, out: TextIO | None = None) -> None:
-        done = 0 if counts is None else counts.end.offsets.since(loaded.start.offsets)
-        self._begun = Begun(now, done, 0 if counts is None else counts.total.rows_read)
+    def __init__(self, loaded: Range, attempt: int, counts: Counts | None, out: TextIO | None = None) -> None:
         self._loaded = loaded
         self._attempt = attempt
+        self._before = counts
+        self._begun: Begun | None = None
         self._out = out or sys.stdout
+        self._terminal = watched(self._out)
+        self._drawn = False
+
+    def begin(self, now: int) -> None:
+        """The first batch begins: from here on the speed is counted, without the start of Spark."""
+        if self._begun is None:
+            before = self._before
+            done = 0 if before is None else before.end.offsets.since(self._loaded.start.offsets)
+            self._begun = Begun(now, done, 0 if before is None else before.total.rows_read)
 
     def tell(self, counts: Counts, now: int) -> None:
         """Say how far it is."""
+        assert self._begun is not None
         found = progress(self._loaded, self._attempt, counts, self._begun, now)
-        if self._out.isatty():
-            over = found.offsets_done >= found.offsets_planned or counts.limit_spent
-            print(f"\r{bar(found)} {found.sentence}\x1b[K", end="\n" if over else "", file=self._out, flush=True)
+        if self._terminal:
+            print(f"\r{found.sentence}\x1b[K\n{bar(found)}", end="", file=self._out, flush=True)
+            self._drawn = True
         else:
             print(f"{found.sentence}\n{found.line}", file=self._out, flush=True)
 
+    def close(self) -> None:
+        """Leave the bar's line to what is said next."""
+        if self._drawn:
+            print(file=self._out, flush=True)
+
 
 def bar(found: Progress) -> str:
-    """How much is done, drawn."""
+    """How much is done, drawn; narrow enough for any terminal."""
     filled = round(found.share * WIDTH)
-    return f"[{'#' * filled}{'.' * (WIDTH - filled)}]"
+    left = "" if not found.seconds_left else f", about {duration(found.seconds_left)} left"
+    return f"[{'#' * filled}{'.' * (WIDTH - filled)}] {found.share:.0%}{left}"

@@ -10,6 +10,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.spark.progress import watched
 from airflow_provider_orderedkafka.spark.state import local_path
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ ONE_ATTEMPT = {
 
 QUIET = {"spark.sql.adaptive.enabled": "false"}
 """What a streaming query switches off by itself, with a warning."""
+
+LOG_LEVEL = "spark.log.level"
 
 AS_SQL_DOES = ("SPARK_SIMPLIFIED_TRACEBACK", "1")
 """What DataFrames set for their Python workers. Workers with another environment are others, and start anew."""
@@ -114,12 +117,21 @@ def start_session() -> "SparkSession":
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder
-    for key, value in {**ONE_ATTEMPT, **QUIET}.items():
+    for key, value in {**ONE_ATTEMPT, **QUIET, **_few_lines()}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     _show_the_bundle(session.sparkContext.environment)
     session.sparkContext.environment.setdefault(*AS_SQL_DOES)
     return session
+
+
+def _few_lines() -> dict[str, str]:
+    """On a terminal Spark's own lines do not hide ours, unless that is asked for."""
+    from pyspark import SparkConf
+
+    if not watched(sys.stdout) or SparkConf().contains(LOG_LEVEL):
+        return {}
+    return {LOG_LEVEL: "WARN"}
 
 
 def _show_the_bundle(environment: dict[str, str]) -> None:

@@ -1,0 +1,107 @@
+"""What a person sees of a run, on a terminal and in a log."""
+
+import os
+import pty
+import subprocess
+import sys
+import textwrap
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from support.runs import a_range, place
+
+from airflow_provider_orderedkafka.core.batches import Counts, Tally
+from airflow_provider_orderedkafka.core.progress import Progress
+from airflow_provider_orderedkafka.spark.progress import OF_SPARK_SUBMIT, Teller
+
+NARROW = 80
+
+
+class Terminal(StringIO):
+    """What was printed on a terminal; `seen` is what a person sees of it."""
+
+    def isatty(self) -> bool:
+        return True
+
+    @property
+    def seen(self) -> list[str]:
+        return [line.rsplit("\r", 1)[-1].replace("\x1b[K", "") for line in self.getvalue().split("\n")]
+
+
+def counts(batch: int, *, of: int = 4, batch_offsets: int = 250) -> Counts:
+    total = Tally(rows_read=batch * batch_offsets, rows_emitted=batch * batch_offsets)
+    return Counts(batch, Tally(), total, batch, place(batch * batch_offsets), limit_spent=batch > of)
+
+
+def told(out: StringIO, *, batches: int) -> StringIO:
+    teller = Teller(a_range("r", 0, 0, 1_000), 1, None, out)
+    teller.begin(0)
+    for batch in range(1, batches + 1):
+        teller.tell(counts(batch), batch * 60_000)
+    teller.close()
+    return out
+
+
+def test_a_log_gets_a_sentence_and_a_line_for_programs_for_each_batch() -> None:
+    first, second, *rest = told(StringIO(), batches=2).getvalue().splitlines()
+    assert first == "batch 1: 250 of 1,000 offsets (25%), 250 rows read, 250 written, 4 rows/s, about 3 min 0 s left"
+    found = Progress.of_line(second)
+    assert found is not None
+    assert (found.batch, found.offsets_done, found.seconds_left) == (1, 250, 180)
+    assert len(rest) == 2
+
+
+def test_a_terminal_shows_each_batch_once_above_a_bar_that_fits() -> None:
+    out = told(Terminal(), batches=4)
+    assert isinstance(out, Terminal)
+    *sentences, bar, after = out.seen
+    assert [sentence.split(":")[0] for sentence in sentences] == ["batch 1", "batch 2", "batch 3", "batch 4"]
+    assert bar == "[##############################] 100%"
+    assert after == ""
+    assert "\r" in out.getvalue()
+    assert all(len(line) < NARROW for line in out.getvalue().replace("\r", "\n").splitlines() if line.startswith("["))
+
+
+def test_what_is_said_after_a_failure_does_not_stand_behind_the_bar() -> None:
+    out = told(Terminal(), batches=1)
+    print("it failed", file=out)
+    assert isinstance(out, Terminal)
+    assert out.seen[-3:] == ["[########......................] 25%, about 3 min 0 s left", "it failed", ""]
+
+
+def test_an_attempt_that_came_to_no_batch_leaves_no_empty_line() -> None:
+    assert told(Terminal(), batches=0).getvalue() == ""
+
+
+def seen_by(submit_to: int, *, of_spark_submit: bool) -> str:
+    """What an application thinks whose output is handed on by a program that writes to `submit_to`."""
+    application = (
+        "import sys; from airflow_provider_orderedkafka.spark.progress import watched; print(watched(sys.stdout))"
+    )
+    submit = f"""
+        import subprocess, sys
+        said = subprocess.run([sys.executable, "-c", {application!r}], stdout=subprocess.PIPE, text=True, check=True)
+        print(said.stdout.strip(), file=sys.stderr)
+    """
+    environment = {**os.environ, OF_SPARK_SUBMIT: "1"} if of_spark_submit else dict(os.environ)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(submit)],
+        env=environment,
+        stdout=submit_to,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    return done.stderr.strip()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd/1").exists(), reason="asks Linux for the output of another process")
+def test_a_terminal_is_found_behind_spark_submit_and_nowhere_else() -> None:
+    ours, theirs = pty.openpty()
+    assert seen_by(theirs, of_spark_submit=True) == "True"
+    assert seen_by(theirs, of_spark_submit=False) == "False"
+    assert seen_by(subprocess.DEVNULL, of_spark_submit=True) == "False"
+    os.close(ours)
+    os.close(theirs)
