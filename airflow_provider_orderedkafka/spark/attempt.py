@@ -85,7 +85,7 @@ class Attempt:
         teller = Teller(loaded, self._lease.attempt, self._checkpoint.counts())
         try:
             work = prepare()
-            self._unprotected = work.writer.unprotected
+            self._unprotected = work.writer.output.unprotected
             loop = self._loop(loaded, work, executors, teller)
             if loaded.offsets and not loop.done:
                 self._follow(work.writer, loop)

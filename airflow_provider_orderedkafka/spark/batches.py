@@ -47,6 +47,24 @@ class Batch:
     surplus: Surplus | None = None
 
 
+class Output(Protocol):
+    """Where rows go, as far as a replay needs to know."""
+
+    @property
+    def unprotected(self) -> str | None:
+        """Why a replay cannot leave out what is there already; None where it can, or need not."""
+        ...
+
+    @property
+    def ids(self) -> Mapping[str, str]:
+        """The ids of the output topics, for a batch's note; empty where there is nothing to protect."""
+        ...
+
+    def ends(self) -> Offsets:
+        """Where the output topics end now, for a batch's note; empty where there is nothing to protect."""
+        ...
+
+
 class Writer(Protocol):
     """What writes a batch somewhere, and from which frames. `setup` is how, for this attempt and all that follow."""
 
@@ -61,17 +79,8 @@ class Writer(Protocol):
         ...
 
     @property
-    def unprotected(self) -> str | None:
-        """Why a replay cannot leave out what is there already; None where it can, or need not."""
-        ...
-
-    @property
-    def ids(self) -> Mapping[str, str]:
-        """The ids of the output topics, for a batch's note; empty where there is nothing to protect."""
-        ...
-
-    def ends(self) -> Offsets:
-        """Where the outputs end now, for a batch's note; empty where there is nothing to protect."""
+    def output(self) -> Output:
+        """Where to."""
         ...
 
     def write(self, batch: Batch, note: Note, *, replay: bool) -> Tally:
@@ -166,8 +175,8 @@ class BatchLoop:
         raise AssertionError("the last try returns or raises")
 
     def _noted(self, batch: Batch) -> Note:
-        writer, attempt = self._parts.writer, self._parts.lease.attempt
-        note = Note(batch.number, attempt, batch.start, batch.end, writer.ends(), writer.ids)
+        output, attempt = self._parts.writer.output, self._parts.lease.attempt
+        note = Note(batch.number, attempt, batch.start, batch.end, output.ends(), output.ids)
         self._parts.checkpoint.put_note(note)
         return note
 

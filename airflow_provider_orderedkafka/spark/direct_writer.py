@@ -9,7 +9,6 @@ from airflow_provider_orderedkafka.core.batches import Note, Setup, Surplus, Tal
 from airflow_provider_orderedkafka.core.cuts import Slice, Span
 from airflow_provider_orderedkafka.core.identities import NOTHING_LANDED, Landed
 from airflow_provider_orderedkafka.core.lanes import share_out, sizes
-from airflow_provider_orderedkafka.core.positions import Offsets
 from airflow_provider_orderedkafka.errors import OrderViolationError
 from airflow_provider_orderedkafka.kafka.partitioners import Partitioner, misplaced
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
@@ -44,20 +43,6 @@ class DirectWriter:
     transform: ArrowTransform | None
     placed: tuple[Partitioner, int] | None
     setup: Setup
-
-    @property
-    def unprotected(self) -> str | None:
-        """Why a replay cannot leave out what is there already."""
-        return self.output.unprotected
-
-    @property
-    def ids(self) -> Mapping[str, str]:
-        """The ids of the output topics."""
-        return self.output.ids
-
-    def ends(self) -> Offsets:
-        """Where the output topics end now."""
-        return self.output.ends()
 
     def write(self, batch: Batch, note: Note, *, replay: bool) -> Tally:
         """Read and write the batch; in a replay, leave out what is there already."""

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_orderedkafka.core.batches import Note, Setup, Tally
 from airflow_provider_orderedkafka.core.identities import NOTHING_LANDED, Landed
-from airflow_provider_orderedkafka.core.positions import Offsets
 from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings, written_columns
 from airflow_provider_orderedkafka.spark.batches import Batch
 from airflow_provider_orderedkafka.spark.frames import RangeFrames, counted, read_tally
@@ -29,20 +28,6 @@ class KafkaWriter:
     frames: RangeFrames
     output: KafkaOutput
     setup: Setup
-
-    @property
-    def unprotected(self) -> str | None:
-        """Why a replay cannot leave out what is there already."""
-        return self.output.unprotected
-
-    @property
-    def ids(self) -> Mapping[str, str]:
-        """The ids of the output topics."""
-        return self.output.ids
-
-    def ends(self) -> Offsets:
-        """Where the output topics end now."""
-        return self.output.ends()
 
     def write(self, batch: Batch, note: Note, *, replay: bool) -> Tally:
         """Write the batch in order; in a replay, leave out what is there already."""

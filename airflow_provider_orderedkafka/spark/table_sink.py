@@ -9,14 +9,14 @@ replace what has the same two values.
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_orderedkafka.core.batches import Note, Setup, Tally
 from airflow_provider_orderedkafka.core.positions import Offsets
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.spark.arrow_transforms import as_frames, output_schema
-from airflow_provider_orderedkafka.spark.batches import Batch
+from airflow_provider_orderedkafka.spark.batches import Batch, Output
 from airflow_provider_orderedkafka.spark.frames import SOURCE, RangeFrames, read_counts
 from airflow_provider_orderedkafka.spark.limit import without_surplus
 
@@ -33,22 +33,25 @@ KNOWN = ("path", "table", "format")
 
 
 @dataclass(frozen=True, slots=True)
+class Replaced:
+    """An output of which each batch is written in place of itself: nothing needs protection."""
+
+    unprotected: None = None
+    ids: Mapping[str, str] = field(default_factory=dict)
+
+    def ends(self) -> Offsets:
+        """Nothing is appended to it."""
+        return Offsets()
+
+
+@dataclass(frozen=True, slots=True)
 class TableWriter:
     """Writes each batch in place of itself."""
 
     frames: RangeFrames
     put: Callable[["DataFrame", int], None]
     setup: Setup
-    unprotected: None = None
-
-    @property
-    def ids(self) -> Mapping[str, str]:
-        """There are no topics."""
-        return {}
-
-    def ends(self) -> Offsets:
-        """There is nothing to protect."""
-        return Offsets()
+    output: Output = Replaced()
 
     def write(self, batch: Batch, note: Note, *, replay: bool) -> Tally:  # noqa: ARG002 - it is replaced in any case
         """Write the batch in place of what is there of it."""

@@ -54,28 +54,35 @@ class Killed(BaseException):
 
 
 @dataclass
-class Writer:
-    """An output in memory, whose rows are known by their identity; a failure comes after half of the rows."""
+class Output:
+    """An output in memory, whose rows are known by their identity."""
 
-    output: list[tuple[int, int]] = field(default_factory=list)
-    failures: list[BaseException] = field(default_factory=list)
-    replays: list[int] = field(default_factory=list)
+    rows: list[tuple[int, int]] = field(default_factory=list)
     ids: dict[str, str] = field(default_factory=lambda: {"out": "id"})
 
     def ends(self) -> Offsets:
-        return Offsets({TopicPartition("out", 0): len(self.output)})
+        return Offsets({TopicPartition("out", 0): len(self.rows)})
+
+
+@dataclass
+class Writer:
+    """Writes there; a failure comes after half of the rows."""
+
+    output: Output = field(default_factory=Output)
+    failures: list[BaseException] = field(default_factory=list)
+    replays: list[int] = field(default_factory=list)
 
     def write(self, batch: Batch, note: Note, *, replay: bool) -> Tally:
         assert note.batch == batch.number
-        there = set(self.output[note.outputs[TopicPartition("out", 0)] :]) if replay else set()
+        there = set(self.output.rows[note.outputs[TopicPartition("out", 0)] :]) if replay else set()
         if replay:
             self.replays.append(batch.number)
         rows = [(batch.number, row) for row in range(batch.end.offsets.since(batch.start.offsets))]
         missing = [row for row in rows if row not in there]
         if self.failures:
-            self.output += missing[: len(missing) // 2]
+            self.output.rows += missing[: len(missing) // 2]
             raise self.failures.pop(0)
-        self.output += missing
+        self.output.rows += missing
         return Tally(rows_read=len(rows), rows_emitted=len(rows), replayed=len(rows) - len(missing))
 
 
@@ -161,7 +168,7 @@ EVERYTHING = [(number, row) for number in (1, 2, 3) for row in range(10)]
 def test_batches_are_noted_written_counted_and_told_in_turn(world) -> None:
     w = world()
     loop = w.run()
-    assert w.writer.output == EVERYTHING
+    assert w.writer.output.rows == EVERYTHING
     assert not w.writer.replays
     assert loop.counts is not None
     assert loop.counts.total == Tally(rows_read=30, rows_emitted=30)
@@ -174,9 +181,9 @@ def test_a_kill_in_the_middle_of_a_write_is_mended_by_a_replay_of_that_batch_alo
     w.writer.failures = [Killed()]
     with pytest.raises(Killed):
         w.run()
-    assert w.writer.output == [(1, row) for row in range(5)]
+    assert w.writer.output.rows == [(1, row) for row in range(5)]
     loop = w.run()
-    assert w.writer.output == EVERYTHING
+    assert w.writer.output.rows == EVERYTHING
     assert w.writer.replays == [1]
     assert loop.counts.total.replayed == 5
     assert loop.counts.total.rows_emitted == 30
@@ -186,7 +193,7 @@ def test_a_batch_that_is_handed_over_again_after_its_counts_is_not_written_again
     w = world()
     w.loop().take(batch(1))
     w.run()
-    assert w.writer.output == EVERYTHING
+    assert w.writer.output.rows == EVERYTHING
     assert not w.writer.replays
 
 
@@ -194,7 +201,7 @@ def test_a_failed_batch_is_run_again_as_a_replay_in_the_same_attempt(world) -> N
     w = world()
     w.writer.failures = [RuntimeError("Python worker exited unexpectedly"), UnreachableError("away")]
     loop = w.run()
-    assert w.writer.output == EVERYTHING
+    assert w.writer.output.rows == EVERYTHING
     assert w.writer.replays == [1, 1]
     assert w.waits == 2
     assert loop.error is None
@@ -227,7 +234,7 @@ def test_a_fenced_attempt_writes_no_further_batch(world) -> None:
     w.lease.error = FencedError("a newer attempt is there")
     with pytest.raises(FencedError):
         loop.take(batch(2))
-    assert w.writer.output == EVERYTHING[:10]
+    assert w.writer.output.rows == EVERYTHING[:10]
     assert w.checkpoint.note(2) is None
 
 
@@ -250,7 +257,7 @@ def test_a_checkpoint_that_vanishes_is_an_error_that_says_what_is_safe(world) ->
     loop = w.loop()
     with pytest.raises(StateError, match="gone while it is in use"):
         loop.take(batch(1))
-    assert not w.writer.output
+    assert not w.writer.output.rows
 
 
 @pytest.mark.parametrize("limit", [1, 9, 10, 11, 20, 25, 29, 30])
@@ -260,7 +267,7 @@ def test_the_row_limit_lets_the_first_rows_pass_over_batches_and_kills(world, li
     with pytest.raises(Killed):
         w.run()
     loop = w.run()
-    assert sorted(w.writer.output) == EVERYTHING[:limit]
+    assert sorted(w.writer.output.rows) == EVERYTHING[:limit]
     assert loop.done
     assert loop.counts.limit_spent
     assert loop.counts.end == place(limit)
