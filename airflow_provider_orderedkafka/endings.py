@@ -1,7 +1,7 @@
 """How a load ended, in words: its report, or why there is none and what to do about it."""
 
 from airflow_provider_orderedkafka.core.documents import Report
-from airflow_provider_orderedkafka.core.lifecycle import WEARY_AFTER
+from airflow_provider_orderedkafka.core.lifecycle import WEARY_AFTER, way_out
 from airflow_provider_orderedkafka.steps import Loading
 
 LAST_LINES = 20
@@ -26,8 +26,8 @@ def explained(error: Exception, code: int | None, todo: Loading, report: Report 
     text = f"attempt {todo.attempt} of range {todo.range.id if todo.range else ''!r} ended with exit code {code}: {why}"
     if todo.attempt >= WEARY_AFTER and todo.range is not None:
         text += (
-            f"\nAfter {todo.attempt} attempts: mend the cause and clear this task, it goes on where it was; or give "
-            f"the range up with `orderedkafka ledger abandon {todo.range.load}`; the next run then plans anew"
+            f"\nAfter {todo.attempt} attempts: mend the cause and clear this task, it goes on where it was; or "
+            f"{way_out(todo.range)}"
         )
     return AirflowFailException(text) if code in NO_RETRY else AirflowException(text)
 

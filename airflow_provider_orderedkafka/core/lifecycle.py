@@ -8,7 +8,7 @@ its state: not the states of tasks, not what they hand to each other.
 from dataclasses import dataclass
 from enum import StrEnum
 
-from airflow_provider_orderedkafka.core.documents import Claim, Ledger, Open, Outcome
+from airflow_provider_orderedkafka.core.documents import Claim, Ledger, Open, Outcome, Range
 
 WEARY_AFTER = 3
 """After this many attempts without success, an error names a person's ways out."""
@@ -149,3 +149,15 @@ def asker(standing: Standing, run: str, *, owner_active: bool) -> Asker:
 def action(standing: Standing, step: Step, who: Asker) -> Action:
     """What the table says."""
     return TABLE[standing.state][step, who]
+
+
+def way_out(loaded: Range) -> str:
+    """What a person may do where a range cannot be finished as it is."""
+    if loaded.kind != "incremental":
+        return (
+            "start another run for it, which writes all of its rows with what is set now; no other run waits for this"
+        )
+    return (
+        f"give the range up with `orderedkafka ledger abandon {loaded.load}`: the next run loads its offsets again, "
+        "with what is set now, and what was written stays written"
+    )

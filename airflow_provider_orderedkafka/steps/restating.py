@@ -7,7 +7,7 @@ of both would lie side by side, and a person has to decide.
 from dataclasses import replace
 
 from airflow_provider_orderedkafka.core.documents import Claim, Ledger, Range
-from airflow_provider_orderedkafka.core.lifecycle import Standing, State
+from airflow_provider_orderedkafka.core.lifecycle import Standing, State, way_out
 from airflow_provider_orderedkafka.errors import LifecycleError
 from airflow_provider_orderedkafka.steps.books import Books
 
@@ -51,12 +51,8 @@ def _facts(digest: str) -> dict[str, str]:
 
 
 def _refusal(loaded: Range, digest: str, checkpoint: str) -> str:
-    way_out = {
-        "incremental": f"give the range up with `orderedkafka ledger abandon {loaded.load}`: the next run loads its "
-        "offsets again, with what is set now, and what was written stays written",
-    }.get(loaded.kind, "start another run for it, which writes all of its rows with what is set now")
     return (
         f"range {loaded.id!r} of load {loaded.load!r} was begun with other settings, and rows may be written already "
         f"(a batch is noted in {checkpoint!r}): {changes(loaded.digest, digest)}. Set it back and clear this task to "
-        f"finish the range; or {way_out}"
+        f"finish the range; or {way_out(loaded)}"
     )

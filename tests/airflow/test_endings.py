@@ -1,0 +1,52 @@
+"""What a failed task says: why, whether a retry helps, and after some attempts what a person may do."""
+
+from dataclasses import replace
+
+import pytest
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from support.runs import a_range, a_report
+
+from airflow_provider_orderedkafka.core.lifecycle import Action
+from airflow_provider_orderedkafka.endings import explained
+from airflow_provider_orderedkafka.steps import Loading
+
+OUTPUT = "26/11/20 INFO something of Spark's\nordered_replay.py: Kafka did not answer\n26/11/20 INFO more"
+
+
+def failed(attempt, *, kind="incremental", code=75, reported=False):
+    loaded = replace(a_range("range-1", 0, 0, 5), kind=kind)
+    report = a_report(loaded, attempt, complete=False) if reported else None
+    todo = Loading(Action.RESUME, "because", loaded, attempt, "/checkpoint")
+    return explained(RuntimeError(OUTPUT), code, todo, report)
+
+
+def test_the_applications_own_words_are_the_reason_and_its_reports_where_it_left_one():
+    assert str(failed(1)) == (
+        "attempt 1 of range 'range-1' ended with exit code 75: ordered_replay.py: Kafka did not answer"
+    )
+    assert str(failed(1, reported=True)).endswith("exit code 75: killed")
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [(75, AirflowException), (65, AirflowFailException), (2, AirflowFailException)]
+)
+def test_what_a_retry_cannot_mend_is_not_retried(code, kind):
+    assert type(failed(1, code=code)) is kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "way_out"),
+    [
+        (
+            "incremental",
+            "or give the range up with `orderedkafka ledger abandon orders`: the next run loads its offsets",
+        ),
+        ("interval", "or start another run for it, which writes all of its rows"),
+        ("replay", "or start another run for it, which writes all of its rows"),
+    ],
+)
+def test_after_three_attempts_it_names_the_ways_out_of_its_kind_of_range(kind, way_out):
+    assert "attempts: mend the cause" not in str(failed(2, kind=kind))
+    assert "After 3 attempts: mend the cause and clear this task, it goes on where it was; " + way_out in str(
+        failed(3, kind=kind)
+    )
