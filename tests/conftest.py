@@ -1,6 +1,7 @@
 """Fixtures that every test may ask for: a real broker, topics and records of one's own, a real Spark."""
 
 import atexit
+import logging
 import os
 import shutil
 import sys
@@ -66,6 +67,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     session = local_session(tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()
+
+
+def pytest_unconfigure() -> None:
+    """The streams that logging writes to are closed now; what Spark's clients say as they go is nothing to report."""
+    logging.raiseExceptions = False
 
 
 @pytest.hookimpl(optionalhook=True)
