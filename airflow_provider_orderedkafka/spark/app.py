@@ -1,12 +1,14 @@
 """`run_available_now`: what an application calls to load a range, and all that happens then.
 
-from airflow_provider_orderedkafka.spark.app import run_available_now
+    from airflow_provider_orderedkafka.spark.app import run_available_now
 
-def only_paid(df):
-    return df.where("get_json_object(cast(value as string), '$.state') = 'paid'")
+    def only_paid(df):
+        return df.where("get_json_object(cast(value as string), '$.state') = 'paid'")
 
-if __name__ == "__main__":
-    run_available_now(only_paid)
+    if __name__ == "__main__":
+        run_available_now(only_paid)
+
+The command line says what is read, where the rows go and where the state lies; `--help` lists it all.
 """
 
 import signal

@@ -124,8 +124,8 @@ class Attempt:
         """Let no task run any more."""
         if self._feed is not None:
             self._feed.stop()
-            with suppress(Exception):  # the JVM is gone, or about to be
-                self._wait_for_tasks()
+        with suppress(Exception):  # the JVM is gone, or about to be
+            self._wait_for_tasks()
 
     def _cancel(self) -> None:
         """The lease is lost."""
@@ -134,8 +134,8 @@ class Attempt:
             feed.cancel()
 
     def _wait_for_tasks(self) -> None:
-        deadline = self._clock.monotonic() + QUIET_SECONDS
-        while tasks_running(self._spark.started()) and self._clock.monotonic() < deadline:
+        session, deadline = self._spark.there(), self._clock.monotonic() + QUIET_SECONDS
+        while session is not None and tasks_running(session) and self._clock.monotonic() < deadline:
             self._clock.sleep(LOOK_SECONDS / 4)
 
     def _let_go(self) -> None:

@@ -84,9 +84,13 @@ class LazySession:
         self.begin()
         return self._session.result()
 
+    def there(self) -> "SparkSession | None":
+        """The session, where it has come."""
+        return self._session.done()
+
     def stop(self) -> None:
         """Stop it, where it was started here; one that is still on its way ends with the process."""
-        session = self._session.done()
+        session = self.there()
         if self._ours and session is not None:
             session.stop()
 
