@@ -1,5 +1,7 @@
 """Applications that are killed with -9 at named points, and run again: nothing lost, nothing doubled, order kept."""
 
+import signal
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from support.topics import Topics
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
 
 BATCH = 1_500
+TOLD_TO_END = 128 + signal.SIGTERM
 
 
 def written(records: Records, output: str) -> int:
@@ -92,6 +95,25 @@ def test_an_older_attempt_that_still_lives_stops_and_the_newer_one_completes_the
     assert newer.wait() == 0
     assert check(expected_of(records, source), records.read(output)) == FLAWLESS
     assert load.report().attempt == 2
+
+
+def test_a_load_that_is_told_to_end_while_its_cluster_gives_it_no_session_ends_at_once_and_lets_go(
+    kafka: Any, topics: Topics, records: Records, tmp_path: Path
+) -> None:
+    source, output = topics.create("in", PARTITIONS), topics.create("out", 3)
+    records.produce(source, events(BATCH, 1))
+    loaded = whole_range(kafka.bootstrap_servers, source)
+    arguments = (kafka.bootstrap_servers, tmp_path, loaded, "--output-topic", output)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        master = f"spark://127.0.0.1:{silent.getsockname()[1]}"
+        waiting = Load(*arguments, submit=("--master", master)).start()
+        assert waiting.until(lambda: list((tmp_path / "checkpoint/lease").glob("0*.json")))
+        waiting.tell_driver_to_end()
+        assert waiting.wait(20) == TOLD_TO_END
+    following = Load(*arguments)
+    assert following.finish().attempt == 2
+    assert "waiting for attempt" not in (tmp_path / "log").read_text()
+    assert check(expected_of(records, source), records.read(output)) == FLAWLESS
 
 
 def table_rows(table: Path) -> list[tuple[str, list[dict[str, Any]]]]:

@@ -136,6 +136,11 @@ class Submitted:
         self._process.wait(30)
         psutil.wait_procs(family, 30)
 
+    def tell_driver_to_end(self) -> None:
+        """Send the Python driver what ends a task of Airflow's, or a person's `kill`."""
+        [driver] = [each for each in self._process.children() if "python" in each.name()]
+        driver.terminate()
+
     def kill_workers(self) -> int:
         """Kill the Python workers that run tasks; how many there were."""
         workers = [each for each in self._family() if _is_worker(each)]
