@@ -4,13 +4,15 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from support.children import QUICK_START
+
 
 def local_session(directory: Path) -> SparkSession:
     """Start Spark in this process: two threads, UTC, Arrow, nothing outside `directory`."""
     settings = {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={directory / 'derby'} -Duser.timezone=UTC",
+        "spark.driver.extraJavaOptions": f"{QUICK_START} -Dderby.system.home={directory / 'derby'} -Duser.timezone=UTC",
         "spark.driver.memory": "1g",
         "spark.local.dir": str(directory / "local"),
         "spark.log.level": "ERROR",
