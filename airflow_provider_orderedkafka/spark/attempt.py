@@ -13,7 +13,7 @@ from airflow_provider_orderedkafka.errors import FencedError, OrderedKafkaError,
 from airflow_provider_orderedkafka.spark.batches import BatchLoop, Limit, Parts, Writer
 from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.failures import understood
-from airflow_provider_orderedkafka.spark.feeds import Feed, PlanFeed, QueryFeed
+from airflow_provider_orderedkafka.spark.feed import Feed
 from airflow_provider_orderedkafka.spark.lease import LEASE, Heart, Lease, Outside
 from airflow_provider_orderedkafka.spark.machine import SystemClock, SystemProcesses
 from airflow_provider_orderedkafka.spark.progress import Teller
@@ -116,8 +116,7 @@ class Attempt:
 
     def _follow(self, writer: Writer, loop: BatchLoop) -> None:
         """Take batch after batch, until no row may follow or the lease is lost."""
-        kind = PlanFeed if writer.setup.lane == "direct" else QueryFeed
-        self._feed = kind(writer.frames, self._checkpoint)
+        self._feed = Feed(writer.frames, self._checkpoint)
         self._feed.follow(loop.take, lambda: bool(loop.done or self._heart.lost))
 
     def _stop(self) -> None:
@@ -152,7 +151,7 @@ def _behind(raised: Exception, executors: "Future[None]") -> OrderedKafkaError:
 
 
 def _unfinished(loaded: Range, counts: Counts | None) -> OrderedKafkaError | None:
-    """A query that ended well must have come to the end: nothing is called complete that is not."""
+    """Batches that ended well must have come to the end: nothing is called complete that is not."""
     if counts is not None and counts.limit_spent:
         return None
     reached = loaded.start if counts is None else counts.end

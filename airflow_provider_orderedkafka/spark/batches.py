@@ -19,8 +19,6 @@ from airflow_provider_orderedkafka.spark.failures import understood
 from airflow_provider_orderedkafka.spark.lease import Lease
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from airflow_provider_orderedkafka.errors import OrderedKafkaError
     from airflow_provider_orderedkafka.spark.frames import RangeFrames
 
@@ -34,16 +32,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One batch as it is to be written: where it begins and ends, and Spark's frame of just that, where there is one.
+    """One batch as it is to be written: where it begins and ends.
 
-    Where the row limit ends inside, `end` is moved there and there is no frame; of the `surplus` record only the
-    first rows pass.
+    Where the row limit ends inside, `end` is moved there, and of the `surplus` record only the first rows pass.
     """
 
     number: int
     start: Place
     end: Place
-    frame: "DataFrame | None"
     surplus: Surplus | None = None
 
 

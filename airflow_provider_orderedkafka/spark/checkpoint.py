@@ -1,7 +1,6 @@
 """What lies beside the checkpoint of one range, by name.
 
 range.json            the range: another one is refused here
-spark/                Spark's own checkpoint, in the DataFrame lane
 lease/<term>.json     who works on it
 setup.json            how it is loaded: kept by every attempt once a batch was noted
 notes/<batch>.json    written before a batch's first write
@@ -23,10 +22,9 @@ from airflow_provider_orderedkafka.spark.state import State, join
 RANGE = "range.json"
 SETUP = "setup.json"
 REPORT = "report.json"
-SPARK = "spark"
 LEASES = "lease"
 NOTES, ALLOTMENTS, COUNTS = "notes", "allotments", "counts"
-AFTER_THE_RANGE = frozenset({SETUP, REPORT, SPARK, LEASES, NOTES, ALLOTMENTS, COUNTS})
+AFTER_THE_RANGE = frozenset({SETUP, REPORT, LEASES, NOTES, ALLOTMENTS, COUNTS})
 """What is only ever written once the range lies there."""
 
 Kind = TypeVar("Kind", bound=Document)
@@ -42,11 +40,6 @@ class Checkpoint:
     def location(self) -> str:
         """Where it is."""
         return self.state.location
-
-    @property
-    def spark(self) -> str:
-        """Where Spark keeps its own checkpoint."""
-        return join(self.location, SPARK)
 
     def report(self) -> Report | None:
         """The report of the last attempt that ended."""
@@ -86,14 +79,6 @@ class Checkpoint:
     def setup(self) -> Setup | None:
         """How the range is loaded, once a batch was noted: before that, another way may be taken."""
         return self._get(SETUP, Setup) if self.state.names(NOTES) else None
-
-    def forget_unnoted(self) -> None:
-        """Delete Spark's own checkpoint where no batch was noted: a kill in its first moments leaves what it refuses.
-
-        Nothing was written then, and the range gives the same batches again.
-        """
-        if not self.state.names(NOTES):
-            self.state.delete(SPARK)
 
     def set_up(self, setup: Setup) -> None:
         """Write down how it is loaded; refused when batches were begun in another way."""

@@ -3,7 +3,10 @@
 import logging
 from collections.abc import Iterable
 from functools import cached_property
+from typing import TYPE_CHECKING
 
+from airflow_provider_orderedkafka.core.cuts import Span
+from airflow_provider_orderedkafka.core.planning import Planner
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.starts import Start
 from airflow_provider_orderedkafka.core.subscriptions import Named
@@ -14,6 +17,9 @@ from airflow_provider_orderedkafka.kafka.starts import resolve_start
 from airflow_provider_orderedkafka.kafka.topics import Discovery, discover
 from airflow_provider_orderedkafka.spark.options import SourceOptions
 
+if TYPE_CHECKING:
+    from airflow_provider_orderedkafka.core.index import OwnIndex
+
 _log = logging.getLogger(__name__)
 
 
@@ -23,6 +29,7 @@ class Cluster:
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
         self._compacted: dict[str, bool] = {}
+        self._own: dict[TopicPartition, OwnIndex] = {}
 
     @cached_property
     def log(self) -> KafkaLog:
@@ -45,6 +52,11 @@ class Cluster:
             found = discover(self.options.kafka, Named(tuple(wanted)))
             self._compacted.update((topic.name, topic.compacted) for topic in found.topics)
         return [topic for topic in wanted if self._compacted[topic]]
+
+    def planner(self, span: Span) -> Planner:
+        """What cuts a span; what one had to read of the log, those that follow need not."""
+        compacted = self.compacted(span.start.topics) if span.offsets else ()
+        return Planner(self.log, span, compacted, self._own)
 
     def resolve(self, start: Start, partitions: Iterable[TopicPartition], now: int, word: str = "start") -> Offsets:
         """What a start policy, or an end said like one, means for these partitions."""

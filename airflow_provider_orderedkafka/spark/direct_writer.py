@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from airflow_provider_orderedkafka.core.batches import Note, Setup, Surplus, Tally
-from airflow_provider_orderedkafka.core.cuts import Slice, Span
+from airflow_provider_orderedkafka.core.cuts import Slice
 from airflow_provider_orderedkafka.core.identities import NOTHING_LANDED, Landed
 from airflow_provider_orderedkafka.core.lanes import share_out, sizes
 from airflow_provider_orderedkafka.errors import OrderViolationError
@@ -39,7 +39,6 @@ class DirectWriter:
 
     frames: RangeFrames
     output: KafkaOutput
-    read: ReadSettings
     transform: ArrowTransform | None
     placed: tuple[Partitioner, int] | None
     setup: Setup
@@ -48,7 +47,7 @@ class DirectWriter:
         """Read and write the batch; in a replay, leave out what is there already."""
         there = self.output.replay(note) if replay else NO_REPLAY
         settings = self.output.of_batch(batch.number)
-        work = Work(self.read, settings, self.transform, self.placed, batch.surplus, there.landed)
+        work = Work(self.frames.read, settings, self.transform, self.placed, batch.surplus, there.landed)
         context, shares = self.frames.session.sparkContext, self._shares(batch)
         total = Tally()
         for tally in context.parallelize(shares, len(shares)).mapPartitions(partial(_task, work)).collect():
@@ -58,8 +57,7 @@ class DirectWriter:
     def _shares(self, batch: Batch) -> list[list[Slice]]:
         """The batch's slices, split by partition number; a number has the same task in every batch of the range."""
         loaded, tasks = self.frames.loaded, self.setup.writers
-        span = Span(batch.start.offsets, batch.end.offsets, batch.start.floor, loaded.latest)
-        slices = self.frames.planner(span).slices(self.frames.cluster.options.slice_offsets * tasks)
+        slices = self.frames.slices(batch, self.frames.cluster.options.slice_offsets * tasks)
         task_of = share_out(sizes(loaded.start.offsets, loaded.end.offsets), tasks)
         return [[_part(each, task_of, task) for each in slices] for task in range(tasks)]
 

@@ -1,24 +1,29 @@
-"""The DataFrames of a range: its stream, a piece of it, and the column that says where each row came from."""
+"""The DataFrames of a range: the records of a batch, and the column that says where each row came from.
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cache
-from typing import TYPE_CHECKING, Any
+Each slice is read by a Python task of Spark. That is what `spark.read` of the source does too; but for a source in
+Python Spark starts two processes with each DataFrame, to ask it what it already told.
+"""
+
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 from airflow_provider_orderedkafka.core.batches import Tally
-from airflow_provider_orderedkafka.core.cuts import Place, Span
+from airflow_provider_orderedkafka.core.cuts import Slice, Span
 from airflow_provider_orderedkafka.core.documents import Range
-from airflow_provider_orderedkafka.core.planning import Planner
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, TransformError
 from airflow_provider_orderedkafka.kafka.arrow import columns
-from airflow_provider_orderedkafka.kafka.log import KafkaLog
+from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 from airflow_provider_orderedkafka.spark.cluster import Cluster
 from airflow_provider_orderedkafka.spark.columns import spark_columns
 from airflow_provider_orderedkafka.spark.options import parse_options
-from airflow_provider_orderedkafka.spark.session import Early, LazySession
-from airflow_provider_orderedkafka.spark.source import NAME, OrderedKafkaDataSource
+from airflow_provider_orderedkafka.spark.reading import read_batches, read_settings
+from airflow_provider_orderedkafka.spark.session import LazySession
 
 if TYPE_CHECKING:
+    from pyarrow import RecordBatch
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from airflow_provider_orderedkafka.spark.batches import Batch
@@ -28,59 +33,59 @@ READ = "read"
 SOURCE_FIELDS = ("topic", "partition", "offset", "order_time")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RangeFrames:
-    """The range as DataFrames. Spark partition i is slice i, in order.
-
-    `cluster` is asked for all of them: what it knows already, each batch need not look up again.
-    """
+    """The range as DataFrames. Spark partition i is slice i, in order."""
 
     spark: LazySession
     loaded: Range
     options: Mapping[str, str]
     transform: Callable[["DataFrame"], "DataFrame"] | None = None
-    cluster: Cluster = field(init=False, repr=False, compare=False)
-    _stream: "Early[DataFrame]" = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        options = parse_options({**self.options, "range": self.loaded.to_text()}, stream=False)
-        object.__setattr__(self, "cluster", Cluster(options))
-        object.__setattr__(self, "_stream", Early(lambda: self._reading(self.session.readStream, self.loaded)))
+    @cached_property
+    def cluster(self) -> Cluster:
+        """What is asked for all of them: what it knows already, each batch need not look up again."""
+        return Cluster(parse_options({**self.options, "range": self.loaded.to_text()}, stream=False))
+
+    @cached_property
+    def read(self) -> ReadSettings:
+        """How the tasks read."""
+        return read_settings(self.cluster.options, self.loaded.isolation, self.loaded.topics)
 
     @property
     def session(self) -> "SparkSession":
         """The session, once it has started."""
         return self.spark.started()
 
-    def begin(self) -> None:
-        """Have the stream made beside everything else: Spark starts two processes of Python for that."""
-        self._stream.begin()
-
-    def stream(self) -> "DataFrame":
-        """All of it, in micro-batches."""
-        return self._stream.result()
-
-    def piece(self, start: Place, end: Place) -> "DataFrame":
-        """What lies between two places of it."""
-        return self._reading(self.session.read, replace(self.loaded, start=start, end=end))
-
     def of_batch(self, batch: "Batch") -> "DataFrame":
         """The records of a batch."""
-        return self.piece(batch.start, batch.end) if batch.frame is None else batch.frame
+        slices = self.slices(batch, self.cluster.options.slice_offsets)
+        count = max(len(slices), 1)
+        packed = [pickle.dumps(each) for each in slices]  # a task unpacks its own alone
+        asked = self.session.range(0, count, 1, count)
+        return asked.mapInArrow(partial(_read, packed, self.read), self._schema)
+
+    def slices(self, batch: "Batch", each: int) -> list[Slice]:
+        """The slices of a batch, of about `each` offsets."""
+        return self.cluster.planner(self.span(batch)).slices(each)
+
+    def span(self, batch: "Batch") -> Span:
+        """What a batch spans."""
+        return Span(batch.start.offsets, batch.end.offsets, batch.start.floor, self.loaded.latest)
 
     def columns(self) -> list[tuple[str, str]]:
         """Names and types of what the transform makes; where there is none, without waiting for Spark."""
         if self.transform is not None:
-            return list(self.rows().dtypes)
+            return list(self.rows.dtypes)
         records = spark_columns(include_headers=self.loaded.include_headers)
         of_source = ",".join(f"{name}:{records[name]}" for name in SOURCE_FIELDS)
         return [*records.items(), (SOURCE, f"struct<{of_source}>")]
 
+    @cached_property
     def rows(self) -> "DataFrame":
         """What the transform makes, without a row: to be looked at before anything runs."""
         nothing = self.session.sparkContext.emptyRDD()
-        schema = columns(include_headers=self.loaded.include_headers)
-        return self.transformed(self.session.createDataFrame(nothing, schema))
+        return self.transformed(self.session.createDataFrame(nothing, self._schema))
 
     def transformed(self, records: "DataFrame") -> "DataFrame":
         """The rows that the records become, each with `_source`."""
@@ -106,25 +111,19 @@ class RangeFrames:
         first = self.cluster.starts_of(end)
         return sum(max(min(first[p], offset) - start[p], 0) for p, offset in end.items())
 
-    def log(self) -> KafkaLog:
-        """The records of the range, as a planner asks for them."""
-        return self.cluster.log
-
-    def planner(self, span: Span) -> Planner:
-        """What cuts a part of the range."""
-        return Planner(self.cluster.log, span, self.cluster.compacted(span.start.topics))
-
-    def _reading(self, reader: Any, loaded: Range) -> "DataFrame":
-        options = {**self.options, "range": loaded.to_text()}
-        register(self.session)
-        frame: DataFrame = reader.format(NAME).options(**options).load()
-        return frame
+    @property
+    def _schema(self) -> str:
+        return columns(include_headers=self.loaded.include_headers)
 
 
-@cache
-def register(session: "SparkSession") -> None:
-    """Let the session know the source: once, and only where Spark has to read it, for that alone takes a second."""
-    session.dataSource.register(OrderedKafkaDataSource)
+def _read(packed: Sequence[bytes], settings: ReadSettings, asked: Iterator["RecordBatch"]) -> Iterator["RecordBatch"]:
+    """The records of the slice whose number comes in."""
+    from airflow_provider_orderedkafka.kafka.arrays import numbers
+
+    for batch in asked:
+        for number in numbers(batch.column(0)).tolist():
+            if number < len(packed):
+                yield from read_batches(pickle.loads(packed[number]), settings)  # noqa: S301 - packed by the driver
 
 
 def first_line(error: Exception) -> str:

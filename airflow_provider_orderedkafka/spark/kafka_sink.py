@@ -40,8 +40,6 @@ class Asked:
 def kafka_sink(arguments: "Arguments", frames: RangeFrames, before: Setup | None) -> KafkaWriter | DirectWriter:
     """What writes the batches of a range to Kafka; `before` is how earlier attempts did."""
     asked = _asked(arguments.sink_options)
-    if frames.transform is not None:
-        frames.begin()
     look = look_at(frames, arguments)
     if arguments.arrow_transform is not None:
         frames = replace(frames, transform=as_frames(arguments.arrow_transform, look.schema))
@@ -62,8 +60,8 @@ def kafka_sink(arguments: "Arguments", frames: RangeFrames, before: Setup | None
         placed = None if setup.placed is None else (setup.placed, look.partitions)
         source = "columns" if arguments.arrow_transform is None and output.settings.source else output.settings.source
         output = replace(output, settings=replace(output.settings, source=source))
-        return DirectWriter(frames, output, look.read, arguments.arrow_transform, placed, setup)
-    rows = in_order(frames.rows(), setup, output)  # what cannot be kept in order is refused now
+        return DirectWriter(frames, output, arguments.arrow_transform, placed, setup)
+    rows = in_order(frames.rows, setup, output)  # what cannot be kept in order is refused now
     return KafkaWriter(frames, replace(output, shuffled=setup.keep_order == "none" and _shuffled(rows)), setup)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_orderedkafka.core.batches import Allotment, Surplus
-from airflow_provider_orderedkafka.core.cuts import Place, Span
+from airflow_provider_orderedkafka.core.cuts import Place
 from airflow_provider_orderedkafka.core.limits import Standing, allot, passes, place_after
 from airflow_provider_orderedkafka.core.positions import TopicPartition
 from airflow_provider_orderedkafka.spark.batches import Batch
@@ -39,7 +39,7 @@ class RowLimit:
 
         if self.at_most_one and batch.end.offsets.since(batch.start.offsets) <= left:
             return None
-        rows = self.frames.transformed(self.frames.piece(batch.start, batch.end))
+        rows = self.frames.transformed(self.frames.of_batch(batch))
         counts = self._count(rows.select(f.lit(1)), left)  # a batch without columns has no rows
         if passes(counts, left):
             return None
@@ -50,7 +50,7 @@ class RowLimit:
 
     def cut(self, batch: Batch, allotment: Allotment) -> Batch:
         """The batch, as far as the allotment lets it go."""
-        return replace(batch, end=allotment.end, frame=None, surplus=allotment.surplus)
+        return replace(batch, end=allotment.end, surplus=allotment.surplus)
 
     def _count(self, rows: "DataFrame", left: int) -> list[int]:
         """The rows of the first slices, up to the one where the limit ends."""
@@ -66,13 +66,12 @@ class RowLimit:
         return counts
 
     def _end(self, batch: Batch, last: Standing) -> Place:
-        span = Span(batch.start.offsets, batch.end.offsets, batch.start.floor, self.frames.loaded.latest)
-        return place_after(self.frames.log(), span, last)
+        return place_after(self.frames.cluster.log, self.frames.span(batch), last)
 
 
 def gives_at_most_one(frames: RangeFrames) -> bool:
     """Whether each record gives at most one row, by the plan: it has projections and filters alone."""
-    nodes = [] if frames.transform is None else [frames.rows()._jdf.queryExecution().analyzed()]
+    nodes = [] if frames.transform is None else [frames.rows._jdf.queryExecution().analyzed()]
     while nodes:
         node = nodes.pop()
         if node.nodeName() not in AT_MOST_ONE:

@@ -78,7 +78,7 @@ class Loader:
         checkpoint.set_up(writer.setup)
         limited = loaded.rows_left is not None
         if limited and writer.frames.transform is not None:
-            check_no_shuffle(writer.frames.rows())
+            check_no_shuffle(writer.frames.rows)
         print(_first_line(loaded, checkpoint, writer), flush=True)
         return Work(writer, RowLimit(writer.frames, limited and gives_at_most_one(writer.frames)))
 

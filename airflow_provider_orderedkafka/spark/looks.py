@@ -5,12 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_orderedkafka.core.lanes import Facts, KeepOrder
 from airflow_provider_orderedkafka.kafka.partitioners import PARTITIONERS, Partitioner, misplaced
-from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 from airflow_provider_orderedkafka.kafka.samples import sample
 from airflow_provider_orderedkafka.spark.arrow_transforms import ArrowTransform, applied, output_schema, rekeys
 from airflow_provider_orderedkafka.spark.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.kafka_output import KafkaOutput
-from airflow_provider_orderedkafka.spark.reading import read_settings
 
 if TYPE_CHECKING:
     from airflow_provider_orderedkafka.spark.command import Arguments
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
 class Look:
     """What was seen. `schema` is that of the rows of an Arrow transform, `placed` how the sample's keys are placed."""
 
-    read: ReadSettings
     by_topic: dict[str, int]
     transformed: bool
     rekeyed: bool
@@ -49,12 +46,10 @@ class Look:
 def look_at(frames: RangeFrames, arguments: "Arguments") -> Look:
     """Look at a range; records are only looked at where the direct lane may be taken."""
     cluster, loaded = frames.cluster, frames.loaded
-    read = read_settings(cluster.options, loaded.isolation, loaded.topics)
     by_topic = {topic.name: topic.partitions for topic in cluster.topics().topics}
     transform = arguments.arrow_transform
-    sampled = [] if arguments.transform is not None else sample(loaded.span, read)
+    sampled = [] if arguments.transform is not None else sample(loaded.span, frames.read)
     return Look(
-        read=read,
         by_topic=by_topic,
         transformed=arguments.transform is not None,
         rekeyed=transform is not None and _rekeyed(transform, sampled),

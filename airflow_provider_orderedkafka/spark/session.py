@@ -5,7 +5,6 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -23,8 +22,8 @@ ONE_ATTEMPT = {
 }
 """Two copies of one task would write side by side: a failed batch is run again by the application instead."""
 
-QUIET = {"spark.sql.adaptive.enabled": "false"}
-"""What a streaming query switches off by itself, with a warning."""
+AS_PLANNED = {"spark.sql.adaptive.enabled": "false"}
+"""Slices are partitions, and the plan that was checked for shuffles is the one that runs."""
 
 LOG_LEVEL = "spark.log.level"
 
@@ -121,10 +120,9 @@ def start_session() -> "SparkSession":
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder
-    for key, value in {**ONE_ATTEMPT, **QUIET, **_few_lines()}.items():
+    for key, value in {**ONE_ATTEMPT, **AS_PLANNED, **_few_lines()}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    _show_the_bundle(session.sparkContext.environment)
     session.sparkContext.environment.setdefault(*AS_SQL_DOES)
     return session
 
@@ -136,17 +134,6 @@ def _few_lines() -> dict[str, str]:
     if not watched(sys.stdout) or SparkConf().contains(LOG_LEVEL):
         return {}
     return {LOG_LEVEL: "WARN"}
-
-
-def _show_the_bundle(environment: dict[str, str]) -> None:
-    """Let the Python that plans streams find this package where it was shipped with --py-files.
-
-    Spark puts what is shipped on the path of its tasks, and of all that it plans with but for streams.
-    """
-    home = Path(__file__).parents[2]
-    if home.is_file():
-        known = environment.get("PYTHONPATH")
-        environment["PYTHONPATH"] = os.pathsep.join([str(home), *([known] if known else [])])
 
 
 def check_session(session: "SparkSession") -> None:

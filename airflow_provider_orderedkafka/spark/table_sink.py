@@ -79,8 +79,7 @@ def table_sink(arguments: "Arguments", frames: RangeFrames, before: Setup | None
     if arguments.arrow_transform is not None:
         schema = output_schema(arguments.arrow_transform, include_headers=frames.loaded.include_headers)
         frames = replace(frames, transform=as_frames(arguments.arrow_transform, schema))
-    frames.begin()
-    _check_columns(frames.rows())
+    _check_columns(frames.rows)
     setup = Setup(
         lane="frames",
         writers=0,
@@ -151,7 +150,7 @@ class _InTable:
         self._make(kind, options)
 
     def _make(self, kind: str, options: Mapping[str, str]) -> None:
-        columns = _named(self._frames.rows().drop(SOURCE), "", 0).schema.toDDL()
+        columns = _named(self._frames.rows.drop(SOURCE), "", 0).schema.toDDL()
         listed = ", ".join(f"{_quoted(name)} = {_quoted(value)}" for name, value in options.items())
         self._frames.session.sql(
             f"CREATE TABLE IF NOT EXISTS {self._table} ({columns}) USING {kind} "

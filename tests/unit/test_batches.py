@@ -24,7 +24,7 @@ def place(offset: int) -> Place:
 
 
 def batch(number: int) -> Batch:
-    return Batch(number, place(number * 10 - 10), place(number * 10), None)
+    return Batch(number, place(number * 10 - 10), place(number * 10))
 
 
 def a_range(end: int = 30, rows_left: int | None = None) -> Range:

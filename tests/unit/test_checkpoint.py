@@ -25,18 +25,6 @@ def checkpoint(tmp_path: Path) -> Checkpoint:
     return found
 
 
-def test_what_spark_left_before_the_first_note_is_deleted_and_what_it_left_after_it_stays(
-    checkpoint: Checkpoint,
-) -> None:
-    checkpoint.state.put("spark/offsets/.0.crc", "half")
-    checkpoint.forget_unnoted()
-    assert checkpoint.state.names() == ["range.json"]
-    checkpoint.put_note(NOTE)
-    checkpoint.state.put("spark/offsets/0", "v1")
-    checkpoint.forget_unnoted()
-    assert checkpoint.state.get("spark/offsets/0") == "v1"
-
-
 def test_a_range_that_went_over_to_another_output_is_taken_up_what_was_begun_is_compared_by_its_setup(
     checkpoint: Checkpoint,
 ) -> None:

@@ -1,4 +1,4 @@
-"""The batches that the direct lane plans: the same in every attempt, however differently they would be planned now."""
+"""The batches as they are planned: the same in every attempt, however differently they would be planned now."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.spark.batches import Batch
 from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
-from airflow_provider_orderedkafka.spark.feeds import PlanFeed
+from airflow_provider_orderedkafka.spark.feed import Feed
 from airflow_provider_orderedkafka.spark.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.session import LazySession
 from airflow_provider_orderedkafka.spark.state import LocalState
@@ -52,7 +52,7 @@ def followed(kafka: Any, spark: Any, loaded: Range, checkpoint: Checkpoint) -> F
             found.append((batch.number, begin, end))
 
         frames = RangeFrames(LazySession(), loaded, {"kafka.bootstrap.servers": kafka.bootstrap_servers})
-        feed = PlanFeed(frames, checkpoint)
+        feed = Feed(frames, checkpoint)
         feed.follow(take, lambda: len(found) == until)
         feed.stop()
         return found
