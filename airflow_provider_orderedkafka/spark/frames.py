@@ -14,7 +14,6 @@ from airflow_provider_orderedkafka.core.batches import Tally
 from airflow_provider_orderedkafka.core.cuts import Slice, Span
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, TransformError
-from airflow_provider_orderedkafka.kafka.arrow import columns
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 from airflow_provider_orderedkafka.spark.cluster import Cluster
 from airflow_provider_orderedkafka.spark.columns import spark_columns
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
 SOURCE = "_source"
 READ = "read"
 SOURCE_FIELDS = ("topic", "partition", "offset", "order_time")
+SHOWING_SHUFFLES = 2
+"""With a single partition there is nothing to shuffle, whatever a transform does."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +61,7 @@ class RangeFrames:
     def of_batch(self, batch: "Batch") -> "DataFrame":
         """The records of a batch."""
         slices = self.slices(batch, self.cluster.options.slice_offsets)
-        count = max(len(slices), 1)
-        packed = [pickle.dumps(each) for each in slices]  # a task unpacks its own alone
-        asked = self.session.range(0, count, 1, count)
-        return asked.mapInArrow(partial(_read, packed, self.read), self._schema)
+        return self._of_slices(slices, max(len(slices), 1))
 
     def slices(self, batch: "Batch", each: int) -> list[Slice]:
         """The slices of a batch, of about `each` offsets."""
@@ -83,9 +81,8 @@ class RangeFrames:
 
     @cached_property
     def rows(self) -> "DataFrame":
-        """What the transform makes, without a row: to be looked at before anything runs."""
-        nothing = self.session.sparkContext.emptyRDD()
-        return self.transformed(self.session.createDataFrame(nothing, self._schema))
+        """What the transform makes of no record: to be looked at before anything runs."""
+        return self.transformed(self._of_slices((), SHOWING_SHUFFLES))
 
     def transformed(self, records: "DataFrame") -> "DataFrame":
         """The rows that the records become, each with `_source`."""
@@ -111,9 +108,13 @@ class RangeFrames:
         first = self.cluster.starts_of(end)
         return sum(max(min(first[p], offset) - start[p], 0) for p, offset in end.items())
 
-    @property
-    def _schema(self) -> str:
-        return columns(include_headers=self.loaded.include_headers)
+    def _of_slices(self, slices: Sequence[Slice], partitions: int) -> "DataFrame":
+        from airflow_provider_orderedkafka.kafka.arrow import columns
+
+        packed = [pickle.dumps(each) for each in slices]  # a task unpacks its own alone
+        asked = self.session.range(0, partitions, 1, partitions)
+        schema = columns(include_headers=self.loaded.include_headers)
+        return asked.mapInArrow(partial(_read, packed, self.read), schema)
 
 
 def _read(packed: Sequence[bytes], settings: ReadSettings, asked: Iterator["RecordBatch"]) -> Iterator["RecordBatch"]:

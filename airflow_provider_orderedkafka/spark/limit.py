@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql import DataFrame
 
-AT_MOST_ONE = frozenset({"Project", "Filter", "SubqueryAlias", "ResolvedHint", "LogicalRDD", "LocalRelation"})
+AT_MOST_ONE = frozenset({"Project", "Filter", "SubqueryAlias", "ResolvedHint"})
 """The nodes of a plan that give at most one row for a row."""
+
+RECORDS = ("MapInArrow", "Range")
+"""The nodes that read the records, at the end of each plan."""
 
 GROWTH = 2
 """Each wave counts so many times the slices of the one before it."""
@@ -71,14 +74,12 @@ class RowLimit:
 
 def gives_at_most_one(frames: RangeFrames) -> bool:
     """Whether each record gives at most one row, by the plan: it has projections and filters alone."""
-    nodes = [] if frames.transform is None else [frames.rows._jdf.queryExecution().analyzed()]
-    while nodes:
-        node = nodes.pop()
-        if node.nodeName() not in AT_MOST_ONE:
-            return False
-        children = node.children()
-        nodes += [children.apply(index) for index in range(children.size())]
-    return True
+    if frames.transform is None:
+        return True
+    node = frames.rows._jdf.queryExecution().analyzed()
+    while node.nodeName() in AT_MOST_ONE:
+        node = node.children().head()
+    return bool(node.nodeName() == RECORDS[0] and node.children().head().nodeName() == RECORDS[1])
 
 
 def without_surplus(rows: "DataFrame", surplus: Surplus | None) -> "DataFrame":

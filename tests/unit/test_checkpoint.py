@@ -59,7 +59,7 @@ def test_the_newest_counts_are_those_of_the_highest_batch(checkpoint: Checkpoint
     assert found.batch == 10
 
 
-@pytest.mark.parametrize("left", ["lease/000001-a.json", "notes/1.json", "spark/offsets/0", "report.json"])
+@pytest.mark.parametrize("left", ["lease/000001-a.json", "notes/1.json", "counts/1.json", "report.json"])
 def test_a_checkpoint_that_lost_its_range_but_not_all_the_rest_is_refused(tmp_path: Path, left: str) -> None:
     found = Checkpoint(LocalState(tmp_path))
     found.take_up(a_range())

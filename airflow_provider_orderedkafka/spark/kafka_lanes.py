@@ -1,0 +1,87 @@
+"""The lane that the batches of a range take to Kafka, and the writer for it: what is looked at before anything runs."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from airflow_provider_orderedkafka.core.batches import Setup
+from airflow_provider_orderedkafka.core.lanes import Lane, lane
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.kafka.writing import plan_write
+from airflow_provider_orderedkafka.spark.arrow_transforms import as_frames
+from airflow_provider_orderedkafka.spark.direct_writer import DirectWriter
+from airflow_provider_orderedkafka.spark.frames import RangeFrames
+from airflow_provider_orderedkafka.spark.kafka_output import KafkaOutput
+from airflow_provider_orderedkafka.spark.kafka_sink import Asked, asked_of, completed
+from airflow_provider_orderedkafka.spark.kafka_writer import KafkaWriter, in_order
+from airflow_provider_orderedkafka.spark.looks import Look, look_at
+from airflow_provider_orderedkafka.spark.ordering import check_no_shuffle, default_writers
+from airflow_provider_orderedkafka.spark.sink_options import parse_sink_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from airflow_provider_orderedkafka.spark.command import Arguments
+
+TASKS_FOR_A_CORE = 2
+"""Shares are uneven, so there are more of them than cores."""
+
+
+def writer_for(arguments: "Arguments", frames: RangeFrames, before: Setup | None) -> KafkaWriter | DirectWriter:
+    """What writes the batches of a range to Kafka; `before` is how earlier attempts did."""
+    asked = asked_of(arguments.sink_options)
+    look = look_at(frames, arguments)
+    if arguments.arrow_transform is not None:
+        frames = replace(frames, transform=as_frames(arguments.arrow_transform, look.schema))
+    output = _output(arguments, frames, asked)
+    way = lane(look.facts(asked.keep_order, asked.writers, output))
+    setup = Setup(
+        lane=way.kind,
+        writers=_writers(asked, way, look, frames),
+        keep_order=asked.keep_order,
+        placed=look.placed if way.by_key else None,
+        output=", ".join(sorted(output.settings.topics)),
+        transform=arguments.transform_name,
+        reason=way.reason,
+    )
+    if before is not None and before.fits(setup):
+        setup = before
+    if setup.lane == "direct":
+        placed = None if setup.placed is None else (setup.placed, look.partitions)
+        source = "columns" if arguments.arrow_transform is None and output.settings.source else output.settings.source
+        output = replace(output, settings=replace(output.settings, source=source))
+        return DirectWriter(frames, output, arguments.arrow_transform, placed, setup)
+    rows = in_order(frames.rows, setup, output)  # what cannot be kept in order is refused now
+    return KafkaWriter(frames, replace(output, shuffled=setup.keep_order == "none" and _shuffled(rows)), setup)
+
+
+def _shuffled(rows: "DataFrame") -> bool:
+    try:
+        check_no_shuffle(rows)
+    except SettingError:
+        return True
+    return False
+
+
+def _writers(asked: Asked, way: Lane, look: Look, frames: RangeFrames) -> int:
+    if way.one_task:
+        return 1
+    if way.kind == "frames":
+        return asked.writers or default_writers(frames.session)
+    cores = frames.session.sparkContext.defaultParallelism
+    return min(asked.writers or TASKS_FOR_A_CORE * cores, look.partitions)
+
+
+def _output(arguments: "Arguments", frames: RangeFrames, asked: Asked) -> KafkaOutput:
+    columns = frames.columns()
+    settings = parse_sink_options(completed(arguments), columns)
+    if settings.topic is None and not settings.output_topics:
+        raise SettingError(
+            "where to write is not said: name --output-topic; or, where the transform makes a column 'topic', say "
+            "which topics it may name with --sink-option outputTopics=a,b"
+        )
+    if asked.keep_order == "partition" and settings.topic is None and settings.use_partition != "always":
+        raise SettingError(
+            "keepOrder=partition needs to know the output's partitions: name one --output-topic, or let a column "
+            "'partition' say them with --sink-option usePartition=true"
+        )
+    return KafkaOutput(frames.loaded.id, plan_write(settings, columns))
