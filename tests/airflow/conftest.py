@@ -52,7 +52,11 @@ def airflow_home() -> Path:
 
 @pytest.fixture
 def connections(kafka: "EmbeddedKafka", monkeypatch: pytest.MonkeyPatch) -> None:
-    """The two connections that the examples ask for."""
+    """The two connections that the examples ask for, and a Spark that starts soon."""
+    from support import quick_java
+
+    for name, value in quick_java.environment().items():
+        monkeypatch.setenv(name, value)
     extra = {"bootstrap.servers": kafka.bootstrap_servers}
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "kafka", "extra": extra}))
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[2]"}))

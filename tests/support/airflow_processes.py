@@ -13,6 +13,8 @@ from pathlib import Path
 import httpx
 import psutil
 
+from support import quick_java
+
 HOST = "127.0.0.1"
 COMMANDS = {
     "api-server": ["api-server", "--workers", "1"],
@@ -123,6 +125,7 @@ class AirflowProcesses:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
         return {
             **inherited,
+            **quick_java.environment(),
             **{f"AIRFLOW__{name}": value for name, value in settings.items()},
             "AIRFLOW_HOME": str(self.home),
             "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(kafka),

@@ -1,22 +1,19 @@
 """Applications in processes of their own, to be killed: spark-submit with everything that it starts."""
 
-import atexit
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Literal
 
 import psutil
+
+from support import quick_java
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
@@ -29,13 +26,6 @@ SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
-QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""What makes a JVM start with less work, at the price of a speed that short runs do not reach."""
-
-WARM_UP = (
-    "from pyspark.sql import SparkSession\nSparkSession.builder.getOrCreate().range(9).where('id > 1').collect()\n"
-)
-_building = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +82,7 @@ class Submitted:
         self._mark.unlink(missing_ok=True)
         with log.open("ab") as out:
             self._process = psutil.Popen(
-                [*_spark_submit(folder, f"-XX:SharedArchiveFile={_classes()}"), *submit, str(APPS / app), *argv],
+                [*_spark_submit(folder), *submit, str(APPS / app), *argv],
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **_usual(self._held(hold)), **(environment or {})},
@@ -171,35 +161,17 @@ class Submitted:
                 continue
 
 
-def _spark_submit(folder: Path, java: str) -> list[str]:
+def _spark_submit(folder: Path) -> list[str]:
     settings = {**SETTINGS, "spark.local.dir": str(folder), "spark.sql.warehouse.dir": str(folder / "warehouse")}
     options = [part for item in settings.items() for part in ("--conf", "=".join(item))]
-    java = f"{QUICK_START} -Djava.io.tmpdir={folder} {java}"
-    return [str(Path(sys.executable).parent / "spark-submit"), *options, "--driver-java-options", java]
-
-
-def _classes() -> Path:
-    """Spark's classes as a JVM has them in memory once they are loaded: made once, they halve what a start costs."""
-    with _building:
-        return _archive()
-
-
-@cache
-def _archive() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="orderedkafka-classes-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    (folder / "warm_up.py").write_text(WARM_UP)
-    archive = folder / "classes.jsa"
-    command = [*_spark_submit(folder, f"-XX:ArchiveClassesAtExit={archive}"), "--master", "local[2]"]
-    environment = {**os.environ, **_usual({})}
-    command.append(str(folder / "warm_up.py"))
-    subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, timeout=300)
-    return archive
+    java = ("--driver-java-options", f"-Djava.io.tmpdir={folder}")
+    return [str(Path(sys.executable).parent / "spark-submit"), *options, *java]
 
 
 def _usual(held: dict[str, str]) -> dict[str, str]:
     folders = [ROOT, TESTS, *([HOLDING] if held else [])]
-    return {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": ":".join(map(str, folders)), **held}
+    paths = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": ":".join(map(str, folders))}
+    return {**quick_java.environment(), **paths, **held}
 
 
 def _is_worker(process: psutil.Process) -> bool:

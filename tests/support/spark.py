@@ -1,10 +1,11 @@
 """A Spark session for the tests."""
 
+import os
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from support.children import QUICK_START
+from support import quick_java
 
 
 def local_session(directory: Path) -> SparkSession:
@@ -12,7 +13,7 @@ def local_session(directory: Path) -> SparkSession:
     settings = {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"{QUICK_START} -Dderby.system.home={directory / 'derby'} -Duser.timezone=UTC",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={directory / 'derby'} -Duser.timezone=UTC",
         "spark.driver.memory": "1g",
         "spark.local.dir": str(directory / "local"),
         "spark.log.level": "ERROR",
@@ -23,6 +24,7 @@ def local_session(directory: Path) -> SparkSession:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
+    os.environ.update(quick_java.environment())
     builder = SparkSession.builder.master("local[2]").appName("orderedkafka-tests")
     for name, value in settings.items():
         builder = builder.config(name, value)
