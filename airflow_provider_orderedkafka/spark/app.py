@@ -58,7 +58,7 @@ def run_available_now(
 
 
 def _terminated(number: int, _: object) -> NoReturn:
-    """End in order when told to: stop the query, let go of the lease."""
+    """End in order when told to: stop the tasks, let go of the lease."""
     raise SystemExit(SIGNALLED + number)
 
 

@@ -29,7 +29,6 @@ class Cluster:
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
         self._compacted: dict[str, bool] = {}
-        self._own: dict[TopicPartition, OwnIndex] = {}
 
     @cached_property
     def log(self) -> KafkaLog:
@@ -53,10 +52,10 @@ class Cluster:
             self._compacted.update((topic.name, topic.compacted) for topic in found.topics)
         return [topic for topic in wanted if self._compacted[topic]]
 
-    def planner(self, span: Span) -> Planner:
-        """What cuts a span; what one had to read of the log, those that follow need not."""
+    def planner(self, span: Span, own: "dict[TopicPartition, OwnIndex] | None" = None) -> Planner:
+        """What cuts a span; what one had to read of the log is kept in `own` for those that follow."""
         compacted = self.compacted(span.start.topics) if span.offsets else ()
-        return Planner(self.log, span, compacted, self._own)
+        return Planner(self.log, span, compacted, own)
 
     def resolve(self, start: Start, partitions: Iterable[TopicPartition], now: int, word: str = "start") -> Offsets:
         """What a start policy, or an end said like one, means for these partitions."""

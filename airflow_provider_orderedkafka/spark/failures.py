@@ -1,4 +1,4 @@
-"""What a failure in Spark was about: our own errors are found again inside what Spark says of a task or a query."""
+"""What a failure in Spark was about: our own errors are found again inside what Spark says of a task."""
 
 import re
 

@@ -64,7 +64,7 @@ class RangeFrames:
         return self._of_slices(slices, max(len(slices), 1))
 
     def slices(self, batch: "Batch", each: int) -> list[Slice]:
-        """The slices of a batch, of about `each` offsets."""
+        """The slices of a batch, of about `each` offsets: the same in a replay, whatever was asked before."""
         return self.cluster.planner(self.span(batch)).slices(each)
 
     def span(self, batch: "Batch") -> Span:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_orderedkafka.core.cuts import Floor, Place, Slice, Span
 from airflow_provider_orderedkafka.core.pacing import Situation, decide
 from airflow_provider_orderedkafka.core.planning import Planner
-from airflow_provider_orderedkafka.core.positions import Offsets
+from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.streams import StreamOffset, span_between
 from airflow_provider_orderedkafka.errors import DataLossError, SettingError, TopicChangedError, UnknownTopicError
 from airflow_provider_orderedkafka.kafka.topics import Discovery
@@ -22,6 +22,7 @@ from airflow_provider_orderedkafka.spark.options import SourceOptions
 
 if TYPE_CHECKING:
     from airflow_provider_orderedkafka.core.documents import Range
+    from airflow_provider_orderedkafka.core.index import OwnIndex
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ class Stream:
         self._cluster = cluster or Cluster(options)
         self._fixed: Target | None = None
         self._decided: bool | None = None
+        self._own: dict[TopicPartition, OwnIndex] = {}
 
     def fix_target(self) -> None:
         """From now on read to what there is now, and no further; whether it is enough is decided once."""
@@ -74,7 +76,7 @@ class Stream:
         target = self._fixed or self._target()
         _check_topics(at, target.topics)
         added = self._cluster.starts_of(p for p in target.ends if p not in at.place.offsets)
-        planner = self._cluster.planner(self._rest(at, added, target))
+        planner = self._cluster.planner(self._rest(at, added, target), self._own)
         if not planner.span.offsets or not self._enough(planner, at, target):
             return None
         end = planner.end(most, target.time)
@@ -90,7 +92,7 @@ class Stream:
 
     def slices(self, start: StreamOffset, end: StreamOffset) -> list[Slice]:
         """The slices between two offsets."""
-        return self._cluster.planner(span_between(start, end)).slices(self._options.slice_offsets)
+        return self._cluster.planner(span_between(start, end), self._own).slices(self._options.slice_offsets)
 
     def progress(self) -> dict[str, Any]:
         """How far the stream could read now, for the query's progress."""
