@@ -2,7 +2,6 @@
 
 PYTHON ?=
 PORT ?= 8080
-WORKERS ?= 3
 ARGS ?=
 BIN := .venv/bin
 export PYTHON PORT
@@ -15,7 +14,7 @@ help: ## print this
 	@echo
 	@echo "  PYTHON=python3.12   the Python to build the environment with (3.11, 3.12 or 3.13)"
 	@echo "  ARGS='-k cuts'      more arguments for pytest"
-	@echo "  WORKERS=4           how many processes run the tests (3), each with a broker and a Spark of its own"
+	@echo "  WORKERS=2           how many processes run the tests (4, faults 3), each with a broker and a Spark of its own"
 
 environment: ## build .venv from requirements.lock, or do nothing when it is up to date
 	@scripts/environment
@@ -26,9 +25,11 @@ demo: environment ## load a real Kafka in time order, on this machine, in a few 
 ui: environment ## a real Airflow with the example DAGs and a broker, at http://127.0.0.1:$PORT (8080)
 	@$(BIN)/python scripts/ui.py
 
+test: WORKERS ?= 4
 test: environment ## run every test but those that break things on purpose
 	$(BIN)/python -m pytest -m "not fault" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
+faults: WORKERS ?= 3
 faults: environment ## run the tests that kill processes, stop brokers and take minutes
 	$(BIN)/python -m pytest -m fault -n $(WORKERS) --dist loadgroup $(ARGS)
 

@@ -76,13 +76,8 @@ query.trigger(availableNow=True).option("checkpointLocation", "bare").start().aw
 """
 LANES: dict[str, Sequence[str]] = {
     "direct lane": (),
-    "DataFrame lane": ("--transform", "benchmarks.starting:unchanged"),
+    "DataFrame lane": ("--transform", "benchmarks.transforms:unchanged"),
 }
-
-
-def unchanged(frame: Any) -> Any:
-    """A transform that makes the records go by way of DataFrames."""
-    return frame
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,9 @@ from airflow_provider_orderedkafka.kafka.config import client_config, understood
 from airflow_provider_orderedkafka.kafka.sending import Lent
 
 IDLE_SECONDS: Final = 60.0
+SETTLING_SECONDS: Final = 0.1
+"""How long a new producer is left to connect before it is given a record."""
+
 DEADLINE_SECONDS: Final = 120.0
 _TIMEOUTS: Final = ("message.timeout.ms", "delivery.timeout.ms")
 
@@ -80,7 +83,8 @@ def make_producer(config: Mapping[str, str]) -> Lent:
     troubles: deque[Any] = deque(maxlen=1)
     settings = client_config(producer_config(config), "producer", {**_OURS, "error_cb": troubles.append})
     try:
-        return Lent(Producer(settings), deadline_seconds(config), troubles=troubles)
+        ready = time.monotonic() + SETTLING_SECONDS
+        return Lent(Producer(settings), deadline_seconds(config), ready, troubles=troubles)
     except (KafkaException, ValueError, TypeError) as error:
         raise understood(error, config) from error
 
