@@ -3,13 +3,13 @@
 import logging
 import secrets
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from airflow_provider_orderedkafka.core.batches import Counts, Holding
 from airflow_provider_orderedkafka.core.documents import Range, Report
-from airflow_provider_orderedkafka.errors import FencedError, OrderedKafkaError, SettingError
+from airflow_provider_orderedkafka.errors import FencedError, OrderedKafkaError, SettingError, TaskFailedError
 from airflow_provider_orderedkafka.spark.batches import BatchLoop, Limit, Parts, Writer
 from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.failures import understood
@@ -19,9 +19,6 @@ from airflow_provider_orderedkafka.spark.machine import SystemClock, SystemProce
 from airflow_provider_orderedkafka.spark.progress import Teller
 from airflow_provider_orderedkafka.spark.report import Ending, report
 from airflow_provider_orderedkafka.spark.session import LazySession, beside, check_executors, tasks_running
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
 
 LOOK_SECONDS = 0.2
 QUIET_SECONDS = 30.0
@@ -48,6 +45,8 @@ class Attempt:
         self._lease = Lease(outside, number)
         self._heart = Heart(self._lease, self._cancel)
         self._feed: Feed | None = None
+        self._following: Future[None] | None = None
+        self._stopped = False
         self._unprotected: str | None = None
 
     def run(self, loaded: Range, prepare: Callable[[], Work]) -> Report:
@@ -96,7 +95,7 @@ class Attempt:
             self._stop()
         return loop.error or _unfinished(loaded, loop.counts)
 
-    def _loop(self, loaded: Range, work: Work, executors: "Future[None]", teller: Teller) -> BatchLoop:
+    def _loop(self, loaded: Range, work: Work, executors: Future[None], teller: Teller) -> BatchLoop:
         def ready() -> None:
             executors.result()
             teller.begin(self._clock.now())
@@ -109,25 +108,42 @@ class Attempt:
                 writer=work.writer,
                 limit=work.limit,
                 ready=ready,
-                between_tries=self._wait_for_tasks,
+                between_tries=self._before_a_try,
                 tell=lambda counts: teller.tell(counts, self._clock.now()),
             )
         )
 
     def _follow(self, writer: Writer, loop: BatchLoop) -> None:
-        """Take batch after batch, until no row may follow or the lease is lost."""
-        self._feed = Feed(writer.frames, self._checkpoint)
-        self._feed.follow(loop.take, lambda: bool(loop.done or self._heart.lost))
+        """Take batch after batch, until no row may follow or the lease is lost.
+
+        In a thread of its own: a thread that is interrupted in the middle of a call to the JVM cannot call it any more,
+        and this one has jobs to cancel when it is told to end.
+        """
+        self._feed = feed = Feed(writer.frames, self._checkpoint)
+
+        def until() -> bool:
+            return bool(loop.done or self._heart.lost or self._stopped)
+
+        self._following = beside(lambda: feed.follow(loop.take, until))
+        self._following.result()
 
     def _stop(self) -> None:
         """Let no task run any more."""
-        if self._feed is not None:
-            self._feed.stop()
+        self._stopped = True
+        if self._following is not None and not self._following.done():
+            self._cancel()
+            wait([self._following], QUIET_SECONDS)
         with suppress(Exception):  # the JVM is gone, or about to be
             self._wait_for_tasks()
 
+    def _before_a_try(self) -> None:
+        """A batch is only run again where nothing of it runs any more, and nobody has ended the attempt."""
+        if self._stopped:
+            raise TaskFailedError("the attempt was told to end")
+        self._wait_for_tasks()
+
     def _cancel(self) -> None:
-        """The lease is lost."""
+        """The lease is lost, or the attempt is told to end."""
         feed = self._feed
         if feed is not None:
             feed.cancel()
@@ -142,7 +158,7 @@ class Attempt:
             self._lease.let_go()
 
 
-def _behind(raised: Exception, executors: "Future[None]") -> OrderedKafkaError:
+def _behind(raised: Exception, executors: Future[None]) -> OrderedKafkaError:
     """What an exception comes from: where Python lacks a package, Spark fails in ways that do not say so."""
     found = understood(raised)
     if isinstance(raised, OrderedKafkaError) or isinstance(found, SettingError):

@@ -26,7 +26,6 @@ class Feed:
         self._frames = frames
         self._checkpoint = checkpoint
         self._group = f"orderedkafka-{secrets.token_hex(4)}"
-        self._taking = False
 
     def follow(self, take: Take, until: Until) -> None:
         """Plan each batch where the one before it ended; return at the range's end, or once `until` holds."""
@@ -41,20 +40,13 @@ class Feed:
             if end is None:
                 return
             context.setJobGroup(self._group, f"orderedkafka: batch {number} of range {loaded.id}")
-            self._taking = True
             take(Batch(number, at, end))
-            self._taking = False
             at = end
 
     def cancel(self) -> None:
-        """Cancel what Spark runs for the batch, from any thread."""
+        """Cancel what Spark runs for the batch and would run for it yet, from any other thread."""
         with suppress(Exception):
-            self._frames.session.sparkContext.cancelJobGroup(self._group)
-
-    def stop(self) -> None:
-        """A job that was left when its driver was interrupted is cancelled."""
-        if self._taking:
-            self.cancel()
+            self._frames.session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(self._group)
 
     def _begun(self, number: int) -> Place | None:
         """The end of a batch that an earlier attempt began: its rows are numbered up to there."""

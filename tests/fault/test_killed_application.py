@@ -116,6 +116,24 @@ def test_a_load_that_is_told_to_end_while_its_cluster_gives_it_no_session_ends_a
     assert check(expected_of(records, source), records.read(output)) == FLAWLESS
 
 
+@pytest.mark.parametrize("lane", LANES)
+def test_a_load_that_is_told_to_end_in_the_middle_of_a_batch_ends_its_tasks_and_lets_go(
+    kafka: Any, topics: Topics, records: Records, tmp_path: Path, lane: str
+) -> None:
+    source, output = topics.create("in", PARTITIONS), topics.create("out", 3)
+    records.produce(source, events(3 * BATCH, 1))
+    loaded = whole_range(kafka.bootstrap_servers, source, batch_offsets=BATCH)
+    load = Load(kafka.bootstrap_servers, tmp_path, loaded, "--output-topic", output, *LANES[lane])
+    application = load.start(Moment("kafka/sending.py:send", "return", 1, str(load.checkpoint / "notes/2.json")))
+    assert application.until_held(), application.log()[-3000:]
+    application.tell_driver_to_end()
+    assert application.wait(30) == TOLD_TO_END, application.log()[-3000:]
+    assert "Traceback" not in application.log()
+    assert load.finish().attempt == 2
+    assert "waiting for attempt" not in application.log()
+    assert check(expected_of(records, source), records.read(output)) == FLAWLESS
+
+
 def table_rows(table: Path) -> list[tuple[str, list[dict[str, Any]]]]:
     """The rows of each batch, as they lie in its files."""
     return [

@@ -54,7 +54,6 @@ def followed(kafka: Any, spark: Any, loaded: Range, checkpoint: Checkpoint) -> F
         frames = RangeFrames(LazySession(), loaded, {"kafka.bootstrap.servers": kafka.bootstrap_servers})
         feed = Feed(frames, checkpoint)
         feed.follow(take, lambda: len(found) == until)
-        feed.stop()
         return found
 
     return follow

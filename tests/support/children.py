@@ -128,7 +128,8 @@ class Submitted:
 
     def tell_driver_to_end(self) -> None:
         """Send the Python driver what ends a task of Airflow's, or a person's `kill`."""
-        [driver] = [each for each in self._process.children() if "python" in each.name()]
+        pythons = [each for each in self._process.children() if "python" in each.name()]
+        [driver] = [each for each in pythons if not _is_worker(each)]
         driver.terminate()
 
     def kill_workers(self) -> int:
