@@ -10,8 +10,8 @@ import pytest
 CANARY = "canary-91c4be07"
 UNCHANGED = "airflow_provider_orderedkafka.spark.frames:with_source"
 LANES = {
-    "direct lane": ([], "orderedkafka: range"),
-    "DataFrame lane": (["--transform", UNCHANGED], "StreamingQuery"),
+    "direct lane": ([], "orderedkafka: batch 1 of range"),
+    "DataFrame lane": (["--transform", UNCHANGED], "MapInArrow"),
 }
 
 pytestmark = pytest.mark.fault
