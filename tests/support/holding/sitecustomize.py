@@ -3,7 +3,7 @@
 Python imports a module of this name by itself. The moment comes as JSON in the environment: the `number`-th time that
 `function` of a module of the package is called, or returns (`event`), in this process, from when the file `once` is
 there. Then the file `mark` is made, with the process's number, and the thread stands still. Everything else goes on as
-it would, and so does whoever comes to this moment later.
+it would, and so does whoever comes to this moment later: of two processes that come at once, one is held.
 """
 
 import json
@@ -13,6 +13,17 @@ import threading
 import time
 
 PACKAGE = "/airflow_provider_orderedkafka/"
+
+
+def is_first_to_make(mark):
+    own = f"{mark}.{os.getpid()}"
+    with open(own, "w") as written:  # noqa: PTH123
+        written.write(str(os.getpid()))
+    try:
+        os.link(own, mark)  # noqa: PTH200 - whoever sees it can read it, and only one can make it
+    except FileExistsError:
+        return False
+    return True
 
 
 def hold_at(moment):
@@ -27,10 +38,7 @@ def hold_at(moment):
         if not code.co_filename.endswith(PACKAGE + path) or not os.path.exists(moment["once"]):  # noqa: PTH110
             return
         counted += 1
-        if counted == moment["number"] and not os.path.exists(moment["mark"]):  # noqa: PTH110
-            with open(f"{moment['mark']}.new", "w") as mark:  # noqa: PTH123
-                mark.write(str(os.getpid()))
-            os.replace(f"{moment['mark']}.new", moment["mark"])  # noqa: PTH105 - whoever sees it can read it
+        if counted == moment["number"] and is_first_to_make(moment["mark"]):
             time.sleep(3_600)
 
     threading.setprofile(look)
