@@ -12,13 +12,14 @@ from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.errors import FencedError, OrderedKafkaError, SettingError, TaskFailedError
 from airflow_provider_orderedkafka.spark.batches import BatchLoop, Limit, Parts, Writer
 from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
+from airflow_provider_orderedkafka.spark.executors import check_executors, tasks_running
 from airflow_provider_orderedkafka.spark.failures import understood
 from airflow_provider_orderedkafka.spark.feed import Feed
 from airflow_provider_orderedkafka.spark.lease import LEASE, Heart, Lease, Outside
 from airflow_provider_orderedkafka.spark.machine import SystemClock, SystemProcesses
 from airflow_provider_orderedkafka.spark.progress import Teller
 from airflow_provider_orderedkafka.spark.report import Ending, report
-from airflow_provider_orderedkafka.spark.session import LazySession, beside, check_executors, tasks_running
+from airflow_provider_orderedkafka.spark.session import LazySession, beside
 
 LOOK_SECONDS = 0.2
 QUIET_SECONDS = 30.0

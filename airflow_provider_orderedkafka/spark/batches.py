@@ -166,8 +166,8 @@ class BatchLoop:
                 self._parts.lease.check()
                 if tries == TRIES or reason.exit_code != CAN_BE_RETRIED:
                     raise reason from error
-                _log.warning("batch %d failed and is run again: %s", batch.number, reason)
                 self._parts.between_tries()
+                _log.warning("batch %d failed and is run again: %s", batch.number, reason)
         raise AssertionError("the last try returns or raises")
 
     def _noted(self, batch: Batch) -> Note:

@@ -1,12 +1,12 @@
-"""The Spark session of an application: one attempt for each task, and executors that have what is needed."""
+"""The Spark session of an application: started beside everything else, with one attempt for each task."""
 
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.spark.progress import watched
@@ -30,68 +30,45 @@ LOG_LEVEL = "spark.log.level"
 AS_SQL_DOES = ("SPARK_SIMPLIFIED_TRACEBACK", "1")
 """What DataFrames set for their Python workers. Workers with another environment are others, and start anew."""
 
-_LOCAL = re.compile(r"local(\[[^,]+(,\s*(?P<tries>\d+))?\])?")
+LOCAL = re.compile(r"local(\[[^,]+(,\s*(?P<tries>\d+))?\])?")
 """The masters in this process: how often they try a task is theirs alone to say."""
 
 Result = TypeVar("Result")
-
-OURS = __name__.split(".", 1)[0]
-PACKAGES = {"confluent_kafka": "confluent-kafka", "pyarrow": "pyarrow", "numpy": "numpy"}
-"""What the executors import, and the name it is installed by."""
-
-
-class Early(Generic[Result]):
-    """Work that is done once, beside everything else: begun early, or when its result is needed."""
-
-    def __init__(self, work: Callable[[], Result]) -> None:
-        self._work = work
-        self._begun: Future[Result] | None = None
-
-    def begin(self) -> "Future[Result]":
-        """Begin it, where nobody has, and do not wait."""
-        if self._begun is None:
-            self._begun = beside(self._work)
-        return self._begun
-
-    def result(self) -> Result:
-        """What it comes to, once it is done."""
-        return self.begin().result()
-
-    def done(self) -> Result | None:
-        """What it came to, where it is done and did not fail."""
-        found = self._begun
-        return found.result() if found is not None and found.done() and found.exception() is None else None
 
 
 class LazySession:
     """A session that starts when it is needed, beside what needs none yet, and is stopped where it was started."""
 
     def __init__(self) -> None:
-        self._session = Early(_checked_session)
-        self._ours: bool | None = None
+        self._coming: Future[SparkSession] | None = None
+        self._ours = False
 
     def begin(self) -> None:
         """Start it, or take the one that is there, and do not wait."""
-        from pyspark.sql import SparkSession
-
-        if self._ours is None:
-            self._ours = SparkSession.getActiveSession() is None  # it is active in the thread that made it
-        self._session.begin()
+        self._begun()
 
     def started(self) -> "SparkSession":
         """The session, once it is there."""
-        self.begin()
-        return self._session.result()
+        return self._begun().result()
 
     def there(self) -> "SparkSession | None":
         """The session, where it has come."""
-        return self._session.done()
+        coming = self._coming
+        return coming.result() if coming is not None and coming.done() and coming.exception() is None else None
 
     def stop(self) -> None:
         """Stop it, where it was started here; one that is still on its way ends with the process."""
         session = self.there()
         if self._ours and session is not None:
             session.stop()
+
+    def _begun(self) -> "Future[SparkSession]":
+        from pyspark.sql import SparkSession
+
+        if self._coming is None:
+            self._ours = SparkSession.getActiveSession() is None  # it is active in the thread that made it
+            self._coming = beside(_checked_session)
+        return self._coming
 
 
 def beside(work: Callable[[], Result]) -> "Future[Result]":
@@ -139,7 +116,7 @@ def _few_lines() -> dict[str, str]:
 def check_session(session: "SparkSession") -> None:
     """`SettingError` where a session that was there before would run a task twice."""
     context = session.sparkContext
-    local = _LOCAL.fullmatch(context.master)
+    local = LOCAL.fullmatch(context.master)
     if local is not None:
         if local["tries"] not in (None, "1"):
             raise _tried_again(f"the master {context.master!r}", "leave its second number out")
@@ -165,47 +142,3 @@ def _tried_again(what: str, instead: str) -> SettingError:
         f"the Spark session has {what}: a task that Spark runs twice writes its rows twice; {instead}, or let this "
         f"application start the session"
     )
-
-
-def check_executors(session: "SparkSession") -> None:
-    """`SettingError` where the executors' Python lacks a package, with the ways to ship it."""
-    found = _missing(session)
-    if found is None:
-        return
-    interpreter, names = found
-    if OURS in names:
-        raise SettingError(
-            f"the executors' Python ({interpreter}) has no {OURS}: ship it with --py-files {OURS}.zip, which `python "
-            f"-m {OURS}.spark.bundle {OURS}.zip` builds, or install it there"
-        )
-    packages = " and ".join(PACKAGES[name] for name in names)
-    raise SettingError(
-        f"the executors' Python ({interpreter}) has no {packages}. Install it there, or point PYSPARK_PYTHON at an "
-        f"interpreter that has it, or ship an environment: pack it with venv-pack and add --archives "
-        f"environment.tar.gz#env --conf spark.pyspark.python=./env/bin/python. --py-files cannot ship packages with "
-        f"compiled parts"
-    )
-
-
-def _missing(session: "SparkSession") -> tuple[str, list[str]] | None:
-    """What is missing on an executor; the task needs nothing but the standard library."""
-    needed = (OURS, *PACKAGES)
-
-    def look(_: Iterator[Any]) -> Iterator[tuple[str, list[str]]]:
-        import importlib.util
-        import sys
-
-        missing = [name for name in needed if importlib.util.find_spec(name) is None]
-        yield sys.executable, missing
-        if not missing:
-            importlib.import_module(f"{OURS}.spark.direct_writer")  # the first batch finds it there already
-
-    tasks = max(session.sparkContext.defaultParallelism, 1)
-    answers = session.sparkContext.parallelize(range(tasks), tasks).mapPartitions(look).collect()
-    return next(((interpreter, names) for interpreter, names in answers if names), None)
-
-
-def tasks_running(session: "SparkSession") -> bool:
-    """Whether any executor runs a task, cancelled ones included."""
-    tracker = session.sparkContext._jsc.sc().statusTracker()
-    return any(executor.numRunningTasks() for executor in tracker.getExecutorInfos())

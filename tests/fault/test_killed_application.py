@@ -2,12 +2,13 @@
 
 import signal
 import socket
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyarrow import parquet
-from support.children import Moment
+from support.children import Moment, Submitted
 from support.loads import LANES, PARTITIONS, Load, events
 from support.outputs import FLAWLESS, check, expected_of
 from support.ranges import whole_range
@@ -63,21 +64,34 @@ def test_a_load_killed_at_every_named_point_in_turn_is_completed_by_the_attempts
     assert f"by the {lane}" in application.log()
 
 
-@pytest.mark.parametrize("lane", LANES)
-def test_a_batch_whose_workers_are_killed_is_run_again_in_the_same_attempt(
-    kafka: Any, topics: Topics, records: Records, tmp_path: Path, lane: str
-) -> None:
+@dataclass(frozen=True)
+class Held:
+    """A load by one lane that stands in the middle of its second batch, a task having sent some of it."""
+
+    lane: str
+    load: Load
+    application: Submitted
+    source: str
+    output: str
+
+
+@pytest.fixture(params=LANES)
+def held(request: Any, kafka: Any, topics: Topics, records: Records, tmp_path: Path) -> Held:
     source, output = topics.create("in", PARTITIONS), topics.create("out", 3)
     records.produce(source, events(3 * BATCH, 1))
     loaded = whole_range(kafka.bootstrap_servers, source, batch_offsets=BATCH)
-    load = Load(kafka.bootstrap_servers, tmp_path, loaded, "--output-topic", output, *LANES[lane])
+    load = Load(kafka.bootstrap_servers, tmp_path, loaded, "--output-topic", output, *LANES[request.param])
     application = load.start(Moment("kafka/sending.py:send", "return", 1, str(load.checkpoint / "notes/2.json")))
     assert application.until_held(), application.log()[-3000:]
-    assert application.kill_workers()
-    assert application.wait() == 0, application.log()[-3000:]
-    assert check(expected_of(records, source), records.read(output)) == FLAWLESS
-    assert load.report().attempt == 1
-    assert f"by the {lane}" in application.log()
+    return Held(request.param, load, application, source, output)
+
+
+def test_a_batch_whose_workers_are_killed_is_run_again_in_the_same_attempt(held: Held, records: Records) -> None:
+    assert held.application.kill_workers()
+    assert held.application.wait() == 0, held.application.log()[-3000:]
+    assert check(expected_of(records, held.source), records.read(held.output)) == FLAWLESS
+    assert held.load.report().attempt == 1
+    assert f"by the {held.lane}" in held.application.log()
 
 
 def test_an_older_attempt_that_still_lives_stops_and_the_newer_one_completes_the_range(
@@ -116,22 +130,16 @@ def test_a_load_that_is_told_to_end_while_its_cluster_gives_it_no_session_ends_a
     assert check(expected_of(records, source), records.read(output)) == FLAWLESS
 
 
-@pytest.mark.parametrize("lane", LANES)
 def test_a_load_that_is_told_to_end_in_the_middle_of_a_batch_ends_its_tasks_and_lets_go(
-    kafka: Any, topics: Topics, records: Records, tmp_path: Path, lane: str
+    held: Held, records: Records
 ) -> None:
-    source, output = topics.create("in", PARTITIONS), topics.create("out", 3)
-    records.produce(source, events(3 * BATCH, 1))
-    loaded = whole_range(kafka.bootstrap_servers, source, batch_offsets=BATCH)
-    load = Load(kafka.bootstrap_servers, tmp_path, loaded, "--output-topic", output, *LANES[lane])
-    application = load.start(Moment("kafka/sending.py:send", "return", 1, str(load.checkpoint / "notes/2.json")))
-    assert application.until_held(), application.log()[-3000:]
-    application.tell_driver_to_end()
-    assert application.wait(30) == TOLD_TO_END, application.log()[-3000:]
-    assert "Traceback" not in application.log()
-    assert load.finish().attempt == 2
-    assert "waiting for attempt" not in application.log()
-    assert check(expected_of(records, source), records.read(output)) == FLAWLESS
+    held.application.tell_driver_to_end()
+    assert held.application.wait(30) == TOLD_TO_END, held.application.log()[-3000:]
+    assert "Traceback" not in held.application.log()
+    assert "is run again" not in held.application.log()
+    assert held.load.finish().attempt == 2
+    assert "waiting for attempt" not in held.application.log()
+    assert check(expected_of(records, held.source), records.read(held.output)) == FLAWLESS
 
 
 def table_rows(table: Path) -> list[tuple[str, list[dict[str, Any]]]]:

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from support.records import Record
 
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.spark.bundle import build_bundle
+from airflow_provider_orderedkafka.spark.executors import check_executors
 from airflow_provider_orderedkafka.spark.session import start_session
 
 
@@ -103,3 +106,20 @@ def test_dataframes_run_in_the_worker_processes_that_tasks_before_them_have_star
     of_tasks = session.sparkContext.parallelize([0], 1).map(lambda _: os.getppid()).collect()
     of_frames = [row.parent for row in session.range(1, numPartitions=1).mapInArrow(parent, "parent long").collect()]
     assert of_frames == of_tasks
+
+
+def test_the_package_is_not_missed_where_it_came_by_py_files(spark, tmp_path, monkeypatch):
+    context = spark.sparkContext
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    bare.chmod(0o755)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(context, "pythonExec", str(bare))
+    monkeypatch.setattr(context, "_python_includes", [])
+    with pytest.raises(SettingError, match="has no airflow_provider_orderedkafka: ship it with --py-files"):
+        check_executors(spark)
+    context.addPyFile(str(build_bundle(tmp_path / "bundle.zip")))
+    with pytest.raises(SettingError, match="has no confluent-kafka and pyarrow and numpy"):
+        check_executors(spark)

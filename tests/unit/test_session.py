@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.spark.session import ONE_ATTEMPT, Early, LazySession, check_location, check_session
+from airflow_provider_orderedkafka.spark.session import ONE_ATTEMPT, LazySession, check_location, check_session
 
 
 def session(master: str, **settings: str) -> Any:
@@ -37,8 +37,10 @@ def test_a_session_that_is_refused_is_an_error_where_it_is_needed_and_not_before
     monkeypatch.setattr("airflow_provider_orderedkafka.spark.session.start_session", lambda: session("local[2,3]"))
     spark = LazySession()
     spark.begin()
-    with pytest.raises(SettingError, match=r"the master 'local\[2,3\]'"):
-        spark.started()
+    for _ in range(2):
+        with pytest.raises(SettingError, match=r"the master 'local\[2,3\]'"):
+            spark.started()
+    assert spark.there() is None
     spark.stop()
 
 
@@ -54,10 +56,11 @@ def test_a_session_is_started_once_beside_what_needs_none(monkeypatch: pytest.Mo
     monkeypatch.setattr("airflow_provider_orderedkafka.spark.session.start_session", start)
     spark = LazySession()
     spark.begin()
-    assert not starts
+    assert spark.there() is None
     spark.stop()  # does not wait for it
+    assert not starts
     go.set()
-    assert spark.started() is spark.started() is starts[0]
+    assert spark.started() is spark.started() is spark.there() is starts[0]
     assert len(starts) == 1
 
 
@@ -69,18 +72,3 @@ def test_a_driver_on_the_cluster_keeps_no_checkpoint_on_its_own_disk() -> None:
     check_location(session("local[2]"), "/data/checkpoints")
     with pytest.raises(SettingError, match="the next attempt would not find it"):
         check_location(in_cluster_mode, "file:///data/checkpoints")
-
-
-def test_what_is_begun_early_is_done_once_and_what_it_raised_is_raised_where_it_is_needed() -> None:
-    done: list[int] = []
-    early = Early(lambda: done.append(1))
-    assert early.done() is None
-    early.begin()
-    early.result()
-    early.result()
-    assert done == [1]
-    failing = Early(lambda: 1 // 0)
-    failing.begin()
-    with pytest.raises(ZeroDivisionError):
-        failing.result()
-    assert failing.done() is None

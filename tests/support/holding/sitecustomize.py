@@ -20,7 +20,7 @@ def is_first_to_make(mark):
     with open(own, "w") as written:  # noqa: PTH123
         written.write(str(os.getpid()))
     try:
-        os.link(own, mark)  # noqa: PTH200 - whoever sees it can read it, and only one can make it
+        os.link(own, mark)  # whoever sees it can read it, and only one can make it
     except FileExistsError:
         return False
     return True

@@ -1,0 +1,54 @@
+"""What the executors of a local master lack is found out before the first batch, without a job."""
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.spark.executors import check_executors
+
+ROOT = Path(__file__).parents[2]
+
+
+def session(interpreter: Path | str, master: str = "local[2]") -> Any:
+    context = SimpleNamespace(master=master, pythonExec=str(interpreter), _python_includes=[])
+    return SimpleNamespace(sparkContext=context)
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Path:
+    """An interpreter without any installed package."""
+    script = tmp_path / "python"
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    script.chmod(0o755)
+    return script
+
+
+@pytest.mark.parametrize("master", ["local", "local[2]", "local[*,1]"])
+def test_workers_that_start_with_the_interpreter_of_this_process_lack_nothing(master: str) -> None:
+    check_executors(session(sys.executable, master))
+
+
+def test_an_interpreter_without_the_packages_is_named_with_the_ways_to_ship_them(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    with pytest.raises(SettingError, match=rf"{bare}.* has no confluent-kafka and pyarrow and numpy. .* venv-pack"):
+        check_executors(session(bare))
+
+
+def test_an_interpreter_without_this_package_is_told_how_to_get_it(
+    bare: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SettingError, match="has no airflow_provider_orderedkafka: ship it with --py-files"):
+        check_executors(session(bare))
+
+
+def test_an_interpreter_that_does_not_run_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match=r"'.*nowhere' does not run .*: point PYSPARK_PYTHON at an interpreter"):
+        check_executors(session(tmp_path / "nowhere"))
