@@ -7,6 +7,7 @@ from importlib import metadata
 from airflow_provider_orderedkafka.doctor.finding import Finding
 from airflow_provider_orderedkafka.embedded.java import HOW_TO_INSTALL, OLDEST, find_java
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
+from airflow_provider_orderedkafka.quick_start import archive
 
 _OLDEST_PYTHON, _FIRST_UNKNOWN_PYTHON = (3, 11), (3, 14)
 _DISTRIBUTIONS = (
@@ -30,6 +31,7 @@ def installed(version_of: Callable[[str], str | None]) -> Iterator[Finding]:
     yield _librdkafka()
     yield _same_spark(version_of("pyspark"), version_of("pyspark-client"))
     yield _java()
+    yield _start_of_spark()
 
 
 def version_here(name: str) -> str | None:
@@ -81,3 +83,10 @@ def _java() -> Finding:
     except OrderedKafkaError as error:
         return Finding("java", "broken", str(error).removesuffix(HOW_TO_INSTALL).strip(), HOW_TO_INSTALL)
     return Finding("java", "ok", f"{java.version} at {java.executable} ({OLDEST} or newer is needed)")
+
+
+def _start_of_spark() -> Finding:
+    name, made = "start of Spark", archive()
+    if made.exists():
+        return Finding(name, "ok", f"from its classes at {made}")
+    return Finding(name, "ok", "from its jars; `orderedkafka warm-up` makes it quicker")

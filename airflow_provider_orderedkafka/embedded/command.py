@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
+from airflow_provider_orderedkafka.cache import cache_directory
 from airflow_provider_orderedkafka.embedded.cluster import EmbeddedKafka
-from airflow_provider_orderedkafka.embedded.jars import cache_directory
 from airflow_provider_orderedkafka.errors import SettingError
 
 _DEFAULT_PORT = 9092

@@ -3,7 +3,6 @@
 import contextlib
 import fcntl
 import importlib.util
-import os
 import subprocess
 import sys
 import tempfile
@@ -11,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from airflow_provider_orderedkafka.cache import cache_directory
 from airflow_provider_orderedkafka.embedded.errors import FetchError
 from airflow_provider_orderedkafka.embedded.java import Java
 
@@ -38,14 +38,6 @@ Announce = Callable[[str], None]
 def say(line: str) -> None:
     """Print progress where it does not mix with results."""
     print(line, file=sys.stderr, flush=True)
-
-
-def cache_directory() -> Path:
-    """Return where everything that is fetched stays: ORDEREDKAFKA_CACHE, else the user's cache directory."""
-    if own := os.environ.get("ORDEREDKAFKA_CACHE"):
-        return Path(own).expanduser().absolute()
-    shared = os.environ.get("XDG_CACHE_HOME")
-    return (Path(shared) if shared else Path.home() / ".cache") / "orderedkafka"
 
 
 def kafka_jars(java: Java, announce: Announce = say) -> Path:

@@ -9,12 +9,12 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
+from airflow_provider_orderedkafka import quick_start
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.errors import DocumentError
 
@@ -104,9 +104,8 @@ def interpreter_environment() -> dict[str, str]:
 
 def _own_spark() -> dict[str, str]:
     """Where pyspark's own Spark is: spark-submit's way of finding that fails in a folder whose name has a space."""
-    spec = find_spec("pyspark")  # finds it without importing it
-    home = os.environ.get("SPARK_HOME") or (str(Path(spec.origin).parent) if spec and spec.origin else None)
-    return {} if home is None else {"SPARK_HOME": home}
+    home = quick_start.own_spark()
+    return {} if home is None else {"SPARK_HOME": str(home), **quick_start.environment()}
 
 
 def _die_with_parent() -> Callable[[], None] | None:

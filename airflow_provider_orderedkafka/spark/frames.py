@@ -128,6 +128,8 @@ def _read(packed: Sequence[bytes], settings: ReadSettings, asked: Iterator["Reco
         for number in numbers(batch.column(0)).tolist():
             if number < len(packed):
                 yield from read_batches(pickle.loads(packed[number]), settings)  # noqa: S301 - packed by the driver
+    # This process may write the next batch, and while this one is written it has time.
+    import airflow_provider_orderedkafka.kafka.writing  # noqa: F401
 
 
 def first_line(error: Exception) -> str:

@@ -60,7 +60,7 @@ def writing(setup: Setup, settings: WriteSettings) -> WriteSettings:
 
 def _task(settings: WriteSettings, landed: Mapping[int, Landed]) -> Any:
     def task(batches: Iterator["RecordBatch"]) -> Iterator["RecordBatch"]:
-        from airflow_provider_orderedkafka.kafka import buffers
+        from airflow_provider_orderedkafka.kafka import buffers, reader  # noqa: F401 - it may read the next batch
         from airflow_provider_orderedkafka.kafka.writing import write
 
         writer = only_attempt()

@@ -20,7 +20,8 @@ LAYERS: dict[str, set[str]] = {
     "core": {"errors"},
     "kafka": {"core", "errors"},
     "spark": {"core", "errors", "kafka"},
-    "embedded": {"errors"},
+    "embedded": {"cache", "errors"},
+    "cache": set(),
     "cli": {"errors"},
 }
 # Commands for a person at this machine: they may use the embedded broker, which nothing that runs in production does.
@@ -33,6 +34,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "kafka": {"confluent_kafka", "numpy", "pyarrow"},
     "spark": {"confluent_kafka", "numpy", "py4j", "pyarrow", "pyspark"},
     "embedded": {"confluent_kafka", "psutil"},
+    "cache": set(),
     "cli": set(),
 }
 

@@ -5,33 +5,24 @@ checkout, in `.cache`, and more than halve what a start of Spark costs.
 """
 
 import fcntl
-import os
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
 import pyspark
 
+from airflow_provider_orderedkafka import quick_start
 from airflow_provider_orderedkafka.embedded.java import installed_java
 
 HOME = Path(__file__).parents[2] / ".cache" / "tests"
-FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """They compile less, at the price of a speed that short runs do not reach."""
-
-WARM_UP = """
-from pyspark.sql import SparkSession
-spark = SparkSession.builder.getOrCreate()
-spark.sparkContext.parallelize(range(2), 2).map(abs).collect()
-rows = spark.range(9).where("id > 1").mapInArrow(lambda batches: batches, "id long").coalesce(1)
-rows.selectExpr("id", "cast(id as string) as text").collect()
-"""
 
 
 @cache
 def environment() -> dict[str, str]:
     """What makes each spark-submit start in this way."""
-    return {"SPARK_LAUNCHER_OPTS": FLAGS, "SPARK_SUBMIT_OPTS": f"{FLAGS} -XX:SharedArchiveFile={_classes()}"}
+    options = " ".join([*FLAGS, quick_start.started_from(_classes())])
+    return {"SPARK_LAUNCHER_OPTS": " ".join(FLAGS), quick_start.OPTIONS: options}
 
 
 def _classes() -> Path:
@@ -40,26 +31,5 @@ def _classes() -> Path:
     with (HOME / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not archive.exists():
-            _make(archive)
+            quick_start.make(archive, FLAGS)
     return archive
-
-
-def _make(archive: Path) -> None:
-    made, program = archive.with_suffix(".new"), archive.with_suffix(".py")
-    program.write_text(WARM_UP)
-    settings = {"spark.ui.enabled": "false", "spark.log.level": "ERROR", "spark.driver.bindAddress": "127.0.0.1"}
-    options = [part for item in settings.items() for part in ("--conf", "=".join(item))]
-    subprocess.run(
-        [Path(sys.executable).parent / "spark-submit", "--master", "local[2]", *options, program],
-        cwd=HOME,
-        env={
-            **os.environ,
-            "PYSPARK_PYTHON": sys.executable,
-            "SPARK_LAUNCHER_OPTS": FLAGS,
-            "SPARK_SUBMIT_OPTS": f"{FLAGS} -XX:ArchiveClassesAtExit={made}",
-        },
-        check=True,
-        capture_output=True,
-        timeout=300,
-    )
-    made.replace(archive)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_orderedkafka.cache import cache_directory
 from airflow_provider_orderedkafka.embedded import jars, settings
 from airflow_provider_orderedkafka.embedded.errors import FetchError, JavaMissingError, JavaTooOldError
 from airflow_provider_orderedkafka.embedded.java import Java, find_java
@@ -81,7 +82,7 @@ def test_the_cache_is_where_the_environment_says(monkeypatch, environment, expec
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert jars.cache_directory() == Path(expected)
+    assert cache_directory() == Path(expected)
 
 
 def test_two_processes_that_need_the_jars_at_once_fetch_them_once(tmp_path):

@@ -1,0 +1,116 @@
+"""A Spark that starts from its classes as they lie in memory once they are loaded.
+
+    make()                 run a small Spark program; as it ends, Java writes down the classes that it had loaded
+    environment()          what makes spark-submit start from them; empty where nothing was made
+
+Loading and checking thousands of classes from Spark's jars is what a start of Spark mostly takes. Java itself sees
+whether the archive fits its own version and Spark's jars; where it does not, it starts as if there was none.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+
+from airflow_provider_orderedkafka.cache import cache_directory
+from airflow_provider_orderedkafka.errors import OrderedKafkaError
+
+OPTIONS = "SPARK_SUBMIT_OPTS"
+"""The environment variable whose options spark-submit gives to the Java that becomes the driver."""
+
+QUIETLY = ("-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+"""An archive that no longer fits is no reason to write lines into a load's log."""
+
+_USE, _MAKE = "-XX:SharedArchiveFile=", "-XX:ArchiveClassesAtExit="
+_SECONDS = 600
+_SAID_LAST = 3
+_PROGRAM = """
+import sys
+from pyspark.sql import SparkSession, functions as f
+spark = SparkSession.builder.config("spark.sql.adaptive.enabled", "false").getOrCreate()
+same = lambda batches: batches
+spark.sparkContext.parallelize(range(2), 2).map(abs).collect()
+rows = spark.range(0, 9, 1, 2).mapInArrow(same, "id long").observe("read", f.count(f.lit(1)))
+rows = rows.withColumn("source", f.struct("id")).withColumn("text", f.col("id").cast("string")).where("id > 1")
+rows = rows.withColumn("seq", f.monotonically_increasing_id())
+rows.coalesce(1).select("id", "text").mapInArrow(same, "id long, text string").collect()
+rows.repartition(2, "id").sortWithinPartitions("seq").collect()
+rows.write.parquet(sys.argv[1])
+spark.stop()
+"""
+
+
+def own_spark() -> Path | None:
+    """Where SPARK_HOME says that Spark is, else where pyspark has its own."""
+    if home := os.environ.get("SPARK_HOME"):
+        return Path(home)
+    spec = find_spec("pyspark")  # finds it without importing it
+    return Path(spec.origin).parent if spec and spec.origin else None
+
+
+def archive() -> Path:
+    """Where the archive of this Spark is, or would be."""
+    place = sha256(str(own_spark()).encode()).hexdigest()[:8]
+    return cache_directory() / "spark-classes" / f"{place}.jsa"
+
+
+def environment() -> dict[str, str]:
+    """What makes spark-submit start from the archive; options that are set already stay, an archive of theirs too."""
+    made, given = archive(), os.environ.get(OPTIONS, "")
+    return {} if _USE in given or not made.exists() else {OPTIONS: f"{given} {started_from(made)}".strip()}
+
+
+def started_from(made: Path) -> str:
+    """The options of Java with which it starts from an archive."""
+    return " ".join([*QUIETLY, _quoted(f"{_USE}{made}")])
+
+
+def make(into: Path | None = None, options: Sequence[str] = ()) -> Path:
+    """Write the archive anew; a Java that starts with other `options` may not take it.
+
+    Raises `OrderedKafkaError` with what Spark or Java said last, where they did not come to an end.
+    """
+    made = into or archive()
+    made.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=made.parent) as folder:
+        fresh = Path(folder) / "classes.jsa"
+        said = _run(Path(folder), {OPTIONS: " ".join([*options, _quoted(f"{_MAKE}{fresh}")])})
+        if not fresh.exists():
+            raise OrderedKafkaError(f"Java ended without writing the classes down; it said: {said}")
+        fresh.replace(made)
+    return made
+
+
+def _run(folder: Path, options: Mapping[str, str]) -> str:
+    home = own_spark()
+    if home is None:
+        raise OrderedKafkaError("there is no Spark here: run `pip install pyspark`, or set SPARK_HOME")
+    (folder / "program.py").write_text(_PROGRAM, "utf-8")
+    settings = ("spark.ui.enabled=false", "spark.log.level=ERROR", "spark.driver.bindAddress=127.0.0.1")
+    arguments = [part for setting in settings for part in ("--conf", setting)]
+    done = subprocess.run(  # noqa: S603 - the Spark that loads start, too
+        [home / "bin" / "spark-submit", "--master", "local[2]", *arguments, "program.py", str(folder / "table")],
+        cwd=folder,
+        env={**os.environ, **_interpreter(), "SPARK_HOME": str(home), **options},
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=_SECONDS,
+    )
+    said = " / ".join(done.stdout.strip().splitlines()[-_SAID_LAST:])
+    if done.returncode:
+        raise OrderedKafkaError(f"Spark did not run (exit code {done.returncode}); it said: {said}")
+    return said
+
+
+def _interpreter() -> dict[str, str]:
+    return {name: os.environ.get(name, sys.executable) for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")}
+
+
+def _quoted(option: str) -> str:
+    return f'"{option}"' if " " in option else option
