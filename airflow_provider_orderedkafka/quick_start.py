@@ -75,14 +75,23 @@ def make(into: Path | None = None, options: Sequence[str] = ()) -> Path:
     Raises `OrderedKafkaError` with what Spark or Java said last, where they did not come to an end.
     """
     made = into or archive()
-    made.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=made.parent) as folder:
-        fresh = Path(folder) / "classes.jsa"
-        said = _run(Path(folder), {OPTIONS: " ".join([*options, _quoted(f"{_MAKE}{fresh}")])})
-        if not fresh.exists():
-            raise OrderedKafkaError(f"Java ended without writing the classes down; it said: {said}")
-        fresh.replace(made)
+    try:
+        made.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=made.parent) as folder:
+            _make(Path(folder), options).replace(made)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise OrderedKafkaError(
+            f"{made} cannot be written ({error}); ORDEREDKAFKA_CACHE names another cache directory"
+        ) from error
     return made
+
+
+def _make(folder: Path, options: Sequence[str]) -> Path:
+    fresh = folder / "classes.jsa"
+    said = _run(folder, {OPTIONS: " ".join([*options, _quoted(f"{_MAKE}{fresh}")])})
+    if not fresh.exists():
+        raise OrderedKafkaError(f"Java ended without writing the classes down; it said: {said}")
+    return fresh
 
 
 def _run(folder: Path, options: Mapping[str, str]) -> str:

@@ -172,9 +172,10 @@ def report(bare: dict[str, list[float]], loads: dict[str, list[Taken]], usual: f
     for lane, taken in loads.items():
         first = [each.first for each in taken]
         batches = [seconds for each in taken for seconds in each.batches]
+        middle, most = statistics.median(batches), max(batches)
         print(
             f"  {lane + ', first row':24} {_spread(first)}{_over(first, own, usual)} (target {FIRST_ROW_TARGET}); "
-            f"a tiny batch takes {statistics.median(batches):.2f} s, at most {max(batches):.2f} s (target {BATCH_TARGET})"
+            f"a tiny batch takes {middle:.2f} s, at most {most:.2f} s (target {BATCH_TARGET})"
         )
 
 

@@ -79,6 +79,16 @@ def test_a_java_that_writes_nothing_down_is_an_error(tmp_path: Path, monkeypatch
         quick_start.make()
 
 
+def test_a_cache_that_cannot_be_written_is_named_with_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("ORDEREDKAFKA_CACHE", str(tmp_path / "file"))
+    assert cli.main(["warm-up"]) == OrderedKafkaError.exit_code
+    assert "cannot be written" in (said := capsys.readouterr().err)
+    assert "ORDEREDKAFKA_CACHE names another cache directory" in said
+
+
 def test_what_was_written_down_can_be_removed(capsys: pytest.CaptureFixture[str]) -> None:
     archive = made()
     assert cli.main(["warm-up", "--remove"]) == 0
