@@ -144,8 +144,8 @@ class Broker:
         self._process.ended_within(STOP_SECONDS)
 
     def pause(self) -> None:
-        """Freeze the process (SIGSTOP): it keeps its connections and answers nothing."""
-        self._process.signal(signal.SIGSTOP)
+        """Freeze the process (SIGSTOP): it keeps its connections and answers nothing from now on."""
+        self._process.freeze()
 
     def resume(self) -> None:
         """Let a paused process go on."""

@@ -14,6 +14,7 @@ import psutil
 from airflow_provider_orderedkafka.embedded import leash
 
 _LOOK_SECONDS = 0.02
+_FREEZE_SECONDS = 10.0
 
 
 class ServerProcess:
@@ -56,6 +57,16 @@ class ServerProcess:
         if pid := self.pid:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
+
+    def freeze(self) -> None:
+        """Send SIGSTOP, and return when the program stands still: on a busy machine it goes on for a moment."""
+        self.signal(signal.SIGSTOP)
+        deadline = time.monotonic() + _FREEZE_SECONDS
+        with contextlib.suppress(psutil.NoSuchProcess):
+            while (pid := self.pid) and psutil.Process(pid).status() != psutil.STATUS_STOPPED:
+                if time.monotonic() > deadline:
+                    return
+                time.sleep(_LOOK_SECONDS)
 
     def ended_within(self, seconds: float) -> bool:
         """Wait for the program's end; say whether it came."""
