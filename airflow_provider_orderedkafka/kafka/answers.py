@@ -33,6 +33,9 @@ DOUBTS_AFTER: Final = 3.0
 """Seconds without an answer after which it is looked at whether the question makes sense."""
 
 _LOOK: Final = 0.25
+_LAST_MOMENT: Final = 0.5
+"""Without a reason an error is of little help: so long it may still come, where a busy machine held it up."""
+
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 0.5
 _NAMED: Final = 5
@@ -182,7 +185,7 @@ def _raise_if_final(error: KafkaError, question: object, patience: Patience) -> 
 
 
 def _unanswered(admin: Admin, questions: Sequence[object], patience: Patience, reason: str) -> UnreachableError:
-    troubles = admin.troubles(patience.begun)
+    troubles = admin.troubles(patience.begun) or admin.troubles(patience.begun, _LAST_MOMENT)
     said = [trouble.str() for trouble in troubles if trouble.code() != KafkaError._ALL_BROKERS_DOWN]
     told = [reason, *said][-1]
     why = f" ({told})" if told else ""

@@ -35,10 +35,10 @@ class Admin:
                 self._clients.append(self._connect())
             return self._clients[: max(count, 1)]
 
-    def troubles(self, since: float) -> list[Any]:
-        """The errors told since a moment of the monotonic clock, the newest last."""
+    def troubles(self, since: float, wait: float = 0.0) -> list[Any]:
+        """The errors told since a moment of the monotonic clock, the newest last; `wait` so long for one."""
         for client in self._clients:
-            client.poll(0)
+            client.poll(wait)
         return [error for moment, error in list(self._troubles) if moment >= since]
 
     def _connect(self) -> Any:

@@ -26,7 +26,7 @@ class Client:
     def __init__(self, *troubles):
         self._troubles = list(troubles)
 
-    def troubles(self, _since):
+    def troubles(self, _since, _wait=0.0):
         return self._troubles
 
 
