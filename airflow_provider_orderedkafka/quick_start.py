@@ -104,7 +104,7 @@ def _run(folder: Path, options: Mapping[str, str]) -> str:
     done = subprocess.run(  # noqa: S603 - the Spark that loads start, too
         [home / "bin" / "spark-submit", "--master", "local[2]", *arguments, "program.py", str(folder / "table")],
         cwd=folder,
-        env={**os.environ, **_interpreter(), "SPARK_HOME": str(home), **options},
+        env={**os.environ, **interpreter(), "SPARK_HOME": str(home), **options},
         check=False,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -117,7 +117,8 @@ def _run(folder: Path, options: Mapping[str, str]) -> str:
     return said
 
 
-def _interpreter() -> dict[str, str]:
+def interpreter() -> dict[str, str]:
+    """The Python of driver and executors: this one, unless the environment names another."""
     return {name: os.environ.get(name, sys.executable) for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")}
 
 

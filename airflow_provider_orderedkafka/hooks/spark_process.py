@@ -95,7 +95,7 @@ def _progress(line: str) -> Progress | None:
 
 def interpreter_environment() -> dict[str, str]:
     """The interpreter that has the packages, for driver and executors, and a path on which spark-submit is found."""
-    found = {name: os.environ.get(name, sys.executable) for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")}
+    found = quick_start.interpreter()
     own, submit = Path(sys.executable).parent, shutil.which("spark-submit")
     if submit is None:
         found["PATH"] = os.pathsep.join([str(own), os.environ.get("PATH", os.defpath)])

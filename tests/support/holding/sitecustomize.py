@@ -17,7 +17,7 @@ PACKAGE = "/airflow_provider_orderedkafka/"
 
 def is_first_to_make(mark):
     own = f"{mark}.{os.getpid()}"
-    with open(own, "w") as written:  # noqa: PTH123
+    with open(own, "w") as written:  # noqa: PTH123 - what starts with this imports no more than it must
         written.write(str(os.getpid()))
     try:
         os.link(own, mark)  # whoever sees it can read it, and only one can make it
