@@ -20,6 +20,7 @@ from airflow_provider_orderedkafka.errors import (
     UnreachableError,
 )
 from airflow_provider_orderedkafka.kafka.clients import Admin
+from airflow_provider_orderedkafka.kafka.knocking import knock
 
 Question = TypeVar("Question", bound=Hashable)
 
@@ -33,9 +34,6 @@ DOUBTS_AFTER: Final = 3.0
 """Seconds without an answer after which it is looked at whether the question makes sense."""
 
 _LOOK: Final = 0.25
-_LAST_MOMENT: Final = 0.5
-"""Without a reason an error is of little help: so long it may still come, where a busy machine held it up."""
-
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 0.5
 _NAMED: Final = 5
@@ -82,6 +80,15 @@ TRANSIENT: Final = {
 DOUBTFUL: Final = {KafkaError._NOENT, *UNKNOWN}
 """Errors that a question may bring on itself: what it asks about may not exist, or just have no leader."""
 
+OUTDATED: Final = {
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.KAFKA_STORAGE_ERROR,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+}
+"""Errors after which librdkafka 2.16 keeps to the leader that it knows, and would for minutes: it has to look again."""
+
 
 class Patience:
     """How long to wait from now on, and for what, in words: `"the end of"`."""
@@ -107,31 +114,30 @@ def gather(
     ask: Callable[[Sequence[Question], float], Sequence[Future[Any]]],
     questions: Sequence[Question],
     patience: Patience,
+    *,
     doubt: Callable[[], None] | None = None,
+    relearn: Callable[[Sequence[Question]], None] | None = None,
 ) -> dict[Question, Any]:
     """The answer to each question; `doubt` is called once if they take long, and may raise what it found out.
+
+    `relearn` is called with those that were asked of a leader that is none any more, before they are asked again.
 
     Raises UnreachableError with the questions that were not answered, AccessDeniedError, UnknownTopicError.
     """
     answers: dict[Question, Any] = {}
-    left, pause, reason = list(questions), _FIRST_PAUSE, ""
+    left, pause = list(questions), _FIRST_PAUSE
     wait = _Wait(admin, patience, doubt)
     while left:
-        again = []
+        failed: dict[Question, KafkaError | None] = {}
         for question, future in zip(left, ask(left, patience.left + _LOOK), strict=True):
-            outcome = wait.outcome(future)
-            if isinstance(outcome, KafkaError):
-                _raise_if_final(outcome, question, patience)
-                if outcome.code() in DOUBTFUL:
-                    wait.have_doubts()
-                reason = outcome.str()
-            if outcome is None or isinstance(outcome, KafkaError):
-                again.append(question)
-            else:
-                answers[question] = outcome
-        if again and patience.left == 0:
-            raise _unanswered(admin, again, patience, reason)
-        left = again
+            outcome = wait.outcome(question, future)
+            (failed if outcome is None or isinstance(outcome, KafkaError) else answers)[question] = outcome
+        if failed and patience.left == 0:
+            raise _unanswered(admin, list(failed), patience, wait.reason)
+        outdated = [question for question, error in failed.items() if error is not None and error.code() in OUTDATED]
+        if outdated and relearn is not None:
+            relearn(outdated)
+        left = list(failed)
         if left:
             time.sleep(min(pause, patience.left))
             pause = min(2 * pause, _LONGEST_PAUSE)
@@ -146,9 +152,19 @@ class _Wait:
         self._patience = patience
         self._doubt = doubt
         self._begun = time.monotonic()
+        self.reason = ""
 
-    def outcome(self, future: Future[Any]) -> Any:
-        """What a future gives: its answer, or a `KafkaError`; None when the patience ends before."""
+    def outcome(self, question: object, future: Future[Any]) -> Any:
+        """The answer to a question; a `KafkaError` that may pass; None when the patience ends before."""
+        outcome = self._result(future)
+        if isinstance(outcome, KafkaError):
+            _raise_if_final(outcome, question, self._patience)
+            if outcome.code() in DOUBTFUL:
+                self._have_doubts()
+            self.reason = outcome.str()
+        return outcome
+
+    def _result(self, future: Future[Any]) -> Any:
         while True:
             try:
                 return future.result(min(_LOOK, self._patience.left))
@@ -158,7 +174,7 @@ class _Wait:
                 if refusal := self._refusal():
                     return refusal
                 if time.monotonic() - self._begun > DOUBTS_AFTER:
-                    self.have_doubts()
+                    self._have_doubts()
                 if self._patience.left == 0:
                     return None
 
@@ -167,7 +183,7 @@ class _Wait:
         troubles = self._admin.troubles(self._patience.begun)
         return next((trouble for trouble in troubles if trouble.code() in DENIED), None)
 
-    def have_doubts(self) -> None:
+    def _have_doubts(self) -> None:
         """Look, once, whether the questions make sense."""
         if self._doubt is not None:
             doubt, self._doubt = self._doubt, None
@@ -185,13 +201,12 @@ def _raise_if_final(error: KafkaError, question: object, patience: Patience) -> 
 
 
 def _unanswered(admin: Admin, questions: Sequence[object], patience: Patience, reason: str) -> UnreachableError:
-    troubles = admin.troubles(patience.begun) or admin.troubles(patience.begun, _LAST_MOMENT)
+    troubles = admin.troubles(patience.begun)
     said = [trouble.str() for trouble in troubles if trouble.code() != KafkaError._ALL_BROKERS_DOWN]
-    told = [reason, *said][-1]
-    why = f" ({told})" if told else ""
+    told = [reason, *said][-1] or knock(admin.servers)
     return UnreachableError(
         f"Kafka at {admin.servers!r} did not answer within {patience.seconds:g} s, asked for {patience.what} "
-        f"{listed(questions)}{why}; is it up, can it be reached from here, and is 'security.protocol' right?"
+        f"{listed(questions)} ({told}); is it up, can it be reached from here, and is 'security.protocol' right?"
     )
 
 

@@ -8,7 +8,9 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from itertools import product
 from typing import Any, Final
 
 from airflow_provider_orderedkafka.kafka.config import client_config, understood
@@ -35,10 +37,21 @@ class Admin:
                 self._clients.append(self._connect())
             return self._clients[: max(count, 1)]
 
-    def troubles(self, since: float, wait: float = 0.0) -> list[Any]:
-        """The errors told since a moment of the monotonic clock, the newest last; `wait` so long for one."""
+    def relearn(self, topics: Iterable[str], seconds: float) -> None:
+        """Let the clients look, within so many seconds in all, who leads the topics now."""
+        from confluent_kafka import KafkaException
+
+        end = time.monotonic() + seconds
+        for client, topic in product(self._clients, topics):
+            left = end - time.monotonic()
+            if left > 0:
+                with suppress(KafkaException):  # told by the question, which is asked again
+                    client.list_topics(topic, timeout=left)
+
+    def troubles(self, since: float) -> list[Any]:
+        """The errors told since a moment of the monotonic clock, the newest last."""
         for client in self._clients:
-            client.poll(wait)
+            client.poll(0.0)
         return [error for moment, error in list(self._troubles) if moment >= since]
 
     def _connect(self) -> Any:

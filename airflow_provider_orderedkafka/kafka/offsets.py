@@ -115,7 +115,10 @@ def _ask(
     def doubt() -> None:
         check_partitions(asked, {question.partition for question in questions}, patience)
 
-    answers = gather(asked, ask, questions, patience, doubt)
+    def relearn(some: Sequence[_Question]) -> None:
+        asked.relearn({question.partition.topic for question in some}, patience.left)
+
+    answers = gather(asked, ask, questions, patience, doubt=doubt, relearn=relearn)
     return {question: Answer(answer.offset, answer.timestamp) for question, answer in answers.items()}
 
 

@@ -4,6 +4,8 @@ import threading
 import time
 
 import pytest
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 from support.records import Record, Records
 from support.topics import Topics
 
@@ -74,6 +76,24 @@ def test_a_frozen_broker_is_given_up_at_the_deadline_and_asked_again_when_it_wak
     finally:
         broker.resume()
     one_of_each(config)
+
+
+def test_a_leader_that_is_elected_anew_behind_an_open_connection_is_asked_as_such(config, broker):
+    one_of_each(config)
+    before = leader_epoch(config)
+    broker.pause()
+    time.sleep(FENCED_AFTER)
+    broker.resume()
+    while leader_epoch(config) == before:
+        time.sleep(0.1)
+    one_of_each(config)
+
+
+def leader_epoch(config):
+    """How often the partition's leader was elected, by a client that knows nothing yet."""
+    client = AdminClient({**config, "log_level": 0})
+    (answer,) = client.list_offsets({KafkaPartition(*P): OffsetSpec.latest()}).values()
+    return answer.result(30).leader_epoch
 
 
 @pytest.mark.parametrize("how", ["kill", "stop"])

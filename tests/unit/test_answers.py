@@ -21,12 +21,12 @@ UNANSWERED = object()
 class Client:
     """An admin client that only ever tells of troubles."""
 
-    servers = "broker:9092"
+    servers = "127.0.0.1:1"
 
     def __init__(self, *troubles):
         self._troubles = list(troubles)
 
-    def troubles(self, _since, _wait=0.0):
+    def troubles(self, _since):
         return self._troubles
 
 
@@ -50,9 +50,9 @@ class Asked:
         return future
 
 
-def ask(asked, seconds=5.0, client=None, doubt=None):
+def ask(asked, seconds=5.0, client=None, **looks):
     questions = list(asked._scripts)
-    return gather(client or Client(), asked, questions, Patience(seconds, "the end of"), doubt)
+    return gather(client or Client(), asked, questions, Patience(seconds, "the end of"), **looks)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_what_is_never_answered_is_named_with_the_last_reason_at_the_deadline():
         ask(Asked(a=["one"], **questions), seconds=0.4)
     assert 0.4 <= time.monotonic() - begun < 2.0
     assert str(caught.value).startswith(
-        "Kafka at 'broker:9092' did not answer within 0.4 s, asked for the end of q0, q1, q2, q3, q4 and 2 more ("
+        "Kafka at '127.0.0.1:1' did not answer within 0.4 s, asked for the end of q0, q1, q2, q3, q4 and 2 more ("
     )
 
 
@@ -113,6 +113,19 @@ def test_what_the_client_told_in_the_background_says_more_than_the_answer():
     down, refused = KafkaError(KafkaError._ALL_BROKERS_DOWN, "down"), KafkaError(KafkaError._TRANSPORT, "no route")
     with pytest.raises(UnreachableError, match=r"a \(no route\); is it up"):
         ask(Asked(a=[UNANSWERED]), seconds=0.1, client=Client(refused, down))
+
+
+def test_where_nobody_told_a_reason_it_is_looked_for():
+    with pytest.raises(UnreachableError, match=r"the end of a \(127\.0\.0\.1:1: Connection refused\); is it up"):
+        ask(Asked(a=[UNANSWERED]), seconds=0.1)
+
+
+@pytest.mark.parametrize("code", [KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH])
+def test_who_leads_is_looked_up_again_for_what_was_asked_of_an_earlier_leader(code):
+    learned = []
+    asked = Asked(a=["one"], b=[code, "two"], c=[KafkaError._TRANSPORT, "three"])
+    assert ask(asked, relearn=learned.append) == {"a": "one", "b": "two", "c": "three"}
+    assert learned == [["b"]]
 
 
 @pytest.mark.parametrize("answer", [UNANSWERED, KafkaError._TRANSPORT])
