@@ -7,7 +7,7 @@ it at once: no permission, a topic that is not there, an answer that makes no se
 """
 
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
@@ -133,7 +133,7 @@ def gather(
             outcome = wait.outcome(question, future)
             (failed if outcome is None or isinstance(outcome, KafkaError) else answers)[question] = outcome
         if failed and patience.left == 0:
-            raise _unanswered(admin, list(failed), patience, wait.reason)
+            raise _unanswered(admin, list(failed), patience, wait.last)
         outdated = [question for question, error in failed.items() if error is not None and error.code() in OUTDATED]
         if outdated and relearn is not None:
             relearn(outdated)
@@ -152,7 +152,7 @@ class _Wait:
         self._patience = patience
         self._doubt = doubt
         self._begun = time.monotonic()
-        self.reason = ""
+        self.last: KafkaError | None = None
 
     def outcome(self, question: object, future: Future[Any]) -> Any:
         """The answer to a question; a `KafkaError` that may pass; None when the patience ends before."""
@@ -161,7 +161,7 @@ class _Wait:
             _raise_if_final(outcome, question, self._patience)
             if outcome.code() in DOUBTFUL:
                 self._have_doubts()
-            self.reason = outcome.str()
+            self.last = outcome
         return outcome
 
     def _result(self, future: Future[Any]) -> Any:
@@ -200,14 +200,24 @@ def _raise_if_final(error: KafkaError, question: object, patience: Patience) -> 
         raise OrderedKafkaError(f"Kafka cannot give {patience.what} {question}: {error.str()} ({error.name()})")
 
 
-def _unanswered(admin: Admin, questions: Sequence[object], patience: Patience, reason: str) -> UnreachableError:
-    troubles = admin.troubles(patience.begun)
-    said = [trouble.str() for trouble in troubles if trouble.code() != KafkaError._ALL_BROKERS_DOWN]
-    told = [reason, *said][-1] or knock(admin.servers)
+def _unanswered(
+    admin: Admin, questions: Sequence[object], patience: Patience, last: KafkaError | None
+) -> UnreachableError:
+    told = why_silent(last, admin.troubles(patience.begun), admin.servers)
     return UnreachableError(
         f"Kafka at {admin.servers!r} did not answer within {patience.seconds:g} s, asked for {patience.what} "
         f"{listed(questions)} ({told}); is it up, can it be reached from here, and is 'security.protocol' right?"
     )
+
+
+def why_silent(last: KafkaError | None, troubles: Iterable[KafkaError], servers: str) -> str:
+    """The best reason that there is: what the client told in the background, what a broker said, or a look at both."""
+    said: list[str] = [trouble.str() for trouble in troubles if trouble.code() != KafkaError._ALL_BROKERS_DOWN]
+    if said:
+        return said[-1]
+    if last is None:
+        return knock(servers)
+    return last.str() if last.code() > 0 else f"{last.str()}; {knock(servers)}"  # below are the client's own
 
 
 def listed(things: Sequence[object]) -> str:

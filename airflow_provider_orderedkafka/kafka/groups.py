@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from airflow_provider_orderedkafka.core.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import AccessDeniedError, OrderedKafkaError, UnreachableError
-from airflow_provider_orderedkafka.kafka.answers import DEADLINE, DENIED, TRANSIENT, Patience
+from airflow_provider_orderedkafka.kafka.answers import DEADLINE, DENIED, TRANSIENT, Patience, why_silent
 from airflow_provider_orderedkafka.kafka.config import client_config, understood
 
 _TRY_SECONDS: Final = 1.0
@@ -104,10 +104,9 @@ class _Asking:
         what = self._patience.what
         if error.code() in DENIED:
             return AccessDeniedError(f"Kafka refuses {what}: {error.str()}; {DENIED[error.code()]}")
-        said = [trouble for trouble in (error, *self._troubles) if trouble.code() != KafkaError._ALL_BROKERS_DOWN]
         return UnreachableError(
             f"Kafka at {self._servers!r} did not answer within {self._patience.seconds:g} s, asked for {what} "
-            f"({said[-1].str() if said else error.str()}); is it up, and can it be reached from here?"
+            f"({why_silent(error, self._troubles, self._servers)}); is it up, and can it be reached from here?"
         )
 
 

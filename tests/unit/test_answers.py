@@ -1,5 +1,6 @@
 """Waiting for answers: what is asked again, what ends it at once, and what is named in the end."""
 
+import re
 import time
 from concurrent.futures import Future
 
@@ -115,9 +116,17 @@ def test_what_the_client_told_in_the_background_says_more_than_the_answer():
         ask(Asked(a=[UNANSWERED]), seconds=0.1, client=Client(refused, down))
 
 
-def test_where_nobody_told_a_reason_it_is_looked_for():
-    with pytest.raises(UnreachableError, match=r"the end of a \(127\.0\.0\.1:1: Connection refused\); is it up"):
-        ask(Asked(a=[UNANSWERED]), seconds=0.1)
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (UNANSWERED, "127.0.0.1:1: Connection refused"),
+        (KafkaError._TRANSPORT, "Local: Broker transport failure; 127.0.0.1:1: Connection refused"),
+        (KafkaError.NOT_COORDINATOR, "Broker: Not coordinator"),
+    ],
+)
+def test_where_neither_client_nor_broker_told_a_reason_it_is_looked_for(answer, told):
+    with pytest.raises(UnreachableError, match=re.escape(f"asked for the end of a ({told}); is it up")):
+        ask(Asked(a=[answer] * 99), seconds=0.1)
 
 
 @pytest.mark.parametrize("code", [KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH])
