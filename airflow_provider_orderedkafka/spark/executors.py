@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.spark.session import LOCAL
+from airflow_provider_orderedkafka.spark.local_workers import LOCAL
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -109,14 +109,15 @@ class RangeFrames:
         return sum(max(min(first[p], offset) - start[p], 0) for p, offset in end.items())
 
     def _of_slices(self, slices: Sequence[Slice], partitions: int) -> "DataFrame":
+        from pyspark.sql.pandas.types import from_arrow_schema
         from pyspark.sql.pandas.utils import require_minimum_pandas_version
 
-        from airflow_provider_orderedkafka.kafka.arrow import columns
+        from airflow_provider_orderedkafka.kafka import arrow
 
         require_minimum_pandas_version()  # `mapInArrow` asks, and that takes a second: now, while Spark starts
         packed = [pickle.dumps(each) for each in slices]  # a task unpacks its own alone
         asked = self.session.range(0, partitions, 1, partitions)
-        schema = columns(include_headers=self.loaded.include_headers)
+        schema = from_arrow_schema(arrow.schema(include_headers=self.loaded.include_headers))  # text would be parsed
         return asked.mapInArrow(partial(_read, packed, self.read), schema)
 
 

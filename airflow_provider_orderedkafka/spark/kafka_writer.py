@@ -16,9 +16,9 @@ from airflow_provider_orderedkafka.spark.ordering import keep_order
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 FIELDS = ("rows_emitted", "replayed", "dead_letters")
-TALLY = ", ".join(f"{name} long" for name in FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class KafkaWriter:
         rows = in_order(without_surplus(self.frames.transformed(records), batch.surplus), self.setup, self.output)
         settings = writing(self.setup, self.output.of_batch(batch.number))
         rows = rows.select(*written_columns(rows.dtypes, settings))
-        told = rows.mapInArrow(_task(settings, there.landed), TALLY)
+        told = rows.mapInArrow(_task(settings, there.landed), _tally())
         written = Tally()
         for row in told.collect():
             written = written.plus(Tally(**row.asDict()))
@@ -56,6 +56,13 @@ def in_order(rows: "DataFrame", setup: Setup, output: KafkaOutput) -> "DataFrame
 def writing(setup: Setup, settings: WriteSettings) -> WriteSettings:
     """The settings for rows in this order: order by partition is that of the column that `keep_order` makes."""
     return replace(settings, use_partition="always") if setup.keep_order == "partition" else settings
+
+
+def _tally() -> "StructType":
+    """What each writer tells. As types and not as text: Spark's parser of SQL takes half a second to start."""
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    return StructType([StructField(name, LongType()) for name in FIELDS])
 
 
 def _task(settings: WriteSettings, landed: Mapping[int, Landed]) -> Any:

@@ -1,18 +1,25 @@
 """The Spark session of an application: started beside everything else, with one attempt for each task."""
 
 import os
-import re
 import sys
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.spark.local_workers import (
+    LOCAL,
+    daemon_settings,
+    let_daemon_find_us,
+    start_daemon,
+)
+from airflow_provider_orderedkafka.spark.own_pyspark import prefer_installed
 from airflow_provider_orderedkafka.spark.progress import watched
 from airflow_provider_orderedkafka.spark.state import local_path
 
 if TYPE_CHECKING:
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
 ONE_ATTEMPT = {
@@ -30,8 +37,7 @@ LOG_LEVEL = "spark.log.level"
 AS_SQL_DOES = ("SPARK_SIMPLIFIED_TRACEBACK", "1")
 """What DataFrames set for their Python workers. Workers with another environment are others, and start anew."""
 
-LOCAL = re.compile(r"local(\[[^,]+(,\s*(?P<tries>\d+))?\])?")
-"""The masters in this process: how often they try a task is theirs alone to say."""
+STARTED_SECONDS = 10.0
 
 Result = TypeVar("Result")
 
@@ -41,6 +47,7 @@ class LazySession:
 
     def __init__(self) -> None:
         self._coming: Future[SparkSession] | None = None
+        self._workers: Future[None] | None = None
         self._ours = False
 
     def begin(self) -> None:
@@ -60,15 +67,24 @@ class LazySession:
         """Stop it, where it was started here; one that is still on its way ends with the process."""
         session = self.there()
         if self._ours and session is not None:
+            if self._workers is not None:
+                wait([self._workers], STARTED_SECONDS)  # Spark prints a trace for a job that its stop cuts off
             session.stop()
 
     def _begun(self) -> "Future[SparkSession]":
+        prefer_installed()
         from pyspark.sql import SparkSession
 
         if self._coming is None:
             self._ours = SparkSession.getActiveSession() is None  # it is active in the thread that made it
-            self._coming = beside(_checked_session)
+            self._coming = beside(self._start)
         return self._coming
+
+    def _start(self) -> "SparkSession":
+        session = start_session()
+        check_session(session)
+        self._workers = beside(lambda: start_daemon(session.sparkContext))
+        return session
 
 
 def beside(work: Callable[[], Result]) -> "Future[Result]":
@@ -85,30 +101,26 @@ def beside(work: Callable[[], Result]) -> "Future[Result]":
     return future
 
 
-def _checked_session() -> "SparkSession":
-    session = start_session()
-    check_session(session)
-    return session
-
-
 def start_session() -> "SparkSession":
     """The session, with the settings that a load needs; the interpreter of this process, unless one is set."""
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    SparkContext._ensure_initialized()  # before, a SparkConf knows nothing of what was asked of spark-submit
+    asked = SparkConf()
     builder = SparkSession.builder
-    for key, value in {**ONE_ATTEMPT, **AS_PLANNED, **_few_lines()}.items():
+    for key, value in {**ONE_ATTEMPT, **AS_PLANNED, **_few_lines(asked), **daemon_settings(asked)}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.environment.setdefault(*AS_SQL_DOES)
+    let_daemon_find_us(session.sparkContext)
     return session
 
 
-def _few_lines() -> dict[str, str]:
+def _few_lines(asked: "SparkConf") -> dict[str, str]:
     """On a terminal Spark's own lines do not hide ours, unless that is asked for."""
-    from pyspark import SparkConf
-
-    if not watched(sys.stdout) or SparkConf().contains(LOG_LEVEL):
+    if not watched(sys.stdout) or asked.contains(LOG_LEVEL):
         return {}
     return {LOG_LEVEL: "WARN"}
 

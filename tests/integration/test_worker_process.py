@@ -108,6 +108,61 @@ def test_dataframes_run_in_the_worker_processes_that_tasks_before_them_have_star
     assert of_frames == of_tasks
 
 
+def test_a_daemon_of_workers_starts_no_thread_by_what_it_imports(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # as Spark sets it
+    program = """
+import os, sys
+from airflow_provider_orderedkafka.spark.worker_daemon import NEEDED, imported
+imported()
+assert {*NEEDED, "confluent_kafka", "numpy", "pyarrow"} <= set(sys.modules)
+assert "pandas" not in sys.modules
+print(len(os.listdir("/proc/self/task")))
+"""
+    assert run(program) == "1\n"
+
+
+def test_workers_of_one_daemon_draw_different_numbers():
+    program = """
+import numpy.random as random, os
+from airflow_provider_orderedkafka.spark.worker_daemon import imported
+random.seed(1)
+imported()
+for _ in range(2):
+    if os.fork() == 0:
+        print(random.random(), flush=True)
+        os._exit(0)
+    os.wait()
+"""
+    first, second = run(program).splitlines()
+    assert first != second
+
+
+def test_workers_of_a_local_session_have_what_they_need_before_their_first_task(tmp_path):
+    program = """
+import os, sys
+from pathlib import Path
+from airflow_provider_orderedkafka.spark.session import LazySession
+
+def look(_):
+    import pyspark
+    yield Path(f"/proc/{os.getppid()}/cmdline").read_text().split("\\0")[2], pyspark.__file__, "pyarrow" in sys.modules
+
+spark = LazySession()
+context = spark.started().sparkContext
+((daemon, pyspark, loaded),) = context.parallelize([0], 1).mapPartitions(look).collect()
+assert daemon == "airflow_provider_orderedkafka.spark.worker_daemon", daemon
+assert ".zip" not in pyspark, pyspark
+assert loaded
+spark.stop()
+"""
+    script = tmp_path / "look.py"
+    script.write_text(program)
+    submit = Path(sys.executable).parent / "spark-submit"
+    settings = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [submit, "--master", "local[2]", "--conf", "spark.ui.enabled=false", script]
+    subprocess.run(command, check=True, timeout=120, env={**os.environ, **settings}, cwd=tmp_path)
+
+
 def test_the_package_is_not_missed_where_it_came_by_py_files(spark, tmp_path, monkeypatch):
     context = spark.sparkContext
     bare = tmp_path / "python"

@@ -177,6 +177,6 @@ def _usual(held: dict[str, str]) -> dict[str, str]:
 
 def _is_worker(process: psutil.Process) -> bool:
     try:
-        return any("pyspark.daemon" in part or "pyspark/daemon" in part for part in process.cmdline())
+        return "pyspark.worker" in process.cmdline()  # what any daemon is told to run
     except psutil.Error:
         return False
