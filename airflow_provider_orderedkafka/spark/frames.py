@@ -58,10 +58,11 @@ class RangeFrames:
         """The session, once it has started."""
         return self.spark.started()
 
-    def of_batch(self, batch: "Batch") -> "DataFrame":
-        """The records of a batch."""
+    def of_batch(self, batch: "Batch", writing: Mapping[str, str] | None = None) -> "DataFrame":
+        """The records of a batch. Told the configuration of who writes, who reads it is ready to write the next."""
         slices = self.slices(batch, self.cluster.options.slice_offsets)
-        return self._of_slices(slices, max(len(slices), 1))
+        follows = batch.end.offsets != self.loaded.end.offsets
+        return self._of_slices(slices, max(len(slices), 1), writing if follows else None)
 
     def slices(self, batch: "Batch", each: int) -> list[Slice]:
         """The slices of a batch, of about `each` offsets: the same in a replay, whatever was asked before."""
@@ -108,7 +109,9 @@ class RangeFrames:
         first = self.cluster.starts_of(end)
         return sum(max(min(first[p], offset) - start[p], 0) for p, offset in end.items())
 
-    def _of_slices(self, slices: Sequence[Slice], partitions: int) -> "DataFrame":
+    def _of_slices(
+        self, slices: Sequence[Slice], partitions: int, writing: Mapping[str, str] | None = None
+    ) -> "DataFrame":
         from pyspark.sql.pandas.types import from_arrow_schema
         from pyspark.sql.pandas.utils import require_minimum_pandas_version
 
@@ -118,10 +121,12 @@ class RangeFrames:
         packed = [pickle.dumps(each) for each in slices]  # a task unpacks its own alone
         asked = self.session.range(0, partitions, 1, partitions)
         schema = from_arrow_schema(arrow.schema(include_headers=self.loaded.include_headers))  # text would be parsed
-        return asked.mapInArrow(partial(_read, packed, self.read), schema)
+        return asked.mapInArrow(partial(_read, packed, self.read, writing), schema)
 
 
-def _read(packed: Sequence[bytes], settings: ReadSettings, asked: Iterator["RecordBatch"]) -> Iterator["RecordBatch"]:
+def _read(
+    packed: Sequence[bytes], settings: ReadSettings, writing: Mapping[str, str] | None, asked: Iterator["RecordBatch"]
+) -> Iterator["RecordBatch"]:
     """The records of the slice whose number comes in."""
     from airflow_provider_orderedkafka.kafka.arrays import numbers
 
@@ -129,8 +134,17 @@ def _read(packed: Sequence[bytes], settings: ReadSettings, asked: Iterator["Reco
         for number in numbers(batch.column(0)).tolist():
             if number < len(packed):
                 yield from read_batches(pickle.loads(packed[number]), settings)  # noqa: S301 - packed by the driver
-    # This process may write the next batch, and while this one is written it has time.
-    import airflow_provider_orderedkafka.kafka.writing  # noqa: F401
+    if writing is not None:
+        _get_ready(writing)
+
+
+def _get_ready(writing: Mapping[str, str]) -> None:
+    """Let a producer connect while this batch is written: the next one may be written by this process."""
+    import airflow_provider_orderedkafka.kafka.writing  # noqa: F401 - what else it takes
+    from airflow_provider_orderedkafka.kafka.producer import POOL
+
+    with POOL.lend(writing):
+        pass
 
 
 def first_line(error: Exception) -> str:

@@ -32,7 +32,7 @@ class KafkaWriter:
     def write(self, batch: Batch, note: Note, *, replay: bool) -> Tally:
         """Write the batch in order; in a replay, leave out what is there already."""
         there = self.output.replay(note) if replay else NO_REPLAY
-        records = counted(self.frames.of_batch(batch))
+        records = counted(self.frames.of_batch(batch, self.output.settings.config))
         rows = in_order(without_surplus(self.frames.transformed(records), batch.surplus), self.setup, self.output)
         settings = writing(self.setup, self.output.of_batch(batch.number))
         rows = rows.select(*written_columns(rows.dtypes, settings))

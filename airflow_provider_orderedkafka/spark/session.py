@@ -110,7 +110,7 @@ def start_session() -> "SparkSession":
     SparkContext._ensure_initialized()  # before, a SparkConf knows nothing of what was asked of spark-submit
     asked = SparkConf()
     builder = SparkSession.builder
-    for key, value in {**ONE_ATTEMPT, **AS_PLANNED, **_few_lines(asked), **daemon_settings(asked)}.items():
+    for key, value in {**ONE_ATTEMPT, **AS_PLANNED, **few_lines(asked), **daemon_settings(asked)}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.environment.setdefault(*AS_SQL_DOES)
@@ -118,7 +118,7 @@ def start_session() -> "SparkSession":
     return session
 
 
-def _few_lines(asked: "SparkConf") -> dict[str, str]:
+def few_lines(asked: "SparkConf") -> dict[str, str]:
     """On a terminal Spark's own lines do not hide ours, unless that is asked for."""
     if not watched(sys.stdout) or asked.contains(LOG_LEVEL):
         return {}

@@ -93,6 +93,19 @@ for end in (100_000, 200_000, 300_000):
     assert sizes[2][1] < min(400, sizes[0][1] + 40)
 
 
+@pytest.mark.parametrize(("writing", "ready"), [("config", 1), ("None", 0)])
+def test_a_process_that_read_is_ready_to_write_where_a_batch_follows(kafka, writing, ready):
+    program = f"""
+from airflow_provider_orderedkafka.kafka.producer import POOL
+from airflow_provider_orderedkafka.kafka.reading import ReadSettings
+from airflow_provider_orderedkafka.spark.frames import _read
+config = {{"bootstrap.servers": {kafka.bootstrap_servers!r}}}
+assert list(_read([], ReadSettings(config), {writing}, iter(()))) == []
+print(len(POOL))
+"""
+    assert run(program) == f"{ready}\n"
+
+
 def test_dataframes_run_in_the_worker_processes_that_tasks_before_them_have_started(spark):
     session = start_session()
     assert session is spark

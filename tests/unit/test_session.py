@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.spark.session import ONE_ATTEMPT, LazySession, check_location, check_session
+from airflow_provider_orderedkafka.spark.session import (
+    ONE_ATTEMPT,
+    LazySession,
+    check_location,
+    check_session,
+    few_lines,
+)
 
 
 def session(master: str, **settings: str) -> Any:
@@ -86,6 +92,16 @@ def test_a_session_is_not_stopped_in_the_middle_of_the_start_of_its_workers(monk
     go.set()
     stop.join(30)
     assert happened == ["the workers are there", "stopped"]
+
+
+def test_on_a_terminal_spark_says_less_unless_it_was_asked_to_say_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked_nothing: Any = SimpleNamespace(contains=lambda _name: False)
+    asked: Any = SimpleNamespace(contains=lambda name: name == "spark.log.level")
+    monkeypatch.setattr("airflow_provider_orderedkafka.spark.session.watched", lambda _out: True)
+    assert few_lines(asked_nothing) == {"spark.log.level": "WARN"}
+    assert few_lines(asked) == {}
+    monkeypatch.setattr("airflow_provider_orderedkafka.spark.session.watched", lambda _out: False)
+    assert few_lines(asked_nothing) == {}
 
 
 def test_a_driver_on_the_cluster_keeps_no_checkpoint_on_its_own_disk() -> None:
