@@ -20,12 +20,16 @@ def knock(servers: str) -> str:
 
 
 def _try_each(servers: str, met: list[str]) -> None:
-    for server in (server.strip() for server in servers.split(",")):
+    for server in filter(None, map(str.strip, servers.split(","))):
         found = _SERVER.fullmatch(server)
-        assert found is not None  # any text but an empty one is a host
+        if found is None:
+            met.append(f"{server}: this is no host and port")
+            continue
         try:
             socket.create_connection((found["host"], int(found["port"] or _KAFKA)), _PATIENCE).close()
         except OSError as error:
             met.append(f"{server}: {error.strerror or error}")
+        except (ValueError, OverflowError) as error:  # no name that can be looked up, no port that there can be
+            met.append(f"{server}: {error}")
         else:
             met.append(f"{server} takes connections, but no answer came")

@@ -29,6 +29,12 @@ def test_where_nobody_listens_the_system_says_so(closed):
     assert knock(closed) == f"{closed}: Connection refused"
 
 
+def test_what_is_no_server_does_not_keep_the_others_from_being_told(closed):
+    told = knock(f"]:1, 127.0.0.1:70000, {closed},")
+    assert told.startswith("]:1: this is no host and port; 127.0.0.1:70000: ")
+    assert told.endswith(f"; {closed}: Connection refused")
+
+
 def test_a_server_that_is_silent_is_told_from_one_that_is_not_there(silent, closed):
     assert knock(f"{closed}, SASL_SSL://{silent}") == (
         f"{closed}: Connection refused; SASL_SSL://{silent} takes connections, but no answer came"
