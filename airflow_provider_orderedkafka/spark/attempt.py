@@ -20,6 +20,7 @@ from airflow_provider_orderedkafka.spark.machine import SystemClock, SystemProce
 from airflow_provider_orderedkafka.spark.progress import Teller
 from airflow_provider_orderedkafka.spark.report import Ending, report
 from airflow_provider_orderedkafka.spark.session import LazySession, beside
+from airflow_provider_orderedkafka.spark.turns import Turns
 
 LOOK_SECONDS = 0.2
 QUIET_SECONDS = 30.0
@@ -125,7 +126,15 @@ class Attempt:
         def until() -> bool:
             return bool(loop.done or self._heart.lost or self._stopped)
 
-        self._following = beside(lambda: feed.follow(loop.take, until))
+        def follow() -> None:
+            batches = feed.batches(until)
+            if writer.setup.lane == "frames":
+                Turns(writer.frames, self._checkpoint).follow(feed.left, batches, loop.take)
+            else:
+                for batch in batches:
+                    loop.take(batch)
+
+        self._following = beside(follow)
         self._following.result()
 
     def _stop(self) -> None:

@@ -6,6 +6,8 @@ setup.json            how it is loaded: kept by every attempt once a batch was n
 notes/<batch>.json    written before a batch's first write
 allotments/<batch>.json   where the row limit ends inside a batch
 counts/<batch>.json   written after a batch's last write
+spark/turns/          a file for each turn of Spark's query, in the DataFrame lane
+spark/query/          what Spark keeps of that query
 report.json           what came of it; all else is deleted when the range is done
 """
 
@@ -24,7 +26,8 @@ SETUP = "setup.json"
 REPORT = "report.json"
 LEASES = "lease"
 NOTES, ALLOTMENTS, COUNTS = "notes", "allotments", "counts"
-AFTER_THE_RANGE = frozenset({SETUP, REPORT, LEASES, NOTES, ALLOTMENTS, COUNTS})
+SPARK, TURNS, QUERY = "spark", "spark/turns", "spark/query"
+AFTER_THE_RANGE = frozenset({SETUP, REPORT, LEASES, NOTES, ALLOTMENTS, COUNTS, SPARK})
 """What is only ever written once the range lies there."""
 
 Kind = TypeVar("Kind", bound=Document)
@@ -117,6 +120,24 @@ class Checkpoint:
         """The batch is done."""
         self._put(f"{COUNTS}/{counts.batch}.json", counts)
 
+    @property
+    def turns(self) -> str:
+        """Where the files of the turns are."""
+        return join(self.location, TURNS)
+
+    @property
+    def query(self) -> str:
+        """Where Spark keeps its own checkpoint."""
+        return join(self.location, QUERY)
+
+    def put_turn(self, name: str) -> None:
+        """Add a turn to those that Spark's query hands over."""
+        self._put_text(f"{TURNS}/{name}", name)
+
+    def forget_query(self) -> None:
+        """Delete all that is Spark's: no batch is known by it."""
+        self.state.delete(SPARK)
+
     def clean(self) -> None:
         """Delete all but the report, the range last: what is left of a killed cleaning is cleaned by the next run."""
         for name in sorted(set(self.state.names()) - {RANGE, REPORT}):
@@ -128,10 +149,13 @@ class Checkpoint:
         return None if text is None else kind.from_text(text)
 
     def _put(self, name: str, document: Document) -> None:
+        self._put_text(name, document.to_text())
+
+    def _put_text(self, name: str, text: str) -> None:
         """Put it only where the range still lies: a checkpoint that lost its notes must not look like a fresh one."""
         if (lost := self.loss()) is not None:
             raise lost
-        self.state.put(name, document.to_text())
+        self.state.put(name, text)
 
     def _gone(self, what: str) -> StateError:
         return StateError(

@@ -1,11 +1,11 @@
 """Where the batches of a range come from: the plan, and what earlier attempts wrote down.
 
-No streaming query of Spark runs for this. Notes, allotments and counts say all that a query's checkpoint would, in both
-lanes; and a query over a source in Python starts four more processes of it, which takes longer than a small load.
+In both lanes notes, allotments and counts say which batch is next and where it ends. `turns` says when, where a query
+of Spark runs.
 """
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
@@ -15,33 +15,39 @@ from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.stream import Stream
 
-Take = Callable[[Batch], None]
 Until = Callable[[], bool]
 
 
 class Feed:
-    """Hands a range's batches over, one after the other; a batch that was begun is the one that was written down."""
+    """The batches of a range that are left; one that was begun is the one that was written down."""
 
     def __init__(self, frames: RangeFrames, checkpoint: Checkpoint) -> None:
         self._frames = frames
         self._checkpoint = checkpoint
         self._group = f"orderedkafka-{secrets.token_hex(4)}"
+        counts = checkpoint.counts()
+        self._number, self._at = (0, frames.loaded.start) if counts is None else (counts.batch, counts.end)
 
-    def follow(self, take: Take, until: Until) -> None:
-        """Plan each batch where the one before it ended; return at the range's end, or once `until` holds."""
-        loaded, counts = self._frames.loaded, self._checkpoint.counts()
-        number, at = (0, loaded.start) if counts is None else (counts.batch, counts.end)
-        context = self._frames.session.sparkContext
+    def batches(self, until: Until) -> Iterator[Batch]:
+        """Each batch, planned where the one before it ended; no more at the range's end, or once `until` holds."""
+        loaded, context = self._frames.loaded, self._frames.session.sparkContext
         stream = Stream(self._frames.cluster.options, self._frames.cluster)
         stream.fix_target()
-        while at.offsets != loaded.end.offsets and not until():
-            number += 1
-            end = self._begun(number) or _planned(stream, at, loaded.batch_offsets)
+        while self._at.offsets != loaded.end.offsets and not until():
+            number, start = self._number + 1, self._at
+            end = self._begun(number) or _planned(stream, start, loaded.batch_offsets)
             if end is None:
                 return
             context.setJobGroup(self._group, f"orderedkafka: batch {number} of range {loaded.id}")
-            take(Batch(number, at, end))
-            at = end
+            self._number, self._at = number, end
+            yield Batch(number, start, end)
+
+    def left(self) -> range:
+        """The numbers of the batches that are left, as far as is known: one that was begun may be a smaller one."""
+        loaded = self._frames.loaded
+        rest = loaded.end.offsets.since(self._at.offsets)
+        first = self._number + 1
+        return range(first, first + -(-rest // (loaded.batch_offsets or max(rest, 1))))
 
     def cancel(self) -> None:
         """Cancel what Spark runs for the batch and would run for it yet, from any other thread."""

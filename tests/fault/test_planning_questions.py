@@ -4,6 +4,7 @@ import threading
 import time
 
 import pytest
+from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from support.records import Record, Records
@@ -98,9 +99,16 @@ def elected_anew(config, broker, before):
 
 def leader_epoch(config):
     """How often the partition's leader was elected, by a client that knows nothing yet."""
-    client = AdminClient({**config, "log_level": 0})
-    (answer,) = client.list_offsets({KafkaPartition(*P): OffsetSpec.latest()}).values()
-    return answer.result(30).leader_epoch
+    deadline = time.monotonic() + 30.0
+    while True:
+        client = AdminClient({**config, "log_level": 0})
+        (answer,) = client.list_offsets({KafkaPartition(*P): OffsetSpec.latest()}).values()
+        try:
+            return answer.result(30).leader_epoch
+        except KafkaException:  # between two leaders there is none
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
 
 
 @pytest.mark.parametrize("how", ["kill", "stop"])

@@ -13,7 +13,6 @@ from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Note, 
 from airflow_provider_orderedkafka.core.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.spark.batches import Batch
 from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.feed import Feed
 from airflow_provider_orderedkafka.spark.frames import RangeFrames
@@ -41,19 +40,23 @@ def checkpoint(tmp_path: Path, loaded: Range) -> Checkpoint:
 
 
 @pytest.fixture
-def followed(kafka: Any, spark: Any, loaded: Range, checkpoint: Checkpoint) -> Followed:
+def left() -> list[list[int]]:
+    """What is told to be left once each batch was handed over."""
+    return []
+
+
+@pytest.fixture
+def followed(kafka: Any, spark: Any, loaded: Range, checkpoint: Checkpoint, left: list[list[int]]) -> Followed:
     """What an attempt is handed over: each batch's number, and where it begins and ends."""
 
     def follow(until: int = 100) -> list[tuple[int, int, int]]:
         found: list[tuple[int, int, int]] = []
-
-        def take(batch: Batch) -> None:
-            [(begin, end)] = zip(batch.start.offsets.values(), batch.end.offsets.values(), strict=True)
-            found.append((batch.number, begin, end))
-
         frames = RangeFrames(LazySession(), loaded, {"kafka.bootstrap.servers": kafka.bootstrap_servers})
         feed = Feed(frames, checkpoint)
-        feed.follow(take, lambda: len(found) == until)
+        for batch in feed.batches(lambda: len(found) == until):
+            [(begin, end)] = zip(batch.start.offsets.values(), batch.end.offsets.values(), strict=True)
+            found.append((batch.number, begin, end))
+            left.append(list(feed.left()))
         return found
 
     return follow
@@ -96,3 +99,18 @@ def test_what_is_counted_is_not_handed_over_again(followed: Followed, checkpoint
     checkpoint.put_note(note(loaded, 1, 0, 17))
     checkpoint.put_counts(Counts(1, Tally(), Tally(), 1, place(loaded, 17), limit_spent=False))
     assert followed(until=1) == [(2, 17, 47)]
+
+
+def test_the_batches_that_are_left_are_known_by_number_without_planning_them(
+    followed: Followed, left: list[list[int]]
+) -> None:
+    followed()
+    assert left == [[2, 3, 4], [3, 4], [4], []]
+
+
+def test_more_are_left_where_one_that_was_begun_is_a_smaller_one(
+    followed: Followed, checkpoint: Checkpoint, loaded: Range, left: list[list[int]]
+) -> None:
+    checkpoint.put_note(note(loaded, 1, 0, 7))
+    followed()
+    assert left == [[2, 3, 4, 5], [3, 4, 5], [4, 5], [5], []]
