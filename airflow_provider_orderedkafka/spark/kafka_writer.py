@@ -1,6 +1,6 @@
 """The DataFrame lane to Kafka: batches are transformed, kept in order, and written by some tasks."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +11,20 @@ from airflow_provider_orderedkafka.spark.batches import Batch
 from airflow_provider_orderedkafka.spark.frames import RangeFrames, counted, read_tally
 from airflow_provider_orderedkafka.spark.kafka_output import NO_REPLAY, KafkaOutput, doubtful, emitted, only_attempt
 from airflow_provider_orderedkafka.spark.limit import without_surplus
-from airflow_provider_orderedkafka.spark.ordering import keep_order
+from airflow_provider_orderedkafka.spark.ordering import (
+    KeepOrder,
+    check_no_shuffle,
+    dealt,
+    keep_order,
+    own_shuffles,
+)
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
+
+Deal = Callable[["DataFrame", KeepOrder, int, int | None], "DataFrame"]
 
 FIELDS = ("rows_emitted", "replayed", "dead_letters")
 
@@ -33,10 +41,12 @@ class KafkaWriter:
         """Write the batch in order; in a replay, leave out what is there already."""
         there = self.output.replay(note) if replay else NO_REPLAY
         records = counted(self.frames.of_batch(batch, self.output.settings.config))
-        rows = in_order(without_surplus(self.frames.transformed(records), batch.surplus), self.setup, self.output)
-        settings = writing(self.setup, self.output.of_batch(batch.number))
-        rows = rows.select(*written_columns(rows.dtypes, settings))
-        told = rows.mapInArrow(_task(settings, there.landed), _tally())
+        rows = without_surplus(self.frames.transformed(records), batch.surplus)
+        rows = in_order(rows, self.setup, self.output, dealt)
+        settings, columns = writing(self.setup, self.output.of_batch(batch.number)), rows.dtypes
+        told = rows.select(*written_columns(columns, settings)).mapInArrow(_task(settings, there.landed), _tally())
+        if self.setup.keep_order != "none":  # a batch may be planned in another way than the one before it
+            check_no_shuffle(told, own_shuffles(dict(columns), self.setup.keep_order, self.setup.writers))
         written = Tally()
         for row in told.collect():
             written = written.plus(Tally(**row.asDict()))
@@ -44,13 +54,13 @@ class KafkaWriter:
         return read_tally(told).plus(written).plus(again)
 
 
-def in_order(rows: "DataFrame", setup: Setup, output: KafkaOutput) -> "DataFrame":
+def in_order(rows: "DataFrame", setup: Setup, output: KafkaOutput, deal: Deal = keep_order) -> "DataFrame":
     """The rows, split among the writers so that the order that was asked for is kept."""
     if setup.keep_order == "none":
         return rows
     if setup.keep_order == "key":
-        return keep_order(rows, "key", setup.writers)
-    return keep_order(rows, "partition", setup.writers, output.partitions)
+        return deal(rows, "key", setup.writers, None)
+    return deal(rows, "partition", setup.writers, output.partitions)
 
 
 def writing(setup: Setup, settings: WriteSettings) -> WriteSettings:

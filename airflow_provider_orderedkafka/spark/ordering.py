@@ -1,7 +1,7 @@
 """Keeping the order from the source to the sink: what must go through one task goes through one task, in order.
 
     keep_order(frame, by="key", writers=None, partitions=None) -> DataFrame with `_seq`
-    check_no_shuffle(frame)                       SettingError where the plan shuffles: then no order is left to keep
+    check_no_shuffle(frame, own=0)                SettingError where the plan shuffles: then no order is left to keep
     default_writers(session) -> int
 
 Kafka keeps the order of one writer. After narrow transformations `monotonically_increasing_id()` is the order of the
@@ -9,7 +9,8 @@ rows, because Spark partition i holds slice i. The sink checks `_seq` in each ta
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal
 
 from airflow_provider_orderedkafka.errors import SettingError
@@ -41,13 +42,22 @@ def keep_order(
     """
     _check(frame, by, writers, partitions)
     check_no_shuffle(frame)
-    count = default_writers(frame.sparkSession) if writers is None else writers
+    return dealt(frame, by, default_writers(frame.sparkSession) if writers is None else writers, partitions)
+
+
+def dealt(frame: "DataFrame", by: KeepOrder, writers: int, partitions: int | None = None) -> "DataFrame":
+    """What `keep_order` makes, unchecked: who uses it checks all that is made of it, where its plan is made anyway."""
     frame = _numbered(frame)
     if by == "partition" and partitions is not None:
         frame = _with_partition(frame, partitions)
-    if count == 1 or (by == "key" and "key" not in frame.columns):
+    if not own_shuffles(frame.columns, by, writers):
         return frame.coalesce(1)
-    return frame.repartitionById(count, _writer(by, count)).sortWithinPartitions(SEQUENCE)
+    return frame.repartitionById(writers, _writer(by, writers)).sortWithinPartitions(SEQUENCE)
+
+
+def own_shuffles(columns: Collection[str], by: KeepOrder, writers: int) -> int:
+    """How many shuffles `dealt` adds to rows with these columns."""
+    return 0 if writers == 1 or (by == "key" and "key" not in columns) else 1
 
 
 def default_writers(session: "SparkSession") -> int:
@@ -56,9 +66,9 @@ def default_writers(session: "SparkSession") -> int:
     return 1 if cores <= ONE_WRITER_UP_TO else cores
 
 
-def check_no_shuffle(frame: "DataFrame") -> None:
-    """Refuse a plan whose rows no longer come in the order of the source."""
-    for node in _shuffles(frame._jdf.queryExecution().executedPlan().toString()):
+def check_no_shuffle(frame: "DataFrame", own: int = 0) -> None:
+    """Refuse a plan whose rows no longer come in the order of the source; the last shuffles of it are our `own`."""
+    for node in islice(_shuffles(frame._jdf.queryExecution().executedPlan().toString()), own, None):
         raise SettingError(
             f"the rows come out of a shuffle ({node}), so their order is lost before it can be kept: use only narrow "
             "transformations and broadcast joins (functions.broadcast(table)), without groupBy, distinct, orderBy, "
@@ -67,7 +77,7 @@ def check_no_shuffle(frame: "DataFrame") -> None:
 
 
 def _shuffles(plan: str) -> Iterator[str]:
-    """The nodes of a plan that shuffle, but for those that only make what is broadcast."""
+    """The nodes of a plan that shuffle, the last one first, but for those that only make what is broadcast."""
     aside: int | None = None
     for line in plan.splitlines():
         found = _NODE.match(line)

@@ -252,6 +252,29 @@ def test_a_transform_that_shuffles_or_drops_its_source_is_refused_with_the_way_o
     assert records.read(output) == []
 
 
+@pytest.mark.parametrize("writers", [1, 2])
+def test_a_transform_that_begins_to_shuffle_in_a_later_batch_is_refused_there(
+    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], writers: int
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    records.produce(source, events(90, 1))
+    queries: list[str] = []
+
+    def transform(frame: Any) -> Any:
+        queries.extend(query.name for query in frame.sparkSession.streams.active)
+        return frame.orderBy("key") if len(queries) > 1 else frame
+
+    with pytest.raises(SystemExit):
+        app.load(
+            whole_range(app.servers, source, batch_offsets=30),
+            *("--output-topic", output, "--sink-option", f"writers={writers}", "--option", "sliceOffsets=10"),
+            transform=transform,
+        )
+    assert "the rows come out of a shuffle" in capsys.readouterr().err
+    assert queries == ["orderedkafka: range r1"] * 2
+    assert len(records.read(output)) == 30
+
+
 @pytest.mark.parametrize("transform", [None, both], ids=["direct", "frames"])
 def test_what_retention_took_is_counted_where_that_is_asked_for(
     app: Application, topics: Topics, records: Records, transform: Any

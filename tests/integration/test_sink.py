@@ -10,7 +10,7 @@ from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.provenance import read_provenance
 from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings, Written, written_columns
 from airflow_provider_orderedkafka.kafka.writing import plan_write, write
-from airflow_provider_orderedkafka.spark.ordering import check_no_shuffle, keep_order
+from airflow_provider_orderedkafka.spark.ordering import check_no_shuffle, dealt, keep_order, own_shuffles
 from airflow_provider_orderedkafka.spark.source import OrderedKafkaDataSource
 
 ROWS = 12_000
@@ -253,6 +253,19 @@ def test_a_plan_that_shuffles_is_refused(frame, shuffle):
 
 def test_a_plan_without_a_shuffle_is_not(frame):
     check_no_shuffle(frame.where("id > 3").withColumn("x", f.lit("Exchange hashpartitioning")).coalesce(2))
+
+
+@pytest.mark.parametrize(("writers", "own"), [(1, 0), (3, 1)])
+def test_the_shuffle_among_writers_is_known_as_ours_and_no_other(frame, writers, own):
+    assert own_shuffles(frame.columns, "key", writers) == own
+    check_no_shuffle(dealt(frame, "key", writers), own)
+    with pytest.raises(SettingError, match="the rows come out of a shuffle"):
+        check_no_shuffle(dealt(frame.orderBy("key"), "key", writers), own)
+
+
+def test_rows_without_a_key_go_to_one_writer_without_a_shuffle(frame):
+    assert own_shuffles(["value"], "key", 3) == 0
+    check_no_shuffle(dealt(frame.drop("key"), "key", 3))
 
 
 @pytest.mark.parametrize(
