@@ -30,6 +30,7 @@ _SECONDS = 600
 _SAID_LAST = 3
 _PROGRAM = """
 import sys
+from pathlib import Path
 from pyspark.sql import SparkSession, functions as f
 spark = SparkSession.builder.config("spark.sql.adaptive.enabled", "false").getOrCreate()
 same = lambda batches: batches
@@ -40,6 +41,12 @@ rows = rows.withColumn("seq", f.monotonically_increasing_id())
 rows.coalesce(1).select("id", "text").mapInArrow(same, "id long, text string").collect()
 rows.repartition(2, "id").sortWithinPartitions("seq").collect()
 rows.write.parquet(sys.argv[1])
+Path("turns").mkdir()
+for turn in "ab":
+    Path("turns", turn).write_text(turn)
+turns = spark.readStream.format("text").schema("value string").option("maxFilesPerTrigger", 1).load("turns")
+query = turns.writeStream.foreachBatch(lambda frame, number: rows.collect()).trigger(availableNow=True)
+query.start(checkpointLocation="query").awaitTermination()
 spark.stop()
 """
 

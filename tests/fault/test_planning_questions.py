@@ -26,6 +26,7 @@ pytestmark = pytest.mark.fault
 
 P = TopicPartition("orders", 0)
 SETTLES_AFTER = 0.5
+COMES_BACK_WITHIN = 60.0  # a broker, beside all else that starts and breaks on a small machine
 FENCED_AFTER = 10.0  # the cluster then has no broker, for a moment, not even the one that answers
 
 
@@ -48,15 +49,15 @@ def broker(cluster):
     return cluster.brokers[0]
 
 
-def one_of_each(config):
+def one_of_each(config, deadline=15.0):
     """Every kind of question, each in its own way."""
-    log = KafkaLog(config)
-    assert discover(config, Named(("orders",))).partitions == (P,)
-    assert high_ends(config, [P]) == Offsets({P: 50})
+    log = KafkaLog(config, deadline=deadline)
+    assert discover(config, Named(("orders",)), deadline).partitions == (P,)
+    assert high_ends(config, [P], deadline=deadline) == Offsets({P: 50})
     assert log.first_at([P], [120])[0][P].offset == 20
     assert log.look({P: Bound(5, 130)}, {P: 50}, 1_000, 100)[P] == Sighting(30, 130, 25)
     assert len(list(log.scan(P, 0, 50))) == 50
-    assert committed(config, "nobody", [P]) == {}
+    assert committed(config, "nobody", [P], deadline=deadline) == {}
 
 
 def test_a_frozen_broker_is_given_up_at_the_deadline_and_asked_again_when_it_wakes(config, broker):
@@ -117,5 +118,5 @@ def test_questions_outlast_a_broker_that_goes_and_comes_back(config, broker, how
     getattr(broker, how)()
     back = threading.Timer(2.0, broker.start)
     back.start()
-    one_of_each(config)
+    one_of_each(config, COMES_BACK_WITHIN)
     back.join()
