@@ -26,6 +26,7 @@ pytestmark = pytest.mark.fault
 
 P = TopicPartition("orders", 0)
 SETTLES_AFTER = 0.5
+ANSWERED_WITHIN = 15.0
 COMES_BACK_WITHIN = 60.0  # a broker, beside all else that starts and breaks on a small machine
 FENCED_AFTER = 10.0  # the cluster then has no broker, for a moment, not even the one that answers
 
@@ -49,7 +50,7 @@ def broker(cluster):
     return cluster.brokers[0]
 
 
-def one_of_each(config, deadline=15.0):
+def one_of_each(config, deadline=ANSWERED_WITHIN):
     """Every kind of question, each in its own way."""
     log = KafkaLog(config, deadline=deadline)
     assert discover(config, Named(("orders",)), deadline).partitions == (P,)
@@ -116,7 +117,10 @@ def leader_epoch(config):
 def test_questions_outlast_a_broker_that_goes_and_comes_back(config, broker, how):
     one_of_each(config)
     getattr(broker, how)()
-    back = threading.Timer(2.0, broker.start)
+    served = []
+    back = threading.Timer(2.0, lambda: served.append((broker.start(), time.monotonic())[1]))
     back.start()
     one_of_each(config, COMES_BACK_WITHIN)
+    ended = time.monotonic()
     back.join()
+    assert ended - served[0] < ANSWERED_WITHIN
