@@ -5,6 +5,8 @@ PORT ?= 8080
 ARGS ?=
 BIN := .venv/bin
 export PYTHON PORT
+# What Python has compiled is kept, whoever asks: hundreds of processes start here, and each would compile Airflow anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help environment demo ui test faults bench lint lock clean
