@@ -5,6 +5,9 @@
 
 Loading and checking thousands of classes from Spark's jars is what a start of Spark mostly takes. Java itself sees
 whether the archive fits its own version and Spark's jars; where it does not, it starts as if there was none.
+
+What is next is that Python compiles hundreds of modules at each start, where nobody has written down what came of it:
+pip does as it installs, uv does not, and images often forbid it (PYTHONDONTWRITEBYTECODE). The program does it, too.
 """
 
 import os
@@ -30,8 +33,12 @@ _SECONDS = 600
 _SAID_LAST = 3
 _PROGRAM = """
 import sys
+from contextlib import suppress
 from pathlib import Path
 from pyspark.sql import SparkSession, functions as f
+with suppress(ImportError):  # a Python of its own for drivers may not have it
+    import airflow_provider_orderedkafka.spark.app
+    import airflow_provider_orderedkafka.spark.kafka_lanes
 spark = SparkSession.builder.config("spark.sql.adaptive.enabled", "false").getOrCreate()
 same = lambda batches: batches
 spark.sparkContext.parallelize(range(2), 2).map(abs).collect()
@@ -111,7 +118,7 @@ def _run(folder: Path, options: Mapping[str, str]) -> str:
     done = subprocess.run(  # noqa: S603 - the Spark that loads start, too
         [home / "bin" / "spark-submit", "--master", "local[2]", *arguments, "program.py", str(folder / "table")],
         cwd=folder,
-        env={**os.environ, **interpreter(), "SPARK_HOME": str(home), **options},
+        env={**os.environ, **interpreter(), "SPARK_HOME": str(home), "PYTHONDONTWRITEBYTECODE": "", **options},
         check=False,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

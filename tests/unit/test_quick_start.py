@@ -1,5 +1,6 @@
 """Where Spark's classes are kept, and which options make spark-submit start from them."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,16 @@ def test_a_spark_that_does_not_run_is_an_error_with_what_it_said_and_leaves_noth
     assert cli.main(["warm-up"]) == OrderedKafkaError.exit_code
     assert "Spark did not run (exit code 3); it said: Java is missing" in capsys.readouterr().err
     assert list(quick_start.archive().parent.iterdir()) == []
+
+
+def test_what_python_compiles_is_written_down_too_where_that_is_forbidden_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    program = 'import sys; print("forbidden:", sys.dont_write_bytecode)'
+    spark(tmp_path / "spark", f"{sys.executable} -c '{program}'; exit 3", monkeypatch)
+    with pytest.raises(OrderedKafkaError, match="it said: forbidden: False"):
+        quick_start.make()
 
 
 def test_a_java_that_writes_nothing_down_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
