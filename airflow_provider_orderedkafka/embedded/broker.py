@@ -31,14 +31,16 @@ _JVM_OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """What runs every broker: a Java and the broker's jars."""
+    """What runs every broker: a Java, the broker's jars, and more options for Java."""
 
     java: Java
     jars: Path
+    options: tuple[str, ...] = ()
 
     def command(self, main_class: str, *arguments: str) -> list[str]:
         """Return the command line of one of Kafka's programs."""
-        return [str(self.java.executable), *_JVM_OPTIONS, "-cp", f"{self.jars}/*", main_class, *arguments]
+        java = (str(self.java.executable), *_JVM_OPTIONS, *self.options)
+        return [*java, "-cp", f"{self.jars}/*", main_class, *arguments]
 
 
 class Broker:

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from airflow_provider_orderedkafka.embedded.broker import STOP_SECONDS, Broker, Installation
+from airflow_provider_orderedkafka.embedded.classes import quick
 from airflow_provider_orderedkafka.embedded.errors import AlreadyRunningError, PortTakenError
 from airflow_provider_orderedkafka.embedded.jars import Announce, kafka_jars, say
 from airflow_provider_orderedkafka.embedded.java import find_java
@@ -105,7 +106,7 @@ class EmbeddedKafka:
 
     def _installation(self) -> Installation:
         java = find_java()
-        return Installation(java, kafka_jars(java, self._announce))
+        return quick(Installation(java, kafka_jars(java, self._announce)), self._announce)
 
     def _take(self, layout: Layout) -> None:
         self._layout = layout

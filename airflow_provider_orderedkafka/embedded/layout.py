@@ -28,7 +28,7 @@ class Layout:
             raise SettingError(f"brokers={brokers!r}: an embedded cluster has 1 or 3")
         found = cls.load(directory)
         if found is None:
-            return cls(_new_cluster_id(), choose_ports(brokers, wanted))
+            return cls(new_cluster_id(), choose_ports(brokers, wanted))
         if len(found.ports) != brokers:
             raise SettingError(
                 f"{directory} holds a cluster of {len(found.ports)} broker(s), {brokers} were asked for: "
@@ -66,7 +66,7 @@ class Layout:
         written.replace(directory / _FILE)
 
 
-def _new_cluster_id() -> str:
+def new_cluster_id() -> str:
     """Return 16 random bytes as Kafka writes them: never with a dash in front, which its tools take for an option."""
     while (cluster_id := secrets.token_urlsafe(16)).startswith("-"):
         pass

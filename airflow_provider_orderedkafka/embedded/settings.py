@@ -35,6 +35,7 @@ _PROPERTIES: dict[str, Property] = {
     "log.retention.ms": -1,
     "log.segment.delete.delay.ms": 1_000,
     "message.max.bytes": 32 * 2**20,
+    "metadata.max.idle.interval.ms": 5_000,  # an idle broker rests
     "num.io.threads": 4,
     "num.network.threads": 2,
     "offsets.topic.num.partitions": 4,

@@ -16,6 +16,8 @@ from support.topics import Topics
 
 from airflow_provider_orderedkafka.embedded import EmbeddedKafka
 from airflow_provider_orderedkafka.embedded.errors import AlreadyRunningError, BrokerFailedError, PortTakenError
+from airflow_provider_orderedkafka.embedded.jars import kafka_jars
+from airflow_provider_orderedkafka.embedded.java import find_java
 from airflow_provider_orderedkafka.embedded.settings import free_port
 from airflow_provider_orderedkafka.errors import SettingError
 
@@ -29,11 +31,19 @@ time.sleep(600)
 """
 
 
-@pytest.fixture
-def own_cluster(tmp_path):
-    cluster = EmbeddedKafka(tmp_path / "a directory")
-    with cluster:
+@pytest.fixture(scope="module")
+def cluster_of_these_tests(tmp_path_factory):
+    with EmbeddedKafka(tmp_path_factory.mktemp("own") / "a directory") as cluster:
         yield cluster
+
+
+@pytest.fixture
+def own_cluster(cluster_of_these_tests):
+    """A cluster that may be stopped, killed and paused: it serves again when the next test begins."""
+    if not cluster_of_these_tests.running:
+        cluster_of_these_tests.start()
+    yield cluster_of_these_tests
+    cluster_of_these_tests.brokers[0].resume()
 
 
 def test_records_and_ports_are_the_same_after_a_restart(own_cluster):
@@ -76,6 +86,20 @@ def test_a_paused_broker_can_be_stopped(own_cluster):
     own_cluster.brokers[0].pause()
     own_cluster.stop()
     assert not own_cluster.running
+
+
+def test_a_broker_starts_from_classes_that_are_written_down_once_for_a_machine(tmp_path, monkeypatch):
+    here = kafka_jars(find_java())
+    (tmp_path / here.name).symlink_to(here)
+    monkeypatch.setenv("ORDEREDKAFKA_CACHE", str(tmp_path))
+    said = []
+    for name in ("first", "second"):
+        with EmbeddedKafka(tmp_path / name, announce=said.append) as cluster:
+            java = psutil.Process(cluster.brokers[0].pid)
+            (classes,) = tmp_path.glob("*.jsa")
+            assert str(classes) in {mapped.path for mapped in java.memory_maps()}
+    assert len(said) == 1
+    assert "half the time" in said[0]
 
 
 def test_the_cluster_says_who_it_is(own_cluster):

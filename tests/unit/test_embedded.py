@@ -10,6 +10,8 @@ import pytest
 
 from airflow_provider_orderedkafka.cache import cache_directory
 from airflow_provider_orderedkafka.embedded import jars, settings
+from airflow_provider_orderedkafka.embedded.broker import Installation
+from airflow_provider_orderedkafka.embedded.classes import archive, quick
 from airflow_provider_orderedkafka.embedded.errors import FetchError, JavaMissingError, JavaTooOldError
 from airflow_provider_orderedkafka.embedded.java import Java, find_java
 from airflow_provider_orderedkafka.embedded.layout import Layout
@@ -115,6 +117,18 @@ def test_a_fetch_without_a_network_leaves_nothing_behind_and_says_what_helps(tmp
         jars.kafka_jars(find_java(), said.append)
     assert [line.partition(" into ")[0] for line in said] == ["Fetching Apache Kafka 4.1.1"]
     assert [path.name for path in (tmp_path / "cache").iterdir()] == ["kafka_2.13-4.1.1.lock"]
+
+
+def test_where_classes_cannot_be_written_down_the_broker_starts_without_them(tmp_path):
+    installation = Installation(Java(tmp_path / "java", "17.0.15", 17), tmp_path / "kafka")
+    (tmp_path / "kafka-java-17.0.15.lock").mkdir()
+    assert quick(installation, pytest.fail) == installation
+
+
+def test_a_java_that_wrote_no_classes_down_is_not_asked_again(tmp_path):
+    installation = Installation(Java(tmp_path / "java", "17.0.15", 17), tmp_path / "kafka")
+    archive(installation).touch()
+    assert quick(installation, pytest.fail) == installation
 
 
 def test_a_cache_that_cannot_be_written_is_named(tmp_path, monkeypatch):
