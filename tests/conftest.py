@@ -51,7 +51,7 @@ def topics(kafka: "EmbeddedKafka", request: pytest.FixtureRequest) -> "Topics":
     return Topics(kafka.bootstrap_servers, request.node.name)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def records(kafka: "EmbeddedKafka") -> "Records":
     """Writes records in every way a producer can, and reads them back plainly."""
     from support.records import Records

@@ -1,5 +1,6 @@
 """Records for the tests: written with everything a producer can choose, read by a plain reader that shares no code."""
 
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -15,6 +16,7 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 Headers = list[tuple[str, bytes | None]]
 _DEADLINE_SECONDS = 30.0
 _ANSWER_SECONDS = 5.0
+_LOOK_SECONDS = 0.02
 _NOW_TO_LIBRDKAFKA = 0
 
 
@@ -47,15 +49,22 @@ class Seen:
 
 
 class Records:
-    """Writes and reads records on one cluster."""
+    """Writes and reads records on one cluster, without the half seconds that clients wait by default."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self._bootstrap_servers = bootstrap_servers
         self._admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+        self._kept: Producer | None = None
+        self._one_at_a_time = threading.Lock()
 
     def produce(self, topic: str, records: Iterable[Record], **config: object) -> list[int]:
         """Write records, in order for each partition; return each one's offset when all are acknowledged."""
-        return _write(self._producer(**config), topic, records)
+        if config:
+            return _write(self._producer(**config), topic, records)
+        with self._one_at_a_time:
+            producer = self._plain_producer()
+            producer.list_topics(topic, _DEADLINE_SECONDS)  # the partitions that it had before may be fewer
+            return _write(producer, topic, records)
 
     def commit(self, topic: str, records: Iterable[Record]) -> list[int]:
         """Write records in one transaction and commit it."""
@@ -95,6 +104,7 @@ class Records:
                 "enable.partition.eof": True,
                 "isolation.level": isolation,
                 "auto.offset.reset": "error",
+                "fetch.wait.max.ms": 10,  # else the broker keeps the news that there is no more for half a second
                 "log_level": 0,
             }
         )
@@ -118,6 +128,12 @@ class Records:
         wanted = [TopicPartition(topic, p, offset) for p, offset in before.items()]
         for answer in self._admin.delete_records(wanted).values():
             answer.result(_DEADLINE_SECONDS)
+
+    def _plain_producer(self) -> Producer:
+        """The one that is kept: to become idempotent takes each half a second."""
+        if self._kept is None:
+            self._kept = self._producer()
+        return self._kept
 
     def _producer(self, **config: object) -> Producer:
         return Producer(
@@ -221,7 +237,7 @@ def _until_ends(consumer: Consumer, ends: dict[int, int]) -> Iterator[Seen]:
     while unfinished:
         if time.monotonic() > deadline:
             raise TimeoutError(f"these partitions did not reach their ends: {unfinished}")
-        for message in consumer.consume(1_000, timeout=0.2):
+        for message in consumer.consume(1_000, timeout=_LOOK_SECONDS):
             error = message.error()
             if error and error.code() != KafkaError._PARTITION_EOF:
                 raise KafkaException(error)
