@@ -16,7 +16,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from importlib.util import find_spec
+from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 
 from airflow_provider_orderedkafka.cache import cache_directory
@@ -70,6 +70,12 @@ def archive() -> Path:
     """Where the archive of this Spark is, or would be."""
     place = sha256(str(own_spark()).encode()).hexdigest()[:8]
     return cache_directory() / "spark-classes" / f"{place}.jsa"
+
+
+def compiled() -> bool:
+    """Say whether what Python compiled of pyspark is written down: if not, each start compiles it anew."""
+    spec = find_spec("pyspark")
+    return bool(spec and spec.origin and Path(cache_from_source(spec.origin)).exists())
 
 
 def environment() -> dict[str, str]:

@@ -7,7 +7,7 @@ from importlib import metadata
 from airflow_provider_orderedkafka.doctor.finding import Finding
 from airflow_provider_orderedkafka.embedded.java import HOW_TO_INSTALL, OLDEST, find_java
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
-from airflow_provider_orderedkafka.quick_start import archive
+from airflow_provider_orderedkafka.quick_start import archive, compiled
 
 _OLDEST_PYTHON, _FIRST_UNKNOWN_PYTHON = (3, 11), (3, 14)
 _DISTRIBUTIONS = (
@@ -86,7 +86,7 @@ def _java() -> Finding:
 
 
 def _start_of_spark() -> Finding:
-    name, made = "start of Spark", archive()
-    if made.exists():
-        return Finding(name, "ok", f"from its classes at {made}")
-    return Finding(name, "ok", "from its jars; `orderedkafka warm-up` makes it quicker")
+    quick = {"from its jars": archive().exists(), "Python compiles its modules anew": compiled()}
+    slow = [what for what, is_quick in quick.items() if not is_quick]
+    hint = f"{', '.join(slow)}; `orderedkafka warm-up` makes it quicker"
+    return Finding("start of Spark", "ok", hint if slow else f"from its classes at {archive()}")
