@@ -135,6 +135,7 @@ def test_a_new_cluster_goes_to_other_ports_where_its_own_are_taken_before_it_sta
     cluster = EmbeddedKafka(tmp_path)
     chosen = cluster.brokers[0].ports
     with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a broker may have had it a moment ago
         other.bind(("127.0.0.1", chosen.controller))
         other.listen()
         with cluster:
