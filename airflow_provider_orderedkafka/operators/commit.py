@@ -22,7 +22,7 @@ class CommitOffsetRangeOperator(BaseOperator):
 
     It moves nothing without a complete report beside the checkpoint, nothing that another run owns, and nothing twice.
     Cleared after it has moved the ledger, it emits the event again, with the same revision; therefore it also runs when
-    the load was skipped as committed already. Its XCom is what the event carries.
+    the load was skipped as committed already. Its XCom is what the event carries. Commits of one DAG's runs take turns.
 
     :param load: The load.
     :param range_id: The range; without one, the open range of this run.
@@ -46,6 +46,8 @@ class CommitOffsetRangeOperator(BaseOperator):
             "inlets": [ledger_asset(load.name)],
             "outlets": [output_alias(load.name)],
             "trigger_rule": "none_failed_min_one_success",
+            # Airflow makes the output's asset at the first event, and fails a task where another makes it just then.
+            "max_active_tis_per_dag": 1,
         }
         super().__init__(**{**given, **kwargs})
         self.load = load

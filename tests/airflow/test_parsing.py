@@ -165,6 +165,12 @@ def test_a_load_s_tasks_read_its_ledger_and_none_emits_it():
         assert task.outlets == ([output_alias("orders")] if step == "commit" else [])
 
 
+def test_the_commits_of_a_dag_s_runs_take_turns_unless_somebody_wants_otherwise():
+    assert parse().steps["commit"].max_active_tis_per_dag == 1
+    assert parse().steps["load"].max_active_tis_per_dag is None
+    assert parse(steps={"commit": {"max_active_tis_per_dag": 2}}).steps["commit"].max_active_tis_per_dag == 2
+
+
 def test_what_tells_an_output_and_an_application_from_others_is_given_to_both_who_compare_it():
     steps = parse(output_topic="out", application="apps/mine.py", keep_order=None).steps
     assert steps["resolve"].digest == steps["load"].digest
