@@ -15,10 +15,8 @@ import urllib.request
 from pathlib import Path
 
 import psutil
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
-from airflow_provider_orderedkafka.embedded import EmbeddedKafka
+from airflow_provider_orderedkafka.embedded import EmbeddedKafka, sample
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,14 +26,6 @@ PASSWORDS = HOME / "simple_auth_manager_passwords.json.generated"
 HOST = "127.0.0.1"
 START_SECONDS = 300
 STOP_SECONDS = 20
-COUNTRIES = ("at", "be", "ch")
-TOPICS = {
-    "orders": 4,
-    "refunds": 2,
-    **{f"orders-{output}": 4 for output in ("ordered", "watched", "hourly", "replayed", "by-shell")},
-    **{f"orders-{country}{output}": 1 for country in COUNTRIES for output in ("", "-ordered")},
-}
-SAMPLE = 12_000
 
 
 def main() -> int:
@@ -85,20 +75,8 @@ def environment(port: int, bootstrap_servers: str) -> dict[str, str]:
 
 def fill(bootstrap_servers: str) -> None:
     """Make the topics that the example DAGs read and write, the first time with some records to load."""
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
-    missing = TOPICS.keys() - admin.list_topics(timeout=10).topics
-    for made in admin.create_topics([NewTopic(name, TOPICS[name]) for name in missing]).values() if missing else ():
-        made.result(30)
-    if "orders" in missing:
-        producer = Producer({"bootstrap.servers": bootstrap_servers})
-        began = int(time.time() * 1000) - SAMPLE * 100
-        for number in range(SAMPLE):
-            topic = "refunds" if number % 10 == 0 else "orders"
-            customer = f"customer-{number % 97}"
-            value = json.dumps({"customer": customer, "number": number})
-            producer.produce(topic, value, key=customer, timestamp=began + number * 100)
-            producer.poll(0)
-        producer.flush(30)
+    if "orders" in sample.make_topics(bootstrap_servers):
+        sample.write_events(bootstrap_servers)
 
 
 def serve(port: int, configuration: dict[str, str]) -> int:

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from airflow_provider_orderedkafka.cache import cache_directory
+from airflow_provider_orderedkafka.embedded import sample
 from airflow_provider_orderedkafka.embedded.cluster import EmbeddedKafka
 from airflow_provider_orderedkafka.errors import SettingError
 
@@ -12,8 +13,8 @@ _NOT_RUNNING = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare `start`, `status` and `stop`."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="start|status|stop")
+    """Declare `start`, `status`, `sample` and `stop`."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="start|status|sample|stop")
     start = actions.add_parser("start", help="start it, wait until it serves, leave it running")
     start.add_argument(
         "--port",
@@ -29,8 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a broker setting of Kafka's, such as log.retention.ms=60000; may be given several times",
     )
     status = actions.add_parser("status", help=f"say what runs; exit code {_NOT_RUNNING} when it does not")
+    some = actions.add_parser("sample", help="make the topics of the example DAGs, and write events for them to load")
+    some.add_argument("--events", type=_count, default=sample.EVENTS, help="how many (default: %(default)s)")
     stop = actions.add_parser("stop", help="stop it; its data stays")
-    for action in (start, status, stop):
+    for action in (start, status, some, stop):
         action.add_argument(
             "--directory",
             type=Path,
@@ -41,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Do what was asked for."""
-    actions = {"start": _start, "status": _status, "stop": _stop}
+    actions = {"start": _start, "status": _status, "sample": _sample, "stop": _stop}
     return actions[arguments.action](arguments)
 
 
@@ -62,6 +65,18 @@ def _status(arguments: argparse.Namespace) -> int:
         print(f"No broker was ever started in {arguments.directory}.")
         return _NOT_RUNNING
     return _describe(cluster)
+
+
+def _sample(arguments: argparse.Namespace) -> int:
+    cluster = EmbeddedKafka.open(arguments.directory)
+    if cluster is None or not cluster.running:
+        print(f"No broker runs in {arguments.directory}: start one with `orderedkafka broker start`.")
+        return _NOT_RUNNING
+    made = sample.make_topics(cluster.bootstrap_servers)
+    print(f"made {len(made)} topics: {', '.join(made)}" if made else "the topics are there")
+    sample.write_events(cluster.bootstrap_servers, arguments.events)
+    print(f"wrote {arguments.events:,} events into orders and refunds")
+    return 0
 
 
 def _stop(arguments: argparse.Namespace) -> int:
@@ -87,6 +102,12 @@ def _ports(first: int | None, brokers: int) -> list[int]:
     if first == 0:
         return [0] * brokers
     return [(first or _DEFAULT_PORT) + number for number in range(brokers)]
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number of events, 1 or more")
+    return int(text)
 
 
 def _setting(text: str) -> tuple[str, str]:

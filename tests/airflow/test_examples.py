@@ -2,7 +2,6 @@
 
 import json
 import os
-import runpy
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 from support.records import Record
 
 from airflow_provider_orderedkafka import OrderedLoad
+from airflow_provider_orderedkafka.embedded.sample import TOPICS
 
 ROOT = Path(__file__).parents[2]
 ALL = ("wait", "resolve", "load", "commit")
@@ -168,10 +168,10 @@ def test_the_consumer_example_says_what_a_commit_told(bench, example, capsys):
     assert capsys.readouterr().out == "revision 1: 5 rows, 0 late\n"
 
 
-def test_make_ui_has_every_topic_that_the_examples_read_and_write(airflow_home):
+def test_the_sample_has_every_topic_that_the_examples_read_and_write(airflow_home):
     from airflow.dag_processing.dagbag import DagBag
 
-    topics = runpy.run_path(str(ROOT / "scripts" / "ui.py"))["TOPICS"].keys()
+    topics = TOPICS.keys()
     bag = DagBag(str(ROOT / "dags"), bundle_path=ROOT / "dags", bundle_name="dags-folder")
     assert bag.import_errors == {}
     tasks = [task for dag in bag.dags.values() for task in dag.tasks]

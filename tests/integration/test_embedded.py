@@ -210,6 +210,7 @@ def test_a_detached_broker_runs_on_and_any_process_can_stop_it(tmp_path):
         return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
     assert orderedkafka("status").returncode == 3
+    assert "orderedkafka broker start" in orderedkafka("sample").stdout
     try:
         started = orderedkafka("start", "--port", "0")
         assert started.returncode == 0, started.stderr
@@ -219,6 +220,10 @@ def test_a_detached_broker_runs_on_and_any_process_can_stop_it(tmp_path):
         for fact in (cluster.bootstrap_servers, str(cluster.brokers[0].pid), str(tmp_path), "server.log"):
             assert fact in status.stdout
         assert "runs already" in orderedkafka("start").stdout
+        for told in ("made 13 topics: orders, refunds, orders-ordered", "the topics are there\n"):
+            assert told in orderedkafka("sample", "--events", "1000").stdout
+        ends = Records(cluster.bootstrap_servers).ends
+        assert [sum(ends(topic).values()) for topic in ("orders", "refunds")] == [1800, 200]
     finally:
         stopped = orderedkafka("stop")
     assert "Stopped" in stopped.stdout

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_orderedkafka import cli
 from airflow_provider_orderedkafka.cache import cache_directory
-from airflow_provider_orderedkafka.embedded import jars, settings
+from airflow_provider_orderedkafka.embedded import jars, sample, settings
 from airflow_provider_orderedkafka.embedded.broker import Installation
 from airflow_provider_orderedkafka.embedded.classes import archive, quick
 from airflow_provider_orderedkafka.embedded.errors import FetchError, JavaMissingError, JavaTooOldError
@@ -18,7 +19,7 @@ from airflow_provider_orderedkafka.embedded.layout import Layout
 from airflow_provider_orderedkafka.embedded.log import ServerLog
 from airflow_provider_orderedkafka.embedded.process import ServerProcess
 from airflow_provider_orderedkafka.embedded.settings import Ports
-from airflow_provider_orderedkafka.errors import DocumentError, SettingError
+from airflow_provider_orderedkafka.errors import DocumentError, SettingError, UnreachableError
 
 # In place of Java: does what Ivy would, slowly, and notes each time it was run.
 IVY = """#!/bin/sh
@@ -213,3 +214,20 @@ def test_a_program_is_running_from_the_moment_it_was_started(tmp_path):
 def test_a_later_process_with_the_same_number_is_another_program(tmp_path):
     (tmp_path / "pid").write_text(f"{os.getpid()}\n")
     assert ServerProcess(tmp_path / "pid", tmp_path / "log", "a mark").pid is None
+
+
+def test_a_sample_for_a_broker_that_does_not_answer_says_so(monkeypatch):
+    monkeypatch.setattr(sample, "_DEADLINE_SECONDS", 0.5)
+    nowhere = f"127.0.0.1:{settings.free_port()}"
+    with pytest.raises(UnreachableError, match=f"the topics cannot be made at {nowhere}: .*"):
+        sample.make_topics(nowhere)
+    with pytest.raises(UnreachableError, match=f"3 of 3 events were not written at {nowhere}: .*"):
+        sample.write_events(nowhere, 3)
+
+
+@pytest.mark.parametrize("wrong", ["0", "-5", "many", "1.5"])
+def test_a_sample_has_at_least_one_event(wrong, capsys):
+    with pytest.raises(SystemExit) as left:
+        cli.main(["broker", "sample", "--events", wrong])
+    assert left.value.code == 2
+    assert f"argument --events: {wrong!r} must be a number of events, 1 or more" in capsys.readouterr().err

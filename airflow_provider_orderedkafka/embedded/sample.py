@@ -1,0 +1,84 @@
+"""What the example DAGs load: the topics that they read and write, and events of a shop in two of them."""
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from airflow_provider_orderedkafka.errors import UnreachableError
+
+COUNTRIES: Final = ("at", "be", "ch")
+TOPICS: Final[Mapping[str, int]] = {
+    "orders": 4,
+    "refunds": 2,
+    **{f"orders-{output}": 4 for output in ("ordered", "watched", "hourly", "replayed", "by-shell")},
+    **{f"orders-{country}{output}": 1 for country in COUNTRIES for output in ("", "-ordered")},
+}
+"""Every topic of the examples, and how many partitions it gets."""
+
+EVENTS: Final = 12_000
+"""Enough for the first run of `orders_ordered` to begin at once."""
+
+_APART_MILLISECONDS: Final = 100
+_CUSTOMERS: Final = 97
+_REFUND_EVERY: Final = 10
+_DEADLINE_SECONDS: Final = 30.0
+
+
+def make_topics(bootstrap_servers: str) -> list[str]:
+    """Make the topics that are missing; their names. `UnreachableError` where the broker does not answer."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+    try:
+        there = admin.list_topics(timeout=_DEADLINE_SECONDS).topics
+        missing = [name for name in TOPICS if name not in there]
+        made = admin.create_topics([NewTopic(name, TOPICS[name]) for name in missing]) if missing else {}
+        for answer in made.values():
+            answer.result(_DEADLINE_SECONDS)
+    except KafkaException as error:
+        raise UnreachableError(f"the topics cannot be made at {bootstrap_servers}: {error}") from error
+    return missing
+
+
+def write_events(bootstrap_servers: str, count: int = EVENTS) -> None:
+    """Write so many events, a tenth of a second apart up to now; return when each is acknowledged, or raise."""
+    from confluent_kafka import Producer
+
+    failed: list[Any] = []
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "linger.ms": 20,
+            "message.timeout.ms": round(_DEADLINE_SECONDS * 1000),
+            "delivery.report.only.error": True,
+            "on_delivery": lambda error, _: failed.append(error),
+            "log_level": 0,
+        }
+    )
+    for topic, key, value, timestamp in _events(count):
+        while not _taken(producer, topic, value, key, timestamp):
+            producer.poll(0.1)
+    producer.flush()
+    if failed:
+        raise UnreachableError(f"{len(failed)} of {count} events were not written at {bootstrap_servers}: {failed[0]}")
+
+
+def _taken(producer: Any, topic: str, value: str, key: str, timestamp: int) -> bool:
+    """Whether the producer had room for it."""
+    try:
+        producer.produce(topic, value, key, timestamp=timestamp)
+    except BufferError:
+        return False
+    producer.poll(0)
+    return True
+
+
+def _events(count: int) -> Iterator[tuple[str, str, str, int]]:
+    began = int(time.time() * 1000) - count * _APART_MILLISECONDS
+    for number in range(count):
+        customer = f"customer-{number % _CUSTOMERS}"
+        topic = "orders" if number % _REFUND_EVERY else "refunds"
+        value = json.dumps({"customer": customer, "number": number})
+        yield topic, customer, value, began + number * _APART_MILLISECONDS
