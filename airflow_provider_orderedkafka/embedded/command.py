@@ -74,7 +74,8 @@ def _sample(arguments: argparse.Namespace) -> int:
         return _NOT_RUNNING
     made = sample.make_topics(cluster.bootstrap_servers)
     print(f"made {len(made)} topics: {', '.join(made)}" if made else "the topics are there")
-    sample.write_events(cluster.bootstrap_servers, arguments.events)
+    after = -1 if set(made) & set(sample.WRITTEN) else sample.newest(cluster.bootstrap_servers)
+    sample.write_events(cluster.bootstrap_servers, arguments.events, after)
     print(f"wrote {arguments.events:,} events into orders and refunds")
     return 0
 

@@ -1,5 +1,6 @@
 """What the example DAGs load: the topics that they read and write, and events of a shop in two of them."""
 
+import contextlib
 import json
 import time
 from collections.abc import Iterator, Mapping
@@ -19,6 +20,7 @@ TOPICS: Final[Mapping[str, int]] = {
 EVENTS: Final = 12_000
 """Enough for the first run of `orders_ordered` to begin at once."""
 
+WRITTEN: Final = ("orders", "refunds")
 _APART_MILLISECONDS: Final = 100
 _CUSTOMERS: Final = 97
 _REFUND_EVERY: Final = 10
@@ -27,29 +29,37 @@ _DEADLINE_SECONDS: Final = 30.0
 
 def make_topics(bootstrap_servers: str) -> list[str]:
     """Make the topics that are missing; their names. `UnreachableError` where the broker does not answer."""
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import NewTopic
 
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
-    try:
+    with _answers("make the topics", bootstrap_servers) as admin:
         there = admin.list_topics(timeout=_DEADLINE_SECONDS).topics
         missing = [name for name in TOPICS if name not in there]
         made = admin.create_topics([NewTopic(name, TOPICS[name]) for name in missing]) if missing else {}
         for answer in made.values():
             answer.result(_DEADLINE_SECONDS)
-    except KafkaException as error:
-        raise UnreachableError(f"the topics cannot be made at {bootstrap_servers}: {error}") from error
     return missing
 
 
-def write_events(bootstrap_servers: str, count: int = EVENTS) -> None:
-    """Write so many events, a tenth of a second apart up to now; return when each is acknowledged, or raise."""
+def newest(bootstrap_servers: str) -> int:
+    """The latest timestamp among the events, in milliseconds; -1 without any."""
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import OffsetSpec
+
+    asked = {TopicPartition(topic, p): OffsetSpec.max_timestamp() for topic in WRITTEN for p in range(TOPICS[topic])}
+    with _answers("find the latest event", bootstrap_servers) as admin:
+        found = [answer.result(_DEADLINE_SECONDS) for answer in admin.list_offsets(asked).values()]
+    return max(int(each.timestamp) for each in found)
+
+
+def write_events(bootstrap_servers: str, count: int = EVENTS, after: int = -1) -> None:
+    """Write so many events, after a moment and up to now; return when each is acknowledged, or raise."""
     from confluent_kafka import Producer
 
     failed: list[Any] = []
     producer = Producer(
         {
             "bootstrap.servers": bootstrap_servers,
+            "enable.idempotence": True,
             "linger.ms": 20,
             "message.timeout.ms": round(_DEADLINE_SECONDS * 1000),
             "delivery.report.only.error": True,
@@ -57,7 +67,7 @@ def write_events(bootstrap_servers: str, count: int = EVENTS) -> None:
             "log_level": 0,
         }
     )
-    for topic, key, value, timestamp in _events(count):
+    for topic, key, value, timestamp in _events(count, after):
         while not _taken(producer, topic, value, key, timestamp):
             producer.poll(0.1)
     producer.flush()
@@ -75,10 +85,24 @@ def _taken(producer: Any, topic: str, value: str, key: str, timestamp: int) -> b
     return True
 
 
-def _events(count: int) -> Iterator[tuple[str, str, str, int]]:
-    began = int(time.time() * 1000) - count * _APART_MILLISECONDS
+@contextlib.contextmanager
+def _answers(what: str, bootstrap_servers: str) -> Iterator[Any]:
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    try:
+        yield AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+    except (KafkaException, TimeoutError) as error:
+        why = str(error) or "no answer"
+        raise UnreachableError(f"{bootstrap_servers} did not {what} within {_DEADLINE_SECONDS:g} s: {why}") from error
+
+
+def _events(count: int, after: int) -> Iterator[tuple[str, str, str, int]]:
+    now = int(time.time() * 1000)
+    began = max(now - count * _APART_MILLISECONDS, after + 1)
+    took = max(now - began, 0)
     for number in range(count):
         customer = f"customer-{number % _CUSTOMERS}"
         topic = "orders" if number % _REFUND_EVERY else "refunds"
         value = json.dumps({"customer": customer, "number": number})
-        yield topic, customer, value, began + number * _APART_MILLISECONDS
+        yield topic, customer, value, began + took * number // count
