@@ -21,8 +21,10 @@ from airflow_provider_orderedkafka.errors import OrderedKafkaError
 
 ROOT = Path(__file__).resolve().parent.parent
 HOME = ROOT / ".airflow"
+KAFKA = HOME / "kafka"
 LOG = HOME / "airflow.log"
 PASSWORDS = HOME / "simple_auth_manager_passwords.json.generated"
+SCRIPTS = Path(sys.executable).parent
 HOST = "127.0.0.1"
 START_SECONDS = 300
 STOP_SECONDS = 20
@@ -38,7 +40,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     HOME.mkdir(exist_ok=True)
     try:
-        with EmbeddedKafka(HOME / "kafka") as kafka:
+        with EmbeddedKafka(KAFKA) as kafka:
             fill(kafka.bootstrap_servers)
             return serve(port, environment(port, kafka.bootstrap_servers))
     except OrderedKafkaError as error:
@@ -51,7 +53,6 @@ def main() -> int:
 def environment(port: int, bootstrap_servers: str) -> dict[str, str]:
     """Airflow's configuration: this checkout, loopback, and both connections."""
     page = f"http://{HOST}:{port}"
-    scripts = Path(sys.executable).parent
     return os.environ | {
         "AIRFLOW_HOME": str(HOME),
         "AIRFLOW__API__BASE_URL": page,
@@ -67,7 +68,7 @@ def environment(port: int, bootstrap_servers: str) -> dict[str, str]:
         ),
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
         "AIRFLOW_VAR_ORDERS_CHECKPOINTS": str(HOME / "checkpoints"),
-        "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
+        "PATH": f"{SCRIPTS}{os.pathsep}{os.environ['PATH']}",
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": HOST,
     }
@@ -95,7 +96,8 @@ def serve(port: int, configuration: dict[str, str]) -> int:
         if wait_until_served(airflow, port):
             user, password = next(iter(json.loads(PASSWORDS.read_text()).items()))
             print(f"\n  http://{HOST}:{port}\n  user {user}, password {password}\n")
-            print("Switch a DAG on to start it. Ctrl-C stops everything.", flush=True)
+            print("Switch a DAG on to start it. Ctrl-C stops everything.")
+            print(f"More to load: {SCRIPTS}/orderedkafka broker sample --directory {KAFKA}", flush=True)
             airflow.wait()
         print(f"Airflow ended by itself or did not start: its log is {LOG}", file=sys.stderr)
         return 1
