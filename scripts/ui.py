@@ -1,6 +1,6 @@
 """A real Airflow on this machine with the example DAGs and an embedded broker, until Ctrl-C.
 
-Everything it keeps is in `.airflow` of the checkout. PORT chooses the page's port.
+Everything it keeps is in `.airflow` of the checkout, or in the directory that is named. PORT chooses the page's port.
 """
 
 import json
@@ -10,8 +10,8 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import psutil
@@ -20,14 +20,22 @@ from airflow_provider_orderedkafka.embedded import EmbeddedKafka, sample
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
 
 ROOT = Path(__file__).resolve().parent.parent
-HOME = ROOT / ".airflow"
+HOME = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / ".airflow").absolute()
 KAFKA = HOME / "kafka"
-LOG = HOME / "airflow.log"
 PASSWORDS = HOME / "simple_auth_manager_passwords.json.generated"
 SCRIPTS = Path(sys.executable).parent
 HOST = "127.0.0.1"
 START_SECONDS = 300
 STOP_SECONDS = 20
+# `airflow standalone` would do, but its servers of logs listen on every address of the machine.
+PARTS = {
+    "api-server": ["api-server"],
+    "scheduler": ["scheduler", "--skip-serve-logs"],
+    "triggerer": ["triggerer", "--skip-serve-logs"],
+    "dag-processor": ["dag-processor"],
+}
+HEALTH = ("metadatabase", "scheduler", "triggerer", "dag_processor")
+LOOK_SECONDS = 0.5
 
 
 def main() -> int:
@@ -38,7 +46,7 @@ def main() -> int:
             print(f"Port {port} is taken: choose another one, make ui PORT={port + 1}", file=sys.stderr)
             return 1
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    HOME.mkdir(exist_ok=True)
+    HOME.mkdir(parents=True, exist_ok=True)
     try:
         with EmbeddedKafka(KAFKA) as kafka:
             fill(kafka.bootstrap_servers)
@@ -81,58 +89,81 @@ def fill(bootstrap_servers: str) -> None:
 
 
 def serve(port: int, configuration: dict[str, str]) -> int:
-    """Run Airflow until Ctrl-C or its own end; leave no process behind."""
-    print(f"Starting Airflow (its log: {LOG}) ...", flush=True)
-    with LOG.open("wb") as log:
-        airflow = psutil.Popen(
-            [sys.executable, "-m", "airflow", "standalone"],
+    """Run Airflow until Ctrl-C or until a part of it ends; leave no process behind."""
+    print(f"Starting Airflow (its logs: {HOME}/*.log) ...", flush=True)
+    parts: dict[str, psutil.Popen] = {}
+    try:
+        start("migration", ["db", "migrate"], configuration).wait()
+        parts |= {name: start(name, command, configuration) for name, command in PARTS.items()}
+        if wait_until_healthy(parts, port):
+            tell(port)
+            while not ended(parts):
+                time.sleep(LOOK_SECONDS)
+        names = ended(parts) or [*parts]
+        print(f"{' and '.join(names)} ended or did not start: look at {HOME / names[0]}.log", file=sys.stderr)
+        return 1
+    finally:
+        print("Stopping ...", flush=True)
+        stop(parts.values())
+
+
+def start(name: str, command: list[str], configuration: dict[str, str]) -> psutil.Popen:
+    """Start a part of Airflow, with a log of its own."""
+    with (HOME / f"{name}.log").open("wb") as log:
+        return psutil.Popen(
+            [sys.executable, "-m", "airflow", *command],
             env=configuration,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    try:
-        if wait_until_served(airflow, port):
-            user, password = next(iter(json.loads(PASSWORDS.read_text()).items()))
-            print(f"\n  http://{HOST}:{port}\n  user {user}, password {password}\n")
-            print("Switch a DAG on to start it. Ctrl-C stops everything.")
-            print(f"More to load: {SCRIPTS}/orderedkafka broker sample --directory {KAFKA}", flush=True)
-            airflow.wait()
-        print(f"Airflow ended by itself or did not start: its log is {LOG}", file=sys.stderr)
-        return 1
-    finally:
-        print("Stopping ...", flush=True)
-        stop(airflow)
 
 
-def wait_until_served(airflow: psutil.Popen, port: int) -> bool:
-    """Say whether the page came up before Airflow ended or the time was over."""
+def tell(port: int) -> None:
+    """Say where the page is, and what can be done."""
+    user, password = next(iter(json.loads(PASSWORDS.read_text()).items()))
+    print(f"\n  http://{HOST}:{port}\n  user {user}, password {password}\n")
+    print("Switch a DAG on to start it. Ctrl-C stops everything.")
+    print(f"More to load: {SCRIPTS}/orderedkafka broker sample --directory {KAFKA}", flush=True)
+
+
+def wait_until_healthy(parts: Mapping[str, psutil.Popen], port: int) -> bool:
+    """Say whether every part told that it is healthy, before one ended or the time was over."""
     deadline = time.monotonic() + START_SECONDS
-    while airflow.poll() is None and time.monotonic() < deadline:
+    while not ended(parts) and time.monotonic() < deadline:
         try:
-            with urllib.request.urlopen(f"http://{HOST}:{port}/api/v2/monitor/health", timeout=5):
-                return True
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.5)
+            with urllib.request.urlopen(f"http://{HOST}:{port}/api/v2/monitor/health", timeout=5) as answer:
+                told = json.load(answer)
+        except (OSError, ValueError):
+            told = {}
+        if {told.get(part, {}).get("status") for part in HEALTH} == {"healthy"}:
+            return True
+        time.sleep(LOOK_SECONDS)
     return False
 
 
-def stop(airflow: psutil.Popen) -> None:
+def ended(parts: Mapping[str, psutil.Popen]) -> list[str]:
+    """Name the parts that run no more."""
+    return [name for name, process in parts.items() if process.poll() is not None]
+
+
+def stop(parts: Iterable[psutil.Popen]) -> None:
     """End Airflow and everything that it started; what does not end in time is killed."""
-    family = descendants(airflow)
-    if airflow.poll() is None:
-        airflow.send_signal(signal.SIGINT)
-    _, left = psutil.wait_procs([airflow, *family], timeout=STOP_SECONDS)
+    family = [each for part in parts for each in (part, *descendants(part))]
+    for part in parts:
+        if part.poll() is None:
+            part.send_signal(signal.SIGINT)
+    _, left = psutil.wait_procs(family, timeout=STOP_SECONDS)
     for process in left:
         process.kill()
     psutil.wait_procs(left, timeout=STOP_SECONDS)
 
 
-def descendants(airflow: psutil.Popen) -> list[psutil.Process]:
-    """Return every process that Airflow started and that still runs."""
+def descendants(part: psutil.Popen) -> list[psutil.Process]:
+    """Return every process that it started and that still runs."""
     try:
-        return airflow.children(recursive=True)
+        return part.children(recursive=True)
     except psutil.Error:
         return []
 

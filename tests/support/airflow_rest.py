@@ -1,7 +1,7 @@
 """What a person does at Airflow's page, over the API that the page itself uses."""
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import httpx
@@ -15,8 +15,8 @@ LOOK_SECONDS = 0.3
 class AirflowRest:
     """A client of one Airflow. Answers other than success are errors that show what was said."""
 
-    def __init__(self, url: str) -> None:
-        self._client = httpx.Client(base_url=f"{url}/api/v2", timeout=60)
+    def __init__(self, url: str, headers: Mapping[str, str] | None = None) -> None:
+        self._client = httpx.Client(base_url=f"{url}/api/v2", timeout=60, headers=headers)
 
     def close(self) -> None:
         """Let go of the connections."""

@@ -1,0 +1,77 @@
+"""`make ui`: a real Airflow with the example DAGs, on loopback alone, until Ctrl-C."""
+
+import contextlib
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+from support.airflow_rest import AirflowRest
+
+from airflow_provider_orderedkafka.embedded import EmbeddedKafka
+from airflow_provider_orderedkafka.embedded.sample import EVENTS
+from airflow_provider_orderedkafka.embedded.settings import free_port
+
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
+
+UI = Path(__file__).parents[2] / "scripts" / "ui.py"
+LOOPBACK = {"127.0.0.1", "::ffff:127.0.0.1", "::1"}
+SERVES = re.compile(r"(http://127\.0\.0\.1:\d+)\s+user (\S+), password (\S+)")
+
+
+def test_the_page_s_airflow_runs_an_example_talks_on_loopback_alone_and_leaves_nothing_running(tmp_path, monkeypatch):
+    monkeypatch.setenv("PORT", str(free_port()))
+    log = tmp_path / "told"
+    with log.open("wb") as told:
+        process = psutil.Popen([sys.executable, UI, tmp_path / "home"], stdout=told, stderr=subprocess.STDOUT)
+    try:
+        with contextlib.closing(signed_in(*served(process, log))) as rest:
+            rest.until(lambda: rest.get("/dags")["total_entries"] >= 10, lambda: "the examples were not found")
+            rest.unpause("orders_ordered")  # its schedule starts a run at once
+            rest.until(lambda: rest.runs("orders_ordered"), lambda: "no run was scheduled")
+            run = rest.runs("orders_ordered")[0]["dag_run_id"]
+            assert rest.wait_for_run("orders_ordered", run) == "success", rest.story("orders_ordered", run)
+            assert rest.xcom("orders_ordered", run, "orders.commit")["rows"] == EVENTS
+        family = [process, *process.children(recursive=True)]
+        addresses = {address for each in family for address in listening(each)}
+        assert "127.0.0.1" in addresses <= LOOPBACK
+    finally:
+        process.send_signal(signal.SIGINT)
+        _, left = psutil.wait_procs([process], timeout=60)
+    assert (left, process.returncode) == ([], 0), log.read_text()
+    assert [each for each in family if each.is_running() and each.status() != psutil.STATUS_ZOMBIE] == []
+    assert not EmbeddedKafka.open(tmp_path / "home" / "kafka").running
+
+
+def test_a_taken_port_is_said_at_once(tmp_path, monkeypatch, kafka):
+    port = int(kafka.bootstrap_servers.rpartition(":")[2])
+    monkeypatch.setenv("PORT", str(port))
+    done = subprocess.run([sys.executable, UI, tmp_path], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (1, f"Port {port} is taken: choose another one, make ui PORT={port + 1}\n")
+
+
+def served(process, log):
+    deadline = time.monotonic() + 300
+    while (found := SERVES.search(log.read_text())) is None:
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.3)
+    return found.groups()
+
+
+def signed_in(url, user, password):
+    answer = httpx.post(f"{url}/auth/token", json={"username": user, "password": password}, timeout=60)
+    return AirflowRest(url, {"Authorization": f"Bearer {answer.json()['access_token']}"})
+
+
+def listening(process):
+    try:
+        found = process.net_connections("inet")
+    except psutil.Error:
+        return set()
+    return {each.laddr.ip for each in found if each.status == psutil.CONN_LISTEN}
