@@ -93,9 +93,7 @@ def serve(port: int, configuration: dict[str, str]) -> int:
     print(f"Starting Airflow (its logs: {HOME}/*.log) ...", flush=True)
     parts: dict[str, psutil.Popen] = {}
     try:
-        start("migration", ["db", "migrate"], configuration).wait()
-        parts |= {name: start(name, command, configuration) for name, command in PARTS.items()}
-        if wait_until_healthy(parts, port):
+        if begin(parts, configuration) and wait_until_healthy(parts, port):
             tell(port)
             while not ended(parts):
                 time.sleep(LOOK_SECONDS)
@@ -105,6 +103,17 @@ def serve(port: int, configuration: dict[str, str]) -> int:
     finally:
         print("Stopping ...", flush=True)
         stop(parts.values())
+
+
+def begin(parts: dict[str, psutil.Popen], configuration: dict[str, str]) -> bool:
+    """Bring the database up to date, then start every part; say whether the database is."""
+    parts["migration"] = start("migration", ["db", "migrate"], configuration)
+    if parts["migration"].wait() != 0:
+        return False
+    del parts["migration"]
+    for name, command in PARTS.items():
+        parts[name] = start(name, command, configuration)
+    return True
 
 
 def start(name: str, command: list[str], configuration: dict[str, str]) -> psutil.Popen:
@@ -153,7 +162,7 @@ def stop(parts: Iterable[psutil.Popen]) -> None:
     family = [each for part in parts for each in (part, *descendants(part))]
     for part in parts:
         if part.poll() is None:
-            part.send_signal(signal.SIGINT)
+            part.terminate()
     _, left = psutil.wait_procs(family, timeout=STOP_SECONDS)
     for process in left:
         process.kill()

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from airflow_provider_orderedkafka.errors import UnreachableError
 
-COUNTRIES: Final = ("at", "be", "ch")
+_COUNTRIES: Final = ("at", "be", "ch")
 TOPICS: Final[Mapping[str, int]] = {
     "orders": 4,
     "refunds": 2,
     **{f"orders-{output}": 4 for output in ("ordered", "watched", "hourly", "replayed", "by-shell")},
-    **{f"orders-{country}{output}": 1 for country in COUNTRIES for output in ("", "-ordered")},
+    **{f"orders-{country}{output}": 1 for country in _COUNTRIES for output in ("", "-ordered")},
 }
 """Every topic of the examples, and how many partitions it gets."""
 

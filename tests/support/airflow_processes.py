@@ -74,9 +74,7 @@ class AirflowProcesses:
         """End everything, whatever state it is in, and what lost its parent on the way; nobody needs its last words."""
         for name in [*self._running]:
             self.kill(name)
-        for process in psutil.process_iter():
-            if _home(process) == str(self.home):
-                _kill(process)
+        kill_all_at(self.home)
 
     def logs(self, *names: str) -> str:
         """The last lines of what these processes wrote."""
@@ -133,6 +131,14 @@ class AirflowProcesses:
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": HOST,
         }
+
+
+def kill_all_at(home: Path) -> list[psutil.Process]:
+    """Kill what runs of the Airflow with this home; say what did."""
+    found = [process for process in psutil.process_iter() if _home(process) == str(home)]
+    for process in found:
+        _kill(process)
+    return found
 
 
 def _free_port() -> int:
