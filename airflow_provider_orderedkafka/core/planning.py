@@ -118,11 +118,11 @@ class Planner:
 
     def _cuts(self, each: int, last: Row) -> list[Cut]:
         """Inner cuts about `each` offsets apart, before the time of the last row."""
-        rows = self._rows(each, last)
-        if blind := self._blind(rows):
+        rows, jumps = self._rows(each, last)
+        if blind := self._blind(rows, jumps):
             for partition in blind:
                 self.index.read_own(partition)
-            rows = self._rows(each, last)
+            rows, _ = self._rows(each, last)
         found: list[Cut] = []
         for low, high in pairwise(rows):
             if high.total - low.total > LARGE_TIE * each and high.time <= low.until + 1:
@@ -131,19 +131,22 @@ class Planner:
                 found.append(Cut(Floor(high.time), tuple(self._bounds(high, high.time))))
         return list(_rising(found))
 
-    def _rows(self, each: int, last: Row) -> list[Row]:
-        """The row at the start, those nearest to every so many offsets, and the last."""
+    def _rows(self, each: int, last: Row) -> tuple[list[Row], list[tuple[Row, Row]]]:
+        """The row at the start, those nearest to every so many offsets, and the last; and where a millisecond jumps."""
         count = -(-last.total // each)
         targets = [last.total * number // count for number in range(1, count)]
         search = Search(self.index, last)
         search.find(targets, each // 4)
         found: dict[int, Row] = {}
+        jumps: list[tuple[Row, Row]] = []
         for target in targets:
             low, high = search.bracket(target)
+            if high.time <= low.until + 1:
+                jumps.append((low, high))
             near = low if target - low.total <= high.total - target else high
             if 0 < near.total < last.total:
                 found[near.total] = near
-        return [search.bracket(0)[0], *(found[total] for total in sorted(found)), last]
+        return [search.bracket(0)[0], *(found[total] for total in sorted(found)), last], jumps
 
     def _bounds(self, row: Row, time: int) -> list[Bound]:
         """A row's bounds at a time it holds for: literal ones for compacted topics, where those by time may move."""
@@ -184,10 +187,10 @@ class Planner:
         sighting = self._places.look({partition: bound})[partition]
         return sighting.offset if not sighting.gave_up and (inherited or sighting.timestamp == tie) else None
 
-    def _blind(self, rows: Sequence[Row]) -> set[TopicPartition]:
+    def _blind(self, rows: Sequence[Row], jumps: Sequence[tuple[Row, Row]]) -> set[TopicPartition]:
         """The partitions where an answer of the index hides many visible records that are older."""
         suspects = {
-            partition: sorted(self._suspects(place, rows), key=lambda hides: -hides[0])[:LOOKS]
+            partition: sorted(dict.fromkeys(self._suspects(place, rows, jumps)), key=lambda hides: -hides[0])[:LOOKS]
             for place, partition in enumerate(self.span.partitions)
             if partition not in self.index.own
         }
@@ -197,11 +200,13 @@ class Planner:
             blind |= {partition for partition, sighting in self._places.look(bounds).items() if sighting.gave_up}
         return blind
 
-    def _suspects(self, place: int, rows: Sequence[Row]) -> Iterator[tuple[int, Bound]]:
-        """What to look for, by how much it may hide: the bound in the middle, and answers that hold for long.
+    def _suspects(
+        self, place: int, rows: Sequence[Row], jumps: Sequence[tuple[Row, Row]]
+    ) -> Iterator[tuple[int, Bound]]:
+        """What to look for, by how much it may hide: the bound in the middle, answers that hold for long, and jumps.
 
-        Where the record that the index means is visible, a look finds it at once; where it is a marker, or of the
-        future, the look passes what it hides.
+        Where the record that the index means is visible, a look finds it at once, and so it does in a tie; where it is
+        a marker, or of the future, the look passes what it hides.
         """
         end, middle = self.span.end[self.span.partitions[place]], rows[len(rows) // 2]
         if end - middle.offsets[place] > PATIENCE and middle is not rows[0]:
@@ -213,6 +218,9 @@ class Planner:
                 continue
             if (answer.timestamp - row.time) * 8 >= following.time - row.time:
                 yield hidden, Bound(row.offsets[place], min(answer.timestamp, self.span.latest))
+        for low, high in jumps:
+            if (hidden := high.offsets[place] - low.offsets[place]) > PATIENCE:
+                yield hidden, self._bound(place, low.offsets[place], low.until)
 
 
 def _rising(cuts: Iterable[Cut]) -> Iterator[Cut]:

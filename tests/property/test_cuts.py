@@ -91,6 +91,20 @@ def test_slices_are_about_as_large_as_asked_for_where_every_record_is_visible(lo
     assert all(slice_.offsets <= 4 * each for slice_ in slices if each >= 8)
 
 
+@pytest.mark.parametrize("apart", [0, 1, 2, 30, 200])
+def test_markers_hide_nothing_for_long_however_far_apart_two_partitions_got_theirs(apart):
+    def half(first, base):
+        records = [Entry(first + n, base + n) for n in range(1_200)]
+        return [*records, Entry(first + 1_200, 50_000 + base // 10 + (apart if base % 10 else 0), visible=False)]
+
+    log = SimulatedLog({TopicPartition("a", p): [*half(0, 10 + p), *half(1_201, 2_010 + p)] for p in range(2)})
+    span = span_of(log, Floor(), 60_000)
+    slices = Planner(log, span).slices(600)
+    assert tuple(sorted(log.scanned)) == span.partitions
+    assert max(slice_.offsets for slice_ in slices) <= 2 * 600
+    assert concatenated(log, slices) == log.in_order(span)
+
+
 @EXAMPLES
 @given(logs(), floors, sizes)
 def test_slices_of_compacted_topics_are_the_sorted_whole_too(log, floor, each):
