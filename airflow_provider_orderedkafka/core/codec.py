@@ -2,6 +2,10 @@
 
 Reading refuses what is missing, unknown or of another type with a `DocumentError` that names the document, the path
 and what was found. Integers are counts, offsets and times: none is negative, but for the time of a `Floor`.
+
+Every document says which version it has. What is written has the newest, so that an older release refuses it. A
+document of an older version is still read: a field that it does not have takes its default, which must say how things
+were before there was such a field.
 """
 
 import dataclasses
@@ -15,7 +19,8 @@ from airflow_provider_orderedkafka.core.cuts import BEFORE_TIME, Floor
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import DocumentError
 
-VERSION = 1
+VERSION = 2
+OLDEST = 1
 
 _OPTIONAL = (types.UnionType, Union)  # `int | None` is the first, `Literal["a"] | None` before Python 3.14 the second
 
@@ -45,12 +50,13 @@ class Document:
         if not isinstance(value, dict):
             raise DocumentError(f"{name}: the document must be an object, found {value!r}")
         version = value.pop("version", None)
-        if version != VERSION:
+        if not (_is_integer(version, OLDEST) and version <= VERSION):
             raise DocumentError(
-                f"{name}: 'version' must be {VERSION}, found {version!r}; use the release that wrote it, or a newer one"
+                f"{name}: 'version' must be {OLDEST} to {VERSION}, found {version!r}; use the release that wrote it, "
+                f"or a newer one"
             )
         try:
-            found: Self = decode(cls, value, "")
+            found: Self = decode(cls, value, "", older=version < VERSION)
         except DocumentError as error:
             raise DocumentError(f"{name}: {error}") from error
         return found
@@ -70,17 +76,23 @@ def encode(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else value
 
 
-def decode(kind: Any, value: Any, path: str) -> Any:
-    """The value of this type that the JSON value stands for; an error names the path."""
+def decode(kind: Any, value: Any, path: str, *, older: bool = False) -> Any:
+    """The value of this type that the JSON value stands for; an error names the path.
+
+    In an `older` document, fields that have a default may be missing.
+    """
     origin = get_origin(kind)
     if origin in _OPTIONAL:
-        return None if value is None else decode(get_args(kind)[0], value, path)
+        return None if value is None else decode(get_args(kind)[0], value, path, older=older)
     if origin is Literal:
         return _expect(value in get_args(kind), value, path, "one of " + ", ".join(map(repr, get_args(kind))))
     if origin is tuple:
         _expect(isinstance(value, list), value, path, "an array")
-        return tuple(decode(get_args(kind)[0], each, f"{path}[{index}]") for index, each in enumerate(value))
-    return _DECODERS.get(kind, _dataclass)(kind, value, path)
+        item = get_args(kind)[0]
+        return tuple(decode(item, each, f"{path}[{index}]", older=older) for index, each in enumerate(value))
+    if kind in _DECODERS:
+        return _DECODERS[kind](kind, value, path)
+    return _dataclass(kind, value, path, older=older)
 
 
 def _expect(holds: bool, value: Any, path: str, expected: str) -> Any:  # noqa: FBT001 - an assertion's first word
@@ -141,15 +153,26 @@ def _fields(kind: Any) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
 
 
-def _dataclass(kind: Any, value: Any, path: str) -> Any:
+@cache
+def _later(kind: Any) -> frozenset[str]:
+    """The fields that an older document may lack."""
+    missing = dataclasses.MISSING
+    fields = dataclasses.fields(kind)
+    return frozenset(f.name for f in fields if f.default is not missing or f.default_factory is not missing)
+
+
+def _dataclass(kind: Any, value: Any, path: str, *, older: bool) -> Any:
     _expect(isinstance(value, dict), value, path, "an object")
     fields, prefix = _fields(kind), f"{path}." if path else ""
     for name in sorted(set(value) ^ set(fields)):
+        if name in fields and older and name in _later(kind):
+            continue
         if name in fields:
             raise DocumentError(f"{prefix + name!r} is missing")
         raise DocumentError(f"{prefix + name!r} is not a field that this release knows; use the one that wrote it")
+    there = [name for name in fields if name in value]
     try:
-        return kind(**{name: decode(fields[name], value[name], prefix + name) for name in fields})
+        return kind(**{name: decode(fields[name], value[name], prefix + name, older=older) for name in there})
     except DocumentError:
         raise
     except ValueError as error:

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from airflow_provider_orderedkafka.core.codec import VERSION, Document, canonical
+from airflow_provider_orderedkafka.core.codec import Document, canonical
 from airflow_provider_orderedkafka.core.cuts import Place, Span
 from airflow_provider_orderedkafka.core.documents import Isolation
 from airflow_provider_orderedkafka.core.positions import Offsets
 
-INITIAL: Final = {"initial": True, "version": VERSION}
+INITIAL: Final = {"initial": True, "version": 1}
 """What every stream begins with: a constant, which asking again cannot move. The first batch resolves the start."""
 
 

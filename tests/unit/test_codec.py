@@ -1,8 +1,13 @@
 """What documents say comes back as it was written, whatever their fields are."""
 
+import json
+
 import pytest
 
 from airflow_provider_orderedkafka.core.batches import Setup
+from airflow_provider_orderedkafka.core.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.documents import Report
+from airflow_provider_orderedkafka.core.positions import Offsets
 from airflow_provider_orderedkafka.errors import DocumentError
 
 
@@ -16,3 +21,48 @@ def test_another_word_is_refused_with_those_that_it_may_be():
     text = Setup("frames", 1, "key", "crc32", "orders-ordered", None, "a reason").to_text()
     with pytest.raises(DocumentError, match="'placed' must be one of 'murmur2', 'crc32', found 'md5'"):
         Setup.from_text(text.replace("crc32", "md5"))
+
+
+def report_text(**changes):
+    report = Report(
+        range_id="a",
+        attempt=1,
+        complete=True,
+        limit_spent=False,
+        stop=Place(Offsets(), Floor()),
+        batches=0,
+        rows_read=0,
+        rows_emitted=0,
+        late=0,
+        replayed=0,
+        lost=0,
+        dead_letters=0,
+        may_be_doubled=0,
+        bytes_read=0,
+        started_at=0,
+        ended_at=0,
+        error=None,
+    )
+    value = {**json.loads(report.to_text()), **changes}
+    return json.dumps({name: each for name, each in value.items() if each is not ...})
+
+
+def test_a_document_of_an_older_version_has_defaults_where_it_lacks_a_field():
+    found = Report.from_text(report_text(version=1, advice=...))
+    assert found.advice == ""
+
+
+def test_a_document_of_this_version_lacks_nothing():
+    with pytest.raises(DocumentError, match="report: 'advice' is missing"):
+        Report.from_text(report_text(advice=...))
+
+
+def test_an_older_document_still_has_what_no_default_stands_for():
+    with pytest.raises(DocumentError, match="report: 'stop' is missing"):
+        Report.from_text(report_text(version=1, stop=...))
+
+
+@pytest.mark.parametrize("version", [0, 3, None, "2", True])
+def test_a_version_that_this_release_does_not_read_is_refused(version):
+    with pytest.raises(DocumentError, match=f"report: 'version' must be 1 to 2, found {version!r}"):
+        Report.from_text(report_text(version=version))
