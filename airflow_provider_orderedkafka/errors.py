@@ -78,10 +78,6 @@ class DeliveryError(OrderedKafkaError):
     exit_code = 75
 
 
-class ReplayError(OrderedKafkaError):
-    """A rerun gave other rows than those that it wrote before: its transform is not deterministic."""
-
-
 class TaskFailedError(OrderedKafkaError):
     """Spark failed for a reason that is not ours: a worker died, a disk was full. A retry can mend it."""
 

@@ -4,8 +4,9 @@ A batch is *noted* before its first write and *counted* after its last one. Foun
 not counted may have been written in part: it is a replay. One that was counted is done, whatever Spark thinks of it.
 """
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Literal, Self
 
 from airflow_provider_orderedkafka.core.codec import Document
@@ -25,6 +26,7 @@ class Tally:
     dead_letters: int = 0
     may_be_doubled: int = 0
     bytes_read: int = 0
+    may_be_out_of_order: int = 0
 
     @property
     def rows(self) -> int:
@@ -38,10 +40,11 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Setup(Document):
-    """How a range is loaded: decided by its first attempt and kept by all that follow, as rows' identities hang on it.
+    """How a range is loaded: what its first attempt was asked for, and the way it chose.
 
-    `placed` is the partitioner by which the source's keys stay in their partitions, where the direct lane relies on it;
-    `reason` says why this lane.
+    What was asked for is kept by all that follow; the way there (lane, writers) is each attempt's own, for rows are
+    known by where they came from. `placed` is the partitioner by which the source's keys stay in their partitions,
+    where the direct lane relies on it; `reason` says why this lane.
     """
 
     lane: Literal["frames", "direct"]
@@ -53,16 +56,20 @@ class Setup(Document):
     reason: str
 
     def fits(self, other: Self) -> bool:
-        """Whether the same was asked for; how it is done may differ, and is then kept as it was begun."""
-        return (self.keep_order, self.output, self.transform) == (other.keep_order, other.output, other.transform)
+        """Whether the other asks for the same; it may name more outputs than this, as for dead letters."""
+        same = (self.keep_order, self.transform) == (other.keep_order, other.transform)
+        return same and set(self.output.split(", ")) <= set(other.output.split(", "))
 
 
 @dataclass(frozen=True, slots=True)
 class Note(Document):
     """Written before a batch's first write: what it covers, and where the outputs ended before it.
 
-    `outputs` are the ends of the output topics and of the dead letter topic; `output_ids` are those topics' ids, as the
-    ends mean nothing once a topic was made anew. Both are empty where there is nothing to protect.
+    `outputs` are the ends of the output topics and of the dead letter topic, one that is named later included;
+    `output_ids` are those topics' ids, as the ends mean nothing once a topic was made anew. Both are empty where there
+    is nothing to protect. How many partitions a topic has there is how many its keys are placed over until the batch
+    is done. `code` has a digest of each transform that took part; `provenance` is the version of the header by which
+    the first attempt's rows are known.
     """
 
     batch: int
@@ -71,6 +78,23 @@ class Note(Document):
     end: Place
     outputs: Offsets
     output_ids: Mapping[str, str]
+    code: tuple[str, ...] = ()
+    provenance: int = 1
+
+    def joined(self, outputs: Offsets, output_ids: Mapping[str, str], code: str) -> Self:
+        """The note once an attempt takes part that writes to these outputs, now that far, by this code."""
+        later = {partition: end for partition, end in outputs.items() if partition.topic not in self.output_ids}
+        return replace(
+            self,
+            outputs=self.outputs.updated(later),
+            output_ids={**output_ids, **self.output_ids},
+            code=self.code if code in self.code else (*self.code, code),
+        )
+
+    @property
+    def partitions(self) -> dict[str, int]:
+        """How many partitions each output has for this batch."""
+        return dict(Counter(partition.topic for partition in self.outputs))
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,11 @@ class Slice:
     offsets: int
     floor: Floor = Floor()
 
+    @property
+    def spans(self) -> dict[TopicPartition, tuple[int, int]]:
+        """The offsets of each partition; those of its records too, where its bounds are literal."""
+        return {stretch.partition: (stretch.start.offset, stretch.end.offset) for stretch in self.stretches}
+
 
 @dataclass(frozen=True, slots=True)
 class Place:

@@ -32,9 +32,8 @@ PARTITIONERS: Final[dict[Partitioner, Callable[[Any, int], Any]]] = {"murmur2": 
 """What Java's producers do by default, and what librdkafka's do."""
 
 
-def misplaced(batch: Any, partitioner: Partitioner, partitions: int) -> int | None:
-    """The first row whose key this partitioner would have put elsewhere; rows without a key are nowhere wrong."""
+def misplaced(batch: Any, partitioner: Partitioner, partitions: int) -> Any:
+    """The rows whose keys this partitioner would have put elsewhere; rows without a key are nowhere wrong."""
     keys = batch.keys() if isinstance(batch, Records) else batch.column("key")
     expected = PARTITIONERS[partitioner](keys, partitions)
-    wrong = np.flatnonzero(arrays.numbers(pc.not_equal(expected, batch.column("partition")), otherwise=False))
-    return int(wrong[0]) if wrong.size else None
+    return np.flatnonzero(arrays.numbers(pc.not_equal(expected, batch.column("partition")), otherwise=False))

@@ -31,6 +31,7 @@ _PROMISED: Final = {
     "enable.idempotence": ("true",),
     "acks": ("all", "-1"),
     "request.required.acks": ("all", "-1"),
+    "enable.gapless.guarantee": ("true",),
 }
 # What suits writing batches; a user's own configuration wins over it.
 _DEFAULTS: Final = {
@@ -39,11 +40,11 @@ _DEFAULTS: Final = {
     "queue.buffering.max.messages": "100000",
     "queue.buffering.max.kbytes": "65536",
     "message.max.bytes": "1000000000",
-    "enable.gapless.guarantee": "true",
 }
 _OURS: Final = {
     "enable.idempotence": "true",
     "acks": "all",
+    "enable.gapless.guarantee": "true",
     "delivery.report.only.error": True,
     "message.timeout.ms": "0",
 }

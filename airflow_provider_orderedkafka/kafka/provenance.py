@@ -1,22 +1,23 @@
-"""Where a record came from and which row it is, in one compact header: `orderedkafka`.
+"""Where a record came from, in one compact header: `orderedkafka`.
 
     read_provenance(headers) -> Provenance | None       for people who audit their output
-    Stamp(range, batch, writer).headers(rows, topics, partitions, offsets, order_times) -> list[bytes]
-    batch_prefix(range, batch) -> bytes                 what every header of that batch begins with
+    Stamp(range).headers(source, ordinals) -> list[bytes]
+    range_prefix(range) -> bytes                        what every header of that range begins with
 
-The header's value, all integers big-endian:
+A row is known by its range, the position of its source record and its ordinal: its number among the rows that this
+record gave, 0 for a plain copy. Nothing else is part of that, so whoever writes the row again, in whichever order or
+share of the work, gives it the same identity. The header's value, all integers big-endian:
 
-    1 byte    version: 1
+    1 byte    version: 2
     1 byte    length of the range's id in bytes, then the id in UTF-8
-    4 bytes   batch, unsigned
-    4 bytes   writer, unsigned
-    8 bytes   row, unsigned
+    4 bytes   ordinal, unsigned
     4 bytes   source partition, signed; -1 when the row has no source
     8 bytes   source offset, signed; -1 when the row has no source
     8 bytes   order time in milliseconds since the epoch, signed
     the rest  source topic in UTF-8
 
-A dead letter has one header more, `orderedkafka.error`: what was wrong with it, in words.
+Version 1 had batch, writer and row (4, 4 and 8 bytes, unsigned) where version 2 has the ordinal; its rows are read as
+the first ones of their records. A dead letter has one header more, `orderedkafka.error`: what was wrong with it.
 """
 
 import struct
@@ -24,48 +25,66 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from airflow_provider_orderedkafka.core.identities import Identity
 from airflow_provider_orderedkafka.core.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from airflow_provider_orderedkafka.kafka.sources import Source
+
 HEADER = "orderedkafka"
 ERROR_HEADER = "orderedkafka.error"
+VERSION = 2
 
-_VERSION = 1
 _LONGEST_ID = 255
 _LONGEST_TOPIC = 249
 _NOWHERE = -1
-_BATCH = struct.Struct(">I")
-WRITER_AND_ROW = struct.Struct(">IQ")
-_SOURCE = struct.Struct(">iqq")
-_SOURCE_LAYOUT = (("partition", ">i4"), ("offset", ">i8"), ("time", ">i8"))
+_SOURCE = struct.Struct(">Iiqq")
+_SOURCE_LAYOUT = (("ordinal", ">u4"), ("partition", ">i4"), ("offset", ">i8"), ("time", ">i8"))
+_BEFORE_SOURCE = {1: 12, 2: 0}
+"""How many bytes each version has between the range's id and the part that both have: of version 1 the batch, the
+writer and all but the last bytes of the row, which stand where the ordinal does."""
 
 Headers = Sequence[tuple[str, bytes | str | None]] | Mapping[str, bytes | str | None] | None
+
+
+class Identity(NamedTuple):
+    """Which row of a range it is: the position of its source record, and its number among that record's rows."""
+
+    range: str
+    source: TopicPartition | None
+    offset: int | None
+    ordinal: int
 
 
 class Provenance(NamedTuple):
     """What the header says. `source` and `offset` are None where the row has no source record."""
 
-    identity: Identity
+    range_id: str
     source: TopicPartition | None
     offset: int | None
+    ordinal: int
     order_time: int
+
+    @property
+    def identity(self) -> Identity:
+        """What no other row has."""
+        return Identity(self.range_id, self.source, self.offset, self.ordinal)
 
     def __str__(self) -> str:
         if self.source is None or self.offset is None:
-            return str(self.identity)
-        return f"{self.source.at(self.offset)} (order time {self.order_time} ms; {self.identity})"
+            return f"a row without a source (range {self.range_id})"
+        row = f"row {self.ordinal} of it, " if self.ordinal else ""
+        return f"{self.source.at(self.offset)} ({row}order time {self.order_time} ms, range {self.range_id})"
 
 
-def batch_prefix(range_id: str, batch: int) -> bytes:
-    """What the header of every row of this batch begins with, and of no other."""
+def range_prefix(range_id: str, version: int = VERSION) -> bytes:
+    """What the header of every row of this range begins with, and of no other."""
     name = range_id.encode()
     if not 0 < len(name) <= _LONGEST_ID:
         raise SettingError(f"a range's id must have 1 to {_LONGEST_ID} bytes in UTF-8, found {range_id!r}")
-    return bytes((_VERSION, len(name))) + name + _BATCH.pack(batch)
+    return bytes((version, len(name))) + name
 
 
 def read_provenance(headers: Headers) -> Provenance | None:
@@ -84,61 +103,50 @@ def read_provenance(headers: Headers) -> Provenance | None:
 
 
 def _decode(value: Any) -> Provenance:
-    if value[0] != _VERSION:
+    if value[0] not in _BEFORE_SOURCE:
         raise DocumentError(
-            f"the header {HEADER!r} has version {value[0]!r}, this release reads {_VERSION}; use the one that wrote it"
+            f"the header {HEADER!r} has version {value[0]!r}, this release reads 1 and 2; use the one that wrote it"
         )
-    at = 2 + value[1]
-    name = value[2:at].decode()
-    (batch,) = _BATCH.unpack_from(value, at)
-    writer, row = WRITER_AND_ROW.unpack_from(value, at + _BATCH.size)
-    partition, offset, time = _SOURCE.unpack_from(value, at + _BATCH.size + WRITER_AND_ROW.size)
-    topic = value[at + _BATCH.size + WRITER_AND_ROW.size + _SOURCE.size :].decode()
-    identity = Identity(name, batch, writer, row)
-    if partition == _NOWHERE:
-        return Provenance(identity, None, None, time)
-    return Provenance(identity, TopicPartition(topic, partition), offset, time)
+    end = 2 + value[1]
+    ordinal, partition, offset, time, topic = located(value, end)
+    source = None if partition == _NOWHERE else TopicPartition(topic.decode(), partition)
+    return Provenance(value[2:end].decode(), source, None if source is None else offset, ordinal, time)
+
+
+def located(value: bytes, at: int) -> tuple[int, int, int, int, bytes]:
+    """Ordinal, partition, offset, order time and topic of a header whose range's id ends at this byte."""
+    at += _BEFORE_SOURCE[value[0]]
+    ordinal, partition, offset, time = _SOURCE.unpack_from(value, at)
+    return ordinal if value[0] > 1 else 0, partition, offset, time, value[at + _SOURCE.size :]
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Makes the headers of one writer's rows, many at once."""
+    """Makes the headers of a range's rows, many at once."""
 
     range_id: str
-    batch: int
-    writer: int
 
     @property
     def most_bytes(self) -> int:
         """The most that such a header can take of a record."""
-        prefix = batch_prefix(self.range_id, self.batch)
-        return len(HEADER) + len(prefix) + WRITER_AND_ROW.size + _SOURCE.size + _LONGEST_TOPIC
+        return len(HEADER) + len(range_prefix(self.range_id)) + _SOURCE.size + _LONGEST_TOPIC
 
-    def headers(
-        self,
-        rows: "np.ndarray[Any, Any]",
-        topics: bytes | Sequence[bytes],
-        partitions: "np.ndarray[Any, Any]",
-        offsets: "np.ndarray[Any, Any]",
-        order_times: "np.ndarray[Any, Any]",
-    ) -> list[bytes]:
-        """One header's value for each row; the arguments are columns of one length, or one topic for all rows."""
+    def headers(self, source: "Source", ordinals: "np.ndarray[Any, Any]") -> list[bytes]:
+        """One header's value for each row."""
         import numpy as np
 
-        prefix = batch_prefix(self.range_id, self.batch)
-        suffix = topics if isinstance(topics, bytes) else b""
+        prefix, topics = range_prefix(self.range_id), source.topic_names()
+        suffix = topics[0] if len(set(topics)) == 1 else b""
         layout = np.dtype(
-            [("prefix", f"V{len(prefix)}"), ("writer", ">u4"), ("row", ">u8"), *_SOURCE_LAYOUT]
-            + [("topic", f"V{len(suffix)}")] * bool(suffix)
+            [("prefix", f"V{len(prefix)}"), *_SOURCE_LAYOUT] + [("topic", f"V{len(suffix)}")] * bool(suffix)
         )
-        table = np.empty(len(rows), layout)
+        table = np.empty(len(ordinals), layout)
         table["prefix"] = np.void(prefix)
         if suffix:
             table["topic"] = np.void(suffix)
-        for name, column in (("writer", self.writer), ("row", rows), ("partition", partitions)):
-            table[name] = column
-        table["offset"], table["time"] = offsets, order_times
+        table["ordinal"], table["partition"] = ordinals, source.partitions
+        table["offset"], table["time"] = source.offsets, source.times
         fixed: list[bytes] = table.view(f"V{layout.itemsize}").tolist()
-        if isinstance(topics, bytes):
+        if suffix or not len(ordinals):
             return fixed
-        return [head + topic for head, topic in zip(fixed, topics, strict=True)]
+        return [head + topics[code] for head, code in zip(fixed, source.codes.tolist(), strict=True)]

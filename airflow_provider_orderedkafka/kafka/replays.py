@@ -1,36 +1,34 @@
 """What of a batch stands in the outputs already: read back from its note's ends, by the identity in each header.
 
     find_landed(config, batch, outputs, settle) -> Replay
+    Begun(range_id, start, end, ...)                 the batch: which range's rows, and of which records
     Outputs(topics, ends, dead_letter_topic, ids)    `ends`, `ids` are the note's; a partition that grew counts from 0
 
 Requests of a writer that is dead may still land. So the outputs are read to their ends again until none of the batch's
-rows has come for a settle time; what others write there meanwhile does not matter. Memory holds intervals, not rows.
+rows has come for a settle time; what others write there meanwhile does not matter. Memory holds bits, not rows.
 A compacted output is not read: there the batch is sent again whole, in order, and the last value of each key is right.
 """
 
 import logging
 import time
-import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from airflow_provider_orderedkafka.core.identities import IntervalSet, Landed, Sample
+import numpy as np
+
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.subscriptions import Named
 from airflow_provider_orderedkafka.kafka.consumers import lent
 from airflow_provider_orderedkafka.kafka.identity import doubt
+from airflow_provider_orderedkafka.kafka.landed import Landed
 from airflow_provider_orderedkafka.kafka.offsets import high_ends, log_starts
-from airflow_provider_orderedkafka.kafka.provenance import HEADER, WRITER_AND_ROW, batch_prefix
+from airflow_provider_orderedkafka.kafka.provenance import HEADER, located, range_prefix
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 from airflow_provider_orderedkafka.kafka.topics import discover
 from airflow_provider_orderedkafka.kafka.watching import Watch
-from airflow_provider_orderedkafka.kafka.write_settings import BatchName
-
-SAMPLED_ROWS: Final = 64
-"""The rows of each writer, from its first on, that a rerun is compared with."""
 
 _TUNING: Final = {"queued.max.messages.kbytes": "16384", "fetch.max.bytes": "16000000"}
 _ROWS_KEPT: Final = 200_000
@@ -45,6 +43,21 @@ class Settle:
 
     still: float = 2.0
     deadline: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A batch that may have been written in part: rows of this range whose records lie from `start` to `end`.
+
+    `batch` is given where version 1 has begun it. Its rows say nothing of an ordinal; so where records give at most one
+    row (`at_most_one`) they are those rows, and otherwise nobody can tell which ones they are.
+    """
+
+    range_id: str
+    start: Offsets
+    end: Offsets
+    batch: int | None = None
+    at_most_one: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,23 +86,19 @@ class Outputs:
 class Replay:
     """What of a batch is there already.
 
-    `may_be_doubled` counts the offsets since the note that retention has taken, so that nobody can tell what stood
-    there; `settled` is False when rows of the batch were still coming at the deadline. `compacted` are the outputs
-    that were not read.
+    `gone` counts the offsets since the note that retention has taken, so that nobody can tell what stood there;
+    `unnamed` the batch's rows that do not say which they are. `settled` is False when rows of the batch were still
+    coming at the deadline. `compacted` are the outputs that were not read.
     """
 
-    landed: Mapping[int, Landed] = field(default_factory=dict)
-    may_be_doubled: int = 0
+    landed: Landed = field(default_factory=Landed)
+    gone: int = 0
+    unnamed: int = 0
     settled: bool = True
     compacted: tuple[str, ...] = ()
 
-    @property
-    def rows(self) -> int:
-        """How many rows are there."""
-        return sum(len(landed.rows) for landed in self.landed.values())
 
-
-def find_landed(config: Mapping[str, str], batch: BatchName, outputs: Outputs, settle: Settle | None = None) -> Replay:
+def find_landed(config: Mapping[str, str], batch: Begun, outputs: Outputs, settle: Settle | None = None) -> Replay:
     """Read the outputs from the note on, until they are settled.
 
     Raises UnknownTopicError, AccessDeniedError (the principal needs READ on its outputs) or UnreachableError.
@@ -99,7 +108,8 @@ def find_landed(config: Mapping[str, str], batch: BatchName, outputs: Outputs, s
     starts, gone = _starts(config, partitions, outputs.ends_of(found.ids))
     scan = _Scan(batch, outputs.dead_letter_topic)
     settled = _read_until_still(config, starts, scan, settle or Settle()) if partitions else True
-    return Replay(scan.landed(), gone, settled, tuple(sorted(found.compacted)))
+    landed = scan.landed()
+    return Replay(landed, gone, scan.unnamed, settled, tuple(sorted(found.compacted)))
 
 
 def _starts(
@@ -160,55 +170,46 @@ def _read(
 class _Scan:
     """The batch's rows, as they are found; the same row twice counts once."""
 
-    def __init__(self, batch: BatchName, dead_letter_topic: str | None) -> None:
+    def __init__(self, batch: Begun, dead_letter_topic: str | None) -> None:
         self.count = 0
-        self._prefix = batch_prefix(*batch)
+        self.unnamed = 0
+        self._batch = batch
+        old = [] if batch.batch is None else [range_prefix(batch.range_id, 1) + batch.batch.to_bytes(4, "big")]
+        self._prefixes = (range_prefix(batch.range_id), *old)
         self._dead_letter_topic = dead_letter_topic
         self._waiting = 0
-        self._rows: dict[int, list[int]] = defaultdict(list)
-        self._dead_rows: dict[int, list[int]] = defaultdict(list)
-        self._sets: dict[int, IntervalSet] = defaultdict(IntervalSet)
-        self._dead: dict[int, IntervalSet] = defaultdict(IntervalSet)
-        self._samples: dict[int, dict[int, int]] = defaultdict(dict)
+        self._rows: dict[tuple[bytes, int, bool], list[tuple[int, int]]] = defaultdict(list)
+        self._landed = Landed()
 
     def take(self, messages: Sequence[Any]) -> None:
         """Note which of the records are rows of the batch."""
-        at = len(self._prefix)
         for message in messages:
             for name, value in message.headers() or ():
-                if name == HEADER and value is not None and value.startswith(self._prefix):
-                    writer, row = WRITER_AND_ROW.unpack_from(value, at)
-                    self._note(writer, row, message, value)
+                if name == HEADER and value is not None and value.startswith(self._prefixes):
+                    self._note(value, dead=message.topic() == self._dead_letter_topic)
         if self._waiting > _ROWS_KEPT:
             self._merge()
 
-    def _note(self, writer: int, row: int, message: Any, stamp: bytes) -> None:
+    def _note(self, header: bytes, *, dead: bool) -> None:
+        ordinal, partition, offset, _, topic = located(header, len(self._prefixes[0]))
         self.count += 1
-        self._waiting += 1
-        self._rows[writer].append(row)
-        if message.topic() == self._dead_letter_topic:
-            self._dead_rows[writer].append(row)
-        elif row < SAMPLED_ROWS:
-            self._samples[writer][row] = checksum(message.key(), message.value(), stamp)
+        if partition < 0 or (header[0] == 1 and not self._batch.at_most_one):
+            self.unnamed += 1
+        else:
+            self._waiting += 1
+            self._rows[topic, partition, dead].append((ordinal, offset))
 
     def _merge(self) -> None:
-        for sets, rows in ((self._sets, self._rows), (self._dead, self._dead_rows)):
-            for writer, numbers in rows.items():
-                sets[writer] |= IntervalSet.of(numbers)
-            rows.clear()
+        start, end = self._batch.start, self._batch.end
+        for (topic, number, dead), rows in self._rows.items():
+            partition = TopicPartition(topic.decode(), number)
+            ordinals, offsets = np.array(rows, np.int64).T
+            mine = (offsets >= start.get(partition, 0)) & (offsets < end.get(partition, 0))
+            self._landed.add(partition, ordinals[mine], offsets[mine], dead=dead)
+        self._rows.clear()
         self._waiting = 0
 
-    def landed(self) -> dict[int, Landed]:
-        """What was found, by writer."""
+    def landed(self) -> Landed:
+        """What was found."""
         self._merge()
-        return {
-            writer: Landed(
-                rows, self._dead[writer], tuple(Sample(*item) for item in sorted(self._samples[writer].items()))
-            )
-            for writer, rows in sorted(self._sets.items())
-        }
-
-
-def checksum(key: bytes | None, value: bytes | None, stamp: bytes) -> int:
-    """What a rerun's record is compared by with the one that landed."""
-    return zlib.crc32(value or b"", zlib.crc32(key or b"", zlib.crc32(stamp)))
+        return self._landed

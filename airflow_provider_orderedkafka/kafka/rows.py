@@ -1,12 +1,12 @@
 """A batch's rows as the columns that records are made from: numpy for numbers, Arrow for what has a length.
 
-    Rows.of(batch, numbers, settings)       the columns of a RecordBatch; `numbers` are the rows' in the writer's order
+    Rows.of(batch, settings)                the columns of a RecordBatch
     rows.chunk(...) -> Chunk                the same as Python columns, ready to be sent
 
 Nothing here makes a Python object for a row before `chunk` does.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -15,14 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider_orderedkafka.core.identities import Identity
 from airflow_provider_orderedkafka.core.positions import TopicPartition
 from airflow_provider_orderedkafka.kafka import arrays
 from airflow_provider_orderedkafka.kafka.payloads import Payloads, as_array, as_list, sizes
 from airflow_provider_orderedkafka.kafka.provenance import ERROR_HEADER, HEADER, Provenance, Stamp
 from airflow_provider_orderedkafka.kafka.records import Records
 from airflow_provider_orderedkafka.kafka.sending import Chunk
-from airflow_provider_orderedkafka.kafka.write_settings import SOURCE, WriteSettings, used_columns
+from airflow_provider_orderedkafka.kafka.sources import Source, milliseconds
+from airflow_provider_orderedkafka.kafka.write_settings import ORDINAL, WriteSettings, used_columns
 
 NO_PARTITION: Final = -1
 NOW: Final = 0
@@ -32,27 +32,15 @@ EPOCH: Final = -(2**62)
 PAYLOADS: Final = {"key": Records.keys, "value": Records.values}
 """What of records need not become Arrow."""
 
-_NOWHERE: Final = -1
 _HEADER_BYTES: Final = 10
 
 Ints = Any  # numpy arrays of integers
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Where each row came from."""
-
-    topics: Any
-    partitions: Ints
-    offsets: Ints
-    times: Ints
-
-
-@dataclass(frozen=True, slots=True)
 class Rows:
     """Columns of one length. `topics` and `headers` are Arrow arrays or None, `partitions` has -1 for null."""
 
-    numbers: Ints
     values: Any
     keys: Any
     topics: Any
@@ -60,25 +48,27 @@ class Rows:
     timestamps: Ints
     headers: Any
     source: Source | None
+    ordinals: Ints
 
     def __len__(self) -> int:
-        return len(self.numbers)
+        return len(self.timestamps)
 
     @classmethod
-    def of(cls, batch: Any, numbers: Ints, settings: WriteSettings) -> "Rows":
+    def of(cls, batch: Any, settings: WriteSettings) -> "Rows":
         """The columns that these settings look at."""
         types = dict.fromkeys(batch.schema.names, "")
         payloads = PAYLOADS if isinstance(batch, Records) else {}
         found = {n: payloads[n](batch) if n in payloads else batch.column(n) for n in used_columns(types, settings)}
+        where = settings.source if settings.range_id is not None else None
         return cls(
-            numbers,
             _binary(found["value"]),
             _binary(found["key"]) if "key" in found else None,
             found.get("topic"),
             arrays.numbers(found["partition"], NO_PARTITION) if "partition" in found else None,
             _timestamps(found["timestamp"]) if "timestamp" in found else np.full(batch.num_rows, NOW),
             found.get("headers"),
-            _source(batch, settings),
+            None if where is None else Source.of(batch, where),
+            arrays.numbers(batch.column(ORDINAL)) if ORDINAL in types else np.zeros(batch.num_rows, np.int64),
         )
 
     def sizes(self) -> Ints:
@@ -97,26 +87,20 @@ class Rows:
         places = np.flatnonzero(same)
         return int(places[0]) if len(places) else None
 
-    def where(self, index: int, settings: WriteSettings, writer: int) -> str:
-        """How a person finds the row again."""
-        name = settings.batch or ("-", 0)
-        identity = Identity(*name, writer, int(self.numbers[index]))
+    def where(self, index: int, settings: WriteSettings, number: int) -> str:
+        """How a person finds the row again, by its source or else by its number in its task."""
         if self.source is None:
-            return str(identity) if settings.batch else f"row {identity.row} of task {writer}"
-        source = self.source
-        partition = TopicPartition(source.topics[index].as_py() or "", int(source.partitions[index]))
-        return str(Provenance(identity, partition, int(source.offsets[index]), int(source.times[index])))
+            return f"row {number} of its task"
+        source, code = self.source, int(self.source.codes[index])
+        if not source.known()[index]:
+            return f"row {number} of its task, which has no source (range {settings.range_id})"
+        partition = TopicPartition(source.topics[code], int(source.partitions[index]))
+        offset, time = int(source.offsets[index]), int(source.times[index])
+        return str(Provenance(settings.range_id or "-", partition, offset, int(self.ordinals[index]), time))
 
     def stamps(self, stamp: Stamp) -> list[bytes]:
         """The provenance header's value for each row."""
-        if self.source is None:
-            nowhere = np.full(len(self), _NOWHERE)
-            return stamp.headers(self.numbers, b"", nowhere, nowhere, np.zeros(len(self), np.int64))
-        source = self.source
-        topics = source.topics.fill_null("") if source.topics.null_count else source.topics
-        different = pc.unique(topics)
-        given = different[0].as_py().encode() if len(different) == 1 else as_list(_binary(topics))
-        return stamp.headers(self.numbers, given, source.partitions, source.offsets, source.times)
+        return stamp.headers(Source.nowhere(len(self)) if self.source is None else self.source, self.ordinals)
 
 
 def columns_of(rows: Rows, topic: str | None, stamps: list[bytes] | None, describe: Callable[..., str]) -> Chunk:
@@ -196,25 +180,5 @@ def _binary(array: Any) -> Any:
 
 def _timestamps(array: Any) -> Ints:
     """Milliseconds, 0 as `EPOCH`; null is `NOW`."""
-    times = _milliseconds(array)
+    times = milliseconds(array)
     return np.where((times == 0) & ~arrays.nulls(array), EPOCH, times)
-
-
-def _milliseconds(array: Any) -> Ints:
-    unit = pa.timestamp("ms", tz=array.type.tz)
-    return arrays.numbers(array.cast(unit, safe=False))
-
-
-def _source(batch: Any, settings: WriteSettings) -> Source | None:
-    if settings.batch is None or settings.source is None:
-        return None
-    columns: Mapping[str, Any] = {name: batch.column(name) for name in batch.schema.names}
-    if settings.source == "struct":
-        struct = columns[SOURCE]
-        columns = dict(zip([f.name for f in struct.type], struct.flatten(), strict=True))
-    return Source(
-        columns["topic"],
-        arrays.numbers(columns["partition"], _NOWHERE),
-        arrays.numbers(columns["offset"], _NOWHERE),
-        _milliseconds(columns["order_time"]),
-    )

@@ -9,16 +9,17 @@ Written                                        the tally of one task or of many;
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.outputs import Output
-from airflow_provider_orderedkafka.kafka.provenance import batch_prefix
+from airflow_provider_orderedkafka.kafka.provenance import range_prefix
 
 UsePartition = Literal["never", "given", "always"]
 SourceColumns = Literal["struct", "columns"]
 
 SOURCE: Final = "_source"
+ORDINAL: Final = "_ordinal"
 SEQUENCE: Final = "_seq"
 HEADERS_TYPE: Final = "array<struct<key:string,value:binary>>"
 SOURCE_TYPE: Final = "struct<topic:string,partition:int,offset:bigint,order_time:timestamp>"
@@ -37,22 +38,16 @@ _SOURCE_FIELDS: Final = {"topic": "string", "partition": "int", "offset": "bigin
 Column = tuple[str, str]
 
 
-class BatchName(NamedTuple):
-    """What the identities of a batch's rows begin with."""
-
-    range_id: str
-    batch: int
-
-
 @dataclass(frozen=True, slots=True)
 class WriteSettings:
     """How rows become records.
 
     `config` is librdkafka's configuration. `topic` wins over a `topic` column. `use_partition`: a `partition` column
-    counts never, where it is given, or always (then null is an error). `batch` switches provenance on; `source` says
+    counts never, where it is given, or always (then null is an error). `range_id` switches provenance on; `source` says
     where the source positions are: the struct column `_source`, the plain columns topic, partition, offset and
     order_time, or nowhere. `output_topics` are those that a `topic` column may name, any where it is empty. `outputs`
-    is what `plan_write` found out of the topics.
+    is what `plan_write` found out of the topics. `partitions` says of topics how many partitions the writer places
+    their keys over, whatever they have by then; Kafka's client places those of others.
     """
 
     config: Mapping[str, str] = field(repr=False)
@@ -60,14 +55,15 @@ class WriteSettings:
     use_partition: UsePartition = "given"
     use_headers: bool = True
     dead_letter_topic: str | None = None
-    batch: BatchName | None = None
+    range_id: str | None = None
     source: SourceColumns | None = None
     output_topics: tuple[str, ...] = ()
     outputs: Mapping[str, Output] = field(default_factory=dict)
+    partitions: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.batch is not None:
-            batch_prefix(*self.batch)
+        if self.range_id is not None:
+            range_prefix(self.range_id)
         if self.dead_letter_topic is not None and self.dead_letter_topic == self.topic:
             raise SettingError(
                 f"'deadLetterTopic' must be another topic than the output, found {self.topic!r} for both"
@@ -82,29 +78,25 @@ class WriteSettings:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of the rows: written or a dead letter, now or (`left_out`, `dead_left_out`) by an earlier attempt.
+    """What became of the rows: written, or sent to the dead letter topic.
 
-    `by_topic` counts the records written now, dead letters among them; `bytes` are those of their keys and values.
+    `by_topic` counts the records, dead letters among them; `bytes` are those of their keys and values.
     """
 
     rows: int = 0
-    left_out: int = 0
     dead_letters: int = 0
-    dead_left_out: int = 0
     bytes: int = 0
     by_topic: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def seen(self) -> int:
-        """How many rows the writer's sequence had."""
-        return self.rows + self.left_out + self.dead_letters + self.dead_left_out
+        """How many rows there were."""
+        return self.rows + self.dead_letters
 
     def __add__(self, other: "Written") -> "Written":
         return Written(
             self.rows + other.rows,
-            self.left_out + other.left_out,
             self.dead_letters + other.dead_letters,
-            self.dead_left_out + other.dead_left_out,
             self.bytes + other.bytes,
             dict(Counter(self.by_topic) + Counter(other.by_topic)),
         )
@@ -143,10 +135,10 @@ def used_columns(types: Mapping[str, str], settings: WriteSettings) -> list[str]
 def written_columns(columns: Sequence[Column], settings: WriteSettings) -> list[str]:
     """The columns that a write looks at; Spark's sink ignores others, and so does this one."""
     types = _by_name(columns)
-    used = used_columns(types, settings) + [name for name in (SEQUENCE,) if name in types]
-    if settings.batch is not None and settings.source == "struct":
+    used = used_columns(types, settings) + [name for name in (SEQUENCE, ORDINAL) if name in types]
+    if settings.range_id is not None and settings.source == "struct":
         used.append(SOURCE)
-    if settings.batch is not None and settings.source == "columns":
+    if settings.range_id is not None and settings.source == "columns":
         used += [name for name in _SOURCE_FIELDS if name in types and name not in used]
     return used
 

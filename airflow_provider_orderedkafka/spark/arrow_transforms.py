@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from airflow_provider_orderedkafka.errors import SettingError, TransformError
-from airflow_provider_orderedkafka.spark.frames import SOURCE, SOURCE_FIELDS
+from airflow_provider_orderedkafka.kafka.write_settings import SOURCE
+from airflow_provider_orderedkafka.spark.frames import SOURCE_FIELDS
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch, Schema
@@ -38,7 +39,7 @@ def applied(transform: ArrowTransform, batch: "RecordBatch", *, same_keys: bool 
     if same_keys and rekeys(batch, found):
         raise SettingError(
             f"the transform {_name(transform)!r} changes keys in some batches only: rows of one key may then be "
-            f"written side by side. Run with --sink-option writers=1 or keepOrder=none"
+            f"written side by side. Run the same range again with --sink-option writers=1"
         )
     return found
 

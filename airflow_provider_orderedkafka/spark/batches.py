@@ -6,14 +6,13 @@ was counted is done. A batch that fails is run again here, as a replay of itself
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Note, Setup, Surplus, Tally
 from airflow_provider_orderedkafka.core.cuts import Place
 from airflow_provider_orderedkafka.core.documents import Range
-from airflow_provider_orderedkafka.core.positions import Offsets
 from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.failures import understood
 from airflow_provider_orderedkafka.spark.lease import Lease
@@ -51,13 +50,12 @@ class Output(Protocol):
         """Why a replay cannot leave out what is there already; None where it can, or need not."""
         ...
 
-    @property
-    def ids(self) -> Mapping[str, str]:
-        """The ids of the output topics, for a batch's note; empty where there is nothing to protect."""
+    def noted(self, batch: Batch, attempt: int) -> Note:
+        """The note of a batch that is about to be written for the first time."""
         ...
 
-    def ends(self) -> Offsets:
-        """Where the output topics end now, for a batch's note; empty where there is nothing to protect."""
+    def joined(self, note: Note) -> Note:
+        """The note of a batch that an earlier attempt has begun, once this one takes part."""
         ...
 
 
@@ -157,8 +155,7 @@ class BatchLoop:
         note = self._parts.checkpoint.note(batch.number)
         for tries in range(1, TRIES + 1):
             replay = note is not None
-            if note is None:
-                note = self._noted(batch)
+            note = self._noted(batch, note)
             try:
                 return self._parts.writer.write(batch, note, replay=replay)
             except Exception as error:
@@ -170,10 +167,12 @@ class BatchLoop:
                 _log.warning("batch %d failed and is run again: %s", batch.number, reason)
         raise AssertionError("the last try returns or raises")
 
-    def _noted(self, batch: Batch) -> Note:
-        output, attempt = self._parts.writer.output, self._parts.lease.attempt
-        note = Note(batch.number, attempt, batch.start, batch.end, output.ends(), output.ids)
-        self._parts.checkpoint.put_note(note)
+    def _noted(self, batch: Batch, before: Note | None) -> Note:
+        """The batch's note, written down before its first write and wherever something is added to it."""
+        output = self._parts.writer.output
+        note = output.noted(batch, self._parts.lease.attempt) if before is None else output.joined(before)
+        if note != before:
+            self._parts.checkpoint.put_note(note)
         return note
 
     def _counted(self, batch: Batch, tally: Tally) -> Counts:

@@ -2,7 +2,7 @@
 
 range.json            the range: another one is refused here
 lease/<term>.json     who works on it
-setup.json            how it is loaded: kept by every attempt once a batch was noted
+setup.json            how it is loaded: what was asked for is kept by every attempt once a batch was noted
 notes/<batch>.json    written before a batch's first write
 allotments/<batch>.json   where the row limit ends inside a batch
 counts/<batch>.json   written after a batch's last write
@@ -84,16 +84,17 @@ class Checkpoint:
         return self._get(SETUP, Setup) if self.state.names(NOTES) else None
 
     def set_up(self, setup: Setup) -> None:
-        """Write down how it is loaded; refused when batches were begun in another way."""
+        """Write down how it is loaded; refused when something else is asked for than what batches were begun with."""
         found = self.setup()
-        if found is None:
-            self._put(SETUP, setup)
-        elif not found.fits(setup):
+        if found is not None and not found.fits(setup):
             raise SettingError(
                 f"the checkpoint {self.location!r} was begun with {_told(found)}, now it is {_told(setup)}: its "
-                f"batches cannot be completed in another way. Run it as it was begun; or abandon the range and name a "
-                f"new --checkpoint, which writes its rows again"
+                f"batches cannot be completed like that. Run it as it was begun, where a dead letter topic or more "
+                f"output topics may be added; or abandon the range and name a new --checkpoint, which writes its rows "
+                f"again"
             )
+        if found != setup:
+            self._put(SETUP, setup)
 
     def note(self, batch: int) -> Note | None:
         """The batch's note."""

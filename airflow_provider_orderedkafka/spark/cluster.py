@@ -52,10 +52,15 @@ class Cluster:
             self._compacted.update((topic.name, topic.compacted) for topic in found.topics)
         return [topic for topic in wanted if self._compacted[topic]]
 
-    def planner(self, span: Span, own: "dict[TopicPartition, OwnIndex] | None" = None) -> Planner:
-        """What cuts a span; what one had to read of the log is kept in `own` for those that follow."""
-        compacted = self.compacted(span.start.topics) if span.offsets else ()
-        return Planner(self.log, span, compacted, own)
+    def planner(
+        self, span: Span, own: "dict[TopicPartition, OwnIndex] | None" = None, *, literal: bool = False
+    ) -> Planner:
+        """What cuts a span; what one had to read of the log is kept in `own` for those that follow.
+
+        With `literal`, or where records may be compacted away, each cut is a literal offset, found by looking.
+        """
+        topics = span.start.topics if span.offsets else ()
+        return Planner(self.log, span, topics if literal else self.compacted(topics), own)
 
     def resolve(self, start: Start, partitions: Iterable[TopicPartition], now: int, word: str = "start") -> Offsets:
         """What a start policy, or an end said like one, means for these partitions."""

@@ -5,9 +5,11 @@
 
 import argparse
 import importlib
+import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -43,6 +45,16 @@ class Arguments:
         if function is None:
             return None
         return f"{getattr(function, '__module__', '?')}:{getattr(function, '__qualname__', function)}"
+
+    @property
+    def code(self) -> str:
+        """A digest of the file that the transform is in; empty where there is none, or nobody can tell."""
+        function = self.transform or self.arrow_transform
+        try:
+            file = None if function is None else inspect.getsourcefile(function)
+            return "" if file is None else sha256(Path(file).read_bytes()).hexdigest()[:16]
+        except (TypeError, OSError):
+            return ""
 
 
 class _Parser(argparse.ArgumentParser):

@@ -7,18 +7,20 @@ from typing import Any
 
 from airflow_provider_orderedkafka.core.batches import Note, Setup, Surplus, Tally
 from airflow_provider_orderedkafka.core.cuts import Slice
-from airflow_provider_orderedkafka.core.identities import NOTHING_LANDED, Landed
 from airflow_provider_orderedkafka.core.lanes import share_out, sizes
-from airflow_provider_orderedkafka.errors import OrderViolationError
+from airflow_provider_orderedkafka.kafka.landed import Landed
+from airflow_provider_orderedkafka.kafka.missing import Giving, Missing
 from airflow_provider_orderedkafka.kafka.partitioners import Partitioner, misplaced
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
-from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings
+from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings, Written
 from airflow_provider_orderedkafka.spark.arrow_transforms import ArrowTransform, applied
 from airflow_provider_orderedkafka.spark.batches import Batch
 from airflow_provider_orderedkafka.spark.frames import RangeFrames
-from airflow_provider_orderedkafka.spark.kafka_output import NO_REPLAY, KafkaOutput, doubtful, emitted, only_attempt
+from airflow_provider_orderedkafka.spark.kafka_output import NOTHING_BEFORE, KafkaOutput, only_attempt
 from airflow_provider_orderedkafka.spark.limit import trimmed
 from airflow_provider_orderedkafka.spark.reading import read_batches, read_records
+
+Share = list[tuple[Slice, Landed]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +30,9 @@ class Work:
     read: ReadSettings
     write: WriteSettings
     transform: ArrowTransform | None
+    giving: Giving
     placed: tuple[Partitioner, int] | None
     surplus: Surplus | None
-    landed: Mapping[int, Landed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,57 +47,74 @@ class DirectWriter:
 
     def write(self, batch: Batch, note: Note, *, replay: bool) -> Tally:
         """Read and write the batch; in a replay, leave out what is there already."""
-        there = self.output.replay(note) if replay else NO_REPLAY
-        settings = self.output.of_batch(batch.number)
-        work = Work(self.frames.read, settings, self.transform, self.placed, batch.surplus, there.landed)
-        context, shares = self.frames.session.sparkContext, self._shares(batch)
-        total = Tally()
-        for tally in context.parallelize(shares, len(shares)).mapPartitions(partial(_task, work)).collect():
-            total = total.plus(tally)
-        return total.plus(Tally(may_be_doubled=doubtful(there, total.rows - total.replayed)))
+        before = self.output.before(note) if replay else NOTHING_BEFORE
+        shares = self._shares(batch, before.landed)
+        work = Work(
+            self.frames.read,
+            self.output.of_batch(note),
+            self.transform,
+            self.output.giving,
+            self.placed,
+            batch.surplus,
+        )
+        written, total = Written(), Tally()
+        context = self.frames.session.sparkContext
+        for found, tally in context.parallelize(shares, len(shares)).mapPartitions(partial(_task, work)).collect():
+            written, total = written + found, total.plus(tally)
+        return total.plus(before.tally(written))
 
-    def _shares(self, batch: Batch) -> list[list[Slice]]:
-        """The batch's slices, split by partition number; a number has the same task in every batch of the range."""
+    def _shares(self, batch: Batch, landed: Landed) -> list[Share]:
+        """The batch's slices, split by partition number, each with what landed of it."""
         loaded, tasks = self.frames.loaded, self.setup.writers
-        slices = self.frames.slices(batch, self.frames.cluster.options.slice_offsets * tasks)
+        each = self.frames.cluster.options.slice_offsets * tasks
+        slices = self.frames.slices(batch, each, literal=bool(landed))
         task_of = share_out(sizes(loaded.start.offsets, loaded.end.offsets), tasks)
-        return [[_part(each, task_of, task) for each in slices] for task in range(tasks)]
+        parts = [[_part(slice_, task_of, task) for slice_ in slices] for task in range(tasks)]
+        return [[(part, landed.within(part.spans)) for part in share] for share in parts]
 
 
 def _part(slice_: Slice, task_of: Mapping[int, int], task: int) -> Slice:
     return replace(slice_, stretches=tuple(s for s in slice_.stretches if task_of[s.partition.partition] == task))
 
 
-def _task(work: Work, shares: Iterable[list[Slice]]) -> Iterator[Tally]:
+def _task(work: Work, shares: Iterable[Share]) -> Iterator[tuple[Written, Tally]]:
     """What each task does: one writer, one share."""
     from airflow_provider_orderedkafka.kafka.writing import write
 
-    writer, tally = only_attempt(), ReadTally()
-    slices = [each for share in shares for each in share]
-    rows = trimmed(_rows(work, slices, tally), work.surplus)
-    found = write(rows, work.write, writer, work.landed.get(writer, NOTHING_LANDED))
+    only_attempt()
+    tally, astray = ReadTally(), Astray(work.placed)
+    rows = (
+        batch for share in shares for slice_, landed in share for batch in _rows(work, slice_, landed, tally, astray)
+    )
+    written = write(rows, work.write)
     lost = sum(tally.lost.values())
-    yield Tally(rows_read=tally.records, late=tally.late, bytes_read=tally.bytes, lost=lost).plus(emitted(found))
+    read = Tally(rows_read=tally.records, late=tally.late, bytes_read=tally.bytes, lost=lost)
+    yield written, read.plus(Tally(may_be_out_of_order=astray.rows))
 
 
-def _rows(work: Work, slices: Iterable[Slice], tally: ReadTally) -> Iterator[Any]:
+def _rows(work: Work, slice_: Slice, landed: Landed, tally: ReadTally, astray: "Astray") -> Iterator[Any]:
+    """What is missing of the rows of a slice."""
     read = read_records if work.transform is None else read_batches
-    for slice_ in slices:
-        for batch in read(slice_, work.read, tally):
-            if work.placed is not None:
-                _check_placed(batch, *work.placed)
-            if work.transform is None:
-                yield batch
-            else:
-                yield applied(work.transform, batch, same_keys=work.placed is not None)
+    batches = astray.seen(read(slice_, work.read, tally))
+    if work.transform is not None:
+        same_keys = work.placed is not None
+        batches = (applied(work.transform, batch, same_keys=same_keys) for batch in batches)
+    batches = trimmed(batches, work.surplus)
+    if work.write.source is None:
+        return batches
+    return Missing(landed, work.giving, work.write.source).of(batches)
 
 
-def _check_placed(batch: Any, partitioner: Partitioner, partitions: int) -> None:
-    row = misplaced(batch, partitioner, partitions)
-    if row is not None:
-        topic, partition, offset = (batch.column(name)[row].as_py() for name in ("topic", "partition", "offset"))
-        raise OrderViolationError(
-            f"{topic}[{partition}]@{offset} has a key that other producers put into another partition: two tasks would "
-            f"write the rows of one key side by side. Run the range with --sink-option writers=1, or with "
-            f"keepOrder=none, and a new checkpoint"
-        )
+@dataclass(slots=True)
+class Astray:
+    """Counts the rows whose key other producers put into another partition: another task may have rows of it, too."""
+
+    placed: tuple[Partitioner, int] | None
+    rows: int = 0
+
+    def seen(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """The same batches, looked at as they pass."""
+        for batch in batches:
+            if self.placed is not None:
+                self.rows += len(misplaced(batch, *self.placed))
+            yield batch

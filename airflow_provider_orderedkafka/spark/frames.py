@@ -15,6 +15,7 @@ from airflow_provider_orderedkafka.core.cuts import Slice, Span
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, TransformError
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
+from airflow_provider_orderedkafka.kafka.write_settings import SOURCE
 from airflow_provider_orderedkafka.spark.cluster import Cluster
 from airflow_provider_orderedkafka.spark.columns import spark_columns
 from airflow_provider_orderedkafka.spark.options import parse_options
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from airflow_provider_orderedkafka.spark.batches import Batch
 
-SOURCE = "_source"
 READ = "read"
 SOURCE_FIELDS = ("topic", "partition", "offset", "order_time")
 SHOWING_SHUFFLES = 2
@@ -58,15 +58,24 @@ class RangeFrames:
         """The session, once it has started."""
         return self.spark.started()
 
-    def of_batch(self, batch: "Batch", writing: Mapping[str, str] | None = None) -> "DataFrame":
-        """The records of a batch. Told the configuration of who writes, who reads it is ready to write the next."""
-        slices = self.slices(batch, self.cluster.options.slice_offsets)
-        follows = batch.end.offsets != self.loaded.end.offsets
-        return self._of_slices(slices, max(len(slices), 1), writing if follows else None)
+    def of_batch(
+        self, batch: "Batch", slices: Sequence[Slice] | None = None, writing: Mapping[str, str] | None = None
+    ) -> "DataFrame":
+        """The records of a batch, by its slices.
 
-    def slices(self, batch: "Batch", each: int) -> list[Slice]:
-        """The slices of a batch, of about `each` offsets: the same in a replay, whatever was asked before."""
-        return self.cluster.planner(self.span(batch)).slices(each)
+        Told the configuration of who writes, who reads it is ready to write the next.
+        """
+        cut = self.slices(batch, self.cluster.options.slice_offsets) if slices is None else slices
+        follows = batch.end.offsets != self.loaded.end.offsets
+        return self._of_slices(cut, max(len(cut), 1), writing if follows else None)
+
+    def slices(self, batch: "Batch", each: int, *, literal: bool = False) -> list[Slice]:
+        """The slices of a batch, of about `each` offsets, `literal` where it has to be known which have which.
+
+        So it is, too, where retention may take records between two slices that are read: a bound by time would move.
+        """
+        literal = literal or self.loaded.on_data_loss == "count"
+        return self.cluster.planner(self.span(batch), literal=literal).slices(each)
 
     def span(self, batch: "Batch") -> Span:
         """What a batch spans."""

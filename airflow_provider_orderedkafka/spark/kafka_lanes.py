@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_orderedkafka.core.batches import Setup
 from airflow_provider_orderedkafka.core.lanes import Lane, lane
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.kafka.missing import Giving
 from airflow_provider_orderedkafka.kafka.writing import plan_write
 from airflow_provider_orderedkafka.spark.arrow_transforms import as_frames
 from airflow_provider_orderedkafka.spark.direct_writer import DirectWriter
@@ -13,6 +14,7 @@ from airflow_provider_orderedkafka.spark.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.kafka_output import KafkaOutput
 from airflow_provider_orderedkafka.spark.kafka_sink import Asked, asked_of, completed
 from airflow_provider_orderedkafka.spark.kafka_writer import KafkaWriter, in_order
+from airflow_provider_orderedkafka.spark.limit import gives_at_most_one
 from airflow_provider_orderedkafka.spark.looks import Look, look_at
 from airflow_provider_orderedkafka.spark.ordering import check_no_shuffle, default_writers
 from airflow_provider_orderedkafka.spark.sink_options import parse_sink_options
@@ -26,8 +28,8 @@ TASKS_FOR_A_CORE = 2
 """Shares are uneven, so there are more of them than cores."""
 
 
-def writer_for(arguments: "Arguments", frames: RangeFrames, before: Setup | None) -> KafkaWriter | DirectWriter:
-    """What writes the batches of a range to Kafka; `before` is how earlier attempts did."""
+def writer_for(arguments: "Arguments", frames: RangeFrames) -> KafkaWriter | DirectWriter:
+    """What writes the batches of a range to Kafka."""
     asked = asked_of(arguments.sink_options)
     look = look_at(frames, arguments)
     if arguments.arrow_transform is not None:
@@ -43,23 +45,31 @@ def writer_for(arguments: "Arguments", frames: RangeFrames, before: Setup | None
         transform=arguments.transform_name,
         reason=way.reason,
     )
-    if before is not None and before.fits(setup):
-        setup = before
+    output = replace(output, code=arguments.code, giving=_giving(arguments, frames))
     if setup.lane == "direct":
         placed = None if setup.placed is None else (setup.placed, look.partitions)
         source = "columns" if arguments.arrow_transform is None and output.settings.source else output.settings.source
         output = replace(output, settings=replace(output.settings, source=source))
         return DirectWriter(frames, output, arguments.arrow_transform, placed, setup)
-    rows = in_order(frames.rows, setup, output)  # what cannot be kept in order is refused now
-    return KafkaWriter(frames, replace(output, shuffled=setup.keep_order == "none" and _shuffled(rows)), setup)
+    settings = replace(output.settings, partitions={n: o.partitions for n, o in output.settings.outputs.items()})
+    rows = in_order(frames.rows, setup, settings)  # what cannot be kept in order is refused now
+    return KafkaWriter(
+        frames, replace(output, untrusted=_untrusted(rows) if setup.keep_order == "none" else None), setup
+    )
 
 
-def _shuffled(rows: "DataFrame") -> bool:
+def _giving(arguments: "Arguments", frames: RangeFrames) -> Giving:
+    if arguments.arrow_transform is not None:
+        return "many"
+    return "one" if gives_at_most_one(frames) else "many"
+
+
+def _untrusted(rows: "DataFrame") -> str | None:
     try:
         check_no_shuffle(rows)
     except SettingError:
-        return True
-    return False
+        return "the transform shuffles, so its rows come in another order each time"
+    return None
 
 
 def _writers(asked: Asked, way: Lane, look: Look, frames: RangeFrames) -> int:

@@ -1,27 +1,64 @@
 """Kafka as the output of a range's batches: where it ends, and which rows of a batch are there already."""
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from airflow_provider_orderedkafka.core.batches import Note, Tally
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import TaskFailedError
+from airflow_provider_orderedkafka.kafka.landed import Landed
+from airflow_provider_orderedkafka.kafka.missing import Giving
 from airflow_provider_orderedkafka.kafka.offsets import high_ends
-from airflow_provider_orderedkafka.kafka.replays import Outputs, Replay, find_landed
-from airflow_provider_orderedkafka.kafka.write_settings import BatchName, WriteSettings, Written
-
-NO_REPLAY = Replay()
+from airflow_provider_orderedkafka.kafka.provenance import VERSION
+from airflow_provider_orderedkafka.kafka.replays import Begun, Outputs, Replay, find_landed
+from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings, Written
+from airflow_provider_orderedkafka.spark.batches import Batch
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
+class Before:
+    """What earlier attempts left of a batch.
+
+    `landed` is left out now. `doubtful` counts what may stand there and is written again all the same. `known` is
+    False where something of the batch may be there, or come yet, that nobody has seen: then each row that is written
+    now may be out of order.
+    """
+
+    landed: Landed = field(default_factory=Landed)
+    doubtful: int = 0
+    settled: bool = True
+    known: bool = True
+
+    def tally(self, written: Written) -> Tally:
+        """What the batch has come to, once the rest is written."""
+        landed, dead = self.landed.rows, self.landed.dead_letters
+        return Tally(
+            rows_emitted=written.rows + landed - dead,
+            replayed=landed,
+            dead_letters=written.dead_letters + dead,
+            may_be_doubled=self.doubtful + (0 if self.settled else written.seen),
+            may_be_out_of_order=0 if self.settled and self.known else written.seen,
+        )
+
+
+NOTHING_BEFORE = Before()
+
+
+@dataclass(frozen=True, slots=True)
 class KafkaOutput:
-    """The output topics of a range. `shuffled` says that rows have no fixed order, and so no lasting identity."""
+    """The output topics of a range.
+
+    `giving` says how many rows a record gives, `code` is a digest of what makes them. `untrusted` says why the rows
+    have no lasting identity, where they have none.
+    """
 
     range_id: str
     settings: WriteSettings
-    shuffled: bool = False
+    code: str = ""
+    giving: Giving = "one"
+    untrusted: str | None = None
 
     @property
     def partitions(self) -> int | None:
@@ -34,20 +71,25 @@ class KafkaOutput:
         """Why rows that landed cannot be told from those that did not; None where they can."""
         if self.settings.source is None:
             return "provenance is off, so records do not say which row they are"
-        if self.shuffled:
-            return "the transform shuffles, so its rows come in another order each time"
-        return None
+        return self.untrusted
 
-    @property
-    def ids(self) -> dict[str, str]:
-        """The ids of the output topics, as they were when this attempt began."""
-        return {name: output.id for name, output in self.settings.outputs.items()}
+    def noted(self, batch: Batch, attempt: int) -> Note:
+        """The note of a batch that is about to be written for the first time."""
+        note = Note(batch.number, attempt, batch.start, batch.end, Offsets(), {}, provenance=VERSION)
+        return self.joined(note)
 
-    def of_batch(self, number: int) -> WriteSettings:
-        """The settings for the rows of a batch."""
-        if self.settings.source is None:
-            return self.settings
-        return replace(self.settings, batch=BatchName(self.range_id, number))
+    def joined(self, note: Note) -> Note:
+        """The note of a batch in which this attempt takes part."""
+        ids = {name: output.id for name, output in self.settings.outputs.items()}
+        return note.joined(self.ends(), ids, self.code)
+
+    def of_batch(self, note: Note) -> WriteSettings:
+        """The settings for the rows of a batch; a topic that was made anew has the partitions that it has now."""
+        now = {name: output.partitions for name, output in self.settings.outputs.items()}
+        same = {name for name, output in self.settings.outputs.items() if note.output_ids.get(name) == output.id}
+        noted = {name: count for name, count in note.partitions.items() if name in same}
+        range_id = None if self.settings.source is None else self.range_id
+        return replace(self.settings, range_id=range_id, partitions=now | noted)
 
     def ends(self) -> Offsets:
         """Where the output topics end now."""
@@ -55,29 +97,35 @@ class KafkaOutput:
         partitions = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
         return high_ends(self.settings.config, partitions, "read_uncommitted")
 
-    def replay(self, note: Note) -> Replay:
+    def before(self, note: Note) -> Before:
         """What stands in the outputs of a noted batch, once nothing more of it comes."""
         if self.unprotected is not None:
-            written = self.ends().since(note.outputs)
+            written = sum(max(end - note.outputs.get(p, 0), 0) for p, end in self.ends().items())
             _log.warning("batch %d is written again whole: %s", note.batch, self.unprotected)
-            return Replay(may_be_doubled=written)
+            return Before(doubtful=written, known=not written)
+        found = self._found(note)
+        seen = found.gone + found.unnamed
+        if self.giving != "one" and set(note.code) > {self.code}:
+            _log.warning(
+                "batch %d is written again whole: the transform was changed since it was begun, and gives several rows "
+                "for a record, so it cannot be told which of them are there",
+                note.batch,
+            )
+            return Before(doubtful=seen + found.landed.rows, settled=found.settled, known=not found.landed)
+        return Before(found.landed, seen, found.settled, known=not seen)
+
+    def _found(self, note: Note) -> Replay:
         settings = self.settings
-        outputs = Outputs(tuple(sorted(settings.topics)), note.outputs, settings.dead_letter_topic, note.output_ids)
-        return find_landed(settings.config, BatchName(self.range_id, note.batch), outputs)
-
-
-def doubtful(replay: Replay, written: int) -> int:
-    """How many rows may be doubled after a replay that wrote so many."""
-    return replay.may_be_doubled + (0 if replay.settled else written)
-
-
-def emitted(found: Written) -> Tally:
-    """What a task put into the output, or found there."""
-    return Tally(
-        rows_emitted=found.rows + found.left_out,
-        replayed=found.left_out + found.dead_left_out,
-        dead_letters=found.dead_letters + found.dead_left_out,
-    )
+        batch = Begun(
+            self.range_id,
+            note.start.offsets,
+            note.end.offsets,
+            batch=note.batch if note.provenance < VERSION else None,
+            at_most_one=self.giving == "one",
+        )
+        topics = tuple(sorted(settings.topics | set(note.output_ids)))
+        outputs = Outputs(topics, note.outputs, settings.dead_letter_topic, note.output_ids)
+        return find_landed(settings.config, batch, outputs)
 
 
 def only_attempt() -> int:

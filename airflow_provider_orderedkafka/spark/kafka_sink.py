@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
-from airflow_provider_orderedkafka.core.batches import Setup
 from airflow_provider_orderedkafka.core.lanes import KeepOrder
 from airflow_provider_orderedkafka.errors import SettingError
 
@@ -20,11 +19,11 @@ OWN = {"keeporder": "keepOrder", "writers": "writers"}
 """The options that the application has beside those of the sink, by their names in lower case."""
 
 
-def kafka_sink(arguments: "Arguments", frames: "RangeFrames", before: Setup | None) -> "Writer":
-    """What writes the batches of a range to Kafka; `before` is how earlier attempts did."""
+def kafka_sink(arguments: "Arguments", frames: "RangeFrames") -> "Writer":
+    """What writes the batches of a range to Kafka."""
     from airflow_provider_orderedkafka.spark.kafka_lanes import writer_for
 
-    return writer_for(arguments, frames, before)
+    return writer_for(arguments, frames)
 
 
 @dataclass(frozen=True, slots=True)

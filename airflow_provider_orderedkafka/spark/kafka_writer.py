@@ -1,15 +1,18 @@
 """The DataFrame lane to Kafka: batches are transformed, kept in order, and written by some tasks."""
 
-from collections.abc import Callable, Iterator, Mapping
+import pickle
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_orderedkafka.core.batches import Note, Setup, Tally
-from airflow_provider_orderedkafka.core.identities import NOTHING_LANDED, Landed
-from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings, written_columns
+from airflow_provider_orderedkafka.kafka.landed import Landed
+from airflow_provider_orderedkafka.kafka.missing import Giving, Missing
+from airflow_provider_orderedkafka.kafka.write_settings import ORDINAL, WriteSettings, Written, written_columns
 from airflow_provider_orderedkafka.spark.batches import Batch
 from airflow_provider_orderedkafka.spark.frames import RangeFrames, counted, read_tally
-from airflow_provider_orderedkafka.spark.kafka_output import NO_REPLAY, KafkaOutput, doubtful, emitted, only_attempt
+from airflow_provider_orderedkafka.spark.kafka_output import NOTHING_BEFORE, KafkaOutput, only_attempt
 from airflow_provider_orderedkafka.spark.limit import without_surplus
 from airflow_provider_orderedkafka.spark.ordering import (
     KeepOrder,
@@ -21,12 +24,13 @@ from airflow_provider_orderedkafka.spark.ordering import (
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
+    from pyspark.accumulators import Accumulator
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
 Deal = Callable[["DataFrame", KeepOrder, int, int | None], "DataFrame"]
 
-FIELDS = ("rows_emitted", "replayed", "dead_letters")
+FIELDS = ("rows", "dead_letters")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,28 +43,56 @@ class KafkaWriter:
 
     def write(self, batch: Batch, note: Note, *, replay: bool) -> Tally:
         """Write the batch in order; in a replay, leave out what is there already."""
-        there = self.output.replay(note) if replay else NO_REPLAY
-        records = counted(self.frames.of_batch(batch, self.output.settings.config))
+        before = self.output.before(note) if replay else NOTHING_BEFORE
+        settings = writing(self.setup, self.output.of_batch(note))
+        resent = self.frames.session.sparkContext.accumulator(0)
+        slices = self.frames.slices(batch, self.frames.cluster.options.slice_offsets, literal=bool(before.landed))
+        records = counted(self.frames.of_batch(batch, slices, self.output.settings.config))
         rows = without_surplus(self.frames.transformed(records), batch.surplus)
-        rows = in_order(rows, self.setup, self.output, dealt)
-        settings, columns = writing(self.setup, self.output.of_batch(batch.number)), rows.dtypes
-        told = rows.select(*written_columns(columns, settings)).mapInArrow(_task(settings, there.landed), _tally())
+        if settings.range_id is not None and (self.output.giving != "one" or before.landed):
+            parts = [before.landed.within(each.spans) for each in slices]
+            rows = missing(rows, parts, self.output.giving, resent)
+        rows = in_order(rows, self.setup, settings, dealt)
+        columns = rows.dtypes
+        told = rows.select(*written_columns(columns, settings)).mapInArrow(_task(settings), _tally())
         if self.setup.keep_order != "none":  # a batch may be planned in another way than the one before it
             check_no_shuffle(told, own_shuffles(dict(columns), self.setup.keep_order, self.setup.writers))
-        written = Tally()
-        for row in told.collect():
-            written = written.plus(Tally(**row.asDict()))
-        again = Tally(may_be_doubled=doubtful(there, written.rows - written.replayed), lost=self.frames.lost(batch))
-        return read_tally(told).plus(written).plus(again)
+        written = Written.total(Written(**row.asDict()) for row in told.collect())
+        again = Tally(may_be_doubled=resent.value, lost=self.frames.lost(batch))
+        return read_tally(told).plus(before.tally(written)).plus(again)
 
 
-def in_order(rows: "DataFrame", setup: Setup, output: KafkaOutput, deal: Deal = keep_order) -> "DataFrame":
+def missing(rows: "DataFrame", parts: Sequence[Landed], giving: Giving, resent: "Accumulator[int]") -> "DataFrame":
+    """The rows that are missing from the output, numbered where that is needed. Spark partition i is slice i, still."""
+    from pyspark.sql.types import IntegerType, StructField, StructType
+
+    packed = [pickle.dumps(part) for part in parts]  # a task unpacks its own alone
+    more = [] if giving == "one" else [StructField(ORDINAL, IntegerType())]
+    return rows.mapInArrow(partial(_missing, packed, giving, resent), StructType([*rows.schema.fields, *more]))
+
+
+def _missing(
+    packed: Sequence[bytes], giving: Giving, resent: "Accumulator[int]", batches: Iterator["RecordBatch"]
+) -> Iterator["RecordBatch"]:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None
+    number = context.partitionId()
+    landed = pickle.loads(packed[number]) if number < len(packed) else Landed()  # noqa: S301 - packed by the driver
+    left = Missing(landed, giving, "struct")
+    yield from left.of(batches)
+    resent.add(left.resent)
+
+
+def in_order(rows: "DataFrame", setup: Setup, settings: WriteSettings, deal: Deal = keep_order) -> "DataFrame":
     """The rows, split among the writers so that the order that was asked for is kept."""
     if setup.keep_order == "none":
         return rows
     if setup.keep_order == "key":
         return deal(rows, "key", setup.writers, None)
-    return deal(rows, "partition", setup.writers, output.partitions)
+    count = None if settings.topic is None else settings.partitions.get(settings.topic)
+    return deal(rows, "partition", setup.writers, count or None)
 
 
 def writing(setup: Setup, settings: WriteSettings) -> WriteSettings:
@@ -75,14 +107,13 @@ def _tally() -> "StructType":
     return StructType([StructField(name, LongType()) for name in FIELDS])
 
 
-def _task(settings: WriteSettings, landed: Mapping[int, Landed]) -> Any:
+def _task(settings: WriteSettings) -> Any:
     def task(batches: Iterator["RecordBatch"]) -> Iterator["RecordBatch"]:
         from airflow_provider_orderedkafka.kafka import buffers, reader  # noqa: F401 - it may read the next batch
         from airflow_provider_orderedkafka.kafka.writing import write
 
-        writer = only_attempt()
-        found = write(batches, settings, writer, landed.get(writer, NOTHING_LANDED))
-        told = emitted(found)
-        yield buffers.counts(**{name: getattr(told, name) for name in FIELDS})
+        only_attempt()
+        found = write(batches, settings)
+        yield buffers.counts(rows=found.rows, dead_letters=found.dead_letters)
 
     return task

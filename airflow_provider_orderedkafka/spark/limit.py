@@ -12,8 +12,9 @@ from airflow_provider_orderedkafka.core.batches import Allotment, Surplus
 from airflow_provider_orderedkafka.core.cuts import Place
 from airflow_provider_orderedkafka.core.limits import Standing, allot, passes, place_after
 from airflow_provider_orderedkafka.core.positions import TopicPartition
+from airflow_provider_orderedkafka.kafka.write_settings import SOURCE
 from airflow_provider_orderedkafka.spark.batches import Batch
-from airflow_provider_orderedkafka.spark.frames import SOURCE, SOURCE_FIELDS, RangeFrames
+from airflow_provider_orderedkafka.spark.frames import SOURCE_FIELDS, RangeFrames
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from airflow_provider_orderedkafka.core.batches import Setup
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.errors import FencedError, OrderedKafkaError, SettingError, StateError
 from airflow_provider_orderedkafka.spark import by_hand
@@ -19,7 +18,7 @@ from airflow_provider_orderedkafka.spark.report import summary
 from airflow_provider_orderedkafka.spark.session import LazySession, check_location
 from airflow_provider_orderedkafka.spark.state import State, join, local_path, open_state
 
-MakeSink = Callable[[Arguments, RangeFrames, Setup | None], Writer]
+MakeSink = Callable[[Arguments, RangeFrames], Writer]
 
 
 class Loader:
@@ -73,7 +72,7 @@ class Loader:
 
     def _work(self, arguments: Arguments, loaded: Range, checkpoint: Checkpoint) -> Work:
         frames = RangeFrames(self._spark, loaded, arguments.options, arguments.transform)
-        writer = self._make_sink(arguments, frames, checkpoint.setup())
+        writer = self._make_sink(arguments, frames)
         check_location(self._spark.started(), checkpoint.location)
         checkpoint.set_up(writer.setup)
         limited = loaded.rows_left is not None

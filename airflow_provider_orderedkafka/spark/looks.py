@@ -64,5 +64,5 @@ def _rekeyed(transform: ArrowTransform, sampled: list[Any]) -> bool:
 
 def _placed(sampled: list[Any], partitions: int) -> Partitioner | None:
     """The partitioner that put the sample's keys where they are, if one did."""
-    fitting = (name for name in PARTITIONERS if all(misplaced(batch, name, partitions) is None for batch in sampled))
+    fitting = (name for name in PARTITIONERS if not any(len(misplaced(each, name, partitions)) for each in sampled))
     return next(fitting, None)

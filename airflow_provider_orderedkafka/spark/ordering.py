@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal
 
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.write_settings import SEQUENCE
+from airflow_provider_orderedkafka.kafka.write_settings import SEQUENCE, SOURCE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -36,9 +36,9 @@ def keep_order(
 
     By `key`: rows of one key stay in order; those without a key all go through one writer, in order too. By
     `partition`: rows of one output partition stay in order; it is that of the column `partition`, or, given the
-    number of the output's `partitions`, the one where Java producers put the row's key, written into that column
-    (rows without a key by turns): write it with 'usePartition'. One writer keeps the order of all rows and needs no
-    shuffle; it is the default on up to two cores.
+    number of the output's `partitions`, the one where Java producers put the row's key, written into that column:
+    write it with 'usePartition'. Rows without a key are spread by where they came from (`_source`), or by turns. One
+    writer keeps the order of all rows and needs no shuffle; it is the default on up to two cores.
     """
     _check(frame, by, writers, partitions)
     check_no_shuffle(frame)
@@ -123,13 +123,23 @@ def _with_partition(frame: "DataFrame", partitions: int) -> "DataFrame":
     """Only the key crosses over to Python for this."""
     from pyspark.sql import functions as f
 
-    by_turns = f.pmod(f.col(SEQUENCE), f.lit(partitions)).cast("int")
+    spread = _spread(frame, partitions)
     if "key" not in frame.columns:
-        return frame.withColumn("partition", by_turns)
+        return frame.withColumn("partition", spread)
     from airflow_provider_orderedkafka.kafka.murmur2 import partitions_of
 
     def partition(key):  # type: ignore[no-untyped-def]
         return partitions_of(key, partitions)
 
     by_key = f.arrow_udf(partition, "int")
-    return frame.withColumn("partition", f.coalesce(by_key(f.col("key").cast("binary")), by_turns))
+    return frame.withColumn("partition", f.coalesce(by_key(f.col("key").cast("binary")), spread))
+
+
+def _spread(frame: "DataFrame", partitions: int) -> "Column":
+    """Where a row without a key goes: its source alone decides, so that writing it again puts it there again."""
+    from pyspark.sql import functions as f
+
+    place = f.col(SEQUENCE)
+    if SOURCE in frame.columns:
+        place = f.coalesce(f.col(f"{SOURCE}.offset") + f.col(f"{SOURCE}.partition"), place)
+    return f.pmod(place, f.lit(partitions)).cast("int")

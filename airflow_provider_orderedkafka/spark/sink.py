@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from airflow_provider_orderedkafka.errors import UnreachableError
-from airflow_provider_orderedkafka.kafka.write_settings import BatchName, WriteSettings, Written
+from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings, Written
 from airflow_provider_orderedkafka.spark.sink_options import parse_sink_options
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _QUERY = "sql.streaming.queryId"
-_BATCH = "streaming.sql.batchId"
 
 _log = logging.getLogger(__name__)
 
@@ -42,7 +41,7 @@ def batch_writer(options: Mapping[str, str], schema: "StructType", overwrite: bo
     from airflow_provider_orderedkafka.kafka.writing import plan_write
 
     columns = _columns(schema)
-    settings = _named(parse_sink_options(options, columns, overwrite=overwrite), f"write-{uuid.uuid4().hex}", 0)
+    settings = _named(parse_sink_options(options, columns, overwrite=overwrite), f"write-{uuid.uuid4().hex}")
     return OrderedKafkaWriter(plan_write(settings, columns))
 
 
@@ -97,8 +96,7 @@ class OrderedKafkaStreamWriter(DataSourceStreamArrowWriter):
 
         context = TaskContext.get()
         query = context.getLocalProperty(_QUERY) if context else None
-        batch = context.getLocalProperty(_BATCH) if context else None
-        return _write(iterator, _named(self._settings, query or "stream", int(batch or 0)))
+        return _write(iterator, _named(self._settings, query or "stream"))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Say what was written, when all tasks have ended well."""
@@ -110,17 +108,18 @@ class OrderedKafkaStreamWriter(DataSourceStreamArrowWriter):
 
 
 def _write(iterator: Iterator["RecordBatch"], settings: WriteSettings) -> TaskWritten:
-    from pyspark import TaskContext
-
+    from airflow_provider_orderedkafka.kafka.landed import Landed
+    from airflow_provider_orderedkafka.kafka.missing import Missing
     from airflow_provider_orderedkafka.kafka.writing import write
 
-    context = TaskContext.get()
-    return TaskWritten(write(iterator, settings, context.partitionId() if context else 0))
+    if settings.source is not None:
+        iterator = Missing(Landed(), "many", settings.source).of(iterator)
+    return TaskWritten(write(iterator, settings))
 
 
-def _named(settings: WriteSettings, range_id: str, batch: int) -> WriteSettings:
+def _named(settings: WriteSettings, range_id: str) -> WriteSettings:
     """With provenance where the rows say where they came from."""
-    return settings if settings.source is None else replace(settings, batch=BatchName(range_id, batch))
+    return settings if settings.source is None else replace(settings, range_id=range_id)
 
 
 def _columns(schema: "StructType") -> list[tuple[str, str]]:

@@ -56,7 +56,7 @@ def parse_sink_options(
 ) -> WriteSettings:
     """What a writer was asked for; a SettingError names the option that is wrong and the way out.
 
-    Without the option `provenance` it is written where the rows say where they came from, though not which batch
+    Without the option `provenance` it is written where the rows say where they came from, though not which range
     they belong to: whoever writes adds that.
     """
     if overwrite:

@@ -9,15 +9,16 @@ replace what has the same two values.
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_orderedkafka.core.batches import Note, Setup, Tally
 from airflow_provider_orderedkafka.core.positions import Offsets
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.kafka.write_settings import SOURCE
 from airflow_provider_orderedkafka.spark.arrow_transforms import as_frames, output_schema
 from airflow_provider_orderedkafka.spark.batches import Batch, Output
-from airflow_provider_orderedkafka.spark.frames import SOURCE, RangeFrames, read_counts
+from airflow_provider_orderedkafka.spark.frames import RangeFrames, read_counts
 from airflow_provider_orderedkafka.spark.limit import without_surplus
 
 if TYPE_CHECKING:
@@ -37,11 +38,14 @@ class Replaced:
     """An output of which each batch is written in place of itself: nothing needs protection."""
 
     unprotected: None = None
-    ids: Mapping[str, str] = field(default_factory=dict)
 
-    def ends(self) -> Offsets:
+    def noted(self, batch: Batch, attempt: int) -> Note:
         """Nothing is appended to it."""
-        return Offsets()
+        return Note(batch.number, attempt, batch.start, batch.end, Offsets(), {})
+
+    def joined(self, note: Note) -> Note:
+        """Whoever takes part replaces it."""
+        return note
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,7 @@ class TableWriter:
         return Tally(**read.get).plus(Tally(rows_emitted=written.get["rows"], lost=self.frames.lost(batch)))
 
 
-def table_sink(arguments: "Arguments", frames: RangeFrames, before: Setup | None) -> TableWriter:  # noqa: ARG001
+def table_sink(arguments: "Arguments", frames: RangeFrames) -> TableWriter:
     """What writes the batches of a range to a table or to files."""
     if arguments.output_topic is not None:
         raise SettingError("--output-topic is for Kafka: name where to write with --sink-option path=... or table=...")

@@ -1,24 +1,27 @@
 """What of a batch is found in its outputs again."""
 
+import struct
 import threading
 import time
-from dataclasses import replace
 
 import pytest
-from support.batches import batch, batches, columns
+from support.batches import batch, batches, columns, source
 from support.records import Record
 
-from airflow_provider_orderedkafka.core.identities import IntervalSet
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import UnknownTopicError
 from airflow_provider_orderedkafka.kafka.consumers import close_idle
-from airflow_provider_orderedkafka.kafka.replays import SAMPLED_ROWS, Outputs, Replay, Settle, find_landed
+from airflow_provider_orderedkafka.kafka.missing import Missing
+from airflow_provider_orderedkafka.kafka.provenance import HEADER
+from airflow_provider_orderedkafka.kafka.replays import Begun, Outputs, Settle, find_landed
 from airflow_provider_orderedkafka.kafka.topics import topic_ids
-from airflow_provider_orderedkafka.kafka.write_settings import BatchName, WriteSettings
+from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings
 from airflow_provider_orderedkafka.kafka.writing import plan_write, write
 
 AT_ONCE = Settle(still=0.0)
-THIS, OTHER = BatchName("r1", 4), BatchName("r1", 5)
+ORDERS = TopicPartition("orders", 2)
+START, END = Offsets({ORDERS: 0}), Offsets({ORDERS: 1_000_000})
+THIS = Begun("r1", START, END)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -36,11 +39,18 @@ def config(kafka):
 def put(config):
     """Write some of a batch's rows, as an attempt that did not come to its end."""
 
-    def written(topic, name=THIS, writer=0, rows=1_000, most=None, **more):
-        settings = plan_write(WriteSettings(config, topic=topic, batch=name, **more), columns("value"))
-        return write(batches(rows), settings, writer=writer, max_rows=most)
+    def written(topic, range_id="r1", first=0, most=1_000):
+        settings = WriteSettings(config, topic=topic, range_id=range_id, source="struct")
+        rows = [batch.slice(first) for batch in batches(first + most, first + most, _source=source)]
+        return write(rows, plan_write(settings, columns("value", "_source")))
 
     return written
+
+
+def offsets_of(landed):
+    """The source offsets of the rows that landed, all of them the first ones of their records."""
+    assert all((partition, ordinal) == (ORDERS, 0) for partition, _, ordinal in landed)
+    return [offset for _, offset, _ in landed]
 
 
 def ends(records, *topics):
@@ -50,47 +60,97 @@ def ends(records, *topics):
 def test_nothing_is_found_of_a_batch_that_wrote_nothing(topics, records, config):
     topic = topics.create(partitions=3)
     records.produce(topic, [Record(b"of others", headers=[("h", b"x")])])
-    assert find_landed(config, THIS, Outputs((topic,), ends(records, topic)), AT_ONCE) == Replay()
+    found = find_landed(config, THIS, Outputs((topic,), ends(records, topic)), AT_ONCE)
+    assert (found.landed.rows, found.gone, found.unnamed, found.settled) == (0, 0, 0, True)
 
 
-def test_rows_are_found_by_writer_and_those_of_other_batches_are_not(topics, records, config, put):
+def test_rows_are_found_by_their_records_and_those_of_other_ranges_are_not(topics, records, config, put):
     topic = topics.create(partitions=3)
-    put(topic, THIS)
+    put(topic)
     note = ends(records, topic)
-    put(topic, OTHER)
-    put(topic, THIS, writer=0, most=700)
-    put(topic, THIS, writer=2, most=3)
-    put(topic, BatchName("r10", 4))
+    put(topic, "r2")
+    put(topic, most=700)
+    put(topic, first=900, most=3)
+    put(topic, "r10")
     found = find_landed(config, THIS, Outputs((topic,), note), AT_ONCE)
-    assert {writer: landed.rows for writer, landed in found.landed.items()} == {
-        0: IntervalSet([(0, 700)]),
-        2: IntervalSet([(0, 3)]),
-    }
-    assert (found.rows, found.may_be_doubled, found.settled) == (703, 0, True)
+    assert offsets_of(found.landed) == [*range(700), 900, 901, 902]
+    assert (found.gone, found.settled) == (0, True)
+
+
+def test_rows_of_the_ranges_other_batches_are_not_among_those_that_landed(topics, records, config, put):
+    topic = topics.create()
+    note = ends(records, topic)
+    put(topic, most=100)
+    batch = Begun("r1", Offsets({ORDERS: 10}), Offsets({ORDERS: 20}))
+    assert offsets_of(find_landed(config, batch, Outputs((topic,), note), AT_ONCE).landed) == [*range(10, 20)]
 
 
 def test_a_rerun_that_leaves_out_what_landed_completes_the_batch(topics, records, config, put):
     topic = topics.create(partitions=3)
     note = ends(records, topic)
     put(topic, most=420)
-    [landed] = find_landed(config, THIS, Outputs((topic,), note), AT_ONCE).landed.values()
-    assert len(landed.samples) == SAMPLED_ROWS
-    settings = plan_write(WriteSettings(config, topic=topic, batch=THIS), columns("value"))
-    assert write(batches(1_000), settings, landed=landed).left_out == 420
+    landed = find_landed(config, THIS, Outputs((topic,), note), AT_ONCE).landed
+    settings = WriteSettings(config, topic=topic, range_id="r1", source="struct")
+    rows = Missing(landed, "one", "struct").of(batches(1_000, _source=source))
+    assert write(rows, plan_write(settings, columns("value", "_source"))).rows == 580
     assert sorted(int(record.value) for record in records.read(topic)) == list(range(1_000))
+
+
+def test_several_rows_of_a_record_are_found_one_by_one(topics, records, config):
+    topic = topics.create()
+    note = ends(records, topic)
+    settings = plan_write(
+        WriteSettings(config, topic=topic, range_id="r1", source="struct"), columns("value", "_source")
+    )
+
+    def rows():
+        return Missing(landed, "many", "struct").of(batches(30, _source=lambda n: source(n // 3)))
+
+    landed = find_landed(config, THIS, Outputs((topic,), note), AT_ONCE).landed
+    write((batch.slice(0, 16) for batch in rows()), settings)
+    landed = find_landed(config, THIS, Outputs((topic,), note), AT_ONCE).landed
+    assert [(offset, ordinal) for _, offset, ordinal in landed if ordinal] == [
+        *((n, 1) for n in range(5)),
+        *((n, 2) for n in range(5)),
+    ]
+    assert write(rows(), settings).rows == 14
+    assert sorted(int(record.value) for record in records.read(topic)) == list(range(30))
+
+
+def header_of_version_1(batch, row, offset):
+    return b"\x01\x02r1" + struct.pack(">IIQiqq", batch, 0, row, 2, offset, 0) + b"orders"
+
+
+def test_rows_of_a_batch_that_version_1_began_are_the_first_of_their_records_or_unnamed(topics, records, config, put):
+    topic = topics.create()
+    note = ends(records, topic)
+    old = [(4, 0, 5), (4, 1, 6), (3, 0, 9)]
+    records.produce(topic, [Record(b"v", headers=[(HEADER, header_of_version_1(*each))]) for each in old])
+    put(topic, first=7, most=1)
+    for at_most_one, expected in ((True, ([5, 6, 7], 0)), (False, ([7], 2))):
+        batch = Begun("r1", START, END, batch=4, at_most_one=at_most_one)
+        found = find_landed(config, batch, Outputs((topic,), note), AT_ONCE)
+        assert (offsets_of(found.landed), found.unnamed) == expected
+
+
+def test_rows_without_a_source_are_counted(topics, records, config):
+    topic = topics.create()
+    note = ends(records, topic)
+    write(batches(3), plan_write(WriteSettings(config, topic=topic, range_id="r1"), columns("value")))
+    found = find_landed(config, THIS, Outputs((topic,), note), AT_ONCE)
+    assert (found.landed.rows, found.unnamed) == (0, 3)
 
 
 def test_dead_letters_are_found_as_such(topics, records, config):
     topic, dead = topics.create(config={"max.message.bytes": 1_000}), topics.create("dead")
     note = ends(records, topic, dead)
-    settings = WriteSettings(config, topic=topic, dead_letter_topic=dead, batch=THIS)
-    rows = [batch(value=[b"x" * (5_000 if n % 10 == 0 else 5) for n in range(100)])]
-    write(rows, plan_write(settings, columns("value")))
-    [landed] = find_landed(config, THIS, Outputs((topic, dead), note, dead), AT_ONCE).landed.values()
-    assert landed.rows == IntervalSet([(0, 100)])
-    assert landed.dead_letters == IntervalSet.of(range(0, 100, 10))
-    again = write(rows, plan_write(settings, columns("value")), landed=landed)
-    assert (again.rows, again.left_out, again.dead_left_out) == (0, 90, 10)
+    settings = WriteSettings(config, topic=topic, dead_letter_topic=dead, range_id="r1", source="struct")
+    rows = [
+        batch(value=[b"x" * (5_000 if n % 10 == 0 else 5) for n in range(100)], _source=[source(n) for n in range(100)])
+    ]
+    write(rows, plan_write(settings, columns("value", "_source")))
+    landed = find_landed(config, THIS, Outputs((topic, dead), note, dead), AT_ONCE).landed
+    assert (landed.rows, landed.dead_letters) == (100, 10)
 
 
 def test_rows_in_partitions_that_came_later_are_found(topics, records, config, put):
@@ -99,7 +159,7 @@ def test_rows_in_partitions_that_came_later_are_found(topics, records, config, p
     topics.grow(topic, 4)
     put(topic)
     assert len(records.ends(topic)) == 4
-    assert find_landed(config, THIS, Outputs((topic,), note), AT_ONCE).rows == 1_000
+    assert find_landed(config, THIS, Outputs((topic,), note), AT_ONCE).landed.rows == 1_000
 
 
 def test_rows_behind_transaction_markers_are_found(topics, records, config, put):
@@ -107,12 +167,12 @@ def test_rows_behind_transaction_markers_are_found(topics, records, config, put)
     note = ends(records, topic)
     put(topic, most=10)
     records.abort(topic, [Record(b"aborted")])
-    put(topic, OTHER, most=10)
+    put(topic, "r2", most=10)
     with records.transaction() as transaction:
         transaction.produce(topic, [Record(b"open")])
-        put(topic, writer=1, most=10)
+        put(topic, first=10, most=10)
         found = find_landed(config, THIS, Outputs((topic,), note), AT_ONCE)
-    assert {writer: len(landed.rows) for writer, landed in found.landed.items()} == {0: 10, 1: 10}
+    assert offsets_of(found.landed) == [*range(20)]
 
 
 def test_what_retention_took_since_the_note_may_be_doubled(topics, records, config, put):
@@ -122,8 +182,8 @@ def test_what_retention_took_since_the_note_may_be_doubled(topics, records, conf
     put(topic, most=100)
     records.delete_before(topic, {0: 35})
     found = find_landed(config, THIS, Outputs((topic,), note), AT_ONCE)
-    assert found.may_be_doubled == 30
-    assert found.landed[0].rows == IntervalSet([(30, 100)])
+    assert found.gone == 30
+    assert offsets_of(found.landed) == [*range(30, 100)]
 
 
 def test_an_output_that_was_made_anew_is_read_whole(topics, records, config, put):
@@ -132,37 +192,37 @@ def test_an_output_that_was_made_anew_is_read_whole(topics, records, config, put
     note = ends(records, topic)
     topics.recreate(topic)
     put(topic, most=20)
-    assert find_landed(config, THIS, Outputs((topic,), note), AT_ONCE).landed[0].rows == IntervalSet([(0, 20)])
+    assert offsets_of(find_landed(config, THIS, Outputs((topic,), note), AT_ONCE).landed) == [*range(20)]
 
 
 def test_an_output_that_was_made_anew_and_has_grown_past_the_note_is_known_by_its_id(topics, records, config, put):
     topic = topics.create()
-    put(topic, OTHER, most=5)
+    put(topic, "r2", most=5)
     note, ids = ends(records, topic), topic_ids(config, [topic])
     topics.recreate(topic)
     put(topic, most=20)
     found = find_landed(config, THIS, Outputs((topic,), note, ids=ids), AT_ONCE)
-    assert (found.landed[0].rows, found.may_be_doubled) == (IntervalSet([(0, 20)]), 0)
+    assert (offsets_of(found.landed), found.gone) == ([*range(20)], 0)
 
 
 def test_compacted_outputs_are_not_read(topics, records, config):
     topic = topics.create(config={"cleanup.policy": "compact"})
     note = ends(records, topic)
-    settings = plan_write(WriteSettings(config, topic=topic, batch=THIS), columns("value", "key"))
+    settings = plan_write(WriteSettings(config, topic=topic, range_id="r1"), columns("value", "key"))
     write(batches(10, key=lambda n: b"%d" % n), settings)
     found = find_landed(config, THIS, Outputs((topic,), note), AT_ONCE)
-    assert found == Replay(compacted=(topic,))
+    assert (found.landed.rows, found.compacted) == (0, (topic,))
 
 
 def test_rows_that_land_while_it_waits_are_found(topics, records, config, put):
     topic = topics.create()
     note = ends(records, topic)
     put(topic, most=10)
-    late = threading.Timer(0.7, lambda: put(topic, writer=1, most=5))
+    late = threading.Timer(0.7, lambda: put(topic, first=10, most=5))
     late.start()
     found = find_landed(config, THIS, Outputs((topic,), note), Settle(still=1.5))
     late.join()
-    assert found.rows == 15
+    assert found.landed.rows == 15
     assert found.settled
 
 
@@ -182,7 +242,7 @@ def test_what_others_write_does_not_keep_it_waiting(topics, records, config, put
     found = find_landed(config, THIS, Outputs((topic,), note), Settle(still=1.0, deadline=20))
     over.set()
     writing.join()
-    assert (found.rows, found.settled) == (10, True)
+    assert (found.landed.rows, found.settled) == (10, True)
     assert time.monotonic() - begun < 10
 
 
@@ -192,10 +252,10 @@ def test_a_writer_that_goes_on_and_on_is_given_up_at_the_deadline(topics, record
     over = threading.Event()
 
     def undead():
-        for writer in range(10_000):
+        for number in range(10_000):
             if over.is_set():
                 return
-            put(topic, writer=writer, most=1)
+            put(topic, first=number, most=1)
 
     writing = threading.Thread(target=undead)
     writing.start()
@@ -203,19 +263,9 @@ def test_a_writer_that_goes_on_and_on_is_given_up_at_the_deadline(topics, record
     over.set()
     writing.join()
     assert not found.settled
-    assert found.rows > 0
+    assert found.landed.rows > 0
 
 
 def test_an_output_that_is_gone_is_an_error(topics, config):
     with pytest.raises(UnknownTopicError):
         find_landed(config, THIS, Outputs((topics.name(),), Offsets()), AT_ONCE)
-
-
-def test_memory_holds_intervals_and_not_rows(topics, records, config):
-    topic = topics.create(partitions=4)
-    note = ends(records, topic)
-    settings = plan_write(WriteSettings(config, topic=topic, batch=THIS), columns("value"))
-    write(batches(250_000, size=10_000), settings)
-    [landed] = find_landed(config, THIS, Outputs((topic,), note), AT_ONCE).landed.values()
-    assert list(landed.rows.intervals()) == [(0, 250_000)]
-    assert replace(landed, samples=()).dead_letters == IntervalSet()

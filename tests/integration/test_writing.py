@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 from support.batches import batch, batches, columns, source
 
-from airflow_provider_orderedkafka.core.identities import Identity, IntervalSet, Landed, Sample
 from airflow_provider_orderedkafka.core.positions import TopicPartition
-from airflow_provider_orderedkafka.errors import OrderViolationError, ReplayError, RowError, UnknownTopicError
+from airflow_provider_orderedkafka.errors import OrderViolationError, RowError, UnknownTopicError
+from airflow_provider_orderedkafka.kafka.landed import Landed
+from airflow_provider_orderedkafka.kafka.missing import Missing
 from airflow_provider_orderedkafka.kafka.murmur2 import partitions_of
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, Provenance, read_provenance
-from airflow_provider_orderedkafka.kafka.replays import checksum
-from airflow_provider_orderedkafka.kafka.write_settings import BatchName, WriteSettings, Written
+from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings, Written
 from airflow_provider_orderedkafka.kafka.writing import plan_write, write
 
 NOW = int(time.time() * 1_000)
@@ -83,31 +83,60 @@ def test_text_is_written_in_utf_8(topics, records, to):
     ]
 
 
-def test_each_record_says_where_it_came_from_and_which_row_it_is(topics, records, to):
+def test_each_record_says_where_it_came_from(topics, records, to):
     topic = topics.create()
-    settings = plan_write(to(topic, batch=BatchName("r1", 4), source="struct"), columns("value", "_source"))
-    write(batches(3_000, _source=source), settings, writer=5)
+    settings = plan_write(to(topic, range_id="r1", source="struct"), columns("value", "_source"))
+    write(batches(3_000, _source=source), settings)
     for record in records.read(topic):
         number = int(record.value)
-        expected = Provenance(Identity("r1", 4, 5, number), TopicPartition("orders", 2), number, number * 1_000)
+        expected = Provenance("r1", TopicPartition("orders", 2), number, 0, number * 1_000)
         assert read_provenance(record.headers) == expected
 
 
 def test_one_source_record_that_gives_many_rows_gives_many_identities(topics, records, to):
     topic = topics.create()
-    settings = plan_write(to(topic, batch=BatchName("r1", 0), source="struct"), columns("value", "_source"))
-    write(batches(100, _source=lambda _: source(1)), settings)
-    assert len({read_provenance(record.headers).identity for record in records.read(topic)}) == 100
+    settings = plan_write(to(topic, range_id="r1", source="struct"), columns("value", "_source"))
+    write(Missing(Landed(), "many", "struct").of(batches(100, _source=lambda _: source(1))), settings)
+    assert [read_provenance(record.headers).ordinal for record in records.read(topic)] == list(range(100))
 
 
 def test_provenance_replaces_that_of_an_earlier_load(topics, records, to):
     topic = topics.create()
-    settings = plan_write(to(topic, batch=BatchName("r2", 0)), columns("value", "headers"))
+    settings = plan_write(to(topic, range_id="r2"), columns("value", "headers"))
     earlier = [{"key": HEADER, "value": b"\x01\x02r1"}, {"key": "h", "value": b"kept"}]
     write([batch(value=[b"v"], headers=[earlier])], settings)
     [record] = records.read(topic)
     assert [name for name, _ in record.headers] == ["h", HEADER]
-    assert read_provenance(record.headers).identity == Identity("r2", 0, 0, 0)
+    assert read_provenance(record.headers).range_id == "r2"
+
+
+def test_keys_are_placed_over_as_many_partitions_as_were_pinned(topics, records, to):
+    topic = topics.create(partitions=3)
+    settings = replace(plan_write(to(topic), columns("value", "key")), partitions={topic: 3})
+    topics.grow(topic, 8)
+    keys = [b"key-%d" % number for number in range(500)]
+    write([batch(value=keys, key=keys)], settings)
+    landed = {record.key: record.partition for record in records.read(topic)}
+    assert landed == dict(zip(keys, partitions_of(pa.array(keys), 3).to_pylist(), strict=True))
+
+
+@pytest.mark.parametrize("partitioner", ["consistent_random", "consistent", "murmur2", "murmur2_random"])
+def test_keys_are_placed_where_the_clients_own_partitioner_puts_them(topics, records, to, partitioner):
+    one, other = topics.create(partitions=5), topics.create(partitions=5)
+    keys = [b"key-%d" % number for number in range(500)]
+    for topic, pinned in ((one, {}), (other, {other: 5})):
+        asked = plan_write(to(topic), columns("value", "key"))
+        config = {**asked.config, "partitioner": partitioner}
+        write([batch(value=keys, key=keys)], replace(asked, config=config, partitions=pinned))
+    places = [{record.key: record.partition for record in records.read(topic)} for topic in (one, other)]
+    assert places[0] == places[1]
+
+
+def test_a_row_that_names_its_partition_keeps_it_though_keys_are_placed(topics, records, to):
+    topic = topics.create(partitions=4)
+    settings = replace(plan_write(to(topic), columns("value", "key", "partition")), partitions={topic: 4})
+    write([batch(value=[b"a"] * 4, key=[b"k"] * 4, partition=[0, 1, 2, 3])], settings)
+    assert [record.partition for record in records.read(topic)] == [0, 1, 2, 3]
 
 
 def test_the_topic_column_routes_when_there_is_no_option(topics, records, to):
@@ -170,22 +199,22 @@ ALL = columns("value", "key", "topic", "partition", "timestamp", "headers", "_so
 @pytest.mark.parametrize(("given", "said"), FAULTS)
 def test_a_row_that_cannot_be_written_is_an_error_that_says_where_it_came_from(topics, to, given, said):
     topic = topics.create(partitions=2, config=STRICT)
-    settings = plan_write(to(None, batch=BatchName("r1", 0), source="struct"), ALL)
+    settings = plan_write(to(None, range_id="r1", source="struct"), ALL)
     with pytest.raises(RowError) as caught:
-        write([rows_with(topic, given)], settings, writer=3)
+        write([rows_with(topic, given)], settings)
     assert said.format(topic=topic) in str(caught.value)
-    assert str(caught.value).startswith("orders[2]@7 (order time 7000 ms; row 7 of writer 3, batch 0 of range r1): ")
+    assert str(caught.value).startswith("orders[2]@7 (order time 7000 ms, range r1): ")
     assert "keep them aside with 'deadLetterTopic'" in str(caught.value)
 
 
 @pytest.mark.parametrize(("given", "said"), FAULTS)
 def test_a_row_that_cannot_be_written_goes_to_the_dead_letter_topic(topics, records, to, given, said):
     topic, dead = topics.create(partitions=2, config=STRICT), topics.create("dead", config=STRICT)
-    asked = to(None, batch=BatchName("r1", 0), source="struct", dead_letter_topic=dead)
-    written = write([rows_with(topic, given)], plan_write(asked, ALL), writer=3)
+    asked = to(None, range_id="r1", source="struct", dead_letter_topic=dead)
+    written = write([rows_with(topic, given)], plan_write(asked, ALL))
     [letter] = records.read(dead)
     assert said.format(topic=topic) in dict(letter.headers)["orderedkafka.error"].decode()
-    assert read_provenance(letter.headers).identity == Identity("r1", 0, 3, 7)
+    assert read_provenance(letter.headers) == Provenance("r1", TopicPartition("orders", 2), 7, 0, 7_000)
     assert (letter.key, letter.value) == ((None, None) if "value" in given else (b"key-n", b"v"))
     assert len(records.read(topic)) == 9
     assert (written.rows, written.dead_letters, written.by_topic) == (9, 1, {topic: 9, dead: 1})
@@ -196,17 +225,18 @@ def test_a_row_that_cannot_be_written_goes_to_the_dead_letter_topic(topics, reco
 def test_a_dead_letter_that_does_not_fit_its_topic_leaves_its_value_behind(topics, records, to):
     topic = topics.create(config={"max.message.bytes": 50_000})
     dead = topics.create("dead", config={"max.message.bytes": 30_000})
-    asked = plan_write(to(topic, batch=BatchName("r1", 0), dead_letter_topic=dead), columns("value"))
-    assert write([batch(value=[b"x" * 60_000])], asked).dead_letters == 1
+    asked = to(topic, range_id="r1", source="struct", dead_letter_topic=dead)
+    row = batch(value=[b"x" * 60_000], _source=[source(4)])
+    assert write([row], plan_write(asked, columns("value", "_source"))).dead_letters == 1
     [letter] = records.read(dead)
-    assert (letter.value, read_provenance(letter.headers).identity) == (None, Identity("r1", 0, 0, 0))
+    assert (letter.value, read_provenance(letter.headers).offset) == (None, 4)
 
 
 def test_a_record_without_a_key_is_told_before_a_compacted_topic_refuses_it(topics, to):
     topic = topics.create(config={"cleanup.policy": "compact"})
     settings = plan_write(to(topic), columns("value", "key"))
     with pytest.raises(
-        RowError, match=rf"row 1 of task 0: it has no key, and '{topic}' is compacted. Of 2 rows looked at 1 cannot"
+        RowError, match=rf"row 1 of its task: it has no key, and '{topic}' is compacted. Of 2 rows looked at 1 cannot"
     ):
         write([batch(value=[b"a", b"b"], key=[b"k", None])], settings)
 
@@ -240,44 +270,12 @@ def test_large_records_go_to_topics_that_take_them(topics, records, to):
     assert [len(record.value) for record in records.read(topic)] == sizes
 
 
-def test_rows_that_landed_are_left_out(topics, records, to):
-    topic = topics.create()
-    landed = Landed(IntervalSet([(0, 10), (995, 1_010), (2_999, 5_000)]), dead_letters=IntervalSet.of([3, 1_000]))
-    written = write(batches(3_000), plan_write(to(topic), columns("value")), landed=landed)
-    seen = [int(record.value) for record in records.read(topic)]
-    assert seen == [*range(10, 995), *range(1_010, 2_999)]
-    assert (written.rows, written.left_out, written.dead_left_out, written.seen) == (2_974, 24, 2, 3_000)
-
-
-@pytest.mark.parametrize("most", [0, 1, 999, 1_000, 1_001, 2_500, 3_000, 9_999])
-def test_only_the_first_rows_are_written_where_a_maximum_is_given(topics, records, to, most):
-    topic = topics.create()
-    written = write(batches(3_000), plan_write(to(topic), columns("value")), max_rows=most)
-    assert [int(record.value) for record in records.read(topic)] == list(range(min(most, 3_000)))
-    assert written.seen == min(most, 3_000)
-
-
-def test_a_rerun_with_other_rows_is_refused_before_it_writes(topics, records, to):
-    topic = topics.create()
-    settings = plan_write(to(topic, batch=BatchName("r1", 0)), columns("value"))
-    write(batches(10), settings, max_rows=5)
-    samples = tuple(
-        Sample(row, checksum(record.key, record.value, dict(record.headers)[HEADER]))
-        for row, record in enumerate(records.read(topic))
-    )
-    landed = Landed(IntervalSet([(0, 5)]), samples=samples)
-    with pytest.raises(ReplayError, match=r"row 0 of writer 0.*the transform must give the same rows"):
-        write([batch(value=[b"other"] * 10)], settings, landed=landed)
-    assert write(batches(10), settings, landed=landed) == Written(rows=5, left_out=5, bytes=5, by_topic={topic: 5})
-    assert len(records.read(topic)) == 10
-
-
 def test_rows_out_of_their_order_are_never_written_silently(topics, to):
     topic = topics.create()
     settings = plan_write(to(topic), columns("value", "_seq"))
     good = [batch(value=[b"0", b"1"], _seq=[0, 1]), batch(value=[b"2"], _seq=[2**40])]
     assert write(good, settings).rows == 3
-    with pytest.raises(OrderViolationError, match="row 2 of writer 0 came out of order: its place is 1, after 1"):
+    with pytest.raises(OrderViolationError, match="row 2 of its task came out of order: its place is 1, after 1"):
         write([good[0], batch(value=[b"2"], _seq=[1])], settings)
     with pytest.raises(OrderViolationError):
         write([batch(value=[b"0", b"1"], _seq=[7, 6])], settings)
@@ -288,7 +286,7 @@ def test_a_topic_without_room_for_provenance_says_so(topics, to):
     fits = plan_write(to(topic), columns("value"))
     assert write([batch(value=[b"x" * 800])], fits).rows == 1
     with pytest.raises(RowError, match="beside what the format and provenance need"):
-        write([batch(value=[b"x" * 800])], replace(fits, batch=BatchName("r" * 200, 0)))
+        write([batch(value=[b"x" * 800])], replace(fits, range_id="r" * 200))
 
 
 def test_an_empty_write_writes_nothing(topics, records, to):

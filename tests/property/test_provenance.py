@@ -1,59 +1,77 @@
 """What a header is made of can be read from it again."""
 
+import struct
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_orderedkafka.core.identities import Identity
 from airflow_provider_orderedkafka.core.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
-from airflow_provider_orderedkafka.kafka.provenance import (
-    HEADER,
-    Provenance,
-    Stamp,
-    batch_prefix,
-    read_provenance,
-)
+from airflow_provider_orderedkafka.kafka.provenance import HEADER, Provenance, Stamp, range_prefix, read_provenance
+from airflow_provider_orderedkafka.kafka.sources import Source
 
 longs = st.integers(0, 2**63 - 1)
-ints = st.integers(0, 2**32 - 1)
 ids = st.text(min_size=1, max_size=60)
 topics = st.text("abcdefghijklmnopqrstuvwxyz0123456789._-", min_size=1, max_size=249)
 sources = st.tuples(topics, st.integers(0, 2**31 - 1), longs, st.integers(-1, 2**62))
+ordinals = st.integers(0, 2**31 - 1)
 
 
-@given(ids, ints, ints, st.lists(st.tuples(longs, sources), min_size=1, max_size=5))
-def test_headers_of_many_rows_are_read_back_one_by_one(range_id, batch, writer, rows):
-    numbers, places = zip(*rows, strict=True)
+def source_of(*places):
     names, partitions, offsets, times = zip(*places, strict=True)
-    made = Stamp(range_id, batch, writer).headers(
-        np.array(numbers), [name.encode() for name in names], np.array(partitions), np.array(offsets), np.array(times)
-    )
-    for value, (row, (topic, partition, offset, time)) in zip(made, rows, strict=True):
-        expected = Provenance(Identity(range_id, batch, writer, row), TopicPartition(topic, partition), offset, time)
+    distinct = tuple(dict.fromkeys(names))
+    codes = [distinct.index(name) for name in names]
+    return Source(distinct, *map(np.array, (codes, partitions, offsets, times)))
+
+
+@given(ids, st.lists(st.tuples(ordinals, sources), min_size=1, max_size=5))
+def test_headers_of_many_rows_are_read_back_one_by_one(range_id, rows):
+    numbers, places = zip(*rows, strict=True)
+    made = Stamp(range_id).headers(source_of(*places), np.array(numbers))
+    for value, ordinal, (topic, partition, offset, time) in zip(made, numbers, places, strict=True):
+        expected = Provenance(range_id, TopicPartition(topic, partition), offset, ordinal, time)
         assert read_provenance([("other", b"x"), (HEADER, value)]) == expected
-        assert value.startswith(batch_prefix(range_id, batch))
-        assert len(HEADER) + len(value) <= Stamp(range_id, batch, writer).most_bytes
+        assert value.startswith(range_prefix(range_id))
+        assert len(HEADER) + len(value) <= Stamp(range_id).most_bytes
 
 
-@given(st.tuples(ids, ints), st.tuples(ids, ints))
-def test_no_batch_is_taken_for_another(one, other):
+@given(ids, ids)
+def test_no_range_is_taken_for_another(one, other):
     if one != other:
-        assert not batch_prefix(*one).startswith(batch_prefix(*other))
+        assert not range_prefix(one).startswith(range_prefix(other))
 
 
-def test_a_row_without_a_source_has_its_identity_only():
-    nowhere, zero = np.array([-1]), np.array([0])
-    [value] = Stamp("r1", 2, 3).headers(np.array([4]), [b""], nowhere, nowhere, zero)
+def test_a_row_without_a_source_says_so():
+    [value] = Stamp("r1").headers(Source.nowhere(1), np.array([0]))
     found = read_provenance({HEADER: value})
-    assert found == Provenance(Identity("r1", 2, 3, 4), None, None, 0)
-    assert str(found) == "row 4 of writer 3, batch 2 of range r1"
+    assert found == Provenance("r1", None, None, 0, 0)
+    assert str(found) == "a row without a source (range r1)"
 
 
-def test_provenance_prints_as_a_position():
-    [value] = Stamp("r1", 2, 3).headers(*map(np.array, ([4], [b"orders"], [1], [17], [1_000])))
-    assert str(read_provenance([(HEADER, bytes(value))])).startswith("orders[1]@17 (order time 1000 ms; row 4 of")
+def test_rows_with_and_without_a_source_may_come_together():
+    source = Source(("a",), *map(np.array, ([0, -1], [3, -1], [9, -1], [5, 0])))
+    one, other = Stamp("r1").headers(source, np.array([1, 0]))
+    assert read_provenance({HEADER: one}) == Provenance("r1", TopicPartition("a", 3), 9, 1, 5)
+    assert read_provenance({HEADER: other}).source is None
+
+
+@pytest.mark.parametrize(
+    ("ordinal", "said"),
+    [
+        (0, "orders[1]@17 (order time 1000 ms, range r1)"),
+        (2, "orders[1]@17 (row 2 of it, order time 1000 ms, range r1)"),
+    ],
+)
+def test_provenance_prints_as_a_position(ordinal, said):
+    [value] = Stamp("r1").headers(source_of(("orders", 1, 17, 1_000)), np.array([ordinal]))
+    assert str(read_provenance([(HEADER, bytes(value))])) == said
+
+
+def test_a_header_of_version_1_is_read_as_the_first_row_of_its_record():
+    value = b"\x01\x02r1" + struct.pack(">IIQiqq", 4, 3, 2**40 + 5, 1, 17, 1_000) + b"orders"
+    assert read_provenance([(HEADER, value)]) == Provenance("r1", TopicPartition("orders", 1), 17, 0, 1_000)
 
 
 @pytest.mark.parametrize("headers", [None, [], {}, [("other", b"x")]])
@@ -61,18 +79,18 @@ def test_records_of_others_have_no_provenance(headers):
     assert read_provenance(headers) is None
 
 
-@pytest.mark.parametrize("value", [b"", b"\x01", b"\x01\x02r1\x00", None, b"\x01\x02r1" + bytes(9)])
+@pytest.mark.parametrize("value", [b"", b"\x01", b"\x02\x02r1\x00", None, b"\x01\x02r1" + bytes(9), b"\x02\x02r1"])
 def test_a_damaged_header_is_an_error_that_shows_it(value):
     with pytest.raises(DocumentError, match="'orderedkafka' is damaged"):
         read_provenance([(HEADER, value)])
 
 
 def test_a_header_of_a_later_version_says_so():
-    with pytest.raises(DocumentError, match="version 9, this release reads 1"):
+    with pytest.raises(DocumentError, match="version 9, this release reads 1 and 2"):
         read_provenance([(HEADER, b"\x09rest")])
 
 
 @pytest.mark.parametrize("name", ["", "x" * 256, "é" * 128])
 def test_a_range_id_that_does_not_fit_is_refused(name):
     with pytest.raises(SettingError, match="1 to 255 bytes"):
-        batch_prefix(name, 0)
+        range_prefix(name)

@@ -38,9 +38,7 @@ class Stamp:
     """What the provenance header of an output record says."""
 
     range_id: str
-    batch: int
-    writer: int
-    row: int
+    ordinal: int
     source: Position
     order_time: int
 
@@ -48,11 +46,11 @@ class Stamp:
 def stamp(record: Seen) -> Stamp:
     """Read the header by its documented layout."""
     (value,) = [value for name, value in record.headers if name == "orderedkafka"]
-    assert value[0] == 1
+    assert value[0] == 2
     end = 2 + value[1]
-    batch, writer, row, partition, offset, order_time = struct.unpack_from(">IIQiqq", value, end)
-    topic = value[end + 36 :].decode()
-    return Stamp(value[2:end].decode(), batch, writer, row, (topic, partition, offset), order_time)
+    ordinal, partition, offset, order_time = struct.unpack_from(">Iiqq", value, end)
+    topic = value[end + 24 :].decode()
+    return Stamp(value[2:end].decode(), ordinal, (topic, partition, offset), order_time)
 
 
 @dataclass(frozen=True, slots=True)

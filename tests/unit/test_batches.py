@@ -58,10 +58,14 @@ class Output:
     """An output in memory, whose rows are known by their identity."""
 
     rows: list[tuple[int, int]] = field(default_factory=list)
-    ids: dict[str, str] = field(default_factory=lambda: {"out": "id"})
+    later: dict[str, str] = field(default_factory=dict)
 
-    def ends(self) -> Offsets:
-        return Offsets({TopicPartition("out", 0): len(self.rows)})
+    def noted(self, batch: Batch, attempt: int) -> Note:
+        ends = Offsets({TopicPartition("out", 0): len(self.rows)})
+        return Note(batch.number, attempt, batch.start, batch.end, ends, {"out": "id"})
+
+    def joined(self, note: Note) -> Note:
+        return note.joined(Offsets(), self.later, "")
 
 
 @dataclass

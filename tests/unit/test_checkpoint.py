@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from unit.test_batches import a_range, place
@@ -39,16 +40,32 @@ def test_another_range_and_another_version_of_the_range_are_refused(checkpoint: 
         checkpoint.take_up(replace(a_range(), batch_offsets=11))
 
 
-def test_how_a_range_is_loaded_may_change_until_a_batch_is_noted_and_not_after(checkpoint: Checkpoint) -> None:
+def test_what_a_range_is_loaded_to_may_change_until_a_batch_is_noted_and_not_after(checkpoint: Checkpoint) -> None:
     checkpoint.set_up(SETUP)
     other = replace(SETUP, output="elsewhere")
     checkpoint.set_up(other)
     checkpoint.put_note(NOTE)
     assert checkpoint.setup() == other
-    checkpoint.set_up(replace(other, writers=9))
-    assert checkpoint.setup() == other
     with pytest.raises(SettingError, match=r"begun with output 'elsewhere'.* now it is output 'orders-ordered'"):
         checkpoint.set_up(SETUP)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"writers": 9}, {"lane": "frames", "placed": None}, {"output": "orders-dead, orders-ordered"}]
+)
+def test_the_way_there_and_more_outputs_may_change_at_any_time(checkpoint: Checkpoint, changes: Any) -> None:
+    checkpoint.set_up(SETUP)
+    checkpoint.put_note(NOTE)
+    checkpoint.set_up(replace(SETUP, **changes))
+    assert checkpoint.setup() == replace(SETUP, **changes)
+
+
+@pytest.mark.parametrize("changes", [{"keep_order": "none"}, {"transform": "app:other"}, {"output": "orders-dead"}])
+def test_order_transform_and_outputs_that_have_rows_are_kept(checkpoint: Checkpoint, changes: Any) -> None:
+    checkpoint.set_up(SETUP)
+    checkpoint.put_note(NOTE)
+    with pytest.raises(SettingError, match="was begun with"):
+        checkpoint.set_up(replace(SETUP, **changes))
 
 
 def test_the_newest_counts_are_those_of_the_highest_batch(checkpoint: Checkpoint) -> None:

@@ -1,0 +1,50 @@
+"""Where in its topic each row goes: decided here, so that it cannot change while a batch is written.
+
+Kafka's client would take up new partitions in the middle of it; here they count from the next batch on.
+A key goes where the producer's partitioner would put it among so many partitions. A row that names its partition keeps
+it; a row without a key goes where Kafka's client likes, for nothing has to stay together.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+
+from airflow_provider_orderedkafka.kafka import arrays
+from airflow_provider_orderedkafka.kafka.faults import Targets
+from airflow_provider_orderedkafka.kafka.partitioners import PARTITIONERS, Partitioner
+from airflow_provider_orderedkafka.kafka.payloads import nulls, sizes
+from airflow_provider_orderedkafka.kafka.rows import NO_PARTITION, Ints, Rows
+
+_KNOWN: Final[dict[str, Partitioner]] = {
+    "murmur2_random": "murmur2",
+    "murmur2": "murmur2",
+    "consistent_random": "crc32",
+    "consistent": "crc32",
+}
+"""The partitioners of Kafka's client that are known here; the others' rows are left to the client."""
+
+
+def partitioner_of(config: Any) -> Partitioner | None:
+    """The partitioner that this configuration of a producer asks for, where it is known here."""
+    return _KNOWN.get(config.get("partitioner", "murmur2_random"))
+
+
+def placed(rows: Rows, targets: Targets) -> list[int]:
+    """The partition of each row; -1 leaves it to Kafka's client."""
+    given = np.full(len(rows), NO_PARTITION) if rows.partitions is None else rows.partitions
+    partitioner = partitioner_of(targets.settings.config)
+    if partitioner is None or rows.keys is None or not targets.settings.partitions:
+        return _as_list(given)
+    counts = targets.of(rows).each(lambda output: targets.settings.partitions.get(output.name, 0), 0)
+    mine = (given == NO_PARTITION) & (counts > 0) & ~nulls(rows.keys)
+    if partitioner == "crc32":
+        mine &= sizes(rows.keys) > 0  # its own rule: an empty key is none
+    for count in np.unique(counts[mine]).tolist():
+        here = mine & (counts == count)
+        given = np.where(here, arrays.numbers(PARTITIONERS[partitioner](rows.keys, count)), given)
+    return _as_list(given)
+
+
+def _as_list(partitions: Ints) -> list[int]:
+    found: list[int] = partitions.tolist()
+    return found

@@ -1,0 +1,116 @@
+"""Where rows came from, as columns, and which row of its record each one is.
+
+    Source.of(batch, where)                    the positions of a batch's rows; `where` says which columns have them
+    Ordinals().of(source) -> array             each row's number among those of its record, in the order they come
+    with_ordinals(batch, ordinals)             the batch with the column `_ordinal`
+
+Numbers are given where rows are made, in the task that has read their records: there all rows of a record come, and in
+an order that reading it again gives again.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from airflow_provider_orderedkafka.kafka import arrays, buffers
+from airflow_provider_orderedkafka.kafka.write_settings import ORDINAL, SOURCE, SourceColumns
+
+NOWHERE: Final = -1
+REMEMBERED: Final = 1_000_000
+"""Records of which a task knows how many rows came: more than a slice has, and a bound where there are no slices."""
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where each row came from. `codes` are the topics' places in `topics`; all four are -1 or 0 for a null source."""
+
+    topics: tuple[str, ...]
+    codes: Ints
+    partitions: Ints
+    offsets: Ints
+    times: Ints
+
+    @classmethod
+    def of(cls, batch: Any, where: SourceColumns) -> "Source":
+        """The positions of a batch's rows: from the struct `_source`, or from plain columns."""
+        names = ("topic", "partition", "offset", "order_time")
+        if where == "struct":
+            struct = batch.column(SOURCE)
+            columns = dict(zip([field.name for field in struct.type], struct.flatten(), strict=True))
+        else:
+            columns = {name: batch.column(name) for name in names}
+        encoded = columns["topic"].dictionary_encode()
+        return cls(
+            tuple(arrays.values(encoded.dictionary)),
+            arrays.numbers(encoded.indices, NOWHERE).astype(np.int64),
+            arrays.numbers(columns["partition"], NOWHERE).astype(np.int64),
+            arrays.numbers(columns["offset"], NOWHERE),
+            milliseconds(columns["order_time"]),
+        )
+
+    @classmethod
+    def nowhere(cls, rows: int) -> "Source":
+        """Rows that came from no record."""
+        none = np.full(rows, NOWHERE)
+        return cls((), none, none, none, np.zeros(rows, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def topic_names(self) -> list[bytes]:
+        """The topics' names in UTF-8, by their codes; behind them that of no topic at all."""
+        names = [topic.encode() for topic in self.topics]
+        return names if len(names) == 1 and (self.codes == 0).all() else [*names, b""]
+
+    def known(self) -> NDArray[np.bool_]:
+        """Which rows say where they came from."""
+        return (self.codes >= 0) & (self.partitions >= 0) & (self.offsets >= 0)
+
+    def take(self, which: Any) -> "Source":
+        """Those rows alone."""
+        return Source(self.topics, self.codes[which], self.partitions[which], self.offsets[which], self.times[which])
+
+
+class Ordinals:
+    """Numbers the rows of each record from 0 on, over all batches of one task."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, int, int], int] = {}
+
+    def of(self, source: Source) -> Ints:
+        """Each row's number; 0 for a row without a source."""
+        found = np.zeros(len(source), np.int64)
+        rows = np.flatnonzero(source.known())
+        if not len(rows):
+            return found
+        rows = rows[np.lexsort((source.offsets[rows], source.partitions[rows], source.codes[rows]))]
+        keys = np.stack([source.codes[rows], source.partitions[rows], source.offsets[rows]])
+        begins = np.flatnonzero(np.append(True, (np.diff(keys) != 0).any(axis=0)))
+        lengths = np.diff(np.append(begins, len(rows)))
+        places = zip(*keys[:, begins].tolist(), lengths.tolist(), strict=True)
+        before = [self._count((source.topics[code], partition, offset), n) for code, partition, offset, n in places]
+        found[rows] = np.arange(len(rows)) - np.repeat(begins - np.array(before), lengths)
+        return found
+
+    def _count(self, place: tuple[str, int, int], rows: int) -> int:
+        """How many rows of the record came before; so many more come now."""
+        before = self._seen.get(place, 0)
+        if len(self._seen) >= REMEMBERED:
+            self._seen.clear()
+        self._seen[place] = before + rows
+        return before
+
+
+def with_ordinals(batch: Any, ordinals: Ints) -> Any:
+    """The batch with each row's number among those of its record."""
+    return batch.append_column(pa.field(ORDINAL, pa.int32()), buffers.numbers(ordinals.astype(np.int32)))
+
+
+def milliseconds(array: Any) -> Ints:
+    """Moments as milliseconds since the epoch."""
+    return arrays.numbers(array.cast(pa.timestamp("ms", tz=array.type.tz), safe=False))

@@ -1,0 +1,131 @@
+"""The laws of what landed, against plain sets, and which rows are passed on because they did not."""
+
+import pickle
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.batches import batch
+
+from airflow_provider_orderedkafka.core.positions import TopicPartition
+from airflow_provider_orderedkafka.kafka.landed import Landed, OffsetSet
+from airflow_provider_orderedkafka.kafka.missing import Missing
+from airflow_provider_orderedkafka.kafka.sources import Ordinals, Source
+from airflow_provider_orderedkafka.kafka.write_settings import ORDINAL
+
+near = st.integers(0, 200)
+far = st.sampled_from([0, 65_535, 65_536, 10**9, 2**62]).flatmap(lambda at: st.integers(max(at - 5, 0), at + 5))
+offsets = st.one_of(near, far)
+
+
+def set_of(*parts):
+    made = OffsetSet()
+    for part in parts:
+        made.add(np.array(sorted(part), np.int64))
+    return made
+
+
+@given(st.lists(st.sets(offsets), max_size=4), st.lists(offsets, min_size=1))
+def test_a_set_has_what_was_added_however_often(parts, asked):
+    made, expected = set_of(*parts), set().union(*parts)
+    assert list(made) == sorted(expected)
+    assert len(made) == len(expected)
+    assert made.contains(np.array(asked)).tolist() == [offset in expected for offset in asked]
+    assert list(pickle.loads(pickle.dumps(made))) == sorted(expected)
+
+
+@given(st.sets(offsets), offsets, offsets)
+def test_a_window_has_what_lies_in_it_and_leaves_the_set_as_it_was(some, one, other):
+    start, end = sorted((one, other))
+    made = set_of(some)
+    window = made.within(start, end)
+    window.add(np.array([7]))
+    assert list(window) == sorted({offset for offset in some if start <= offset < end} | {7})
+    assert list(made) == sorted(some)
+
+
+@pytest.mark.parametrize("step", [1, 2, 15, 17, 1_000])
+def test_dense_and_sparse_chunks_hold_the_same(step):
+    expected = range(0, 200_000, step)
+    made = set_of(expected)
+    assert list(made) == list(expected)
+    assert made.contains(np.arange(200_000)).sum() == len(expected)
+
+
+def test_ten_million_rows_fit_in_a_megabyte_and_a_half():
+    assert len(pickle.dumps(set_of(range(10_000_000)))) < 1_500_000
+
+
+def test_what_compaction_left_of_a_thousand_million_offsets_takes_little():
+    assert len(pickle.dumps(set_of(range(0, 1_000_000_000, 1_000)))) < 4_000_000
+
+
+places = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 1), st.integers(0, 3)), max_size=12)
+
+
+def rows_of(places):
+    named = [
+        None if place is None else {"topic": place[0], "partition": place[1], "offset": place[2], "order_time": 0}
+        for place in places
+    ]
+    return batch(value=[b"%d" % n for n in range(len(places))], _source=named)
+
+
+@given(places, st.data())
+def test_each_row_has_a_number_among_those_of_its_record_whatever_batches_it_comes_in(given_places, data):
+    cut = data.draw(st.integers(0, len(given_places)))
+    numbering = Ordinals()
+    found = [
+        number
+        for part in (given_places[:cut], given_places[cut:])
+        for number in numbering.of(Source.of(rows_of(part), "struct")).tolist()
+    ]
+    seen = Counter()
+    for place, number in zip(given_places, found, strict=True):
+        assert number == seen[place]
+        seen[place] += 1
+
+
+def landed_of(rows):
+    landed = Landed()
+    for topic, partition, offset, ordinal in rows:
+        landed.add(TopicPartition(topic, partition), np.array([ordinal]), np.array([offset]))
+    return landed
+
+
+@given(places, st.sets(st.tuples(st.sampled_from("ab"), st.integers(0, 1), st.integers(0, 3), st.integers(0, 3))))
+def test_what_is_missing_is_all_but_what_landed(given_places, there):
+    [passed] = Missing(landed_of(there), "many", "struct").of([rows_of(given_places)]) if given_places else [None]
+    seen, expected = Counter(), []
+    for number, place in enumerate(given_places):
+        if (*place, seen[place]) not in there:
+            expected.append((number, seen[place]))
+        seen[place] += 1
+    if passed is not None:
+        assert [(int(v), o) for v, o in zip(passed["value"].to_pylist(), passed[ORDINAL].to_pylist(), strict=True)] == (
+            expected
+        )
+
+
+def test_a_row_without_a_source_is_always_missing():
+    rows = rows_of([None, ("a", 0, 1), None])
+    [passed] = Missing(landed_of([("a", 0, 1, 0)]), "many", "struct").of([rows])
+    assert passed["value"].to_pylist() == [b"0", b"2"]
+
+
+def test_rows_of_a_join_that_matches_twice_are_passed_on_whatever_landed_and_counted():
+    there = landed_of([("a", 0, 1, 0), ("a", 0, 2, 0)])
+    left = Missing(there, "joined", "struct")
+    rows = [rows_of([("a", 0, 1), ("a", 0, 2)]), rows_of([("a", 0, 2), ("a", 0, 3)])]
+    passed = [each for part in left.of(rows) for each in part["value"].to_pylist()]
+    assert passed == [b"1", b"0", b"1"]
+    assert left.resent == 1
+
+
+def test_a_part_has_the_rows_of_its_own_offsets():
+    landed = landed_of([("a", 0, offset, 0) for offset in range(10)] + [("b", 0, 5, 1)])
+    part = landed.within({TopicPartition("a", 0): (3, 6)})
+    assert sorted(part) == [(TopicPartition("a", 0), offset, 0) for offset in (3, 4, 5)]
+    assert (landed.rows, part.rows) == (11, 3)
