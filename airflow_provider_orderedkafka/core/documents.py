@@ -145,6 +145,7 @@ class Report(Document):
     error: str | None
     unprotected: str | None = None
     advice: str = ""
+    may_be_out_of_order: int = 0
 
 
 @dataclass(frozen=True, slots=True)

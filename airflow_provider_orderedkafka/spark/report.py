@@ -41,6 +41,7 @@ def report(loaded: Range, counts: Counts | None, ending: Ending) -> Report:
         lost=total.lost,
         dead_letters=total.dead_letters,
         may_be_doubled=total.may_be_doubled,
+        may_be_out_of_order=total.may_be_out_of_order,
         bytes_read=total.bytes_read,
         started_at=ending.started_at,
         ended_at=ending.ended_at,
@@ -78,6 +79,7 @@ def summary(loaded: Range, found: Report) -> str:
         "left out, being there already": found.replayed,
         "sent to the dead letter topic": found.dead_letters,
         "may be doubled": found.may_be_doubled,
+        "may be out of order": found.may_be_out_of_order,
         "lost to retention before they were read": found.lost,
     }
     lines += [f"  {count:,} {what}" for what, count in remarks.items() if count]

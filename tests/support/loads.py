@@ -42,9 +42,9 @@ class Load:
         self._argv = ["--range", str(folder / "range.json"), "--checkpoint", str(self.checkpoint)]
         self._argv += ["--option", f"kafka.bootstrap.servers={servers}", *argv]
 
-    def start(self, hold: Moment | None = None) -> Submitted:
-        """Another attempt; held at a moment, where one is given."""
-        return Submitted(self._argv, self.folder / "log", hold=hold, **self._how)
+    def start(self, hold: Moment | None = None, argv: tuple[str, ...] = ()) -> Submitted:
+        """Another attempt, with more arguments; held at a moment, where one is given."""
+        return Submitted([*self._argv, *argv], self.folder / "log", hold=hold, **self._how)
 
     def finish(self) -> Report:
         """Run it to its end."""

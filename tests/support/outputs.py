@@ -79,27 +79,39 @@ def by_partition(record: Seen) -> object:
 
 def check(expected: Sequence[Expected], output: Iterable[Seen], keeps: Lane = by_key) -> Findings:
     """Compare a plain copy with what it should be: every record once, unchanged, in order."""
-    places = {each.position: place for place, each in enumerate(expected)}
-    findings, seen = Findings(), set()
-    last: dict[object, Position] = {}
-    for record in sorted(output, key=lambda each: (each.partition, each.offset)):
+    output = list(output)
+    findings = check_rows(expected, output, 1, keeps)
+    records = {each.position: each for each in expected}
+    for record in output:
         found = stamp(record)
-        if found.source not in places:
+        before = records.get(found.source)
+        same = (record.key, record.value, record.timestamp, found.order_time)
+        if before and same != (before.record.key, before.record.value, before.record.timestamp, before.order_time):
+            findings.changed.append(found.source)
+    return findings
+
+
+def check_rows(expected: Sequence[Expected], output: Iterable[Seen], each_gives: int, keeps: Lane = by_key) -> Findings:
+    """Whether every record gave so many rows, each of them once, in order, and each key stayed in one partition."""
+    rows = [(each.position, ordinal) for each in expected for ordinal in range(each_gives)]
+    places = {row: place for place, row in enumerate(rows)}
+    findings, seen = Findings(), set()
+    last: dict[object, tuple[Position, int]] = {}
+    for record in sorted(output, key=lambda each: (each.topic, each.partition, each.offset)):
+        found = stamp(record)
+        row = (found.source, found.ordinal)
+        if row not in places:
             findings.unexpected.append(found.source)
             continue
-        if found.source in seen:
+        if row in seen:
             findings.doubled.append(found.source)
             continue
-        seen.add(found.source)
-        before = expected[places[found.source]]
-        same = (record.key, record.value, record.timestamp, found.order_time)
-        if same != (before.record.key, before.record.value, before.record.timestamp, before.order_time):
-            findings.changed.append(found.source)
-        lane = (record.partition, keeps(record))
-        if lane in last and places[last[lane]] > places[found.source]:
-            findings.out_of_order.append((last[lane], found.source))
-        last[lane] = found.source
-    findings.missing.extend(position for position in places if position not in seen)
+        seen.add(row)
+        lane = (record.topic, record.partition, keeps(record))
+        if lane in last and places[last[lane]] > places[row]:
+            findings.out_of_order.append((last[lane][0], found.source))
+        last[lane] = row
+    findings.missing.extend(row[0] for row in places if row not in seen)
     return findings
 
 

@@ -1,0 +1,311 @@
+"""A load is killed in the middle of a batch, something changes, and it is run again: no row is lost or doubled.
+
+Whatever changed: what arrived, expired or was compacted meanwhile; by which lane, how many writers and in which slices
+the rest is written; how many partitions the output has; where dead letters go. Where order or doubling cannot be kept,
+the report says how many rows it may be.
+"""
+
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.children import Moment, end_what_was_started
+from support.loads import START, Load, events
+from support.outputs import FLAWLESS, Expected, Findings, by_key, by_partition, check_rows, expected_of, stamp
+from support.ranges import whole_range
+from support.records import Record, Records
+from support.topics import Topics
+
+from airflow_provider_orderedkafka.core.documents import Report
+
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
+
+COUNT = 6_000
+PARTITIONS = 4
+FRAMES = ("--transform", "support.transforms:unchanged")
+HALF = Moment("kafka/sending.py:send", "return", 2)
+"""A worker that has sent its second chunk stands still; the others go on."""
+
+
+SMALL_CHUNKS = ("--master", "local[2]", "--conf", "spark.sql.execution.arrow.maxRecordsPerBatch=200")
+
+
+def sink(**options: object) -> tuple[str, ...]:
+    return tuple(part for name, value in options.items() for part in ("--sink-option", f"{name}={value}"))
+
+
+def slices(offsets: int) -> tuple[str, ...]:
+    return ("--option", f"sliceOffsets={offsets}")
+
+
+def without_keys(count: int) -> list[Record]:
+    return [Record(b"%d:" % n, START + n * 3, n % PARTITIONS, None) for n in range(count)]
+
+
+def keys_anywhere(count: int) -> list[Record]:
+    """Keys that are in several partitions, as a producer with a partitioner of its own puts them."""
+    chance = random.Random(3)
+    return [Record(b"%d:" % n, START + n * 3, chance.randrange(4), b"key-%d" % (n % 50)) for n in range(count)]
+
+
+@dataclass
+class Scene:
+    """One load between two attempts."""
+
+    topics: Topics
+    records: Records
+    source: str
+    output: str
+    servers: str
+    more: list[str] = field(default_factory=list)
+
+    def newer(self) -> None:
+        """Records come that the range does not hold: slices are cut in other places."""
+        self.records.produce(self.source, [Record(b"newer", START + 10**7 + n, n % PARTITIONS) for n in range(200)])
+
+    def growth(self) -> None:
+        self.topics.grow(self.output, 7)
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is loaded, how it is begun, what changes, and how it is gone on with."""
+
+    name: str
+    first: tuple[str, ...]
+    then: tuple[str, ...]
+    change: Callable[[Scene], None] = Scene.newer
+    made: Callable[[int], list[Record]] = lambda count: events(count, 1)
+    each_gives: int = 1
+    keeps: Callable[[Any], object] = by_key
+    picks: Callable[[Expected], bool] = lambda _: True
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def by_nothing(record: Any) -> object:
+    return record.offset
+
+
+TRIPLED = ("--transform", "support.transforms:tripled")
+BY_PARTITION = (*FRAMES, *sink(keepOrder="partition"))
+CASES = [
+    Case(
+        "newer records, order by partition, rows without keys",
+        (*BY_PARTITION, *sink(writers=3), *slices(500)),
+        (*BY_PARTITION, *sink(writers=3), *slices(500)),
+        made=without_keys,
+        keeps=by_partition,
+    ),
+    Case(
+        "other slices and writers, order by partition",
+        (*BY_PARTITION, *sink(writers=3), *slices(500)),
+        (*BY_PARTITION, *sink(writers=2), *slices(700)),
+        keeps=by_partition,
+    ),
+    Case(
+        "newer records and other slices, no order",
+        (*FRAMES, *sink(keepOrder="none"), *slices(500)),
+        (*FRAMES, *sink(keepOrder="none"), *slices(900)),
+        keeps=by_nothing,
+    ),
+    Case("another lane", (*sink(writers=3), *slices(500)), sink(writers=1), made=keys_anywhere),
+    Case("another number of writers, direct lane", (*sink(writers=3), *slices(500)), sink(writers=2)),
+    Case(
+        "three rows for a record",
+        (*TRIPLED, *sink(writers=3), *slices(500)),
+        (*TRIPLED, *sink(writers=2), *slices(900)),
+        each_gives=3,
+    ),
+    Case(
+        "three rows for a record, no order",
+        (*TRIPLED, *sink(keepOrder="none"), *slices(500)),
+        (*TRIPLED, *sink(keepOrder="none"), *slices(900)),
+        each_gives=3,
+        keeps=by_nothing,
+    ),
+    Case(
+        "a filter",
+        ("--transform", "support.transforms:odd_ones", *sink(writers=3), *slices(500)),
+        ("--transform", "support.transforms:odd_ones", *sink(writers=3), *slices(900)),
+        picks=lambda each: each.position[2] % 2 == 1,
+    ),
+    Case("an output that grew, by DataFrames", (*FRAMES, *sink(writers=3)), (*FRAMES, *sink(writers=3)), Scene.growth),
+    Case("an output that grew, directly", (*sink(writers=3), *slices(500)), sink(writers=3), Scene.growth),
+    Case(
+        "an output that grew, order by partition, rows without keys",
+        (*BY_PARTITION, *sink(writers=3)),
+        (*BY_PARTITION, *sink(writers=3)),
+        Scene.growth,
+        made=without_keys,
+        keeps=by_partition,
+    ),
+]
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_running() -> Iterator[None]:
+    yield
+    end_what_was_started()
+
+
+def begun(scene: Scene, folder: Path, first: tuple[str, ...], **of_range: Any) -> Load:
+    """The first attempt, killed when some of its rows have landed; at least one chunk, and not all."""
+    loaded = whole_range(scene.servers, scene.source, **of_range)
+    load = Load(scene.servers, folder, loaded, "--output-topic", scene.output, submit=SMALL_CHUNKS)
+    application = load.start(HALF, first)
+    assert application.until_held(), application.log()[-3000:]
+    time.sleep(2)  # what the others have sent by then is there, or comes once they are dead
+    application.kill()
+    return load
+
+
+def gone_on(load: Load, then: tuple[str, ...]) -> Report:
+    application = load.start(argv=then)
+    assert application.wait() == 0, application.log()[-3000:]
+    return load.report()
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_what_changes_between_two_attempts_neither_loses_nor_doubles_a_row(
+    kafka: Any, topics: Topics, records: Records, tmp_path: Path, case: Case
+) -> None:
+    scene = Scene(topics, records, topics.create("in", PARTITIONS), topics.create("out", 3), kafka.bootstrap_servers)
+    records.produce(scene.source, case.made(COUNT))
+    expected = [each for each in expected_of(records, scene.source) if case.picks(each)]
+    load = begun(scene, tmp_path, case.first)
+    landed = len(records.read(scene.output))
+    assert 0 < landed < len(expected) * case.each_gives
+    case.change(scene)
+    report = gone_on(load, case.then)
+    assert check_rows(expected, records.read(scene.output), case.each_gives, case.keeps) == FLAWLESS
+    assert (report.rows_emitted, report.replayed) == (len(expected) * case.each_gives, landed)
+    assert (report.may_be_doubled, report.may_be_out_of_order) == (0, 0)
+
+
+def test_what_was_compacted_since_takes_no_other_row_along(
+    kafka: Any, topics: Topics, records: Records, tmp_path: Path
+) -> None:
+    compaction = {"cleanup.policy": "compact", "segment.ms": 100, "min.cleanable.dirty.ratio": 0.01}
+    source = topics.create("in", PARTITIONS, config={**compaction, "max.compaction.lag.ms": 100})
+    scene = Scene(topics, records, source, topics.create("out", 3), kafka.bootstrap_servers)
+    chance = random.Random(1)
+    made = [Record(b"%d:" % n, START + n * 3, chance.randrange(4), b"key-%d" % n) for n in range(COUNT)]
+    records.produce(source, made)
+    load = begun(scene, tmp_path, (*sink(writers=3), *slices(500)))
+    before = {stamp(each).source for each in records.read(scene.output)}
+    ends = records.ends(source)
+    records.produce(source, [Record(b"newer", START + 10**7 + n, made[n].partition, made[n].key) for n in range(500)])
+    compacted(records, source)
+    gone_on(load, sink(writers=3))
+    there = [each for each in expected_of(records, source) if each.position[2] < ends[each.position[1]]]
+    landed = [stamp(each).source for each in records.read(scene.output)]
+    assert len(landed) == len(set(landed))
+    assert set(landed) == before | {each.position for each in there}
+    assert len(there) < COUNT
+
+
+def compacted(records: Records, topic: str) -> None:
+    """Write on until the broker has compacted something of the topic away."""
+    deadline = time.monotonic() + 120
+    count = len(records.read(topic))
+    while len(records.read(topic)) >= count:
+        assert time.monotonic() < deadline, "nothing was compacted"
+        for partition in range(PARTITIONS):
+            records.produce(topic, [Record(b"on", START + 2 * 10**7, partition, b"on")])
+        count += PARTITIONS
+        time.sleep(1)
+
+
+@pytest.mark.parametrize(
+    "first", [sink(writers=3), (*FRAMES, *sink(writers=3), *slices(500))], ids=["direct", "frames"]
+)
+def test_what_retention_took_since_is_counted_and_takes_no_other_row_along(
+    kafka: Any, topics: Topics, records: Records, tmp_path: Path, lane: tuple[str, ...]
+) -> None:
+    scene = Scene(topics, records, topics.create("in", PARTITIONS), topics.create("out", 3), kafka.bootstrap_servers)
+    records.produce(scene.source, events(COUNT, 1))
+    expected = {each.position for each in expected_of(records, scene.source)}
+    first = (*lane, *sink(writers=3), *slices(500))
+    load = begun(scene, tmp_path, first, on_data_loss="count")
+    before = {stamp(each).source for each in records.read(scene.output)}
+    records.delete_before(scene.source, {1: 900})
+    report = gone_on(load, first)
+    landed = [stamp(each).source for each in records.read(scene.output)]
+    gone = {position for position in expected if position[1] == 1 and position[2] < 900}
+    assert len(landed) == len(set(landed))
+    assert set(landed) == before | (expected - gone)
+    assert (report.rows_emitted, report.lost) == (len(landed), 900)
+
+
+@pytest.mark.parametrize("lane", [(), FRAMES], ids=["direct", "frames"])
+def test_a_dead_letter_topic_may_be_named_after_the_first_attempt(
+    kafka: Any, topics: Topics, records: Records, tmp_path: Path, lane: tuple[str, ...]
+) -> None:
+    source, dead = topics.create("in", PARTITIONS), topics.create("dead")
+    output = topics.create("out", 3, config={"max.message.bytes": 10_000})
+    large = [2_001, 4_002]
+    made = [
+        Record(b"x" * (20_000 if n in large else 10), START + n * 3, n % PARTITIONS, b"key-%d" % n)
+        for n in range(COUNT)
+    ]
+    records.produce(source, made)
+    loaded = whole_range(kafka.bootstrap_servers, source)
+    argv = (*lane, *sink(writers=2), *slices(500))
+    load = Load(kafka.bootstrap_servers, tmp_path, loaded, "--output-topic", output)
+    application = load.start(argv=argv)
+    assert application.wait() == 65
+    assert "keep them aside with 'deadLetterTopic'" in application.log()
+    report = gone_on(load, (*argv, *sink(deadLetterTopic=dead)))
+    landed = [stamp(each).source for topic in (output, dead) for each in records.read(topic)]
+    assert sorted(landed) == sorted(each.position for each in expected_of(records, source))
+    assert (report.rows_emitted, report.dead_letters, report.may_be_doubled) == (COUNT - 2, 2, 0)
+
+
+def test_a_key_in_a_partition_where_the_direct_lane_did_not_expect_it_is_written_and_reported(
+    kafka: Any, topics: Topics, records: Records, tmp_path: Path
+) -> None:
+    source, output = topics.create("in", PARTITIONS), topics.create("out", 3)
+    made = events(COUNT, 1)
+    astray = made[COUNT // 2]
+    made[COUNT // 2] = Record(astray.value, astray.timestamp, (astray.partition + 1) % PARTITIONS, astray.key)
+    records.produce(source, made)
+    load = Load(kafka.bootstrap_servers, tmp_path, whole_range(kafka.bootstrap_servers, source))
+    report = gone_on(load, ("--output-topic", output, *sink(writers=3)))
+    found: Findings = check_rows(expected_of(records, source), records.read(output), 1)
+    assert (found.missing, found.doubled) == ([], [])
+    assert (report.rows_emitted, report.may_be_doubled, report.may_be_out_of_order) == (COUNT, 0, 1)
+
+
+def test_a_transform_that_was_changed_and_gives_several_rows_loses_none_and_counts_what_may_be_doubled(
+    kafka: Any, topics: Topics, records: Records, tmp_path: Path
+) -> None:
+    scene = Scene(topics, records, topics.create("in", PARTITIONS), topics.create("out", 3), kafka.bootstrap_servers)
+    records.produce(scene.source, events(COUNT, 1))
+    module = tmp_path / "changing.py"
+    code = (
+        "from pyspark.sql import functions as f\n\n\ndef several(frame):\n"
+        "    return frame.withColumn('value', f.explode(f.array(PARTS)))\n"
+    )
+    module.write_text(code.replace("PARTS", "f.lit('a'), f.lit('b')"))
+    how = {"environment": {"PYTHONPATH": ":".join([str(tmp_path), *sys.path])}, "submit": SMALL_CHUNKS}
+    argv = ("--transform", "changing:several", *sink(writers=3), *slices(500))
+    loaded = whole_range(scene.servers, scene.source)
+    load = Load(scene.servers, tmp_path, loaded, "--output-topic", scene.output, **how)
+    application = load.start(HALF, argv)
+    assert application.until_held(), application.log()[-3000:]
+    application.kill()
+    landed = len(records.read(scene.output))
+    module.write_text(code.replace("PARTS", "f.lit('new'), f.lit('a'), f.lit('b')"))
+    report = gone_on(load, argv)
+    values = {(stamp(each).source, each.value) for each in records.read(scene.output)}
+    positions = [each.position for each in expected_of(records, scene.source)]
+    assert values >= {(position, part) for position in positions for part in (b"new", b"a", b"b")}
+    assert report.may_be_doubled == landed
+    assert "the transform was changed since it was begun" in application.log()
