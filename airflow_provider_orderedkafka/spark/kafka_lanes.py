@@ -12,14 +12,13 @@ from airflow_provider_orderedkafka.spark.direct_writer import DirectWriter
 from airflow_provider_orderedkafka.spark.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.kafka_output import KafkaOutput
 from airflow_provider_orderedkafka.spark.kafka_sink import Asked, asked_of, completed
-from airflow_provider_orderedkafka.spark.kafka_writer import KafkaWriter, in_order
+from airflow_provider_orderedkafka.spark.kafka_writer import KafkaWriter, check_plan, in_order
 from airflow_provider_orderedkafka.spark.looks import Look, look_at
-from airflow_provider_orderedkafka.spark.ordering import check_no_shuffle, default_writers
+from airflow_provider_orderedkafka.spark.ordering import default_writers
+from airflow_provider_orderedkafka.spark.plans import read_plan
 from airflow_provider_orderedkafka.spark.sink_options import parse_sink_options
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from airflow_provider_orderedkafka.spark.command import Arguments
 
 TASKS_FOR_A_CORE = 2
@@ -50,16 +49,10 @@ def writer_for(arguments: "Arguments", frames: RangeFrames, before: Setup | None
         source = "columns" if arguments.arrow_transform is None and output.settings.source else output.settings.source
         output = replace(output, settings=replace(output.settings, source=source))
         return DirectWriter(frames, output, arguments.arrow_transform, placed, setup)
-    rows = in_order(frames.rows, setup, output)  # what cannot be kept in order is refused now
-    return KafkaWriter(frames, replace(output, shuffled=setup.keep_order == "none" and _shuffled(rows)), setup)
-
-
-def _shuffled(rows: "DataFrame") -> bool:
-    try:
-        check_no_shuffle(rows)
-    except SettingError:
-        return True
-    return False
+    if frames.transform is not None:
+        output = replace(output, untrusted=read_plan(frames.rows).untrusted)
+    check_plan(in_order(frames.rows, setup, output), setup, output)  # what cannot be kept in order is refused now
+    return KafkaWriter(frames, output, setup)
 
 
 def _writers(asked: Asked, way: Lane, look: Look, frames: RangeFrames) -> int:

@@ -17,11 +17,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class KafkaOutput:
-    """The output topics of a range. `shuffled` says that rows have no fixed order, and so no lasting identity."""
+    """The output topics of a range. `untrusted` says why rows cannot be known again."""
 
     range_id: str
     settings: WriteSettings
-    shuffled: bool = False
+    untrusted: str | None = None
 
     @property
     def partitions(self) -> int | None:
@@ -34,8 +34,8 @@ class KafkaOutput:
         """Why rows that landed cannot be told from those that did not; None where they can."""
         if self.settings.source is None:
             return "provenance is off, so records do not say which row they are"
-        if self.shuffled:
-            return "the transform shuffles, so its rows come in another order each time"
+        if self.untrusted is not None:
+            return f"the transform may make other rows each time: {self.untrusted}"
         return None
 
     @property

@@ -1,30 +1,23 @@
 """The DataFrame lane to Kafka: batches are transformed, kept in order, and written by some tasks."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_orderedkafka.core.batches import Note, Setup, Tally
 from airflow_provider_orderedkafka.core.identities import NOTHING_LANDED, Landed
-from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings, written_columns
+from airflow_provider_orderedkafka.kafka.write_settings import SEQUENCE, WriteSettings, written_columns
 from airflow_provider_orderedkafka.spark.batches import Batch
 from airflow_provider_orderedkafka.spark.frames import RangeFrames, counted, read_tally
 from airflow_provider_orderedkafka.spark.kafka_output import NO_REPLAY, KafkaOutput, doubtful, emitted, only_attempt
 from airflow_provider_orderedkafka.spark.limit import without_surplus
-from airflow_provider_orderedkafka.spark.ordering import (
-    KeepOrder,
-    check_no_shuffle,
-    dealt,
-    keep_order,
-    own_shuffles,
-)
+from airflow_provider_orderedkafka.spark.ordering import dealt
+from airflow_provider_orderedkafka.spark.plans import read_plan
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
-
-Deal = Callable[["DataFrame", KeepOrder, int, int | None], "DataFrame"]
 
 FIELDS = ("rows_emitted", "replayed", "dead_letters")
 
@@ -42,11 +35,10 @@ class KafkaWriter:
         there = self.output.replay(note) if replay else NO_REPLAY
         records = counted(self.frames.of_batch(batch, self.output.settings.config))
         rows = without_surplus(self.frames.transformed(records), batch.surplus)
-        rows = in_order(rows, self.setup, self.output, dealt)
+        rows = in_order(rows, self.setup, self.output)
         settings, columns = writing(self.setup, self.output.of_batch(batch.number)), rows.dtypes
         told = rows.select(*written_columns(columns, settings)).mapInArrow(_task(settings, there.landed), _tally())
-        if self.setup.keep_order != "none":  # a batch may be planned in another way than the one before it
-            check_no_shuffle(told, own_shuffles(dict(columns), self.setup.keep_order, self.setup.writers))
+        check_plan(told, self.setup, self.output)  # a batch may be planned in another way than the one before it
         written = Tally()
         for row in told.collect():
             written = written.plus(Tally(**row.asDict()))
@@ -54,13 +46,22 @@ class KafkaWriter:
         return read_tally(told).plus(written).plus(again)
 
 
-def in_order(rows: "DataFrame", setup: Setup, output: KafkaOutput, deal: Deal = keep_order) -> "DataFrame":
+def in_order(rows: "DataFrame", setup: Setup, output: KafkaOutput) -> "DataFrame":
     """The rows, split among the writers so that the order that was asked for is kept."""
     if setup.keep_order == "none":
         return rows
     if setup.keep_order == "key":
-        return deal(rows, "key", setup.writers, None)
-    return deal(rows, "partition", setup.writers, output.partitions)
+        return dealt(rows, "key", setup.writers)
+    return dealt(rows, "partition", setup.writers, output.partitions)
+
+
+def check_plan(rows: "DataFrame", setup: Setup, output: KafkaOutput) -> None:
+    """Refuse what was made of `in_order` where the transform loses the order, or the identities that are relied on."""
+    if setup.keep_order != "none":
+        facts = read_plan(rows, below=SEQUENCE)
+        facts.check_ordered("ask for no order with --sink-option keepOrder=none")
+    elif output.unprotected is None:
+        read_plan(rows).check_trusted("switch provenance off with --sink-option provenance=false")
 
 
 def writing(setup: Setup, settings: WriteSettings) -> WriteSettings:

@@ -234,14 +234,15 @@ def test_a_wrong_setting_is_one_message_before_anything_is_written(  # noqa: PLR
     assert records.read(output) == []
 
 
-def test_a_transform_that_shuffles_or_drops_its_source_is_refused_with_the_way_out(
+def test_a_transform_that_loses_the_order_or_its_source_is_refused_with_the_way_out(
     app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, output = topics.create("a", 3), topics.create("out", 2)
     records.produce(source, events(5, 1))
     loaded = whole_range(app.servers, source)
     wrong = {
-        "the rows come out of a shuffle": lambda frame: frame.distinct(),
+        "the rows do not keep the order of the records: HashAggregate": lambda frame: frame.distinct(),
+        "Union does not keep it": lambda frame: frame.where("offset > 1").union(frame.where("offset < 2")),
         "keep it in the transform, or switch provenance off": lambda frame: frame.select("key", "value"),
         "the transform failed: AnalysisException": lambda frame: frame.select("nothing"),
     }
@@ -253,7 +254,7 @@ def test_a_transform_that_shuffles_or_drops_its_source_is_refused_with_the_way_o
 
 
 @pytest.mark.parametrize("writers", [1, 2])
-def test_a_transform_that_begins_to_shuffle_in_a_later_batch_is_refused_there(
+def test_a_transform_that_begins_to_sort_in_a_later_batch_is_refused_there(
     app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], writers: int
 ) -> None:
     source, output = topics.create("a", 3), topics.create("out", 2)
@@ -270,7 +271,8 @@ def test_a_transform_that_begins_to_shuffle_in_a_later_batch_is_refused_there(
             *("--output-topic", output, "--sink-option", f"writers={writers}", "--option", "sliceOffsets=10"),
             transform=transform,
         )
-    assert "the rows come out of a shuffle" in capsys.readouterr().err
+    assert "Sort [key#" in (error := capsys.readouterr().err)
+    assert "ask for no order with --sink-option keepOrder=none" in error
     assert queries == ["orderedkafka: range r1"] * 2
     assert len(records.read(output)) == 30
 
