@@ -52,7 +52,8 @@ def in_order(rows: "DataFrame", setup: Setup, output: KafkaOutput) -> "DataFrame
         return rows
     if setup.keep_order == "key":
         return dealt(rows, "key", setup.writers)
-    return dealt(rows, "partition", setup.writers, output.partitions)
+    said = output.settings.use_partition == "always"  # by the rows: then no key says it
+    return dealt(rows, "partition", setup.writers, None if said else output.partitions)
 
 
 def check_plan(rows: "DataFrame", setup: Setup, output: KafkaOutput) -> None:
