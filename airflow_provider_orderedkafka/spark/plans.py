@@ -78,6 +78,10 @@ ANY_OTHER_WAY: Final = (
 BROADCAST_THE_OTHER: Final = (
     "the records are broadcast, and the rows follow the other side of the join: join with functions.broadcast(table)"
 )
+NO_HINT: Final = (
+    "without a hint for the table alone Spark may change its mind while it runs, and broadcast the records: join with "
+    "functions.broadcast(table)"
+)
 SHOWN: Final = 100
 """Characters of a node that are shown."""
 
@@ -174,9 +178,20 @@ def _joined(node: Node, reads: Reads) -> PlanFacts:
     broadcast, streamed = sides if built == "BuildLeft" else reversed(sides)
     if reads is not _is_leaf and not any(map(reads, _all(streamed))) and any(map(reads, _all(broadcast))):
         return _lost(f"{_shown(node)}: {BROADCAST_THE_OTHER}")
+    if len(STREAMED[kind]) > 1 and _hinted(node) != [built]:
+        return _lost(f"{_shown(node)}: {NO_HINT}")
     found = _read(streamed, reads)
     matches = kind in MATCHES
     return replace(found, at_most_one=found.at_most_one and not matches, joins=found.joins or matches)
+
+
+def _hinted(join: Node) -> list[str]:
+    """The sides that were asked to be broadcast: only a hint binds Spark once it has seen how large they are."""
+    if join.logicalLink().isEmpty():
+        return []
+    hint = join.logicalLink().get().hint()
+    sides = {"BuildLeft": hint.leftHint(), "BuildRight": hint.rightHint()}
+    return [side for side, asked in sides.items() if "broadcast" in asked.toString()]
 
 
 def _lost(why: str) -> PlanFacts:

@@ -49,6 +49,11 @@ def keys(spark, *numbers):
     return spark.createDataFrame([(f"key-{number}".encode(), number) for number in numbers], "key binary, number int")
 
 
+def tiny(frame):
+    """A table that Spark takes to be smaller than the records, and broadcasts unasked."""
+    return frame.sparkSession.range(1).selectExpr("cast('key-1' as binary) as key", "id as number")
+
+
 def several(frame):
     return frame.withColumn("part", f.explode(f.array(f.lit(1), f.lit(2))))
 
@@ -119,6 +124,12 @@ def test_a_join_with_a_broadcast_table_keeps_the_order_and_may_give_a_row_for_ea
     [
         (lambda frame, table: table.join(f.broadcast(frame), "key"), "the records are broadcast, and the rows follow"),
         (lambda frame, table: frame.join(table, "key"), "the records are broadcast, and the rows follow"),
+        (lambda frame, table: frame.join(tiny(frame), "key"), "without a hint for the table alone Spark may"),
+        (lambda frame, table: f.broadcast(frame).join(f.broadcast(tiny(frame)), "key"), "without a hint .* alone"),
+        (
+            lambda frame, table: frame.crossJoin(tiny(frame).select("number")),
+            "without a hint for the table alone Spark may",
+        ),
         (lambda frame, table: frame.join(table, "key", "right"), "the records are broadcast, and the rows follow"),
         (lambda frame, table: frame.join(f.broadcast(table), "key", "full"), "SortMergeJoin"),
         (lambda frame, table: frame.join(f.broadcast(table), f.col("number") > 2, "full"), "adds rows of its own"),
@@ -127,7 +138,17 @@ def test_a_join_with_a_broadcast_table_keeps_the_order_and_may_give_a_row_for_ea
             r"SortMergeJoin .* join with functions.broadcast",
         ),
     ],
-    ids=["records broadcast", "no hint", "right", "full", "full by condition", "merge"],
+    ids=[
+        "records broadcast",
+        "no hint",
+        "tiny table",
+        "two hints",
+        "cross",
+        "right",
+        "full",
+        "full by condition",
+        "merge",
+    ],
 )
 def test_a_join_whose_rows_do_not_follow_the_records_is_refused(spark, rows, join, said):
     facts = read_plan(rows(lambda records: join(records, keys(spark, *range(200)))))
