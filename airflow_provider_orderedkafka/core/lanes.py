@@ -18,7 +18,8 @@ KeepOrder = Literal["key", "partition", "none"]
 class Facts:
     """What decides. `partitions` are the source's by topic, `outputs` how many the output has, null where unknown.
 
-    `placed` says that a sample's keys are where one partitioner puts them; `rekeyed` that the transform changes keys.
+    `placed` says that a sample's keys are where one partitioner puts them; `rekeyed` that the transform changes keys,
+    `copied` that there is none.
     """
 
     transformed: bool
@@ -29,6 +30,7 @@ class Facts:
     use_partition: bool
     placed: bool
     rekeyed: bool
+    copied: bool
 
     @property
     def even(self) -> bool:
@@ -59,7 +61,7 @@ RULES: tuple[_Rule, ...] = (
     ),
     (lambda facts: facts.rekeyed, Lane("frames", "the transform changes keys")),
     (
-        lambda facts: facts.keep_order == "partition" and facts.use_partition,
+        lambda facts: facts.keep_order == "partition" and facts.use_partition and facts.copied,
         Lane("direct", "rows stay in their partition number"),
     ),
     (lambda facts: facts.keep_order == "partition", Lane("frames", "order was asked for in each output partition")),

@@ -13,15 +13,13 @@ from airflow_provider_orderedkafka.spark.direct_writer import DirectWriter
 from airflow_provider_orderedkafka.spark.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.kafka_output import KafkaOutput
 from airflow_provider_orderedkafka.spark.kafka_sink import Asked, asked_of, completed
-from airflow_provider_orderedkafka.spark.kafka_writer import KafkaWriter, in_order
-from airflow_provider_orderedkafka.spark.limit import gives_at_most_one
+from airflow_provider_orderedkafka.spark.kafka_writer import KafkaWriter, check_plan, in_order
 from airflow_provider_orderedkafka.spark.looks import Look, look_at
-from airflow_provider_orderedkafka.spark.ordering import check_no_shuffle, default_writers
+from airflow_provider_orderedkafka.spark.ordering import default_writers
+from airflow_provider_orderedkafka.spark.plans import PlanFacts, read_plan
 from airflow_provider_orderedkafka.spark.sink_options import parse_sink_options
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from airflow_provider_orderedkafka.spark.command import Arguments
 
 TASKS_FOR_A_CORE = 2
@@ -45,31 +43,24 @@ def writer_for(arguments: "Arguments", frames: RangeFrames) -> KafkaWriter | Dir
         transform=arguments.transform_name,
         reason=way.reason,
     )
-    output = replace(output, code=arguments.code, giving=_giving(arguments, frames))
+    output = replace(output, code=arguments.code)
     if setup.lane == "direct":
         placed = None if setup.placed is None else (setup.placed, look.partitions)
         source = "columns" if arguments.arrow_transform is None and output.settings.source else output.settings.source
-        output = replace(output, settings=replace(output.settings, source=source))
+        giving: Giving = "one" if arguments.arrow_transform is None else "many"
+        output = replace(output, settings=replace(output.settings, source=source), giving=giving)
         return DirectWriter(frames, output, arguments.arrow_transform, placed, setup)
+    facts = PlanFacts() if frames.transform is None else read_plan(frames.rows)
     settings = replace(output.settings, partitions={n: o.partitions for n, o in output.settings.outputs.items()})
-    rows = in_order(frames.rows, setup, settings)  # what cannot be kept in order is refused now
-    return KafkaWriter(
-        frames, replace(output, untrusted=_untrusted(rows) if setup.keep_order == "none" else None), setup
-    )
+    output = replace(output, settings=settings, giving=_giving(facts), untrusted=facts.untrusted)
+    check_plan(in_order(frames.rows, setup, settings), setup, output)  # what cannot be kept in order is refused now
+    return KafkaWriter(frames, output, setup)
 
 
-def _giving(arguments: "Arguments", frames: RangeFrames) -> Giving:
-    if arguments.arrow_transform is not None:
-        return "many"
-    return "one" if gives_at_most_one(frames) else "many"
-
-
-def _untrusted(rows: "DataFrame") -> str | None:
-    try:
-        check_no_shuffle(rows)
-    except SettingError:
-        return "the transform shuffles, so its rows come in another order each time"
-    return None
+def _giving(facts: PlanFacts) -> Giving:
+    if facts.joins:
+        return "joined"
+    return "one" if facts.at_most_one else "many"
 
 
 def _writers(asked: Asked, way: Lane, look: Look, frames: RangeFrames) -> int:

@@ -71,7 +71,9 @@ class KafkaOutput:
         """Why rows that landed cannot be told from those that did not; None where they can."""
         if self.settings.source is None:
             return "provenance is off, so records do not say which row they are"
-        return self.untrusted
+        if self.untrusted is not None:
+            return f"the transform may make other rows each time: {self.untrusted}"
+        return None
 
     def noted(self, batch: Batch, attempt: int) -> Note:
         """The note of a batch that is about to be written for the first time."""

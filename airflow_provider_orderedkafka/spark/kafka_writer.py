@@ -1,7 +1,7 @@
 """The DataFrame lane to Kafka: batches are transformed, kept in order, and written by some tasks."""
 
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -9,26 +9,25 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_orderedkafka.core.batches import Note, Setup, Tally
 from airflow_provider_orderedkafka.kafka.landed import Landed
 from airflow_provider_orderedkafka.kafka.missing import Giving, Missing
-from airflow_provider_orderedkafka.kafka.write_settings import ORDINAL, WriteSettings, Written, written_columns
+from airflow_provider_orderedkafka.kafka.write_settings import (
+    ORDINAL,
+    SEQUENCE,
+    WriteSettings,
+    Written,
+    written_columns,
+)
 from airflow_provider_orderedkafka.spark.batches import Batch
 from airflow_provider_orderedkafka.spark.frames import RangeFrames, counted, read_tally
 from airflow_provider_orderedkafka.spark.kafka_output import NOTHING_BEFORE, KafkaOutput, only_attempt
 from airflow_provider_orderedkafka.spark.limit import without_surplus
-from airflow_provider_orderedkafka.spark.ordering import (
-    KeepOrder,
-    check_no_shuffle,
-    dealt,
-    keep_order,
-    own_shuffles,
-)
+from airflow_provider_orderedkafka.spark.ordering import dealt
+from airflow_provider_orderedkafka.spark.plans import read_plan
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.accumulators import Accumulator
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
-
-Deal = Callable[["DataFrame", KeepOrder, int, int | None], "DataFrame"]
 
 FIELDS = ("rows", "dead_letters")
 
@@ -44,7 +43,8 @@ class KafkaWriter:
     def write(self, batch: Batch, note: Note, *, replay: bool) -> Tally:
         """Write the batch in order; in a replay, leave out what is there already."""
         before = self.output.before(note) if replay else NOTHING_BEFORE
-        settings = writing(self.setup, self.output.of_batch(note))
+        asked = self.output.of_batch(note)
+        settings = writing(self.setup, asked)
         resent = self.frames.session.sparkContext.accumulator(0)
         slices = self.frames.slices(batch, self.frames.cluster.options.slice_offsets, literal=bool(before.landed))
         records = counted(self.frames.of_batch(batch, slices, self.output.settings.config))
@@ -52,11 +52,9 @@ class KafkaWriter:
         if settings.range_id is not None and (self.output.giving != "one" or before.landed):
             parts = [before.landed.within(each.spans) for each in slices]
             rows = missing(rows, parts, self.output.giving, resent)
-        rows = in_order(rows, self.setup, settings, dealt)
-        columns = rows.dtypes
-        told = rows.select(*written_columns(columns, settings)).mapInArrow(_task(settings), _tally())
-        if self.setup.keep_order != "none":  # a batch may be planned in another way than the one before it
-            check_no_shuffle(told, own_shuffles(dict(columns), self.setup.keep_order, self.setup.writers))
+        rows = in_order(rows, self.setup, asked)
+        told = rows.select(*written_columns(rows.dtypes, settings)).mapInArrow(_task(settings), _tally())
+        check_plan(told, self.setup, self.output)  # a batch may be planned in another way than the one before it
         written = Written.total(Written(**row.asDict()) for row in told.collect())
         again = Tally(may_be_doubled=resent.value, lost=self.frames.lost(batch))
         return read_tally(told).plus(before.tally(written)).plus(again)
@@ -85,14 +83,24 @@ def _missing(
     resent.add(left.resent)
 
 
-def in_order(rows: "DataFrame", setup: Setup, settings: WriteSettings, deal: Deal = keep_order) -> "DataFrame":
+def in_order(rows: "DataFrame", setup: Setup, settings: WriteSettings) -> "DataFrame":
     """The rows, split among the writers so that the order that was asked for is kept."""
     if setup.keep_order == "none":
         return rows
     if setup.keep_order == "key":
-        return deal(rows, "key", setup.writers, None)
-    count = None if settings.topic is None else settings.partitions.get(settings.topic)
-    return deal(rows, "partition", setup.writers, count or None)
+        return dealt(rows, "key", setup.writers)
+    said = settings.use_partition == "always"  # by the rows: then no key says it
+    count = None if said or settings.topic is None else settings.partitions.get(settings.topic)
+    return dealt(rows, "partition", setup.writers, count)
+
+
+def check_plan(rows: "DataFrame", setup: Setup, output: KafkaOutput) -> None:
+    """Refuse what was made of `in_order` where the transform loses the order, or the identities that are relied on."""
+    if setup.keep_order != "none":
+        facts = read_plan(rows, below=SEQUENCE)
+        facts.check_ordered("ask for no order with --sink-option keepOrder=none")
+    elif output.unprotected is None:
+        read_plan(rows).check_trusted("switch provenance off with --sink-option provenance=false")
 
 
 def writing(setup: Setup, settings: WriteSettings) -> WriteSettings:

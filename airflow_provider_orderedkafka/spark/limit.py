@@ -15,16 +15,11 @@ from airflow_provider_orderedkafka.core.positions import TopicPartition
 from airflow_provider_orderedkafka.kafka.write_settings import SOURCE
 from airflow_provider_orderedkafka.spark.batches import Batch
 from airflow_provider_orderedkafka.spark.frames import SOURCE_FIELDS, RangeFrames
+from airflow_provider_orderedkafka.spark.plans import read_plan
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql import DataFrame
-
-AT_MOST_ONE = frozenset({"Project", "Filter", "SubqueryAlias", "ResolvedHint"})
-"""The nodes of a plan that give at most one row for a row."""
-
-RECORDS = ("MapInArrow", "Range")
-"""The nodes that read the records, at the end of each plan."""
 
 GROWTH = 2
 """Each wave counts so many times the slices of the one before it."""
@@ -58,7 +53,7 @@ class RowLimit:
 
     def _count(self, rows: "DataFrame", left: int) -> list[int]:
         """The rows of the first slices, up to the one where the limit ends."""
-        counted = rows.mapInArrow(_counted, "rows long").rdd
+        counted = _in_order(rows.mapInArrow(_counted, "rows long")).rdd
         counts: list[int] = []
         wave, total = self.frames.session.sparkContext.defaultParallelism, counted.getNumPartitions()
         while len(counts) < total and passes(counts, left):
@@ -74,13 +69,8 @@ class RowLimit:
 
 
 def gives_at_most_one(frames: RangeFrames) -> bool:
-    """Whether each record gives at most one row, by the plan: it has projections and filters alone."""
-    if frames.transform is None:
-        return True
-    node = frames.rows._jdf.queryExecution().analyzed()
-    while node.nodeName() in AT_MOST_ONE:
-        node = node.children().head()
-    return bool(node.nodeName() == RECORDS[0] and node.children().head().nodeName() == RECORDS[1])
+    """Whether each record gives at most one row, by the plan; rows in no order are refused."""
+    return frames.transform is None or read_plan(_in_order(frames.rows)).at_most_one
 
 
 def without_surplus(rows: "DataFrame", surplus: Surplus | None) -> "DataFrame":
@@ -105,6 +95,12 @@ def trimmed(batches: Iterator["RecordBatch"], surplus: Surplus | None) -> Iterat
         left -= pc.sum(mine, min_count=0).as_py()
 
 
+def _in_order(frame: "DataFrame") -> "DataFrame":
+    """The frame, whose plan keeps the order: one batch may be planned in another way than the next."""
+    read_plan(frame).check_ordered("load without --row-limit")
+    return frame
+
+
 def _sum(rows: Iterator[Any]) -> list[int]:
     return [sum(row.rows for row in rows)]
 
@@ -124,7 +120,7 @@ def _last(rows: "DataFrame", slice_: int, count: int) -> tuple[Standing, int]:
     located = rows.select(*fields, time).mapInArrow(
         _locating(count), "topic string, partition int, offset long, order_time long, rows long"
     )
-    [found] = rows.sparkSession.sparkContext.runJob(located.rdd, list, [slice_])
+    [found] = rows.sparkSession.sparkContext.runJob(_in_order(located).rdd, list, [slice_])
     return Standing(found.order_time, TopicPartition(found.topic, found.partition), found.offset), found.rows
 
 

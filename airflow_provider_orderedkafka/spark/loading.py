@@ -13,7 +13,6 @@ from airflow_provider_orderedkafka.spark.command import Arguments
 from airflow_provider_orderedkafka.spark.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.limit import RowLimit, gives_at_most_one
 from airflow_provider_orderedkafka.spark.machine import SystemClock
-from airflow_provider_orderedkafka.spark.ordering import check_no_shuffle
 from airflow_provider_orderedkafka.spark.report import summary
 from airflow_provider_orderedkafka.spark.session import LazySession, check_location
 from airflow_provider_orderedkafka.spark.state import State, join, local_path, open_state
@@ -75,11 +74,9 @@ class Loader:
         writer = self._make_sink(arguments, frames)
         check_location(self._spark.started(), checkpoint.location)
         checkpoint.set_up(writer.setup)
-        limited = loaded.rows_left is not None
-        if limited and writer.frames.transform is not None:
-            check_no_shuffle(writer.frames.rows)
+        limit = RowLimit(writer.frames, loaded.rows_left is not None and gives_at_most_one(writer.frames))
         print(_first_line(loaded, checkpoint, writer), flush=True)
-        return Work(writer, RowLimit(writer.frames, limited and gives_at_most_one(writer.frames)))
+        return Work(writer, limit)
 
     def _state(self, location: str) -> State:
         return open_state(location, None if local_path(location) is not None else self._spark.started())

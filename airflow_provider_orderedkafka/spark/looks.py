@@ -40,6 +40,7 @@ class Look:
             use_partition=output.settings.use_partition == "always",
             placed=self.placed is not None,
             rekeyed=self.rekeyed,
+            copied=not self.transformed and self.schema is None,
         )
 
 

@@ -1,20 +1,17 @@
 """Keeping the order from the source to the sink: what must go through one task goes through one task, in order.
 
     keep_order(frame, by="key", writers=None, partitions=None) -> DataFrame with `_seq`
-    check_no_shuffle(frame, own=0)                SettingError where the plan shuffles: then no order is left to keep
     default_writers(session) -> int
 
 Kafka keeps the order of one writer. After narrow transformations `monotonically_increasing_id()` is the order of the
 rows, because Spark partition i holds slice i. The sink checks `_seq` in each task and writes it nowhere.
 """
 
-import re
-from collections.abc import Collection, Iterator
-from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal
 
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.write_settings import SEQUENCE, SOURCE
+from airflow_provider_orderedkafka.spark.plans import read_any_plan
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -23,10 +20,6 @@ KeepOrder = Literal["key", "partition"]
 
 ONE_WRITER_UP_TO: Final = 2
 """With so few cores a shuffle costs more than writing side by side gains."""
-
-_NODE: Final = re.compile(r"^(?P<tree>[\s:+\-]*)(?:\*?\(\d+\) )?(?P<node>[A-Z]\w*)(?P<rest>.*)$")
-_SHUFFLES: Final = frozenset({"Exchange", "CollectLimit", "CollectTail", "TakeOrderedAndProject"})
-_ASIDE: Final = frozenset({"BroadcastExchange", "Subquery", "SubqueryBroadcast", "ReusedSubquery"})
 
 
 def keep_order(
@@ -40,24 +33,20 @@ def keep_order(
     write it with 'usePartition'. Rows without a key are spread by where they came from (`_source`), or by turns. One
     writer keeps the order of all rows and needs no shuffle; it is the default on up to two cores.
     """
-    _check(frame, by, writers, partitions)
-    check_no_shuffle(frame)
-    return dealt(frame, by, default_writers(frame.sparkSession) if writers is None else writers, partitions)
+    found = dealt(frame, by, default_writers(frame.sparkSession) if writers is None else writers, partitions)
+    read_any_plan(frame).check_ordered("write them in no order, without keep_order")
+    return found
 
 
 def dealt(frame: "DataFrame", by: KeepOrder, writers: int, partitions: int | None = None) -> "DataFrame":
-    """What `keep_order` makes, unchecked: who uses it checks all that is made of it, where its plan is made anyway."""
+    """What `keep_order` makes of rows whose plan is not looked at: who uses it looks at the plan that runs."""
+    _check(frame, by, writers, partitions)
     frame = _numbered(frame)
     if by == "partition" and partitions is not None:
         frame = _with_partition(frame, partitions)
-    if not own_shuffles(frame.columns, by, writers):
+    if writers == 1 or (by == "key" and "key" not in frame.columns):
         return frame.coalesce(1)
     return frame.repartitionById(writers, _writer(by, writers)).sortWithinPartitions(SEQUENCE)
-
-
-def own_shuffles(columns: Collection[str], by: KeepOrder, writers: int) -> int:
-    """How many shuffles `dealt` adds to rows with these columns."""
-    return 0 if writers == 1 or (by == "key" and "key" not in columns) else 1
 
 
 def default_writers(session: "SparkSession") -> int:
@@ -66,32 +55,7 @@ def default_writers(session: "SparkSession") -> int:
     return 1 if cores <= ONE_WRITER_UP_TO else cores
 
 
-def check_no_shuffle(frame: "DataFrame", own: int = 0) -> None:
-    """Refuse a plan whose rows no longer come in the order of the source; the last shuffles of it are our `own`."""
-    for node in islice(_shuffles(frame._jdf.queryExecution().executedPlan().toString()), own, None):
-        raise SettingError(
-            f"the rows come out of a shuffle ({node}), so their order is lost before it can be kept: use only narrow "
-            "transformations and broadcast joins (functions.broadcast(table)), without groupBy, distinct, orderBy, "
-            "limit or repartition; or ask for no order"
-        )
-
-
-def _shuffles(plan: str) -> Iterator[str]:
-    """The nodes of a plan that shuffle, the last one first, but for those that only make what is broadcast."""
-    aside: int | None = None
-    for line in plan.splitlines():
-        found = _NODE.match(line)
-        if found is None:
-            continue
-        depth = len(found["tree"])
-        if aside is not None and depth > aside:
-            continue
-        aside = depth if found["node"] in _ASIDE else None
-        if found["node"] in _SHUFFLES:
-            yield (found["node"] + found["rest"]).split(", [plan_id")[0]
-
-
-def _check(frame: "DataFrame", by: KeepOrder, writers: int | None, partitions: int | None) -> None:
+def _check(frame: "DataFrame", by: KeepOrder, writers: int, partitions: int | None) -> None:
     if by not in ("key", "partition"):
         raise SettingError(f"keep_order by must be 'key' or 'partition', found {by!r}")
     for name, value in (("writers", writers), ("partitions", partitions)):

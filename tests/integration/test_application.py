@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql.functions import broadcast, lit, raise_error
 from support.applications import Application, events, filtered
 from support.outputs import FLAWLESS, by_partition, check, expected_of, stamp
 from support.ranges import whole_range
@@ -140,6 +141,36 @@ def rekeyed() -> Any:
     return transform
 
 
+@pytest.mark.parametrize("kind", ["transform", "arrow_transform"])
+def test_a_transform_may_say_the_partition_and_each_partition_keeps_its_order(
+    app: Application, topics: Topics, records: Records, kind: str
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    records.produce(source, events(300, 1))
+    transform = {"transform": lambda frame: frame.selectExpr("* except (partition)", "1 as partition")}
+    options = ("keepOrder=partition", "usePartition=true", "writers=3")
+    app.load(
+        whole_range(app.servers, source),
+        *("--output-topic", output, *(part for option in options for part in ("--sink-option", option))),
+        **{kind: {**transform, "arrow_transform": into_partition_1()}[kind]},
+    )
+    seen = sorted(records.read(output), key=lambda each: (each.partition, each.offset))
+    assert {each.partition for each in seen} == {1}
+    assert [stamp(each).source for each in seen] == [each.position for each in expected_of(records, source)]
+
+
+def into_partition_1() -> Any:
+    """A transform that sends all rows to one partition."""
+
+    def transform(batch: Any) -> Any:
+        import pyarrow as pa
+
+        ones = pa.array([1] * batch.num_rows, pa.int32())
+        return batch.set_column(batch.schema.names.index("partition"), "partition", ones)
+
+    return transform
+
+
 def test_keys_that_are_in_several_partitions_keep_their_order(
     app: Application, topics: Topics, records: Records
 ) -> None:
@@ -234,14 +265,15 @@ def test_a_wrong_setting_is_one_message_before_anything_is_written(  # noqa: PLR
     assert records.read(output) == []
 
 
-def test_a_transform_that_shuffles_or_drops_its_source_is_refused_with_the_way_out(
+def test_a_transform_that_loses_the_order_or_its_source_is_refused_with_the_way_out(
     app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, output = topics.create("a", 3), topics.create("out", 2)
     records.produce(source, events(5, 1))
     loaded = whole_range(app.servers, source)
     wrong = {
-        "the rows come out of a shuffle": lambda frame: frame.distinct(),
+        "the rows do not keep the order of the records: HashAggregate": lambda frame: frame.distinct(),
+        "Union does not keep it": lambda frame: frame.where("offset > 1").union(frame.where("offset < 2")),
         "keep it in the transform, or switch provenance off": lambda frame: frame.select("key", "value"),
         "the transform failed: AnalysisException": lambda frame: frame.select("nothing"),
     }
@@ -253,7 +285,7 @@ def test_a_transform_that_shuffles_or_drops_its_source_is_refused_with_the_way_o
 
 
 @pytest.mark.parametrize("writers", [1, 2])
-def test_a_transform_that_begins_to_shuffle_in_a_later_batch_is_refused_there(
+def test_a_transform_that_begins_to_sort_in_a_later_batch_is_refused_there(
     app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], writers: int
 ) -> None:
     source, output = topics.create("a", 3), topics.create("out", 2)
@@ -270,9 +302,100 @@ def test_a_transform_that_begins_to_shuffle_in_a_later_batch_is_refused_there(
             *("--output-topic", output, "--sink-option", f"writers={writers}", "--option", "sliceOffsets=10"),
             transform=transform,
         )
-    assert "the rows come out of a shuffle" in capsys.readouterr().err
+    assert "Sort [key#" in (error := capsys.readouterr().err)
+    assert "ask for no order with --sink-option keepOrder=none" in error
     assert queries == ["orderedkafka: range r1"] * 2
     assert len(records.read(output)) == 30
+
+
+def test_rows_are_not_relied_on_where_a_later_batch_begins_to_shuffle_them(
+    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    records.produce(source, events(90, 1))
+    loaded = whole_range(app.servers, source, batch_offsets=30)
+    argv = ("--output-topic", output, "--sink-option", "keepOrder=none", "--option", "sliceOffsets=10")
+    batches: list[int] = []
+
+    def transform(frame: Any) -> Any:
+        batches.append(frame.rdd.getNumPartitions())
+        return frame if len(batches) in {1, 2, 4} else frame.repartition(2)
+
+    with pytest.raises(SystemExit):
+        app.load(loaded, *argv, transform=transform)
+    error = capsys.readouterr().err
+    assert "this batch is planned in another way than it was when the load began" in error
+    assert "or switch provenance off with --sink-option provenance=false" in error
+    assert len(records.read(output)) == 30
+    report = app.load(loaded, *argv, "--sink-option", "provenance=false", transform=transform)
+    assert (report.rows_emitted, report.may_be_doubled) == (90, 0)
+    assert len(records.read(output)) == 90
+
+
+def test_a_row_limit_over_rows_in_no_order_is_refused(
+    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    records.produce(source, events(30, 1))
+    loaded = whole_range(app.servers, source, rows_left=10)
+    with pytest.raises(SystemExit):
+        app.load(
+            loaded,
+            *("--output-topic", output, "--sink-option", "keepOrder=none"),
+            transform=lambda frame: frame.sortWithinPartitions("key"),
+        )
+    assert "Sort [key#" in (error := capsys.readouterr().err)
+    assert "leave out orderBy, sort and sortWithinPartitions; or load without --row-limit" in error
+    assert records.read(output) == []
+
+
+@pytest.mark.parametrize("option", ["keepOrder=key", "keepOrder=none"])
+def test_a_join_that_would_broadcast_the_records_is_refused_where_order_is_asked_for(
+    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    records.produce(source, events(60, 1))
+
+    def joined(frame: Any, hint: Any = lambda table: table) -> Any:
+        names = frame.sparkSession.range(20).selectExpr("cast(concat('key-', id) as binary) as key", "id as name")
+        return frame.join(hint(names), "key")
+
+    def load(transform: Any) -> Any:
+        argv = ("--output-topic", output, "--sink-option", option)
+        return app.load(whole_range(app.servers, source), *argv, transform=transform)
+
+    if option == "keepOrder=none":
+        assert load(joined).rows_emitted == 60
+        return
+    with pytest.raises(SystemExit):
+        load(joined)
+    error = capsys.readouterr().err
+    assert "BroadcastHashJoin" in error
+    assert "join with functions.broadcast(table); or ask for no order with --sink-option keepOrder=none" in error
+    load(lambda frame: joined(frame, broadcast))
+    assert check(expected_of(records, source), records.read(output)) == FLAWLESS
+
+
+def test_rows_that_cannot_be_known_again_are_written_again_and_counted_as_perhaps_doubled(
+    app: Application, topics: Topics, records: Records, caplog: pytest.LogCaptureFixture
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    records.produce(source, events(60, 1))
+    fails = [True]
+
+    def transform(frame: Any) -> Any:
+        rows = frame.repartition(2)
+        return rows.withColumn("value", raise_error(lit("not yet")).cast("binary")) if fails[0] else rows
+
+    argv = ("--output-topic", output, "--sink-option", "keepOrder=none")
+    loaded = whole_range(app.servers, source)
+    with pytest.raises(SystemExit):
+        app.load(loaded, *argv, transform=transform)
+    records.produce(output, events(5, 2, partitions=2))  # whose they are cannot be told either
+    there, fails[0] = len(records.read(output)), False
+    report = app.load(loaded, *argv, transform=transform)
+    assert (report.rows_emitted, report.may_be_doubled, report.replayed) == (60, there, 0)
+    assert "is written again whole: the transform may make other rows each time: Exchange" in caplog.text
 
 
 @pytest.mark.parametrize("transform", [None, both], ids=["direct", "frames"])

@@ -10,7 +10,7 @@ from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.provenance import read_provenance
 from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings, Written, written_columns
 from airflow_provider_orderedkafka.kafka.writing import plan_write, write
-from airflow_provider_orderedkafka.spark.ordering import check_no_shuffle, dealt, keep_order, own_shuffles
+from airflow_provider_orderedkafka.spark.ordering import keep_order
 from airflow_provider_orderedkafka.spark.source import OrderedKafkaDataSource
 
 ROWS = 12_000
@@ -232,7 +232,7 @@ def test_the_order_lives_through_filters_and_broadcast_joins(spark, frame, kafka
 
 
 @pytest.mark.parametrize(
-    "shuffle",
+    "loses",
     [
         lambda frame: frame.groupBy("key", "value").count(),
         lambda frame: frame.orderBy("key"),
@@ -244,29 +244,18 @@ def test_the_order_lives_through_filters_and_broadcast_joins(spark, frame, kafka
         lambda frame: frame.offset(5),
         lambda frame: frame.join(frame.select("key").distinct().hint("merge"), "key"),
         lambda frame: frame.repartition(3).cache(),
+        lambda frame: frame.where("id < 9").union(frame.where("id > 8")),
+        lambda frame: frame.sortWithinPartitions("key"),
+        lambda frame: frame.coalesce(2),
     ],
-    ids=["groupBy", "orderBy", "distinct", "repartition", "range", "limit", "top", "offset", "join", "cache"],
+    ids=[
+        *("groupBy", "orderBy", "distinct", "repartition", "range", "limit", "top", "offset", "join", "cache"),
+        *("union", "sortWithinPartitions", "coalesce"),
+    ],
 )
-def test_a_plan_that_shuffles_is_refused(frame, shuffle):
-    with pytest.raises(SettingError, match=r"the rows come out of a shuffle .* use only narrow transformations"):
-        keep_order(shuffle(frame))
-
-
-def test_a_plan_without_a_shuffle_is_not(frame):
-    check_no_shuffle(frame.where("id > 3").withColumn("x", f.lit("Exchange hashpartitioning")).coalesce(2))
-
-
-@pytest.mark.parametrize(("writers", "own"), [(1, 0), (3, 1)])
-def test_the_shuffle_among_writers_is_known_as_ours_and_no_other(frame, writers, own):
-    assert own_shuffles(frame.columns, "key", writers) == own
-    check_no_shuffle(dealt(frame, "key", writers), own)
-    with pytest.raises(SettingError, match="the rows come out of a shuffle"):
-        check_no_shuffle(dealt(frame.orderBy("key"), "key", writers), own)
-
-
-def test_rows_without_a_key_go_to_one_writer_without_a_shuffle(frame):
-    assert own_shuffles(["value"], "key", 3) == 0
-    check_no_shuffle(dealt(frame.drop("key"), "key", 3))
+def test_a_plan_that_is_not_known_to_keep_the_order_is_refused(frame, loses):
+    with pytest.raises(SettingError, match=r"do not keep the order .* write them in no order, without keep_order"):
+        keep_order(loses(frame))
 
 
 @pytest.mark.parametrize(

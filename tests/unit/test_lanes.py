@@ -17,6 +17,7 @@ COPY = Facts(
     use_partition=False,
     placed=True,
     rekeyed=False,
+    copied=True,
 )
 
 
@@ -30,6 +31,7 @@ COPY = Facts(
         (replace(COPY, rekeyed=True), "frames", False),
         (replace(COPY, keep_order="partition"), "frames", False),
         (replace(COPY, keep_order="partition", use_partition=True), "direct", False),
+        (replace(COPY, keep_order="partition", use_partition=True, copied=False), "frames", False),
         (replace(COPY, keep_order="none", placed=False), "direct", False),
         (replace(COPY, outputs=1, placed=False), "direct", True),
         (replace(COPY, writers=1, placed=False, rekeyed=True), "direct", True),
