@@ -3,48 +3,33 @@
     find_landed(config, batch, outputs, settle) -> Replay
     Outputs(topics, ends, dead_letter_topic, ids)    `ends`, `ids` are the note's; a partition that grew counts from 0
 
-Requests of a writer that is dead may still land. So the outputs are read to their ends again until none of the batch's
-rows has come for a settle time; what others write there meanwhile does not matter. Memory holds intervals, not rows.
-A compacted output is not read: there the batch is sent again whole, in order, and the last value of each key is right.
+Requests of a writer that is dead may still land, so the outputs are read until they have settled (`settling`). Memory
+holds intervals, not rows. What landed in a compacted output is not left out: there the batch is sent again whole, in
+order, and the last value of each key is right, since nothing of the dead writer comes behind it any more.
 """
 
 import logging
-import time
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final
 
 from airflow_provider_orderedkafka.core.identities import IntervalSet, Landed, Sample
-from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.positions import Offsets
 from airflow_provider_orderedkafka.core.subscriptions import Named
-from airflow_provider_orderedkafka.kafka.consumers import lent
-from airflow_provider_orderedkafka.kafka.identity import doubt
-from airflow_provider_orderedkafka.kafka.offsets import high_ends, log_starts
+from airflow_provider_orderedkafka.kafka.offsets import high_ends
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, WRITER_AND_ROW, batch_prefix
-from airflow_provider_orderedkafka.kafka.reading import ReadSettings
+from airflow_provider_orderedkafka.kafka.settling import Settle, read_until_settled
 from airflow_provider_orderedkafka.kafka.topics import discover
-from airflow_provider_orderedkafka.kafka.watching import Watch
 from airflow_provider_orderedkafka.kafka.write_settings import BatchName
 
 SAMPLED_ROWS: Final = 64
 """The rows of each writer, from its first on, that a rerun is compared with."""
 
-_TUNING: Final = {"queued.max.messages.kbytes": "16384", "fetch.max.bytes": "16000000"}
 _ROWS_KEPT: Final = 200_000
-_LOOK_SECONDS: Final = 0.1
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Settle:
-    """How long none of the batch's rows may have come (`still`), and when to stop waiting for that (`deadline`)."""
-
-    still: float = 2.0
-    deadline: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +59,8 @@ class Replay:
     """What of a batch is there already.
 
     `may_be_doubled` counts the offsets since the note that retention has taken, so that nobody can tell what stood
-    there; `settled` is False when rows of the batch were still coming at the deadline. `compacted` are the outputs
-    that were not read.
+    there; `settled` is False when more of its rows may still come, or may be there where nobody sees them yet.
+    `compacted` are the outputs whose rows are not left out.
     """
 
     landed: Mapping[int, Landed] = field(default_factory=dict)
@@ -90,78 +75,23 @@ class Replay:
 
 
 def find_landed(config: Mapping[str, str], batch: BatchName, outputs: Outputs, settle: Settle | None = None) -> Replay:
-    """Read the outputs from the note on, until they are settled.
+    """Read the outputs from the note on, until they are settled; compacted ones from now on, for settling alone.
 
     Raises UnknownTopicError, AccessDeniedError (the principal needs READ on its outputs) or UnreachableError.
     """
     found = discover(config, Named(outputs.topics))
-    partitions = [partition for partition in found.partitions if partition.topic not in found.compacted]
-    starts, gone = _starts(config, partitions, outputs.ends_of(found.ids))
-    scan = _Scan(batch, outputs.dead_letter_topic)
-    settled = _read_until_still(config, starts, scan, settle or Settle()) if partitions else True
-    return Replay(scan.landed(), gone, settled, tuple(sorted(found.compacted)))
-
-
-def _starts(
-    config: Mapping[str, str], partitions: Iterable[TopicPartition], noted: Offsets
-) -> tuple[dict[TopicPartition, int], int]:
-    """Where reading begins, and how many offsets since the note are gone.
-
-    An output that ends before its note was cut back: then all of it is read.
-    """
-    partitions = list(partitions)
-    first, last = log_starts(config, partitions), high_ends(config, partitions, "read_uncommitted")
-    starts, gone = {}, 0
-    for partition in partitions:
-        note = noted.get(partition, 0)
-        start = first[partition] if last[partition] < note else max(note, first[partition])
-        starts[partition] = start
-        gone += max(0, start - note) if partition in noted else 0
-    return starts, gone
-
-
-def _read_until_still(
-    config: Mapping[str, str], positions: dict[TopicPartition, int], scan: "_Scan", settle: Settle
-) -> bool:
-    """Read on to the high ends until none of the batch's rows came for the settle time; False at the deadline."""
-    begun = last_came = time.monotonic()
-    while True:
-        before = scan.count
-        ends = high_ends(config, positions, "read_uncommitted")
-        positions |= _read(config, positions, ends, scan)
-        now = time.monotonic()
-        last_came = now if scan.count > before else last_came
-        if now - last_came >= settle.still:
-            return True
-        if now - begun >= settle.deadline:
-            return False
-        time.sleep(_LOOK_SECONDS)
-
-
-def _read(
-    config: Mapping[str, str], positions: Mapping[TopicPartition, int], ends: Offsets, scan: "_Scan"
-) -> dict[TopicPartition, int]:
-    wanted = {partition: at for partition, at in positions.items() if at < ends[partition]}
-    if not wanted:
-        return {}
-    settings = ReadSettings({**_TUNING, **config}, read_committed=False)
-    with lent(settings) as kept:
-        watch = Watch(kept, ends, settings.deadline, partial(doubt, config, list(wanted), {}))
-        watch.begin(wanted)
-        reached: dict[TopicPartition, int] = {}
-        while watch.positions:
-            scan.take(watch.take())
-            done = {partition: at for partition, at in watch.positions.items() if at >= ends[partition]}
-            reached |= done
-            watch.let_go(done)
-    return reached
+    compacted = [partition for partition in found.partitions if partition.topic in found.compacted]
+    noted = Offsets({**outputs.ends_of(found.ids), **high_ends(config, compacted, "read_uncommitted")})
+    scan = _Scan(batch, outputs.dead_letter_topic, found.compacted)
+    read = read_until_settled(config, found.partitions, noted, scan.take, settle or Settle())
+    return Replay(scan.landed(), read.gone, read.settled, tuple(sorted(found.compacted)))
 
 
 class _Scan:
     """The batch's rows, as they are found; the same row twice counts once."""
 
-    def __init__(self, batch: BatchName, dead_letter_topic: str | None) -> None:
-        self.count = 0
+    def __init__(self, batch: BatchName, dead_letter_topic: str | None, compacted: frozenset[str]) -> None:
+        self._compacted = compacted
         self._prefix = batch_prefix(*batch)
         self._dead_letter_topic = dead_letter_topic
         self._waiting = 0
@@ -171,19 +101,21 @@ class _Scan:
         self._dead: dict[int, IntervalSet] = defaultdict(IntervalSet)
         self._samples: dict[int, dict[int, int]] = defaultdict(dict)
 
-    def take(self, messages: Sequence[Any]) -> None:
-        """Note which of the records are rows of the batch."""
-        at = len(self._prefix)
+    def take(self, messages: Sequence[Any]) -> int:
+        """Note which of the records are rows of the batch, and answer how many."""
+        at, count = len(self._prefix), 0
         for message in messages:
             for name, value in message.headers() or ():
                 if name == HEADER and value is not None and value.startswith(self._prefix):
-                    writer, row = WRITER_AND_ROW.unpack_from(value, at)
-                    self._note(writer, row, message, value)
+                    count += 1
+                    if message.topic() not in self._compacted:
+                        writer, row = WRITER_AND_ROW.unpack_from(value, at)
+                        self._note(writer, row, message, value)
         if self._waiting > _ROWS_KEPT:
             self._merge()
+        return count
 
     def _note(self, writer: int, row: int, message: Any, stamp: bytes) -> None:
-        self.count += 1
         self._waiting += 1
         self._rows[writer].append(row)
         if message.topic() == self._dead_letter_topic:

@@ -65,8 +65,8 @@ class Watch:
             messages = [message for message in messages if message.error() is None]
         if not messages:
             self._attention.silence(self.positions, self._limits)
-        places = zip(map(_TOPIC, messages), map(_PARTITION, messages), map(_OFFSET, messages), strict=True)
-        for (topic, number), offset in {(topic, number): offset for topic, number, offset in places}.items():
+        places = zip(map(_TOPIC, messages), map(_PARTITION, messages), strict=True)
+        for (topic, number), offset in dict(zip(places, map(_OFFSET, messages), strict=True)).items():
             self._move(TopicPartition(topic, number), offset + 1)
         return messages
 

@@ -1,7 +1,9 @@
 """What of a batch is found in its outputs again."""
 
+import itertools
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -12,7 +14,9 @@ from airflow_provider_orderedkafka.core.identities import IntervalSet
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import UnknownTopicError
 from airflow_provider_orderedkafka.kafka.consumers import close_idle
-from airflow_provider_orderedkafka.kafka.replays import SAMPLED_ROWS, Outputs, Replay, Settle, find_landed
+from airflow_provider_orderedkafka.kafka.hidden import Fence, ended
+from airflow_provider_orderedkafka.kafka.replays import SAMPLED_ROWS, Outputs, Replay, find_landed
+from airflow_provider_orderedkafka.kafka.settling import Settle
 from airflow_provider_orderedkafka.kafka.topics import topic_ids
 from airflow_provider_orderedkafka.kafka.write_settings import BatchName, WriteSettings
 from airflow_provider_orderedkafka.kafka.writing import plan_write, write
@@ -45,6 +49,27 @@ def put(config):
 
 def ends(records, *topics):
     return Offsets({TopicPartition(topic, p): end for topic in topics for p, end in records.ends(topic).items()})
+
+
+@contextmanager
+def going_on(step):
+    """Something that was done once and is done on and on meanwhile."""
+    over = threading.Event()
+
+    def go_on():
+        for number in itertools.count(1):
+            if over.is_set():
+                return
+            step(number)
+
+    step(0)
+    thread = threading.Thread(target=go_on)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def test_nothing_is_found_of_a_batch_that_wrote_nothing(topics, records, config):
@@ -145,13 +170,63 @@ def test_an_output_that_was_made_anew_and_has_grown_past_the_note_is_known_by_it
     assert (found.landed[0].rows, found.may_be_doubled) == (IntervalSet([(0, 20)]), 0)
 
 
-def test_compacted_outputs_are_not_read(topics, records, config):
+@pytest.fixture
+def put_compacted(config):
+    """Write some of a batch's rows to a compacted output."""
+
+    def written(topic, writer=0):
+        settings = plan_write(WriteSettings(config, topic=topic, batch=THIS), columns("value", "key"))
+        write(batches(10, key=lambda n: b"%d" % n), settings, writer=writer)
+
+    return written
+
+
+def test_rows_in_compacted_outputs_are_not_left_out(topics, records, config, put_compacted):
     topic = topics.create(config={"cleanup.policy": "compact"})
     note = ends(records, topic)
-    settings = plan_write(WriteSettings(config, topic=topic, batch=THIS), columns("value", "key"))
-    write(batches(10, key=lambda n: b"%d" % n), settings)
-    found = find_landed(config, THIS, Outputs((topic,), note), AT_ONCE)
-    assert found == Replay(compacted=(topic,))
+    put_compacted(topic)
+    assert find_landed(config, THIS, Outputs((topic,), note), AT_ONCE) == Replay(compacted=(topic,))
+
+
+def test_compacted_outputs_settle_too(topics, records, config, put_compacted):
+    topic = topics.create(config={"cleanup.policy": "compact"})
+    note = ends(records, topic)
+    with going_on(lambda writer: put_compacted(topic, writer)):
+        found = find_landed(config, THIS, Outputs((topic,), note), Settle(still=2.0, longest=3.0))
+    assert found == Replay(settled=False, compacted=(topic,))
+    assert find_landed(config, THIS, Outputs((topic,), note), Settle(still=0.5)) == Replay(compacted=(topic,))
+
+
+def test_what_lands_late_in_a_compacted_output_lands_before_the_batch_is_sent_again(
+    topics, records, config, put_compacted
+):
+    topic = topics.create(config={"cleanup.policy": "compact"})
+    put_compacted(topic)
+    note = ends(records, topic)
+    late = threading.Timer(0.7, put_compacted, [topic])
+    late.start()
+    assert find_landed(config, THIS, Outputs((topic,), note), Settle(still=1.5)).settled
+    settled_at = ends(records, topic)
+    late.join()
+    assert settled_at == ends(records, topic) != note
+
+
+def test_a_log_proves_where_it_ends(topics, records, config):
+    topic, empty = topics.create(partitions=2), topics.create("empty")
+    records.produce(topic, [Record(b"of others", partition=0)] * 20)
+    end = {TopicPartition(topic, 0): 20, TopicPartition(topic, 1): 0, TopicPartition(empty, 0): 0}
+    before = end | {TopicPartition(topic, 0): 19}
+    fence = Fence(config)
+    while not fence.passed(end):
+        assert ended(config, before).issubset({TopicPartition(topic, 1), TopicPartition(empty, 0)})
+
+
+def test_a_fence_is_passed_only_by_what_was_read_so_far(topics, records, config):
+    partition = TopicPartition(topics.create(), 0)
+    records.produce(partition.topic, [Record(b"of others")] * 20)
+    fence = Fence(config)
+    assert not any(fence.passed({partition: 10}) for _ in range(5))
+    assert fence.passed({partition: 200_000})
 
 
 def test_rows_that_land_while_it_waits_are_found(topics, records, config, put):
@@ -170,38 +245,18 @@ def test_what_others_write_does_not_keep_it_waiting(topics, records, config, put
     topic = topics.create()
     note = ends(records, topic)
     put(topic, most=10)
-    over = threading.Event()
-
-    def others():
-        while not over.is_set():
-            records.produce(topic, [Record(b"of others")])
-
-    writing = threading.Thread(target=others)
-    writing.start()
-    begun = time.monotonic()
-    found = find_landed(config, THIS, Outputs((topic,), note), Settle(still=1.0, deadline=20))
-    over.set()
-    writing.join()
+    with going_on(lambda _: records.produce(topic, [Record(b"of others")])):
+        begun = time.monotonic()
+        found = find_landed(config, THIS, Outputs((topic,), note), Settle(still=1.0, deadline=20))
     assert (found.rows, found.settled) == (10, True)
     assert time.monotonic() - begun < 10
 
 
-def test_a_writer_that_goes_on_and_on_is_given_up_at_the_deadline(topics, records, config, put):
+def test_a_writer_that_goes_on_and_on_is_given_up_at_last(topics, records, config, put):
     topic = topics.create()
     note = ends(records, topic)
-    over = threading.Event()
-
-    def undead():
-        for writer in range(10_000):
-            if over.is_set():
-                return
-            put(topic, writer=writer, most=1)
-
-    writing = threading.Thread(target=undead)
-    writing.start()
-    found = find_landed(config, THIS, Outputs((topic,), note), Settle(still=1.0, deadline=2.0))
-    over.set()
-    writing.join()
+    with going_on(lambda writer: put(topic, writer=writer, most=1)):
+        found = find_landed(config, THIS, Outputs((topic,), note), Settle(still=2.0, longest=3.0))
     assert not found.settled
     assert found.rows > 0
 
