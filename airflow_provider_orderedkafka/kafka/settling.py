@@ -86,7 +86,9 @@ def read_until_settled(
     Raises UnknownTopicError, AccessDeniedError (the principal needs READ on its outputs) or UnreachableError.
     """
     starts, gone = _starts(config, list(partitions), noted)
-    return Settled(not starts or until_still(_Outputs(config, starts, take), settle), gone)
+    outputs = _Outputs(config, starts, take)
+    settled = until_still(outputs, settle)
+    return Settled(settled, gone + outputs.gone)
 
 
 def until_still(outputs: Looks, settle: Settle, clock: Clock = time) -> bool:
@@ -130,6 +132,7 @@ class _Outputs:
         self._positions = dict(starts)
         self._take = take
         self._fence = Fence(config)
+        self.gone = 0
 
     def look(self) -> bool:
         """Read up to the high ends of now."""
@@ -155,4 +158,5 @@ class _Outputs:
                 done = {partition: at for partition, at in watch.positions.items() if at >= ends[partition]}
                 self._positions |= done
                 watch.let_go(done)
+        self.gone += watch.gone
         return came

@@ -16,7 +16,7 @@ from airflow_provider_orderedkafka.errors import UnknownTopicError
 from airflow_provider_orderedkafka.kafka.consumers import close_idle
 from airflow_provider_orderedkafka.kafka.hidden import Fence, ended
 from airflow_provider_orderedkafka.kafka.replays import SAMPLED_ROWS, Outputs, Replay, find_landed
-from airflow_provider_orderedkafka.kafka.settling import Settle
+from airflow_provider_orderedkafka.kafka.settling import Settle, Settled, read_until_settled
 from airflow_provider_orderedkafka.kafka.topics import topic_ids
 from airflow_provider_orderedkafka.kafka.write_settings import BatchName, WriteSettings
 from airflow_provider_orderedkafka.kafka.writing import plan_write, write
@@ -149,6 +149,20 @@ def test_what_retention_took_since_the_note_may_be_doubled(topics, records, conf
     found = find_landed(config, THIS, Outputs((topic,), note), AT_ONCE)
     assert found.may_be_doubled == 30
     assert found.landed[0].rows == IntervalSet([(30, 100)])
+
+
+def test_what_retention_takes_while_it_reads_may_be_doubled(topics, records, config):
+    topic = topics.create()
+    records.produce(topic, [Record(b"of others")] * 100)
+
+    def take(messages):
+        if messages and messages[-1].offset() == 99:
+            records.produce(topic, [Record(b"unseen")] * 50)
+            records.delete_before(topic, {0: 120})
+        return 0
+
+    read = read_until_settled(config, [TopicPartition(topic, 0)], Offsets(), take, Settle(still=0.3))
+    assert read == Settled(settled=True, gone=20)
 
 
 def test_an_output_that_was_made_anew_is_read_whole(topics, records, config, put):
