@@ -23,6 +23,8 @@ _TOPIC, _PARTITION, _OFFSET, _ERROR = Message.topic, Message.partition, Message.
 class Watch:
     """Watches partitions up to where they are let go; `positions` says up to where each was seen.
 
+    `gone` counts the offsets that retention had taken before they were seen.
+
     `doubt` is called when nothing came for a while, and may raise what it found out about the partitions.
     """
 
@@ -34,6 +36,7 @@ class Watch:
         doubt: Callable[[], None],
     ) -> None:
         self.positions: dict[TopicPartition, int] = {}
+        self.gone = 0
         self._kept = kept
         self._limits = limits
         self._attention = Attention(kept, deadline, doubt)
@@ -65,8 +68,8 @@ class Watch:
             messages = [message for message in messages if message.error() is None]
         if not messages:
             self._attention.silence(self.positions, self._limits)
-        places = zip(map(_TOPIC, messages), map(_PARTITION, messages), map(_OFFSET, messages), strict=True)
-        for (topic, number), offset in {(topic, number): offset for topic, number, offset in places}.items():
+        places = zip(map(_TOPIC, messages), map(_PARTITION, messages), strict=True)
+        for (topic, number), offset in dict(zip(places, map(_OFFSET, messages), strict=True)).items():
             self._move(TopicPartition(topic, number), offset + 1)
         return messages
 
@@ -87,5 +90,6 @@ class Watch:
     def _go_on_at_log_start(self, partition: TopicPartition) -> None:
         position = self.positions[partition]
         start = self._attention.log_start(partition, position)
+        self.gone += max(start - position, 0)
         self.let_go([partition])
         self.begin({partition: max(start, position)})

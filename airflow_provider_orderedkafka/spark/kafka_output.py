@@ -126,7 +126,8 @@ class KafkaOutput:
             at_most_one=self.giving == "one",
         )
         topics = tuple(sorted(settings.topics | set(note.output_ids)))
-        outputs = Outputs(topics, note.outputs, settings.dead_letter_topic, note.output_ids)
+        compacted = frozenset(name for name, output in settings.outputs.items() if output.compacted)
+        outputs = Outputs(topics, note.outputs, settings.dead_letter_topic, note.output_ids, compacted)
         return find_landed(settings.config, batch, outputs)
 
 

@@ -223,9 +223,7 @@ def compacted(records: Records, topic: str) -> None:
         time.sleep(1)
 
 
-@pytest.mark.parametrize(
-    "first", [sink(writers=3), (*FRAMES, *sink(writers=3), *slices(500))], ids=["direct", "frames"]
-)
+@pytest.mark.parametrize("lane", [(), FRAMES], ids=["direct", "frames"])
 def test_what_retention_took_since_is_counted_and_takes_no_other_row_along(
     kafka: Any, topics: Topics, records: Records, tmp_path: Path, lane: tuple[str, ...]
 ) -> None:

@@ -22,7 +22,8 @@ from airflow_provider_orderedkafka.errors import DeliveryError
 from airflow_provider_orderedkafka.kafka.consumers import close_idle
 from airflow_provider_orderedkafka.kafka.missing import Missing
 from airflow_provider_orderedkafka.kafka.provenance import read_provenance
-from airflow_provider_orderedkafka.kafka.replays import Begun, Outputs, Settle, find_landed
+from airflow_provider_orderedkafka.kafka.replays import Begun, Outputs, find_landed
+from airflow_provider_orderedkafka.kafka.settling import Settle
 from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings
 from airflow_provider_orderedkafka.kafka.writing import plan_write, write
 
@@ -31,6 +32,7 @@ pytestmark = pytest.mark.fault
 ROWS = 200_000
 THIS = Begun("r1", Offsets({TopicPartition("orders", 2): 0}), Offsets({TopicPartition("orders", 2): 10**9}))
 OUTAGE_SECONDS = 20
+SESSION_SECONDS = 9
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -49,6 +51,14 @@ def own_kafka(tmp_path):
 @pytest.fixture
 def three_brokers(tmp_path):
     with EmbeddedKafka(tmp_path / "kafka", brokers=3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def patient_brokers(tmp_path):
+    """Three brokers of which one that is gone is waited for as long as Kafka does by default."""
+    properties = {"broker.session.timeout.ms": SESSION_SECONDS * 1_000}
+    with EmbeddedKafka(tmp_path / "kafka", brokers=3, properties=properties) as cluster:
         yield cluster
 
 
@@ -148,9 +158,25 @@ def test_requests_that_land_after_their_writer_s_death_are_found(own_kafka, requ
     kill(process)
     awake = threading.Timer(1.0, lambda: os.kill(broker.pid, signal.SIGCONT))
     awake.start()
-    tally = attempt(config, topic, noted)
+    landed, _ = attempt(config, topic, noted)
     awake.join()
-    assert tally.left_out > 20_000
+    assert landed > 20_000
+    check(records.read(topic))
+
+
+def test_rows_that_a_lagging_replica_hides_are_found_once_they_show(patient_brokers, request):
+    servers = patient_brokers.bootstrap_servers
+    config, records, made = {"bootstrap.servers": servers}, Records(servers), Topics(servers, request.node.name)
+    topic = made.name()
+    made.create_named(topic, config={"min.insync.replicas": 2}, assignment=[[1, 2, 3]])
+    noted = note(records, topic)
+    process = process_of_an_attempt(config, topic, noted)
+    wait_until(lambda: written(records, topic) >= 20_000)
+    patient_brokers.brokers[2].kill()
+    time.sleep(0.5)  # what the writer sends now is in the leader's log, and no consumer sees it
+    kill(process)
+    assert not find_landed(config, THIS, Outputs((topic,), noted), Settle(still=0.5, deadline=1.5)).settled
+    attempt(config, topic, noted)
     check(records.read(topic))
 
 

@@ -1,8 +1,10 @@
 """What of a batch is found in its outputs again."""
 
+import itertools
 import struct
 import threading
 import time
+from contextlib import contextmanager
 
 import pytest
 from support.batches import batch, batches, columns, source
@@ -11,9 +13,11 @@ from support.records import Record
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import UnknownTopicError
 from airflow_provider_orderedkafka.kafka.consumers import close_idle
+from airflow_provider_orderedkafka.kafka.hidden import Fence, ended
 from airflow_provider_orderedkafka.kafka.missing import Missing
 from airflow_provider_orderedkafka.kafka.provenance import HEADER
-from airflow_provider_orderedkafka.kafka.replays import Begun, Outputs, Settle, find_landed
+from airflow_provider_orderedkafka.kafka.replays import Begun, Outputs, find_landed
+from airflow_provider_orderedkafka.kafka.settling import Settle, Settled, read_until_settled
 from airflow_provider_orderedkafka.kafka.topics import topic_ids
 from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings
 from airflow_provider_orderedkafka.kafka.writing import plan_write, write
@@ -55,6 +59,27 @@ def offsets_of(landed):
 
 def ends(records, *topics):
     return Offsets({TopicPartition(topic, p): end for topic in topics for p, end in records.ends(topic).items()})
+
+
+@contextmanager
+def going_on(step):
+    """Something that was done once and is done on and on meanwhile."""
+    over = threading.Event()
+
+    def go_on():
+        for number in itertools.count(1):
+            if over.is_set():
+                return
+            step(number)
+
+    step(0)
+    thread = threading.Thread(target=go_on)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def test_nothing_is_found_of_a_batch_that_wrote_nothing(topics, records, config):
@@ -186,6 +211,20 @@ def test_what_retention_took_since_the_note_may_be_doubled(topics, records, conf
     assert offsets_of(found.landed) == [*range(30, 100)]
 
 
+def test_what_retention_takes_while_it_reads_may_be_doubled(topics, records, config):
+    topic = topics.create()
+    records.produce(topic, [Record(b"of others")] * 100)
+
+    def take(messages):
+        if messages and messages[-1].offset() == 99:
+            records.produce(topic, [Record(b"unseen")] * 50)
+            records.delete_before(topic, {0: 120})
+        return 0
+
+    read = read_until_settled(config, [TopicPartition(topic, 0)], Offsets(), take, Settle(still=0.3))
+    assert read == Settled(settled=True, gone=20)
+
+
 def test_an_output_that_was_made_anew_is_read_whole(topics, records, config, put):
     topic = topics.create()
     put(topic, most=100)
@@ -205,13 +244,68 @@ def test_an_output_that_was_made_anew_and_has_grown_past_the_note_is_known_by_it
     assert (offsets_of(found.landed), found.gone) == ([*range(20)], 0)
 
 
-def test_compacted_outputs_are_not_read(topics, records, config):
+@pytest.fixture
+def put_compacted(config):
+    """Write some of a batch's rows to a compacted output."""
+
+    def written(topic):
+        settings = WriteSettings(config, topic=topic, range_id="r1", source="struct")
+        rows = batches(10, key=lambda n: b"%d" % n, _source=source)
+        write(rows, plan_write(settings, columns("value", "key", "_source")))
+
+    return written
+
+
+def compacted(topic, note):
+    return Outputs((topic,), note, compacted=frozenset([topic]))
+
+
+def test_rows_in_compacted_outputs_are_not_left_out(topics, records, config, put_compacted):
     topic = topics.create(config={"cleanup.policy": "compact"})
     note = ends(records, topic)
-    settings = plan_write(WriteSettings(config, topic=topic, range_id="r1"), columns("value", "key"))
-    write(batches(10, key=lambda n: b"%d" % n), settings)
-    found = find_landed(config, THIS, Outputs((topic,), note), AT_ONCE)
-    assert (found.landed.rows, found.compacted) == (0, (topic,))
+    put_compacted(topic)
+    found = find_landed(config, THIS, compacted(topic, note), AT_ONCE)
+    assert (found.landed.rows, found.settled) == (0, True)
+
+
+def test_compacted_outputs_settle_too(topics, records, config, put_compacted):
+    topic = topics.create(config={"cleanup.policy": "compact"})
+    note = ends(records, topic)
+    with going_on(lambda _: put_compacted(topic)):
+        assert not find_landed(config, THIS, compacted(topic, note), Settle(still=2.0, longest=3.0)).settled
+    assert find_landed(config, THIS, compacted(topic, note), Settle(still=0.5)).settled
+
+
+def test_what_lands_late_in_a_compacted_output_lands_before_the_batch_is_sent_again(
+    topics, records, config, put_compacted
+):
+    topic = topics.create(config={"cleanup.policy": "compact"})
+    put_compacted(topic)
+    note = ends(records, topic)
+    late = threading.Timer(0.7, put_compacted, [topic])
+    late.start()
+    assert find_landed(config, THIS, compacted(topic, note), Settle(still=1.5)).settled
+    settled_at = ends(records, topic)
+    late.join()
+    assert settled_at == ends(records, topic) != note
+
+
+def test_a_log_proves_where_it_ends(topics, records, config):
+    topic, empty = topics.create(partitions=2), topics.create("empty")
+    records.produce(topic, [Record(b"of others", partition=0)] * 20)
+    end = {TopicPartition(topic, 0): 20, TopicPartition(topic, 1): 0, TopicPartition(empty, 0): 0}
+    before = end | {TopicPartition(topic, 0): 19}
+    fence = Fence(config)
+    while not fence.passed(end):
+        assert ended(config, before).issubset({TopicPartition(topic, 1), TopicPartition(empty, 0)})
+
+
+def test_a_fence_is_passed_only_by_what_was_read_so_far(topics, records, config):
+    partition = TopicPartition(topics.create(), 0)
+    records.produce(partition.topic, [Record(b"of others")] * 20)
+    fence = Fence(config)
+    assert not any(fence.passed({partition: 10}) for _ in range(5))
+    assert fence.passed({partition: 200_000})
 
 
 def test_rows_that_land_while_it_waits_are_found(topics, records, config, put):
@@ -230,38 +324,18 @@ def test_what_others_write_does_not_keep_it_waiting(topics, records, config, put
     topic = topics.create()
     note = ends(records, topic)
     put(topic, most=10)
-    over = threading.Event()
-
-    def others():
-        while not over.is_set():
-            records.produce(topic, [Record(b"of others")])
-
-    writing = threading.Thread(target=others)
-    writing.start()
-    begun = time.monotonic()
-    found = find_landed(config, THIS, Outputs((topic,), note), Settle(still=1.0, deadline=20))
-    over.set()
-    writing.join()
+    with going_on(lambda _: records.produce(topic, [Record(b"of others")])):
+        begun = time.monotonic()
+        found = find_landed(config, THIS, Outputs((topic,), note), Settle(still=1.0, deadline=20))
     assert (found.landed.rows, found.settled) == (10, True)
     assert time.monotonic() - begun < 10
 
 
-def test_a_writer_that_goes_on_and_on_is_given_up_at_the_deadline(topics, records, config, put):
+def test_a_writer_that_goes_on_and_on_is_given_up_at_last(topics, records, config, put):
     topic = topics.create()
     note = ends(records, topic)
-    over = threading.Event()
-
-    def undead():
-        for number in range(10_000):
-            if over.is_set():
-                return
-            put(topic, first=number, most=1)
-
-    writing = threading.Thread(target=undead)
-    writing.start()
-    found = find_landed(config, THIS, Outputs((topic,), note), Settle(still=1.0, deadline=2.0))
-    over.set()
-    writing.join()
+    with going_on(lambda number: put(topic, first=number, most=1)):
+        found = find_landed(config, THIS, Outputs((topic,), note), Settle(still=2.0, longest=3.0))
     assert not found.settled
     assert found.landed.rows > 0
 
