@@ -19,7 +19,7 @@ from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaErr
 from airflow_provider_orderedkafka.launching import KeepOrder, check_keep_order, packaged_application
 from airflow_provider_orderedkafka.links import SparkLink
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.parsing import no_checkpoint
+from airflow_provider_orderedkafka.parsing import check_output, no_checkpoint
 from airflow_provider_orderedkafka.reports import place_of, read_report
 from airflow_provider_orderedkafka.steps import Loading
 from airflow_provider_orderedkafka.steps import load as what_to_do
@@ -84,6 +84,7 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):  # type: ignore[misc]
         self.checkpoint = checkpoint
         self.keep_order = check_keep_order(keep_order)
         self.digest = digest
+        self._check_output()
 
     def execute(self, context: "Context") -> dict[str, Any]:
         """Load the range, or say why not."""
@@ -94,7 +95,8 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):  # type: ignore[misc]
             fail(error)
 
     def _load(self, context: "Context") -> dict[str, Any]:
-        self._options()  # what cannot be submitted is no attempt
+        self._check_output()  # what cannot be submitted is no attempt
+        self._options()
         todo = what_to_do(books_of(self.load.name, context), self.range_id or None, self._place, self.digest)
         self.log.info("%s: %s", self.load.name, todo.reason)
         if todo.action is Action.SKIP:
@@ -147,6 +149,9 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):  # type: ignore[misc]
         from airflow_provider_orderedkafka.hooks.spark_process import SparkProcessHook
 
         return SparkProcessHook.of(self._get_hook(), {}, lambda _: None)
+
+    def _check_output(self) -> None:
+        check_output(self.load, self.output_topic, self.application, self.application_args)
 
     def _options(self) -> "Options":
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
