@@ -25,6 +25,7 @@ class Tally:
     dead_letters: int = 0
     may_be_doubled: int = 0
     bytes_read: int = 0
+    may_be_out_of_order: int = 0
 
     @property
     def rows(self) -> int:

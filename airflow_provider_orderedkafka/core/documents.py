@@ -14,6 +14,9 @@ __all__ = ["Boundary", "Ledger", "Open", "Outcome", "Place", "Range", "Report"]
 
 OUTCOMES_KEPT = 50
 
+DOUBTS = ("dead_letters", "may_be_doubled", "may_be_out_of_order", "lost")
+"""What a report counts that a person should hear of, where it is not 0: told with each load, kept with its outcome."""
+
 Kind = Literal["incremental", "interval", "replay"]
 Isolation = Literal["read_committed", "read_uncommitted"]
 OnDataLoss = Literal["fail", "count"]
@@ -79,7 +82,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a range ended, or how a person moved the ledger: by whom, when and why."""
+    """How a range ended, or how a person moved the ledger: by whom, when and why; and what a load's report counts."""
 
     kind: Literal["committed", "abandoned", "rewound", "restored"]
     range_id: str
@@ -89,6 +92,10 @@ class Outcome:
     reason: str
     rows: int = 0
     late: int = 0
+    dead_letters: int = 0
+    may_be_doubled: int = 0
+    may_be_out_of_order: int = 0
+    lost: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +152,7 @@ class Report(Document):
     error: str | None
     unprotected: str | None = None
     advice: str = ""
+    may_be_out_of_order: int = 0
 
 
 @dataclass(frozen=True, slots=True)
