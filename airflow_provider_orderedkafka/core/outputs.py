@@ -13,7 +13,8 @@ SERVERS = "kafka.bootstrap.servers"
 
 TOPICS = ("output_topic", "topic", "outputTopics", "deadLetterTopic")
 SHAPING = (
-    *("topic", "outputTopics", "keepOrder", "usePartition", "includeHeaders", "provenance", "kafka.partitioner"),
+    *("topic", "outputTopics", "keepOrder", "usePartition", "includeHeaders", "provenance"),
+    *("kafka.partitioner", SERVERS),
     *("path", "table", "format"),
 )
 """The sink options that say which rows are written, and where to.

@@ -235,3 +235,21 @@ def test_a_packaged_application_is_told_where_to_write(application, way_out):
 
 def test_an_application_of_one_s_own_may_know_by_itself_where_to_write():
     parse(output_topic=None, application="mine.py")
+
+
+def digest_with(*arguments):
+    return parse(application_args=list(arguments)).steps["resolve"].digest
+
+
+def test_sink_options_and_transforms_that_shape_what_is_written_tell_an_application_from_others():
+    options = ["outputTopics=a,b", "USEPARTITION=true", "kafka.bootstrap.servers=b:9092"]
+    told = [*(f"--sink-option={option}" for option in options), "--arrow-transform", "m:f"]
+    assert digest_with(*told).splitlines()[-2:] == [
+        "sink_options={'outputTopics': 'a,b', 'usePartition': 'true', 'kafka.bootstrap.servers': 'b:9092'}",
+        "transform='m:f'",
+    ]
+
+
+@pytest.mark.parametrize("option", ["deadLetterTopic=d", "writers=9", "kafka.linger.ms=5", "password=hidden"])
+def test_what_is_tuned_or_added_to_get_out_of_an_error_does_not(option):
+    assert digest_with("--sink-option", option, "--option", "sliceOffsets=9") == digest_with()
