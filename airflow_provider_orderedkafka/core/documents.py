@@ -14,6 +14,9 @@ __all__ = ["Boundary", "Ledger", "Open", "Outcome", "Place", "Range", "Report"]
 
 OUTCOMES_KEPT = 50
 
+CLAIMS_KEPT = 2_000
+"""How many ended claims are kept, with their ranges: as many as boundaries, over two months of hourly intervals."""
+
 DOUBTS = ("dead_letters", "may_be_doubled", "may_be_out_of_order", "lost")
 """What a report counts that a person should hear of, where it is not 0: told with each load, kept with its outcome."""
 
@@ -124,6 +127,13 @@ class Claim(Document):
 
     open: Open | None
     outcomes: tuple[Outcome, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Claims(Document):
+    """The keys of the claims that ended, in the order in which they did: a store cannot be asked for its keys."""
+
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
