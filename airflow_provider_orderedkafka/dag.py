@@ -62,16 +62,31 @@ def ordered_load(
     """
     from airflow_provider_orderedkafka.operators.commit import CommitOffsetRangeOperator
     from airflow_provider_orderedkafka.operators.resolve import ResolveOffsetRangeOperator
-    from airflow_provider_orderedkafka.parsing import STEPS, check_checkpoint, check_dag, check_steps
+    from airflow_provider_orderedkafka.parsing import (
+        STEPS,
+        check_checkpoint,
+        check_dag,
+        check_output,
+        check_steps,
+        shape_of,
+    )
     from airflow_provider_orderedkafka.sensors.offsets import OffsetRangeSensor
     from airflow_provider_orderedkafka.steps.restating import digest_of
 
     check_dag(load, mode)
     check_steps(load, mode, steps or {})
+    more = {step: (steps or {}).get(step, {}) for step in STEPS}
+    arguments = {**submit_arguments, **more["load"]}
     if submit is None:
         check_checkpoint(load, spark_conn_id, checkpoint)
-    more = {step: (steps or {}).get(step, {}) for step in STEPS}
-    digest = digest_of(output_topic=output_topic, application=application or "packaged", keep_order=keep_order)
+    else:
+        check_output(load, output_topic, application, None)
+    digest = digest_of(
+        output_topic=output_topic,
+        application=application or "packaged",
+        keep_order=keep_order,
+        **shape_of(arguments.get("application_args")),
+    )
     group = OrderedLoadGroup(load.name, tooltip=f"Load {', '.join(load.topics)} in time order")
     with group:
         resolve = ResolveOffsetRangeOperator(
@@ -95,10 +110,9 @@ def ordered_load(
                 application=_application(application),
                 conn_id=spark_conn_id,
                 digest=digest,
-                **{**submit_arguments, **more["load"]},
+                **arguments,
             )
         else:
-            arguments = {**submit_arguments, **more["load"]}
             loading = submitted(load, resolve.task_id, submit, checkpoint=checkpoint, digest=digest, more=arguments)
         commit = CommitOffsetRangeOperator(
             task_id="commit",

@@ -1,21 +1,26 @@
 """How a load ended, in words: its report, or why there is none and what to do about it."""
 
-from airflow_provider_orderedkafka.core.documents import Report
+from airflow_provider_orderedkafka.core.documents import DOUBTS, Outcome, Report
 from airflow_provider_orderedkafka.core.lifecycle import WEARY_AFTER, way_out
 from airflow_provider_orderedkafka.steps import Loading
 
 LAST_LINES = 20
 NO_RETRY = frozenset({2, 65})
-TOLD = ("range_id", "attempt", "limit_spent", "batches", "rows_read", "rows_emitted", "late", "replayed", "lost")
+TOLD = ("range_id", "attempt", "limit_spent", "batches", "rows_read", "rows_emitted", "late", "replayed", *DOUBTS)
 
 
 def told(report: Report) -> str:
     """The report in one sentence."""
-    extra = [f"{getattr(report, name):,} {name.replace('_', ' ')}" for name in ("late", "replayed", "lost")]
     return (
         f"range {report.range_id} is loaded: {report.rows_read:,} rows read, {report.rows_emitted:,} written in "
-        f"{report.batches:,} batches, " + ", ".join(extra)
+        f"{report.batches:,} batches, {report.late:,} late, {report.replayed:,} replayed{doubts(report)}"
     )
+
+
+def doubts(found: Report | Outcome) -> str:
+    """What a person should hear of, if there is any of it."""
+    counts = ((name, getattr(found, name)) for name in DOUBTS)
+    return "".join(f", {count:,} {name.replace('_', ' ')}" for name, count in counts if count)
 
 
 def explained(error: Exception, code: int | None, todo: Loading, report: Report | None) -> Exception:

@@ -16,7 +16,7 @@ from hashlib import sha256
 from typing import Any, TypeVar
 
 from airflow_provider_orderedkafka.core.codec import Document, canonical
-from airflow_provider_orderedkafka.core.documents import Boundaries, Boundary, Claim, Ledger, Range
+from airflow_provider_orderedkafka.core.documents import Boundaries, Boundary, Claim, Claims, Ledger, Range
 from airflow_provider_orderedkafka.core.ports import Store
 from airflow_provider_orderedkafka.core.watching import Watch
 from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError
@@ -69,6 +69,28 @@ class LedgerStore:
     def claim(self, range_id: str) -> Claim | None:
         """The claim of an interval's or a replay's run on its range."""
         return self._read(Claim, f"claim/{range_id}")
+
+    def name_ended(self, key: str, kept: int) -> None:
+        """Remember that this claim has ended; forget the oldest such beyond as many as are kept, and their ranges.
+
+        One that was opened once more stays until it has ended again.
+        """
+        before = self._read(Claims, "claims")
+        keys = () if before is None else before.keys
+        if keys[-1:] == (key,):
+            return
+        keys = (*(each for each in keys if each != key), key)
+        spared = tuple(each for each in keys[:-kept] if not self._forget_claim(each))
+        self._replace("claims", Claims((*spared, *keys[-kept:])), before)
+
+    def _forget_claim(self, key: str) -> bool:
+        """Whether it is gone now, and its range."""
+        claim = self.claim(key)
+        if claim is not None and claim.open is not None:
+            return False
+        self.forget_ranges({outcome.range_id for outcome in claim.outcomes} if claim is not None else ())
+        self._remove(f"claim/{key}")
+        return True
 
     def boundary(self, time: int) -> Boundary | None:
         """What was decided about this moment."""

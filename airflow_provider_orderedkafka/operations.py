@@ -13,6 +13,7 @@ from airflow_provider_orderedkafka.core.documents import Ledger, Outcome
 from airflow_provider_orderedkafka.core.lifecycle import standing
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.progress import moment
+from airflow_provider_orderedkafka.endings import doubts
 from airflow_provider_orderedkafka.errors import LifecycleError, SettingError
 from airflow_provider_orderedkafka.ledger import LedgerStore
 from airflow_provider_orderedkafka.mirror import Mirrored
@@ -164,7 +165,7 @@ def _move(partition: TopicPartition, was: int | None, offset: int) -> str:
 
 def _outcome(outcome: Outcome) -> str:
     named = f" {outcome.range_id}" if outcome.range_id else ""
-    rows = f", {outcome.rows:,} rows" if outcome.kind == "committed" else ""
+    rows = f", {outcome.rows:,} rows{doubts(outcome)}" if outcome.kind == "committed" else ""
     return (
         f"  revision {outcome.revision}: {outcome.kind}{named} by {outcome.by} at {moment(outcome.at)}{rows}: "
         f"{outcome.reason}"

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.definitions._internal.contextmanager import DagContext, TaskGroupContext
 
 from airflow_provider_orderedkafka.core.documents import Kind
+from airflow_provider_orderedkafka.core.outputs import Outputs, check_not_fed_back
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.launching import packaged_application
 from airflow_provider_orderedkafka.load import OrderedLoad
 
 if TYPE_CHECKING:
@@ -16,6 +18,18 @@ if TYPE_CHECKING:
 STEPS = ("wait", "resolve", "load", "commit")
 OURS = ("task_id", "load", "range_id")
 """What the group sets itself: a load's state hangs on it."""
+
+TOPIC = (
+    ("output_topic", "topic", "outputTopics"),
+    "name a topic with output_topic='orders-ordered'; or, where a transform makes a column 'topic', the topics that it "
+    "may name with application_args=['--sink-option', 'outputTopics=a,b']",
+)
+TABLE = (
+    ("path", "table"),
+    "name it with application_args=['--sink-option', 'path=/data/orders'], or 'table=catalog.schema.orders'",
+)
+NEEDED = {"ordered_replay": TOPIC, "enrich_orders": TOPIC, "ordered_table": TABLE}
+"""By packaged application: the sink options of which it needs one, and how to name it."""
 
 
 def check_dag(load: OrderedLoad, mode: Kind) -> None:
@@ -90,6 +104,23 @@ def check_steps(load: OrderedLoad, mode: Kind, steps: Mapping[str, Mapping[str, 
                 f"load {load.name!r} is incremental and steps sets depends_on_past=True for {step!r}: a failed run "
                 "would keep the next one from taking its range over; leave it out, or give the load mode='interval'"
             )
+
+
+def check_output(load: OrderedLoad, output_topic: Any, application: str, arguments: Any) -> None:
+    """An output is named, and is nothing that the load reads; `SettingError` says so, as far as it can be told here."""
+    if not isinstance(output_topic, str | None) or not isinstance(arguments, list | tuple | None):
+        return  # another task says it
+    outputs = Outputs.of(output_topic, arguments or ())
+    check_not_fed_back(load.name, load.topics, outputs.topics)
+    for name, (options, way_out) in NEEDED.items():
+        if application == packaged_application(name) and not outputs.names(*options):
+            raise SettingError(f"load {load.name!r}: where {name}.py is to write is not said: {way_out}")
+
+
+def shape_of(arguments: Any) -> dict[str, Any]:
+    """What an application's arguments say of the rows that are written; nothing where another task gives them."""
+    outputs = Outputs.of(None, arguments) if isinstance(arguments, list | tuple) else Outputs()
+    return {"sink_options": outputs.shape, "transform": outputs.transform}
 
 
 def check_checkpoint(load: OrderedLoad, conn_id: str, checkpoint: str | None) -> None:

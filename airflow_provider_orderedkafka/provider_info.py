@@ -22,7 +22,7 @@ def get_provider_info() -> dict[str, Any]:
         "sensors": [_modules("sensors.offsets")],
         "triggers": [_modules("triggers.offsets")],
         "hooks": [_modules("hooks.ordered_kafka")],
-        "extra-links": [f"airflow_provider_orderedkafka.links.{name}" for name in ("RangeLink", "SparkLink")],
+        "extra-links": ["airflow_provider_orderedkafka.links.RangeLink"],
         "asset-uris": [{"schemes": ["orderedkafka"], "handler": None}],
     }
 

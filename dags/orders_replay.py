@@ -56,8 +56,8 @@ with DAG(
 
     @task
     def check(params=None, dag_run=None):
-        """Refuse what the form does not know, and duplicates that nobody agreed to."""
-        check_form(params, dag_run.conf, taken={"orders-ordered"})
+        """Refuse what the form does not know, the load's own topics, and duplicates that nobody agreed to."""
+        check_form(params, dag_run.conf, taken={"orders-ordered"}, load=replay)
 
     loaded = ordered_load(
         replay, output_topic="{{ params.target }}", mode="replay", start="{{ params.start }}", end="{{ params.end }}"

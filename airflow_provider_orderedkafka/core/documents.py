@@ -14,6 +14,12 @@ __all__ = ["Boundary", "Ledger", "Open", "Outcome", "Place", "Range", "Report"]
 
 OUTCOMES_KEPT = 50
 
+CLAIMS_KEPT = 2_000
+"""How many ended claims are kept, with their ranges: as many as boundaries, over two months of hourly intervals."""
+
+DOUBTS = ("dead_letters", "may_be_doubled", "may_be_out_of_order", "lost")
+"""What a report counts that a person should hear of, where it is not 0: told with each load, kept with its outcome."""
+
 Kind = Literal["incremental", "interval", "replay"]
 Isolation = Literal["read_committed", "read_uncommitted"]
 OnDataLoss = Literal["fail", "count"]
@@ -79,7 +85,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a range ended, or how a person moved the ledger: by whom, when and why."""
+    """How a range ended, or how a person moved the ledger: by whom, when and why; and what a load's report counts."""
 
     kind: Literal["committed", "abandoned", "rewound", "restored"]
     range_id: str
@@ -89,6 +95,10 @@ class Outcome:
     reason: str
     rows: int = 0
     late: int = 0
+    dead_letters: int = 0
+    may_be_doubled: int = 0
+    may_be_out_of_order: int = 0
+    lost: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +127,13 @@ class Claim(Document):
 
     open: Open | None
     outcomes: tuple[Outcome, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Claims(Document):
+    """The keys of the claims that ended, in the order in which they did: a store cannot be asked for its keys."""
+
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from airflow_provider_orderedkafka.core.documents import (
+    DOUBTS,
     OUTCOMES_KEPT,
     Claim,
     Ledger,
@@ -153,7 +154,10 @@ def _fits(opened: Open, loaded: Range, report: Report) -> None:
 
 
 def _success(loaded: Range, report: Report, revision: int, run: str, now: int) -> Outcome:
-    return Outcome("committed", loaded.id, revision, run, now, loaded.reason, report.rows_emitted, report.late)
+    doubts = {name: getattr(report, name) for name in DOUBTS}
+    return Outcome(
+        "committed", loaded.id, revision, run, now, loaded.reason, report.rows_emitted, report.late, **doubts
+    )
 
 
 def _kept(book: Ledger | Claim, outcome: Outcome) -> tuple[Outcome, ...]:

@@ -16,7 +16,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 from airflow_provider_orderedkafka import quick_start
 from airflow_provider_orderedkafka.core.progress import Progress
-from airflow_provider_orderedkafka.errors import DocumentError
+from airflow_provider_orderedkafka.errors import DocumentError, SettingError
 
 PR_SET_PDEATHSIG = 1
 GRACE_SECONDS = 5.0
@@ -52,6 +52,20 @@ class SparkProcessHook(SparkSubmitHook):  # type: ignore[misc]
     def deploy_mode(self) -> str:
         """Where the driver runs."""
         return str(self._connection["deploy_mode"] or "client")
+
+    @property
+    def findable(self) -> bool:
+        """Whether another worker can find the application again while it runs."""
+        return not self._is_yarn_cluster_mode or self._should_track_yarn_application_via_rm_api()
+
+    def check(self) -> None:
+        """`SettingError` where Airflow's own hook would refuse the submission once it has begun."""
+        try:
+            if self._track_driver_via_k8s_api:
+                self._validate_track_driver_via_k8s_api_config()
+            self._validate_yarn_track_via_rm_api_config()
+        except ValueError as error:
+            raise SettingError(str(error)) from error
 
     def submit(self, application: str = "", **kwargs: Any) -> str | None:
         """Start spark-submit and wait for it."""

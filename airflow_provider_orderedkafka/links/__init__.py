@@ -1,4 +1,4 @@
-"""Links from a task to what it decided and what it runs; pushed early, because Airflow keeps them at its end."""
+"""The link from a task to what it decided; pushed early, because Airflow keeps links at its end."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -21,21 +21,6 @@ class RangeLink(BaseOperatorLink):
     def get_link(self, operator: Any, *, ti_key: Any) -> str:  # noqa: ARG002 - Airflow's signature
         """The page with the task's XComs."""
         return task_page(ti_key.dag_id, ti_key.run_id, ti_key.task_id)
-
-
-class SparkLink(BaseOperatorLink):
-    """To Spark's own page, while the application runs or its history is kept."""
-
-    name = "Spark"
-
-    @property
-    def xcom_key(self) -> str:
-        """Where the address is kept."""
-        return "_link_spark"
-
-    def get_link(self, operator: Any, *, ti_key: Any) -> str:  # noqa: ARG002 - Airflow's signature
-        """The address that the application told, or nothing."""
-        return getattr(operator, "spark_address", "") or ""
 
 
 def task_page(dag_id: str, run_id: str, task_id: str) -> str:

@@ -7,7 +7,7 @@ from airflow.sdk import BaseOperator
 
 from airflow_provider_orderedkafka.assets import ledger_asset, output_alias
 from airflow_provider_orderedkafka.context import books_of, fail, skip
-from airflow_provider_orderedkafka.core.documents import Outcome
+from airflow_provider_orderedkafka.core.documents import DOUBTS, Outcome
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError
 from airflow_provider_orderedkafka.load import OrderedLoad
@@ -98,5 +98,6 @@ def _told(load: str, outcome: Outcome) -> dict[str, Any]:
         "revision": outcome.revision,
         "rows": outcome.rows,
         "late": outcome.late,
+        **{name: getattr(outcome, name) for name in DOUBTS},
         "reason": outcome.reason,
     }

@@ -113,9 +113,10 @@ class ResolveOffsetRangeOperator(BaseOperator):
             name,
             again=self.on_clear == "reload",
             digest=self.digest,
+            memory=TaskMemory(context),
         )
 
-    def _replay(self, context: "Context", hook: "OrderedKafkaHook", books: Books) -> Resolved:  # noqa: ARG002
+    def _replay(self, context: "Context", hook: "OrderedKafkaHook", books: Books) -> Resolved:
         asked = parse_start(self.start, "start"), parse_start(self.end, "end")
         name = hook.range_id(self.load, "replay", books.run, str(asked[0]), str(asked[1]))
         return resolve_own(
@@ -124,6 +125,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
             name,
             again=self.on_clear == "reload",
             digest=self.digest,
+            memory=TaskMemory(context),
         )
 
 

@@ -3,8 +3,9 @@
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -17,9 +18,8 @@ from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.endings import TOLD, explained, told
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.launching import KeepOrder, check_keep_order, packaged_application
-from airflow_provider_orderedkafka.links import SparkLink
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.parsing import no_checkpoint
+from airflow_provider_orderedkafka.parsing import check_output, no_checkpoint
 from airflow_provider_orderedkafka.reports import place_of, read_report
 from airflow_provider_orderedkafka.steps import Loading
 from airflow_provider_orderedkafka.steps import load as what_to_do
@@ -49,13 +49,15 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):  # type: ignore[misc]
     """
 
     application_args: list[str] | None
+    durable: bool
     files: str | None
     py_files: str | None
+    _environment: Mapping[str, str] = MappingProxyType({})
+    _on_progress: Callable[[Progress], None] = staticmethod(lambda _: None)
     template_fields: Sequence[str] = (
         *SparkSubmitOperator.template_fields,
         *("range_id", "output_topic", "checkpoint", "digest"),
     )
-    operator_extra_links = (SparkLink(),)
     ui_color = "#fde9d9"
 
     def __init__(
@@ -84,6 +86,7 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):  # type: ignore[misc]
         self.checkpoint = checkpoint
         self.keep_order = check_keep_order(keep_order)
         self.digest = digest
+        self._check_output()
 
     def execute(self, context: "Context") -> dict[str, Any]:
         """Load the range, or say why not."""
@@ -94,7 +97,9 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):  # type: ignore[misc]
             fail(error)
 
     def _load(self, context: "Context") -> dict[str, Any]:
-        self._options()  # what cannot be submitted is no attempt
+        self._check_output()  # what cannot be submitted is no attempt
+        self._options()
+        self._settle_durable()
         todo = what_to_do(books_of(self.load.name, context), self.range_id or None, self._place, self.digest)
         self.log.info("%s: %s", self.load.name, todo.reason)
         if todo.action is Action.SKIP:
@@ -107,11 +112,12 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):  # type: ignore[misc]
 
     def _run(self, context: "Context", todo: Loading, loaded: Range, checkpoint: str) -> Report:
         with tempfile.TemporaryDirectory(prefix="orderedkafka-") as folder:
-            hook = self._prepared(context, todo, Path(folder))
+            self._prepare(context, todo, Path(folder))
             try:
                 super().execute(context)
             except Exception as error:
-                raise explained(error, hook.exit_code, todo, read_report(checkpoint)) from error
+                code = None if self._hook is None else self._hook.exit_code
+                raise explained(error, code, todo, read_report(checkpoint)) from error
         report = read_report(checkpoint)
         if report is None or not report.complete:
             raise LifecycleError(
@@ -120,12 +126,12 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):  # type: ignore[misc]
             )
         return report
 
-    def _prepared(self, context: "Context", todo: Loading, folder: Path) -> "SparkProcessHook":
+    def _prepare(self, context: "Context", todo: Loading, folder: Path) -> None:
         """The submission: files in a private folder, secrets in the environment or not at all."""
-        from airflow_provider_orderedkafka.hooks.spark_process import SparkProcessHook, interpreter_environment
+        from airflow_provider_orderedkafka.hooks.spark_process import interpreter_environment
         from airflow_provider_orderedkafka.launching import packed
 
-        seen, options = self._seen(), self._options()
+        seen, options = self._get_hook(), self._options()
         clustered = seen.deploy_mode == "cluster"
         path = folder / "range.json"
         path.write_text(todo.range.to_text() if todo.range else "", encoding="utf-8")
@@ -135,18 +141,33 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):  # type: ignore[misc]
             self.py_files = ",".join(filter(None, [self.py_files, packed(folder)]))
         arguments = self._arguments(path.name if clustered else str(path), str(todo.checkpoint), todo.attempt)
         self.application_args = [*(self.application_args or []), *arguments, *options.arguments]
-        environment = {} if clustered else interpreter_environment() | options.environment
-        hook = SparkProcessHook.of(self._get_hook(), environment, lambda progress: self._tell(context, progress))
-        self._hook = hook
-        if not clustered:
-            hook._conf.setdefault("spark.log.level", "WARN")  # its INFO would bury what the application says
-        return hook
+        self._environment = {} if clustered else interpreter_environment() | options.environment
+        self._on_progress = lambda progress: self._tell(context, progress)
+        self._hook = None  # made when Airflow's own operator has put into `conf` what it adds to it
 
-    def _seen(self) -> "SparkProcessHook":
-        """The submission as the Spark connection has it."""
+    def _get_hook(self) -> "SparkProcessHook":
+        """The submission, as the Spark connection and this operator have it now."""
         from airflow_provider_orderedkafka.hooks.spark_process import SparkProcessHook
 
-        return SparkProcessHook.of(self._get_hook(), {}, lambda _: None)
+        hook = SparkProcessHook.of(super()._get_hook(), self._environment, self._on_progress)
+        if hook.deploy_mode != "cluster":
+            hook._conf = {"spark.log.level": "WARN", **hook._conf}  # its INFO would bury what the application says
+        return hook
+
+    def _settle_durable(self) -> None:
+        """Where an application cannot be found again, a retry starts the next attempt.
+
+        It is `durable` by default, which Airflow's own operator refuses there. Nothing is lost or doubled without: the
+        older attempt stops when it sees the newer one.
+        """
+        hook = self._get_hook()
+        hook.check()
+        if self.durable and not hook.findable:
+            self.log.info("a retry will not look for this application on YARN: it starts the next attempt")
+            self.durable = False
+
+    def _check_output(self) -> None:
+        check_output(self.load, self.output_topic, self.application, self.application_args)
 
     def _options(self) -> "Options":
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
@@ -154,7 +175,7 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):  # type: ignore[misc]
 
         config = OrderedKafkaHook(self.load.kafka_conn_id).portable_config()
         options = {f"kafka.{name}": value for name, value in config.items()}
-        clustered = self._seen().deploy_mode == "cluster"
+        clustered = self._get_hook().deploy_mode == "cluster"
         return options_for(options, clustered=clustered, conf=self.conf or {}, load=self.load.name)
 
     def _arguments(self, path: str, checkpoint: str, attempt: int) -> list[str]:
@@ -175,7 +196,7 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):  # type: ignore[misc]
     def _local_root(self) -> str:
         from airflow.sdk.configuration import conf
 
-        master = self._seen().master
+        master = self._get_hook().master
         if not master.startswith("local"):
             raise SettingError(no_checkpoint(self.load.name, self._conn_id, master))
         home = os.environ.get("AIRFLOW_HOME") or str(Path(conf.get("core", "dags_folder")).parent)

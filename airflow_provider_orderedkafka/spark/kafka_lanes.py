@@ -4,9 +4,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_orderedkafka.core.batches import Setup
+from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.lanes import Lane, lane
+from airflow_provider_orderedkafka.core.outputs import check_not_fed_back
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.missing import Giving
+from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings
 from airflow_provider_orderedkafka.kafka.writing import plan_write
 from airflow_provider_orderedkafka.spark.arrow_transforms import as_frames
 from airflow_provider_orderedkafka.spark.direct_writer import DirectWriter
@@ -85,4 +88,13 @@ def _output(arguments: "Arguments", frames: RangeFrames, asked: Asked) -> KafkaO
             "keepOrder=partition needs to know the output's partitions: name one --output-topic, or let a column "
             "'partition' say them with --sink-option usePartition=true"
         )
-    return KafkaOutput(frames.loaded.id, plan_write(settings, columns))
+    planned = plan_write(settings, columns)
+    _check_not_fed_back(frames.loaded, planned)
+    return KafkaOutput(frames.loaded.id, planned)
+
+
+def _check_not_fed_back(loaded: Range, settings: WriteSettings) -> None:
+    """Topics are the same where their ids are, however their cluster is addressed."""
+    same = [name for name, output in settings.outputs.items() if loaded.topics.get(name) == output.id]
+    named = {name: "deadLetterTopic" if name == settings.dead_letter_topic else "topic" for name in same}
+    check_not_fed_back(loaded.load, loaded.topics, named)

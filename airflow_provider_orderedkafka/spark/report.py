@@ -1,6 +1,6 @@
 """The report: what an attempt did, how it ended, and how to go on."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from airflow_provider_orderedkafka.core.batches import Counts, Tally
 from airflow_provider_orderedkafka.core.documents import Range, Report
@@ -34,20 +34,12 @@ def report(loaded: Range, counts: Counts | None, ending: Ending) -> Report:
         limit_spent=spent,
         stop=reached if spent or not complete else loaded.end,
         batches=0 if counts is None else counts.batches,
-        rows_read=total.rows_read,
-        rows_emitted=total.rows_emitted,
-        late=total.late,
-        replayed=total.replayed,
-        lost=total.lost,
-        dead_letters=total.dead_letters,
-        may_be_doubled=total.may_be_doubled,
-        may_be_out_of_order=total.may_be_out_of_order,
-        bytes_read=total.bytes_read,
         started_at=ending.started_at,
         ended_at=ending.ended_at,
         error=None if ending.error is None else str(ending.error),
         unprotected=ending.unprotected,
         advice=_advice(ending.error, spent=spent),
+        **asdict(total),
     )
 
 

@@ -1,11 +1,13 @@
 """Commit: move the ledger to where the report says that the application stopped, once."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from airflow_provider_orderedkafka.boundaries import check_interval
 from airflow_provider_orderedkafka.core import moves
-from airflow_provider_orderedkafka.core.documents import Claim, Ledger, Outcome, Range, Report
+from airflow_provider_orderedkafka.core.documents import CLAIMS_KEPT, Claim, Ledger, Outcome, Range, Report
 from airflow_provider_orderedkafka.core.lifecycle import Action, Step, outcome_of, standing
+from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError
 from airflow_provider_orderedkafka.ledger import LedgerStore
 from airflow_provider_orderedkafka.steps.books import Books, Mirror, checked, show
 
@@ -31,6 +33,8 @@ def commit(books: Books, range_id: str | None, mirror: Mirror) -> Committed:
     if does is Action.EMIT_AGAIN:
         if isinstance(book, Ledger):
             checked(books.store, mirror)
+        else:
+            _name_ended(books.store, range_id)
         return Committed(does, f"moved nothing: {found.sentence}", found.outcome)
     report = books.proof(book, range_id)
     if does is not Action.MOVE or report is None:
@@ -43,7 +47,15 @@ def commit(books: Books, range_id: str | None, mirror: Mirror) -> Committed:
     if isinstance(after, Ledger):
         show(books.store, mirror, after)
         _forget(books.store, book, after)
+    else:
+        _name_ended(books.store, range_id)
     return Committed(does, standing(after, range_id).sentence, outcome_of(after, range_id))
+
+
+def _name_ended(store: LedgerStore, range_id: str) -> None:
+    """Housekeeping, on which no commit fails: of two that are named at the same moment one may be kept for good."""
+    with suppress(LedgerChangedError, DocumentError):
+        store.name_ended(range_id, CLAIMS_KEPT)
 
 
 def _moved(books: Books, book: Ledger | Claim, loaded: Range, report: Report) -> Ledger | Claim:

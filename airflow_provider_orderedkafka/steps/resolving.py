@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from airflow_provider_orderedkafka.core import moves
-from airflow_provider_orderedkafka.core.documents import OUTCOMES_KEPT, Claim, Ledger, Range
+from airflow_provider_orderedkafka.core.documents import CLAIMS_KEPT, OUTCOMES_KEPT, Claim, Ledger, Range
 from airflow_provider_orderedkafka.core.lifecycle import Action, Standing, State, Step
+from airflow_provider_orderedkafka.errors import LifecycleError
 from airflow_provider_orderedkafka.steps.books import Books, Memory
 from airflow_provider_orderedkafka.steps.looking import NothingToLoad, opened
 from airflow_provider_orderedkafka.steps.restating import restate, restated
@@ -50,12 +51,29 @@ def resolve(
 
 
 def resolve_own(
-    books: Books, planned: Callable[[], Range], range_id: str, *, again: bool, digest: str = ""
+    books: Books, planned: Callable[[], Range], range_id: str, *, again: bool, digest: str = "", memory: Memory
 ) -> Resolved:
     """The range of an interval's or a replay's run, which belongs to that run alone.
 
-    With `again`, a range that was committed is opened once more, to be loaded anew.
+    With `again`, a range that was committed is opened once more, to be loaded anew. One that was committed so long ago
+    that it is not kept any more is not planned a second time: its rows would be written twice.
     """
+    if books.store.claim(range_id) is None and memory.get(RANGE_KEY) == range_id:
+        return _forgotten(range_id, again=again)
+    found = _own(books, planned, range_id, again=again, digest=digest)
+    if found.range is not None:
+        memory.set(RANGE_KEY, range_id)
+    return found
+
+
+def _forgotten(range_id: str, *, again: bool) -> Resolved:
+    reason = f"range {range_id!r} was committed, longer ago than the last {CLAIMS_KEPT:,} of this load"
+    if again:
+        raise LifecycleError(f"{reason}: it cannot be opened once more; load its offsets with a replay")
+    return Resolved(Action.SKIP, reason)
+
+
+def _own(books: Books, planned: Callable[[], Range], range_id: str, *, again: bool, digest: str) -> Resolved:
     claim = books.store.claim(range_id)
     if claim is None:
         return _claim(books, planned, range_id)

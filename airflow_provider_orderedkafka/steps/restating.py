@@ -22,7 +22,7 @@ def restated(books: Books, book: Ledger | Claim, found: Standing, loaded: Range,
 
     An empty digest says that nobody compares.
     """
-    if "" in {digest, loaded.digest} or digest == loaded.digest:
+    if "" in {digest, loaded.digest} or not changes(loaded.digest, digest):
         return loaded
     opened = book.open
     if opened is None or found.state not in {State.PLANNED, State.SUBMITTED}:
@@ -39,10 +39,13 @@ def restate(books: Books, after: Range, before: Range) -> None:
 
 
 def changes(before: str, after: str) -> str:
-    """What is different between two digests, in words."""
+    """What is different between two digests, in words; a fact that one of them lacks is not compared.
+
+    So an open range goes on where a later release knows more facts than the one that planned it.
+    """
     was, now = _facts(before), _facts(after)
-    names = [name for name in sorted({*was, *now}) if was.get(name) != now.get(name)]
-    return "; ".join(f"{name} was {was.get(name, 'not known')}, it is {now.get(name, 'not known')}" for name in names)
+    names = [name for name in sorted(was.keys() & now) if was[name] != now[name]]
+    return "; ".join(f"{name} was {was[name]}, it is {now[name]}" for name in names)
 
 
 def _facts(digest: str) -> dict[str, str]:

@@ -87,6 +87,7 @@ def test_the_replay_example_loads_what_the_form_says_and_nothing_else(playground
         ({"strat": "-1h"}, "the form has no 'strat'"),
         ({"start": "yesterday"}, "'yesterday'"),
         ({"target": "orders-ordered"}, "its rows would be there twice"),
+        ({"target": "refunds", "duplicates_are_fine": True}, "would write into 'refunds' (target='refunds')"),
     ],
 )
 def test_the_replay_example_refuses_what_cannot_be_meant(playground, form, said, capsys):

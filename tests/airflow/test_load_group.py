@@ -96,6 +96,30 @@ def test_the_output_asset_is_told_once_for_each_move_of_the_ledger(bench):
         assert event.asset.uri.endswith("/out")
 
 
+def test_whatever_a_person_should_hear_of_a_load_is_told_wherever_it_is_followed(bench, ledger_of, capsys):
+    from airflow.models.asset import AssetEvent
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    from airflow_provider_orderedkafka.operations import shown
+
+    bench.write(5)
+    bench.order("doubt")
+    run = bench.dag(arguments='output_topic="out",').test()
+    doubts = {"dead_letters": 2, "may_be_doubled": 3, "may_be_out_of_order": 4, "lost": 5}
+    said = "2 dead letters, 3 may be doubled, 4 may be out of order, 5 lost"
+    assert said in capsys.readouterr().out
+    told = {ti.task_id.rpartition(".")[2]: ti.xcom_pull(task_ids=ti.task_id) for ti in run.get_task_instances()}
+    with create_session() as session:
+        (event,) = session.scalars(select(AssetEvent).where(AssetEvent.source_dag_id == bench.load)).all()
+        assert doubts.items() <= event.extra.items()
+    assert doubts.items() <= told["load"].items()
+    assert doubts.items() <= told["commit"].items()
+    ledger = ledger_of(bench.load)
+    assert {name: getattr(ledger.outcomes[-1], name) for name in doubts} == doubts
+    assert f", 5 rows, {said}: " in shown(ledger)
+
+
 def test_a_range_goes_over_to_another_output_until_a_batch_is_noted_and_is_refused_after_that(
     bench, states, ledger_of, capsys
 ):

@@ -19,7 +19,8 @@ def parse(dag=None, load=None, **arguments):
     from airflow_provider_orderedkafka.dag import ordered_load
 
     with DAG("parsed", start_date=datetime(2026, 1, 1, tzinfo=UTC), **{**GOOD, **(dag or {})}):
-        return ordered_load(OrderedLoad("orders", topics=["orders"], **(load or {})), **arguments)
+        described = {"topics": ["orders", "refunds"], **(load or {})}
+        return ordered_load(OrderedLoad("orders", **described), **{"output_topic": "out", **arguments})
 
 
 def timetable(name):
@@ -172,7 +173,83 @@ def test_the_commits_of_a_dag_s_runs_take_turns_unless_somebody_wants_otherwise(
 
 
 def test_what_tells_an_output_and_an_application_from_others_is_given_to_both_who_compare_it():
-    steps = parse(output_topic="out", application="apps/mine.py", keep_order=None).steps
+    told = ["--sink-option", "includeheaders=false", "--sink-option", "kafka.ssl.key.password=hidden"]
+    steps = parse(application="apps/mine.py", keep_order=None, application_args=told).steps
     assert steps["resolve"].digest == steps["load"].digest
-    assert steps["load"].digest.splitlines() == ["application='apps/mine.py'", "keep_order=None", "output_topic='out'"]
+    assert steps["load"].digest.splitlines() == [
+        "application='apps/mine.py'",
+        "keep_order=None",
+        "output_topic='out'",
+        "sink_options={'includeHeaders': 'false'}",
+        "transform=None",
+    ]
     assert not re.search(r"[0-9a-f]{16}", steps["load"].digest), "a person has to understand it"
+
+
+FED_BACK = r"load 'orders' reads 'orders', 'refunds' and would write into 'refunds' \({}='refunds'\).*name a topic that"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"output_topic": "refunds"}, "output_topic"),
+        ({"application": "mine.py", "output_topic": "refunds"}, "output_topic"),
+        ({"application_args": ["--sink-option", "deadLetterTopic=refunds"]}, "deadLetterTopic"),
+        ({"output_topic": None, "application_args": ["--output-topic=refunds"]}, "topic"),
+        ({"output_topic": None, "application_args": ["--sink-option", "TOPIC=refunds"]}, "topic"),
+        (
+            {"output_topic": None, "steps": {"load": {"application_args": ["--sink-option=outputTopics=a, refunds"]}}},
+            "outputTopics",
+        ),
+    ],
+)
+def test_a_load_does_not_write_into_what_it_reads(arguments, named):
+    with pytest.raises(SettingError, match=FED_BACK.format(named)):
+        parse(**arguments)
+
+
+def test_a_load_by_another_operator_does_not_either():
+    from airflow.providers.standard.operators.empty import EmptyOperator
+
+    with pytest.raises(SettingError, match=FED_BACK.format("output_topic")):
+        parse(submit=lambda launch: EmptyOperator(**launch.task), checkpoint="/shared", output_topic="refunds")
+
+
+def test_a_topic_of_the_same_name_on_another_cluster_is_another_topic():
+    parse(output_topic="refunds", application_args=["--sink-option", "kafka.bootstrap.servers=elsewhere:9092"])
+
+
+@pytest.mark.parametrize(
+    ("application", "way_out"),
+    [("ordered_replay", "output_topic='orders-ordered'"), ("ordered_table", "'path=/data/orders'")],
+)
+def test_a_packaged_application_is_told_where_to_write(application, way_out):
+    from airflow_provider_orderedkafka.launching import packaged_application
+
+    path = packaged_application(application)
+    with pytest.raises(SettingError, match=rf"where {application}.py is to write is not said: name .*{way_out}"):
+        parse(output_topic=None, application=path)
+    told = ["--sink-option", "path=/data/orders" if application == "ordered_table" else "outputTopics=a,b"]
+    parse(output_topic=None, application=path, application_args=told)
+
+
+def test_an_application_of_one_s_own_may_know_by_itself_where_to_write():
+    parse(output_topic=None, application="mine.py")
+
+
+def digest_with(*arguments):
+    return parse(application_args=list(arguments)).steps["resolve"].digest
+
+
+def test_sink_options_and_transforms_that_shape_what_is_written_tell_an_application_from_others():
+    options = ["outputTopics=a,b", "USEPARTITION=true", "kafka.bootstrap.servers=b:9092"]
+    told = [*(f"--sink-option={option}" for option in options), "--arrow-transform", "m:f"]
+    assert digest_with(*told).splitlines()[-2:] == [
+        "sink_options={'outputTopics': 'a,b', 'usePartition': 'true', 'kafka.bootstrap.servers': 'b:9092'}",
+        "transform='m:f'",
+    ]
+
+
+@pytest.mark.parametrize("option", ["deadLetterTopic=d", "writers=9", "kafka.linger.ms=5", "password=hidden"])
+def test_what_is_tuned_or_added_to_get_out_of_an_error_does_not(option):
+    assert digest_with("--sink-option", option, "--option", "sliceOffsets=9") == digest_with()

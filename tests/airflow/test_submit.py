@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import psutil
@@ -146,3 +147,80 @@ def until(true, seconds):
     while not true():
         assert time.monotonic() < deadline, f"not within {seconds} s"
         time.sleep(0.2)
+
+
+STAND_IN = """#!{python}
+import json, os, sys
+given = sys.argv[1:]
+with open({told!r}, "w") as told:
+    json.dump(given, told)
+application = next(index for index, each in enumerate(given) if each.endswith("quick.py"))
+if "--files" in given:
+    os.chdir(os.path.dirname(given[given.index("--files") + 1]))
+print("Submitted application application_1700000000000_0001", flush=True)
+os.execv(sys.executable, [sys.executable, *given[application:]])
+"""
+
+
+@pytest.fixture
+def submitted(monkeypatch, tmp_path):
+    """Gives what spark-submit was given; the application runs here, as it would on a cluster."""
+    submit, told = tmp_path / "bin" / "spark-submit", tmp_path / "told.json"
+    submit.parent.mkdir()
+    submit.write_text(STAND_IN.format(python=sys.executable, told=str(told)))
+    submit.chmod(0o755)
+    monkeypatch.setenv("PATH", os.pathsep.join([str(submit.parent), os.environ["PATH"]]))
+    return lambda: json.loads(told.read_text())
+
+
+def on_yarn(monkeypatch, **extra):
+    connection = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster", **extra}}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+
+
+def test_on_yarn_in_cluster_mode_a_load_runs_with_what_airflow_s_operator_has_by_default(
+    bench, states, submitted, monkeypatch, tmp_path
+):
+    on_yarn(monkeypatch)
+    bench.write(3)
+    run = bench.dag(arguments=f"checkpoint={str(tmp_path / 'loads')!r},").test()
+    assert steps_of(bench, states(run)) == dict.fromkeys(("wait", "resolve", "load", "commit"), "success")
+    assert "--master yarn" in " ".join(submitted())
+    assert "--deploy-mode cluster" in " ".join(submitted())
+
+
+def test_what_cannot_be_followed_on_yarn_is_said_before_an_attempt_is_written_down(
+    bench, states, monkeypatch, capsys, ledger_of
+):
+    on_yarn(monkeypatch)
+    bench.write(3)
+    run = bench.dag(arguments="checkpoint='/loads', yarn_track_via_rm_api=True,").test()
+    assert steps_of(bench, states(run))["load"] == "failed"
+    assert "yarn_resourcemanager_webapp_address" in capsys.readouterr().out
+    assert ledger_of(bench.load).open.attempt == 0
+
+
+def test_what_airflow_adds_to_spark_s_settings_for_lineage_is_submitted(bench, states, submitted, monkeypatch):
+    from airflow.providers.apache.spark.operators import spark_submit
+
+    for name in ("parent_job", "transport"):  # what they do where Airflow's OpenLineage provider is installed
+        add = f"inject_{name}_information_into_spark_properties"
+        told = {f"spark.openlineage.{name}": "told"}
+        monkeypatch.setattr(spark_submit, add, lambda properties, context, told=told: {**properties, **told})
+    bench.write(3)
+    more = "openlineage_inject_parent_job_info=True, openlineage_inject_transport_info=True, conf={'spark.a': 'b'},"
+    assert steps_of(bench, states(bench.dag(arguments=more).test()))["commit"] == "success"
+    settings = [value for name, value in pairwise(submitted()) if name == "--conf"]
+    for setting in ("spark.openlineage.parent_job=told", "spark.openlineage.transport=told", "spark.a=b"):
+        assert setting in settings
+    assert "spark.log.level=WARN" in settings
+
+
+def test_an_output_that_only_a_run_knows_is_looked_at_before_an_attempt_is_written_down(
+    bench, states, capsys, ledger_of
+):
+    bench.write(3)
+    run = bench.dag(arguments=f"output_topic=\"{{{{ '{bench.topic}' }}}}\",").test()
+    assert steps_of(bench, states(run))["load"] == "failed"
+    assert f"would write into '{bench.topic}' (output_topic='{bench.topic}')" in capsys.readouterr().out
+    assert ledger_of(bench.load).open.attempt == 0

@@ -46,6 +46,27 @@ def test_a_plain_copy_has_every_record_once_unchanged_and_in_order_for_each_key(
     assert app.left() == ["report.json"]
 
 
+@pytest.mark.parametrize(
+    "argv",
+    [["--output-topic", "{source}"], ["--output-topic", "{output}", "--sink-option", "deadLetterTopic={source}"]],
+)
+def test_a_range_is_not_written_into_a_topic_that_it_is_read_from(
+    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], argv: list[str]
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    records.produce(source, events(10, 1))
+    loaded = whole_range(app.servers, source)
+    with pytest.raises(SystemExit) as caught:
+        app.load(loaded, *(each.format(source=source, output=output) for each in argv))
+    assert caught.value.code == 2
+    said = capsys.readouterr().err
+    assert f"reads {source!r} and would write into {source!r}" in said
+    assert "name a topic that it does not read" in said
+    assert (len(records.read(source)), len(records.read(output))) == (10, 0)
+    app.load(loaded, "--output-topic", output)
+    assert len(records.read(output)) == 10
+
+
 def test_a_second_run_of_the_same_range_does_nothing_and_says_so(
     app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
 ) -> None:

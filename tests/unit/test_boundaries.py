@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from support.runs import LOAD, PARTITION, TOPICS, DictStore, MirrorByHand, World, a_range, a_report
+from support.runs import LOAD, PARTITION, TOPICS, DictStore, DictView, MirrorByHand, World, a_range, a_report
 
 from airflow_provider_orderedkafka import steps
 from airflow_provider_orderedkafka.boundaries import Decider, Survey, check_interval
@@ -108,7 +108,7 @@ def test_an_interval_with_a_boundary_that_does_not_hold_is_refused_and_moves_not
     world, interval, time, offset, said
 ):
     books = world.run("d/hourly").books
-    steps.resolve_own(books, lambda: interval, "hour", again=False)
+    steps.resolve_own(books, lambda: interval, "hour", again=False, memory=DictView({}))
     todo = steps.load(books, "hour", lambda loaded, times: "hour/0")
     world.reports["hour/0"] = a_report(interval, todo.attempt)
     world.ledger_store.add_boundary(boundary(time, offset))

@@ -12,7 +12,7 @@ from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.core.positions import Offsets
 from airflow_provider_orderedkafka.errors import SettingError, StateError
 from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
-from airflow_provider_orderedkafka.spark.report import Ending, report
+from airflow_provider_orderedkafka.spark.report import Ending, report, summary
 from airflow_provider_orderedkafka.spark.state import LocalState
 
 NOTE = Note(1, 1, place(0), place(10), Offsets(), {})
@@ -88,6 +88,19 @@ def test_a_checkpoint_that_lost_its_range_but_not_all_the_rest_is_refused(tmp_pa
 
 def failed() -> Report:
     return report(a_range(), None, Ending(1, 0, 1, StateError("the disk is full")))
+
+
+def test_the_report_in_words_names_what_is_in_doubt() -> None:
+    total = Tally(rows_read=10, rows_emitted=6, dead_letters=4, may_be_doubled=3, may_be_out_of_order=2, lost=1)
+    counts = Counts(1, total, total, 1, place(10), limit_spent=False)
+    said = summary(a_range(), report(a_range(), counts, Ending(1, 0, 1)))
+    for remark in (
+        "4 sent to the dead letter topic",
+        "3 may be doubled",
+        "2 may be out of order",
+        "1 lost to retention before they were read",
+    ):
+        assert f"\n  {remark}\n" in said
 
 
 def test_nothing_is_noted_in_a_checkpoint_that_is_gone(checkpoint: Checkpoint) -> None:

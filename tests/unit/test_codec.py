@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider_orderedkafka.core.batches import Setup
 from airflow_provider_orderedkafka.core.cuts import Floor, Place
-from airflow_provider_orderedkafka.core.documents import Report
+from airflow_provider_orderedkafka.core.documents import DOUBTS, Claim, Outcome, Report
 from airflow_provider_orderedkafka.core.positions import Offsets
 from airflow_provider_orderedkafka.errors import DocumentError
 
@@ -50,6 +50,14 @@ def report_text(**changes):
 def test_a_document_of_an_older_version_has_defaults_where_it_lacks_a_field():
     found = Report.from_text(report_text(version=1, advice=...))
     assert found.advice == ""
+
+
+def test_an_outcome_of_an_older_version_counted_nothing_that_is_in_doubt():
+    outcome = Outcome("committed", "a", 1, "d/r", 0, "because", 5, 1)
+    value = json.loads(Claim(None, (outcome,)).to_text())
+    for name in DOUBTS:
+        del value["outcomes"][0][name]
+    assert Claim.from_text(json.dumps({**value, "version": 1})).outcomes == (outcome,)
 
 
 def test_a_document_of_this_version_lacks_nothing():

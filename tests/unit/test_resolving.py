@@ -4,10 +4,13 @@ from dataclasses import replace
 
 import pytest
 from support.interleaving import Killed, at
-from support.runs import MirrorByHand, World, a_range, a_report
+from support.runs import DictView, MirrorByHand, World, a_range, a_report
 
 from airflow_provider_orderedkafka import steps
 from airflow_provider_orderedkafka.core.lifecycle import Action
+from airflow_provider_orderedkafka.errors import LifecycleError
+from airflow_provider_orderedkafka.steps import committing
+from airflow_provider_orderedkafka.steps.resolving import RANGE_KEY
 
 
 @pytest.fixture
@@ -17,7 +20,8 @@ def world():
 
 def resolved(world, planned=None, *, again=False):
     books = world.run("d/replay").books
-    return steps.resolve_own(books, lambda: planned or a_range("own", 0, 5, 9), "own", again=again)
+    memory = DictView(world.memories.setdefault("d/replay", {}))
+    return steps.resolve_own(books, lambda: planned or a_range("own", 0, 5, 9), "own", again=again, memory=memory)
 
 
 def loaded(world):
@@ -61,5 +65,80 @@ def test_where_there_is_nothing_it_is_skipped_and_nothing_is_written(world):
     def nothing():
         raise steps.NothingToLoad("nothing to load")
 
-    found = steps.resolve_own(world.run("d/replay").books, nothing, "own", again=False)
+    found = steps.resolve_own(world.run("d/replay").books, nothing, "own", again=False, memory=DictView({}))
     assert (found.action, found.reason, world.store.values) == (Action.SKIP, "nothing to load", {})
+
+
+def ended(world, *keys):
+    """Intervals that ran one after the other."""
+    for key in keys:
+        books = world.run("d/hourly").books
+        steps.resolve_own(
+            books, lambda key=key: a_range(key, 0, 5, 9), key, again=True, memory=DictView({RANGE_KEY: "other"})
+        )
+        todo = steps.load(books, key, lambda loaded, times: f"{loaded.id}/{times}")
+        world.reports[todo.checkpoint] = a_report(todo.range, todo.attempt)
+        steps.commit(books, key, MirrorByHand())
+
+
+def kept(world):
+    return sorted(key for key in world.store.values if key.startswith(("claim/", "range/")))
+
+
+@pytest.fixture
+def two_are_kept(monkeypatch):
+    monkeypatch.setattr(committing, "CLAIMS_KEPT", 2)
+
+
+def test_of_ranges_that_ended_the_newest_are_kept_with_their_claims(world, two_are_kept):
+    ended(world, "one", "two", "three", "two", "four")
+    assert kept(world) == ["claim/four", "claim/two", "range/four", "range/two"]
+
+
+def test_an_open_range_is_kept_however_old_it_is(world, two_are_kept):
+    ended(world, "one")
+    books = world.run("d/hourly").books
+    for key in ("one", "never loaded"):
+        steps.resolve_own(books, lambda key=key: a_range(key, 0, 5, 9), key, again=True, memory=DictView({}))
+    ended(world, "two", "three", "four")
+    open_still = ["claim/never loaded", "claim/one"]
+    assert kept(world)[:4] == ["claim/four", *open_still, "claim/three"]
+    ended(world, "one", "five")
+    assert kept(world) == [
+        *("claim/five", "claim/never loaded", "claim/one"),
+        *("range/five", "range/never loaded", "range/one"),
+    ]
+
+
+def test_a_run_whose_range_is_not_kept_any_more_does_not_write_its_rows_a_second_time(world, two_are_kept):
+    resolved(world)
+    loaded(world)
+    steps.commit(world.run("d/replay").books, "own", MirrorByHand())
+    ended(world, "one", "two")
+    found = resolved(world)
+    assert (found.action, found.range) == (Action.SKIP, None)
+    assert "'own' was committed, longer ago than the last" in found.reason
+    with pytest.raises(LifecycleError, match=r"it cannot be opened once more; load its offsets with a replay"):
+        resolved(world, again=True)
+
+
+def test_a_commit_that_is_killed_before_it_names_what_ended_does_so_when_it_runs_again(world, two_are_kept):
+    def die(what):
+        if what == "set claims":
+            raise Killed
+
+    with at(die), pytest.raises(Killed):
+        ended(world, "one")
+    assert steps.commit(world.run("d/hourly").books, "one", MirrorByHand()).action is Action.EMIT_AGAIN
+    ended(world, "two", "three")
+    assert kept(world) == ["claim/three", "claim/two", "range/three", "range/two"]
+
+
+def test_two_commits_at_the_same_moment_both_succeed(world):
+    def another(what):
+        if what == "set claims":
+            world.store.values["claims"] = {"keys": ["another"], "version": 2}
+
+    with at(another):
+        ended(world, "one")
+    assert world.ledger_store.claim("one").outcomes[-1].kind == "committed"

@@ -1,7 +1,7 @@
 """An application for the tests: writes a line for each run, and a report, without starting Spark.
 
 Beside the arguments of the packaged applications it takes `--diary FILE`, where it writes what it was given, and
-`--orders FILE`, whose lines say what the next runs do: `fail CODE`, `die`, `hang`; otherwise it succeeds.
+`--orders FILE`, whose lines say what the next runs do: `fail CODE`, `die`, `hang`, `doubt`; otherwise it succeeds.
 """
 
 import argparse
@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from airflow_provider_orderedkafka.core.documents import Range, Report
@@ -37,7 +38,10 @@ def main():
     checkpoint = Path(arguments.checkpoint)
     checkpoint.mkdir(parents=True, exist_ok=True)
     error = "told to fail" if order[0] == "fail" else None
-    (checkpoint / "report.json").write_text(a_report(loaded, int(arguments.attempt or 1), error).to_text())
+    report = a_report(loaded, int(arguments.attempt or 1), error)
+    if order[0] == "doubt":
+        report = replace(report, dead_letters=2, may_be_doubled=3, may_be_out_of_order=4, lost=5)
+    (checkpoint / "report.json").write_text(report.to_text())
     sys.exit(int(order[1]) if error else 0)
 
 
