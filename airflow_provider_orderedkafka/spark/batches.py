@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Note, Setup, Surplus, Tally
 from airflow_provider_orderedkafka.core.cuts import Place
 from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.limits import rows_left
 from airflow_provider_orderedkafka.core.positions import Offsets
 from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.failures import understood
@@ -180,12 +181,8 @@ class BatchLoop:
         before = self.counts
         total = tally if before is None else before.total.plus(tally)
         batches = 1 if before is None else before.batches + 1
-        limit = self._parts.loaded.rows_left
-        spent = limit is not None and total.rows >= limit
+        spent = rows_left(self._parts.loaded.rows_left, total.rows) == 0
         return Counts(batch.number, tally, total, batches, batch.end, limit_spent=spent)
 
     def _left(self) -> int | None:
-        limit = self._parts.loaded.rows_left
-        if limit is None:
-            return None
-        return max(limit - (0 if self.counts is None else self.counts.total.rows), 0)
+        return rows_left(self._parts.loaded.rows_left, 0 if self.counts is None else self.counts.total.rows)
