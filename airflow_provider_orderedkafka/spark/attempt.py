@@ -122,7 +122,7 @@ class Attempt:
         In a thread of its own: a thread that is interrupted in the middle of a call to the JVM cannot call it any more,
         and this one has jobs to cancel when it is told to end.
         """
-        self._feed = feed = Feed(writer.frames, self._checkpoint)
+        self._feed = feed = Feed(writer.frames, self._checkpoint, loop.next)
 
         def until() -> bool:
             return bool(loop.done or self._heart.lost or self._stopped)

@@ -124,6 +124,11 @@ class BatchLoop:
         """Whether no row may follow."""
         return self._left() == 0
 
+    def next(self) -> tuple[int, Place]:
+        """The number of the next batch, and where it begins: the limit may have ended the one before it early."""
+        counts = self.counts
+        return (1, self._parts.loaded.start) if counts is None else (counts.batch + 1, counts.end)
+
     def take(self, batch: Batch) -> None:
         """Write one batch, where it is not done; an error is kept, and ends the attempt."""
         try:

@@ -27,15 +27,15 @@ def batch(number: int) -> Batch:
     return Batch(number, place(number * 10 - 10), place(number * 10))
 
 
-def a_range(end: int = 30, rows_left: int | None = None) -> Range:
+def a_range(end: int = 30, rows_left: int | None = None, *, start: int = 0, revision: int = 0) -> Range:
     return Range(
-        id="r1",
+        id=f"r{revision + 1}",
         load="orders",
         kind="incremental",
         reason="",
-        ledger_revision=0,
+        ledger_revision=revision,
         topics={"orders": "id"},
-        start=place(0),
+        start=place(start),
         end=place(end),
         planned_at=1_000_000,
         future_tolerance=0,
@@ -143,11 +143,13 @@ class World:
         )
         return BatchLoop(parts)
 
-    def run(self, first: int = 1) -> BatchLoop:
-        """What a feed does: each batch in turn, from the first one that it does not know to be done."""
+    def run(self) -> BatchLoop:
+        """What a feed does: each batch in turn, of at most ten offsets, until no row may follow."""
         loop = self.loop()
-        for number in range(first, self.loaded.offsets // 10 + 1):
-            loop.take(batch(number))
+        while not loop.done and loop.next()[1] != self.loaded.end:
+            number, start = loop.next()
+            end = min(start.offsets[PARTITION] + 10, self.loaded.end.offsets[PARTITION])
+            loop.take(Batch(number, start, place(end)))
         return loop
 
 
@@ -287,3 +289,32 @@ def test_nothing_is_read_once_the_limit_is_spent(world) -> None:
     w.run()
     assert w.limit.asked == [1]
     assert w.checkpoint.note(2) is None
+
+
+def test_dead_letters_count_for_the_row_limit(world) -> None:
+    w = world(rows_left=15)
+    write = w.writer.write
+
+    def half_dead(*batch: Any, **how: Any) -> Tally:
+        tally = write(*batch, **how)
+        return replace(tally, rows_emitted=tally.rows_emitted - 5, dead_letters=5)
+
+    w.writer.write = half_dead
+    loop = w.run()
+    assert w.writer.output.rows == EVERYTHING[:15]
+    assert (loop.counts.total.rows_emitted, loop.counts.total.dead_letters, loop.counts.limit_spent) == (5, 10, True)
+
+
+def test_what_lies_behind_the_cut_is_next_where_a_cut_batch_came_out_smaller_than_it_was_counted(world) -> None:
+    w = world(rows_left=15)
+    write, spans = w.writer.write, []
+
+    def one_less(batch: Batch, note: Note, *, replay: bool) -> Tally:
+        spans.append((batch.start.offsets[PARTITION], batch.end.offsets[PARTITION]))
+        tally = write(batch, note, replay=replay)
+        return replace(tally, rows_emitted=tally.rows_emitted - (batch.number == 2))
+
+    w.writer.write = one_less
+    loop = w.run()
+    assert spans == [(0, 10), (10, 15), (15, 16)]
+    assert (loop.counts.total.rows_emitted, loop.counts.end, loop.counts.limit_spent) == (15, place(16), True)
