@@ -16,7 +16,7 @@ from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings
 from airflow_provider_orderedkafka.spark.arrow_transforms import ArrowTransform, applied
 from airflow_provider_orderedkafka.spark.batches import Batch
 from airflow_provider_orderedkafka.spark.frames import RangeFrames
-from airflow_provider_orderedkafka.spark.kafka_output import NO_REPLAY, KafkaOutput, doubtful, emitted, only_attempt
+from airflow_provider_orderedkafka.spark.kafka_output import NO_REPLAY, KafkaOutput, emitted, only_attempt
 from airflow_provider_orderedkafka.spark.limit import trimmed
 from airflow_provider_orderedkafka.spark.reading import read_batches, read_records
 
@@ -52,7 +52,7 @@ class DirectWriter:
         total = Tally()
         for tally in context.parallelize(shares, len(shares)).mapPartitions(partial(_task, work)).collect():
             total = total.plus(tally)
-        return total.plus(Tally(may_be_doubled=doubtful(there, total.rows - total.replayed)))
+        return total.plus(Tally(may_be_doubled=self.output.may_be_doubled(batch.number, total.rows)))
 
     def _shares(self, batch: Batch) -> list[list[Slice]]:
         """The batch's slices, split by partition number; a number has the same task in every batch of the range."""

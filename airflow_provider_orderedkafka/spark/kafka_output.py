@@ -1,7 +1,8 @@
 """Kafka as the output of a range's batches: where it ends, and which rows of a batch are there already."""
 
 import logging
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from airflow_provider_orderedkafka.core.batches import Note, Tally
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
@@ -17,11 +18,15 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class KafkaOutput:
-    """The output topics of a range. `shuffled` says that rows have no fixed order, and so no lasting identity."""
+    """The output topics of a range. `shuffled` says that rows have no fixed order, and so no lasting identity.
+
+    `tries` are what each try to replay the present batch found: one that failed has written, too.
+    """
 
     range_id: str
     settings: WriteSettings
     shuffled: bool = False
+    tries: dict[int, list[Replay]] = field(default_factory=dict, compare=False)
 
     @property
     def partitions(self) -> int | None:
@@ -57,6 +62,15 @@ class KafkaOutput:
 
     def replay(self, note: Note) -> Replay:
         """What stands in the outputs of a noted batch, once nothing more of it comes."""
+        found = self._found(note)
+        self.tries.setdefault(note.batch, []).append(found)
+        return found
+
+    def may_be_doubled(self, batch: int, rows: int) -> int:
+        """How many of a batch's rows may be doubled, now that so many are written or were there already."""
+        return doubtful(self.tries.pop(batch, ()), rows)
+
+    def _found(self, note: Note) -> Replay:
         if self.unprotected is not None:
             written = self.ends().since(note.outputs)
             _log.warning("batch %d is written again whole: %s", note.batch, self.unprotected)
@@ -66,9 +80,13 @@ class KafkaOutput:
         return find_landed(settings.config, BatchName(self.range_id, note.batch), outputs)
 
 
-def doubtful(replay: Replay, written: int) -> int:
-    """How many rows may be doubled after a replay that wrote so many."""
-    return replay.may_be_doubled + (0 if replay.settled else written)
+def doubtful(tries: Sequence[Replay], rows: int) -> int:
+    """How many of so many rows may be doubled after these tries to replay them.
+
+    What one try could not know is in doubt though the next one could: what both are in doubt about counts once.
+    """
+    gone = max((found.may_be_doubled for found in tries), default=0)
+    return gone + max([0, *(rows - found.rows for found in tries if not found.settled)])
 
 
 def emitted(found: Written) -> Tally:

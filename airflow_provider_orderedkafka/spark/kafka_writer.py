@@ -9,7 +9,7 @@ from airflow_provider_orderedkafka.core.identities import NOTHING_LANDED, Landed
 from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings, written_columns
 from airflow_provider_orderedkafka.spark.batches import Batch
 from airflow_provider_orderedkafka.spark.frames import RangeFrames, counted, read_tally
-from airflow_provider_orderedkafka.spark.kafka_output import NO_REPLAY, KafkaOutput, doubtful, emitted, only_attempt
+from airflow_provider_orderedkafka.spark.kafka_output import NO_REPLAY, KafkaOutput, emitted, only_attempt
 from airflow_provider_orderedkafka.spark.limit import without_surplus
 from airflow_provider_orderedkafka.spark.ordering import (
     KeepOrder,
@@ -40,7 +40,8 @@ class KafkaWriter:
     def write(self, batch: Batch, note: Note, *, replay: bool) -> Tally:
         """Write the batch in order; in a replay, leave out what is there already."""
         there = self.output.replay(note) if replay else NO_REPLAY
-        records = counted(self.frames.of_batch(batch, self.output.settings.config))
+        losses = self.frames.losses()
+        records = counted(self.frames.of_batch(batch, self.output.settings.config, losses))
         rows = without_surplus(self.frames.transformed(records), batch.surplus)
         rows = in_order(rows, self.setup, self.output, dealt)
         settings, columns = writing(self.setup, self.output.of_batch(batch.number)), rows.dtypes
@@ -50,7 +51,7 @@ class KafkaWriter:
         written = Tally()
         for row in told.collect():
             written = written.plus(Tally(**row.asDict()))
-        again = Tally(may_be_doubled=doubtful(there, written.rows - written.replayed), lost=self.frames.lost(batch))
+        again = Tally(may_be_doubled=self.output.may_be_doubled(batch.number, written.rows), lost=losses.total())
         return read_tally(told).plus(written).plus(again)
 
 

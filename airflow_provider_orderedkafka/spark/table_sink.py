@@ -58,11 +58,11 @@ class TableWriter:
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
-        read, written = Observation(), Observation()
-        records = self.frames.of_batch(batch).observe(read, *read_counts())
+        read, written, losses = Observation(), Observation(), self.frames.losses()
+        records = self.frames.of_batch(batch, losses=losses).observe(read, *read_counts())
         rows = without_surplus(self.frames.transformed(records), batch.surplus).drop(SOURCE)
         self.put(rows.observe(written, f.count(f.lit(1)).alias("rows")), batch.number)
-        return Tally(**read.get).plus(Tally(rows_emitted=written.get["rows"], lost=self.frames.lost(batch)))
+        return Tally(**read.get).plus(Tally(rows_emitted=written.get["rows"], lost=losses.total()))
 
 
 def table_sink(arguments: "Arguments", frames: RangeFrames, before: Setup | None) -> TableWriter:  # noqa: ARG001
