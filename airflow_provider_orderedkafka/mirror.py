@@ -35,6 +35,7 @@ class Mirrored:
     rows: int
     place: Place
     whole: bool = True
+    dead_letters: int = 0
 
 
 class GroupMirror:
@@ -108,6 +109,7 @@ def _metadata(ledger: Ledger) -> str:
             "instance": ledger.instance,
             "revision": ledger.revision,
             "rows": ledger.rows_emitted,
+            "dead_letters": ledger.dead_letters,
             "floor": [floor.time, *([] if split is None else split)],
         }
     )
@@ -123,7 +125,8 @@ def _mirrored(found: "Mapping[TopicPartition, Commit]") -> Mirrored | None:
     floor = Floor(time, TopicPartition(*split) if split else None)
     offsets = Offsets((partition, commit.offset) for partition, commit in found.items())
     whole = all(value == newest for value in values)
-    return Mirrored(newest["instance"], newest["revision"], newest["rows"], Place(offsets, floor), whole)
+    dead = newest.get("dead_letters", 0)  # a mirror that an older release wrote has none
+    return Mirrored(newest["instance"], newest["revision"], newest["rows"], Place(offsets, floor), whole, dead)
 
 
 def _told(metadata: str) -> dict[str, Any] | None:

@@ -54,7 +54,7 @@ def shown(ledger: Ledger) -> str:
         f"revision      {ledger.revision}",
         f"last run      {'none yet' if ledger.last_run_at is None else moment(ledger.last_run_at)}",
         f"first look    {moment(ledger.first_looked_at)}",
-        f"rows written  {ledger.rows_emitted:,}",
+        f"rows written  {ledger.rows_emitted:,}, dead letters {ledger.dead_letters:,}",
         f"floor         {_floor(ledger.place.floor)}",
         f"open          {_opened(ledger)}",
         "stands at",
@@ -124,7 +124,12 @@ def restore(
         base = moves.abandoned(base, person.name, person.reason, person.now)
     revision = max(base.revision, mirrored.revision)
     found = replace(
-        base, instance=mirrored.instance, revision=revision, place=mirrored.place, rows_emitted=mirrored.rows
+        base,
+        instance=mirrored.instance,
+        revision=revision,
+        place=mirrored.place,
+        rows_emitted=mirrored.rows,
+        dead_letters=mirrored.dead_letters,
     )
     after = moves.restored(found, person.name, person.reason, person.now)
     store.save(after, before)

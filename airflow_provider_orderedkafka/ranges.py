@@ -9,6 +9,7 @@ from hashlib import sha256
 
 from airflow_provider_orderedkafka.core.cuts import Floor, Place, Span
 from airflow_provider_orderedkafka.core.documents import Kind, Ledger, Range
+from airflow_provider_orderedkafka.core.limits import limit_spent, rows_left
 from airflow_provider_orderedkafka.core.pacing import Situation, Verdict, decide
 from airflow_provider_orderedkafka.core.planning import Planner
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
@@ -21,7 +22,7 @@ from airflow_provider_orderedkafka.kafka.offsets import first_at, log_starts
 from airflow_provider_orderedkafka.kafka.starts import resolve_start
 from airflow_provider_orderedkafka.kafka.topics import Discovery, discover
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.steps import First, NothingToLoad, limit_spent
+from airflow_provider_orderedkafka.steps import First, NothingToLoad
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ def verdict(config: KafkaConfig, load: OrderedLoad, ledger: Ledger, now: int, *,
 
 def plan(config: KafkaConfig, load: OrderedLoad, ledger: Ledger, *, run: str, digest: str, now: int) -> Range:
     """The next incremental range; `NothingToLoad` says why there is none."""
-    rows_left = _rows_left(load, ledger)
+    left = _rows_left(load, ledger)
     sight = look_at(config, load, ledger, now)
     span = sight.span(now + load.future_tolerance_ms)
     log = KafkaLog(config, load.isolation)
@@ -119,7 +120,7 @@ def plan(config: KafkaConfig, load: OrderedLoad, ledger: Ledger, *, run: str, di
         digest=digest,
         reason=_reason(load, span, end),
         revision=ledger.revision,
-        rows_left=rows_left,
+        rows_left=left,
     )
 
 
@@ -166,11 +167,9 @@ def range_id(load: OrderedLoad, kind: Kind, *facts: object) -> str:
 
 
 def _rows_left(load: OrderedLoad, ledger: Ledger) -> int | None:
-    if load.row_limit is None:
-        return None
-    if ledger.rows_emitted >= load.row_limit:
-        raise NothingToLoad(limit_spent(ledger, load.row_limit))
-    return load.row_limit - ledger.rows_emitted
+    if spent := limit_spent(ledger, load.row_limit):
+        raise NothingToLoad(spent)
+    return rows_left(load.row_limit, ledger.rows)
 
 
 def _nothing(load: OrderedLoad, sight: Sight) -> str:

@@ -62,6 +62,21 @@ class Setup(Document):
 
 
 @dataclass(frozen=True, slots=True)
+class Doubt:
+    """What an attempt that wrote a batch again could not know.
+
+    It found `landed` rows there and left them out. `doubtful` counts what may have been there besides. Where the
+    outputs had not `settled`, anything that it wrote may be there twice; where they were not `known` whole, out of
+    order.
+    """
+
+    landed: int
+    doubtful: int
+    settled: bool
+    known: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Note(Document):
     """Written before a batch's first write: what it covers, and where the outputs ended before it.
 
@@ -69,7 +84,7 @@ class Note(Document):
     `output_ids` are those topics' ids, as the ends mean nothing once a topic was made anew. Both are empty where there
     is nothing to protect. How many partitions a topic has there is how many its keys are placed over until the batch
     is done. `code` has a digest of each transform that took part; `provenance` is the version of the header by which
-    the first attempt's rows are known.
+    the first attempt's rows are known. `doubts` are written down before what they are about is written.
     """
 
     batch: int
@@ -80,6 +95,7 @@ class Note(Document):
     output_ids: Mapping[str, str]
     code: tuple[str, ...] = ()
     provenance: int = 1
+    doubts: tuple[Doubt, ...] = ()
 
     def joined(self, outputs: Offsets, output_ids: Mapping[str, str], code: str) -> Self:
         """The note once an attempt takes part that writes to these outputs, now that far, by this code."""
@@ -90,6 +106,17 @@ class Note(Document):
             output_ids={**output_ids, **self.output_ids},
             code=self.code if code in self.code else (*self.code, code),
         )
+
+    def doubted(self, doubt: Doubt | None) -> Self:
+        """The note with one doubt more; what several attempts did not know is in doubt once."""
+        return self if doubt is None or doubt in self.doubts else replace(self, doubts=(*self.doubts, doubt))
+
+    def in_doubt(self, rows: int) -> Tally:
+        """How many of the batch's rows may be doubled or out of order, once so many stand in the outputs."""
+        unsettled = [rows - doubt.landed for doubt in self.doubts if not doubt.settled]
+        unknown = [rows - doubt.landed for doubt in self.doubts if not (doubt.settled and doubt.known)]
+        doubtful = max((doubt.doubtful for doubt in self.doubts), default=0)
+        return Tally(may_be_doubled=doubtful + max(unsettled, default=0), may_be_out_of_order=max(unknown, default=0))
 
     @property
     def partitions(self) -> dict[str, int]:

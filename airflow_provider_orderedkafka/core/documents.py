@@ -105,7 +105,8 @@ class Outcome:
 class Ledger(Document):
     """Where a load stands. Its place moves only by commit, rewind or restore; each is a revision.
 
-    `instance` tells this ledger from every other one of the same name: its mirror carries it.
+    `instance` tells this ledger from every other one of the same name: its mirror carries it. A ledger of version 1 did
+    not add dead letters up, and goes on from none.
     """
 
     load: str
@@ -119,6 +120,12 @@ class Ledger(Document):
     open: Open | None
     outcomes: tuple[Outcome, ...]
     home_dag: str | None
+    dead_letters: int = 0
+
+    @property
+    def rows(self) -> int:
+        """The rows that count for the row limit: those in the output and those that became dead letters."""
+        return self.rows_emitted + self.dead_letters
 
 
 @dataclass(frozen=True, slots=True)

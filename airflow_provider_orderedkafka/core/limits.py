@@ -1,4 +1,4 @@
-"""The row limit over slices: who gets how many rows, and where reading ends when they are given out.
+"""The row limit: how many rows are left, which slices get them, and where reading ends when they are given out.
 
 The first rows in order are the first slices' rows, so a limit is given out slice by slice. Where it ends inside a
 slice, the record that gave the last row is known by its place in the order, and `place_after` says where every
@@ -10,6 +10,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from airflow_provider_orderedkafka.core.cuts import Floor, Place, Span
+from airflow_provider_orderedkafka.core.documents import Ledger
 from airflow_provider_orderedkafka.core.index import TimeIndex
 from airflow_provider_orderedkafka.core.places import Places
 from airflow_provider_orderedkafka.core.ports import Log
@@ -22,6 +23,19 @@ class Standing(NamedTuple):
     order_time: int
     partition: TopicPartition
     offset: int
+
+
+def rows_left(limit: int | None, rows: int) -> int | None:
+    """How many rows may follow so many, dead letters among them; None where there is no limit."""
+    return None if limit is None else max(limit - rows, 0)
+
+
+def limit_spent(ledger: Ledger, limit: int | None) -> str | None:
+    """Why a load may write no more rows; None where it may."""
+    if rows_left(limit, ledger.rows) != 0:
+        return None
+    dead = f" and {ledger.dead_letters:,} became dead letters" if ledger.dead_letters else ""
+    return f"the row limit of {limit:,} rows is spent: {ledger.rows_emitted:,} were written{dead}; raise it to go on"
 
 
 def allot(rows: Sequence[int], left: int) -> tuple[int, ...]:

@@ -85,6 +85,7 @@ def committed(ledger: Ledger, loaded: Range, report: Report, run: str, now: int)
         topics={**ledger.topics, **loaded.topics},
         last_run_at=loaded.planned_at,
         rows_emitted=ledger.rows_emitted + report.rows_emitted,
+        dead_letters=ledger.dead_letters + report.dead_letters,
         open=None,
         outcomes=_kept(ledger, outcome),
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from airflow_provider_orderedkafka.core.batches import Counts, Holding
 from airflow_provider_orderedkafka.core.documents import Range, Report
+from airflow_provider_orderedkafka.core.limits import rows_left
 from airflow_provider_orderedkafka.errors import FencedError, OrderedKafkaError, SettingError, TaskFailedError
 from airflow_provider_orderedkafka.spark.batches import BatchLoop, Limit, Parts, Writer
 from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
@@ -121,7 +122,7 @@ class Attempt:
         In a thread of its own: a thread that is interrupted in the middle of a call to the JVM cannot call it any more,
         and this one has jobs to cancel when it is told to end.
         """
-        self._feed = feed = Feed(writer.frames, self._checkpoint)
+        self._feed = feed = Feed(writer.frames, self._checkpoint, loop.next)
 
         def until() -> bool:
             return bool(loop.done or self._heart.lost or self._stopped)
@@ -178,10 +179,8 @@ def _behind(raised: Exception, executors: Future[None]) -> OrderedKafkaError:
 
 def _unfinished(loaded: Range, counts: Counts | None) -> OrderedKafkaError | None:
     """Batches that ended well must have come to the end: nothing is called complete that is not."""
-    if counts is not None and counts.limit_spent:
-        return None
-    reached = loaded.start if counts is None else counts.end
-    if loaded.rows_left == 0 or reached.offsets == loaded.end.offsets:
+    rows, reached = (0, loaded.start) if counts is None else (counts.total.rows, counts.end)
+    if rows_left(loaded.rows_left, rows) == 0 or reached.offsets == loaded.end.offsets:
         return None
     return OrderedKafkaError(
         f"the batches ended before the range's end: {loaded.end.offsets.since(reached.offsets):,} offsets "

@@ -8,11 +8,12 @@ was counted is done. A batch that fails is run again here, as a replay of itself
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Note, Setup, Surplus, Tally
+from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Doubt, Note, Setup, Surplus, Tally
 from airflow_provider_orderedkafka.core.cuts import Place
 from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.limits import rows_left
 from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.failures import understood
 from airflow_provider_orderedkafka.spark.lease import Lease
@@ -58,6 +59,19 @@ class Output(Protocol):
         """The note of a batch that an earlier attempt has begun, once this one takes part."""
         ...
 
+    def before(self, note: Note) -> "Before | None":
+        """What earlier attempts left of a noted batch; None where it does not matter."""
+        ...
+
+
+class Before(Protocol):
+    """What earlier attempts left of a batch, as far as the loop is concerned."""
+
+    @property
+    def doubt(self) -> Doubt | None:
+        """What of it nobody can know."""
+        ...
+
 
 class Writer(Protocol):
     """What writes a batch somewhere, and from which frames. `setup` is how, for this attempt and all that follow."""
@@ -77,8 +91,8 @@ class Writer(Protocol):
         """Where to."""
         ...
 
-    def write(self, batch: Batch, note: Note, *, replay: bool) -> Tally:
-        """Write the batch; in a replay, leave out what is there already."""
+    def write(self, batch: Batch, note: Note, before: Any) -> Tally:
+        """Write the batch but for what is there before; None where nothing is, as in a first try."""
         ...
 
 
@@ -121,6 +135,11 @@ class BatchLoop:
         """Whether no row may follow."""
         return self._left() == 0
 
+    def next(self) -> tuple[int, Place]:
+        """The number of the next batch, and where it begins: the limit may have ended the one before it early."""
+        counts = self.counts
+        return (1, self._parts.loaded.start) if counts is None else (counts.batch + 1, counts.end)
+
     def take(self, batch: Batch) -> None:
         """Write one batch, where it is not done; an error is kept, and ends the attempt."""
         try:
@@ -152,12 +171,9 @@ class BatchLoop:
         return self._parts.limit.cut(batch, allotment)
 
     def _written(self, batch: Batch) -> Tally:
-        note = self._parts.checkpoint.note(batch.number)
         for tries in range(1, TRIES + 1):
-            replay = note is not None
-            note = self._noted(batch, note)
             try:
-                return self._parts.writer.write(batch, note, replay=replay)
+                return self._parts.writer.write(batch, *self._noted(batch))
             except Exception as error:
                 reason = understood(error)
                 self._parts.lease.check()
@@ -167,24 +183,25 @@ class BatchLoop:
                 _log.warning("batch %d failed and is run again: %s", batch.number, reason)
         raise AssertionError("the last try returns or raises")
 
-    def _noted(self, batch: Batch, before: Note | None) -> Note:
-        """The batch's note, written down before its first write and wherever something is added to it."""
-        output = self._parts.writer.output
-        note = output.noted(batch, self._parts.lease.attempt) if before is None else output.joined(before)
-        if note != before:
+    def _noted(self, batch: Batch) -> tuple[Note, Before | None]:
+        """The batch's note and what is there before: written down before a write, and when something is added to it."""
+        output, found = self._parts.writer.output, self._parts.checkpoint.note(batch.number)
+        if found is None:
+            note, before = output.noted(batch, self._parts.lease.attempt), None
+        else:
+            note = output.joined(found)
+            before = output.before(note)
+            note = note.doubted(None if before is None else before.doubt)
+        if note != found:
             self._parts.checkpoint.put_note(note)
-        return note
+        return note, before
 
     def _counted(self, batch: Batch, tally: Tally) -> Counts:
         before = self.counts
         total = tally if before is None else before.total.plus(tally)
         batches = 1 if before is None else before.batches + 1
-        limit = self._parts.loaded.rows_left
-        spent = limit is not None and total.rows >= limit
+        spent = rows_left(self._parts.loaded.rows_left, total.rows) == 0
         return Counts(batch.number, tally, total, batches, batch.end, limit_spent=spent)
 
     def _left(self) -> int | None:
-        limit = self._parts.loaded.rows_left
-        if limit is None:
-            return None
-        return max(limit - (0 if self.counts is None else self.counts.total.rows), 0)
+        return rows_left(self._parts.loaded.rows_left, 0 if self.counts is None else self.counts.total.rows)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.cuts import Place
 from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
+from airflow_provider_orderedkafka.core.limits import limit_spent, rows_left
 from airflow_provider_orderedkafka.core.positions import Offsets
 from airflow_provider_orderedkafka.core.streams import StreamOffset, span_between
 from airflow_provider_orderedkafka.errors import SettingError, StateError
@@ -79,13 +80,12 @@ def next_range(ledgers: Ledgers, arguments: Arguments, now: int) -> tuple[Range 
     stream.fix_target()
     if ledger is None:
         ledger = ledgers.write(_first_look(stream, now))
-    left = None if arguments.row_limit is None else max(arguments.row_limit - ledger.rows_emitted, 0)
-    if left == 0:
-        return None, f"the row limit of {arguments.row_limit:,} rows is spent: {ledger.rows_emitted:,} were written"
+    if spent := limit_spent(ledger, arguments.row_limit):
+        return None, spent
     end = stream.after(_standing(ledger, options), None)
     if end is None:
         return None, "nothing to load: there are no new offsets, or not enough of them yet"
-    planned = _planned(ledger, options, end, left)
+    planned = _planned(ledger, options, end, rows_left(arguments.row_limit, ledger.rows))
     ledgers.open(ledger, planned)
     return planned, f"range {planned.id} is resolved: {planned.offsets:,} offsets"
 

@@ -16,7 +16,13 @@ from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings, Wr
 from airflow_provider_orderedkafka.spark.arrow_transforms import ArrowTransform, applied
 from airflow_provider_orderedkafka.spark.batches import Batch
 from airflow_provider_orderedkafka.spark.frames import RangeFrames
-from airflow_provider_orderedkafka.spark.kafka_output import NOTHING_BEFORE, KafkaOutput, only_attempt
+from airflow_provider_orderedkafka.spark.kafka_output import (
+    NOTHING_BEFORE,
+    Before,
+    KafkaOutput,
+    batch_tally,
+    only_attempt,
+)
 from airflow_provider_orderedkafka.spark.limit import trimmed
 from airflow_provider_orderedkafka.spark.reading import read_batches, read_records
 
@@ -45,9 +51,9 @@ class DirectWriter:
     placed: tuple[Partitioner, int] | None
     setup: Setup
 
-    def write(self, batch: Batch, note: Note, *, replay: bool) -> Tally:
-        """Read and write the batch; in a replay, leave out what is there already."""
-        before = self.output.before(note) if replay else NOTHING_BEFORE
+    def write(self, batch: Batch, note: Note, before: Before | None) -> Tally:
+        """Read and write the batch but for what is there already."""
+        before = before or NOTHING_BEFORE
         shares = self._shares(batch, before.landed)
         work = Work(
             self.frames.read,
@@ -61,7 +67,7 @@ class DirectWriter:
         context = self.frames.session.sparkContext
         for found, tally in context.parallelize(shares, len(shares)).mapPartitions(partial(_task, work)).collect():
             written, total = written + found, total.plus(tally)
-        return total.plus(before.tally(written))
+        return total.plus(batch_tally(note, before, written))
 
     def _shares(self, batch: Batch, landed: Landed) -> list[Share]:
         """The batch's slices, split by partition number, each with what landed of it."""

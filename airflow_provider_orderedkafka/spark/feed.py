@@ -16,37 +16,41 @@ from airflow_provider_orderedkafka.spark.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.stream import Stream
 
 Until = Callable[[], bool]
+Next = Callable[[], tuple[int, Place]]
 
 
 class Feed:
-    """The batches of a range that are left; one that was begun is the one that was written down."""
+    """The batches of a range that are left; one that was begun is the one that was written down.
 
-    def __init__(self, frames: RangeFrames, checkpoint: Checkpoint) -> None:
+    `next_` gives the number of the next batch and where it begins, once the one before it is counted.
+    """
+
+    def __init__(self, frames: RangeFrames, checkpoint: Checkpoint, next_: Next) -> None:
         self._frames = frames
         self._checkpoint = checkpoint
+        self._next = next_
         self._group = f"orderedkafka-{secrets.token_hex(4)}"
-        counts = checkpoint.counts()
-        self._number, self._at = (0, frames.loaded.start) if counts is None else (counts.batch, counts.end)
 
     def batches(self, until: Until) -> Iterator[Batch]:
-        """Each batch, planned where the one before it ended; no more at the range's end, or once `until` holds."""
+        """Each batch, planned from where the one before it ended; no more at the range's end, or once `until` holds."""
         loaded, context = self._frames.loaded, self._frames.session.sparkContext
         stream = Stream(self._frames.cluster.options, self._frames.cluster)
         stream.fix_target()
-        while self._at.offsets != loaded.end.offsets and not until():
-            number, start = self._number + 1, self._at
+        while not until():
+            number, start = self._next()
+            if start.offsets == loaded.end.offsets:
+                return
             end = self._begun(number) or _planned(stream, start, loaded.batch_offsets)
             if end is None:
                 return
             context.setJobGroup(self._group, f"orderedkafka: batch {number} of range {loaded.id}")
-            self._number, self._at = number, end
             yield Batch(number, start, end)
 
     def left(self) -> range:
         """The numbers of the batches that are left, as far as is known: one that was begun may be a smaller one."""
         loaded = self._frames.loaded
-        rest = loaded.end.offsets.since(self._at.offsets)
-        first = self._number + 1
+        first, at = self._next()
+        rest = loaded.end.offsets.since(at.offsets)
         return range(first, first + -(-rest // (loaded.batch_offsets or max(rest, 1))))
 
     def cancel(self) -> None:

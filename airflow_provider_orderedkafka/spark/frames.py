@@ -14,10 +14,11 @@ from airflow_provider_orderedkafka.core.batches import Tally
 from airflow_provider_orderedkafka.core.cuts import Slice, Span
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, TransformError
-from airflow_provider_orderedkafka.kafka.reading import ReadSettings
+from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
 from airflow_provider_orderedkafka.kafka.write_settings import SOURCE
 from airflow_provider_orderedkafka.spark.cluster import Cluster
 from airflow_provider_orderedkafka.spark.columns import spark_columns
+from airflow_provider_orderedkafka.spark.counting import TaskCounter
 from airflow_provider_orderedkafka.spark.options import parse_options
 from airflow_provider_orderedkafka.spark.reading import read_batches, read_settings
 from airflow_provider_orderedkafka.spark.session import LazySession
@@ -59,15 +60,23 @@ class RangeFrames:
         return self.spark.started()
 
     def of_batch(
-        self, batch: "Batch", slices: Sequence[Slice] | None = None, writing: Mapping[str, str] | None = None
+        self,
+        batch: "Batch",
+        slices: Sequence[Slice] | None = None,
+        writing: Mapping[str, str] | None = None,
+        losses: TaskCounter | None = None,
     ) -> "DataFrame":
-        """The records of a batch, by its slices.
+        """The records of a batch, by its slices; what retention took of them is told to `losses`.
 
         Told the configuration of who writes, who reads it is ready to write the next.
         """
         cut = self.slices(batch, self.cluster.options.slice_offsets) if slices is None else slices
         follows = batch.end.offsets != self.loaded.end.offsets
-        return self._of_slices(cut, max(len(cut), 1), writing if follows else None)
+        return self._of_slices(cut, max(len(cut), 1), writing if follows else None, losses)
+
+    def counter(self) -> TaskCounter:
+        """What the tasks of a batch count something with."""
+        return TaskCounter(self.session.sparkContext)
 
     def slices(self, batch: "Batch", each: int, *, literal: bool = False) -> list[Slice]:
         """The slices of a batch, of about `each` offsets, `literal` where it has to be known which have which.
@@ -106,20 +115,12 @@ class RangeFrames:
         except Exception as error:
             raise TransformError(f"the transform failed: {type(error).__name__}: {first_line(error)}") from error
 
-    def lost(self, batch: "Batch") -> int:
-        """How many offsets of a batch that was read retention has taken, where that is counted and not an error.
-
-        The tasks cannot tell it through Spark, so it is asked for once they are done: what went between their reading
-        and this question is counted too.
-        """
-        if self.loaded.on_data_loss != "count":
-            return 0
-        start, end = batch.start.offsets, batch.end.offsets
-        first = self.cluster.starts_of(end)
-        return sum(max(min(first[p], offset) - start[p], 0) for p, offset in end.items())
-
     def _of_slices(
-        self, slices: Sequence[Slice], partitions: int, writing: Mapping[str, str] | None = None
+        self,
+        slices: Sequence[Slice],
+        partitions: int,
+        writing: Mapping[str, str] | None = None,
+        losses: TaskCounter | None = None,
     ) -> "DataFrame":
         from pyspark.sql.pandas.types import from_arrow_schema
         from pyspark.sql.pandas.utils import require_minimum_pandas_version
@@ -130,11 +131,15 @@ class RangeFrames:
         packed = [pickle.dumps(each) for each in slices]  # a task unpacks its own alone
         asked = self.session.range(0, partitions, 1, partitions)
         schema = from_arrow_schema(arrow.schema(include_headers=self.loaded.include_headers))  # text would be parsed
-        return asked.mapInArrow(partial(_read, packed, self.read, writing), schema)
+        return asked.mapInArrow(partial(_read, packed, self.read, writing, losses), schema)
 
 
 def _read(
-    packed: Sequence[bytes], settings: ReadSettings, writing: Mapping[str, str] | None, asked: Iterator["RecordBatch"]
+    packed: Sequence[bytes],
+    settings: ReadSettings,
+    writing: Mapping[str, str] | None,
+    losses: TaskCounter | None,
+    asked: Iterator["RecordBatch"],
 ) -> Iterator["RecordBatch"]:
     """The records of the slice whose number comes in."""
     from airflow_provider_orderedkafka.kafka.arrays import numbers
@@ -142,7 +147,11 @@ def _read(
     for batch in asked:
         for number in numbers(batch.column(0)).tolist():
             if number < len(packed):
-                yield from read_batches(pickle.loads(packed[number]), settings)  # noqa: S301 - packed by the driver
+                tally = ReadTally()
+                slice_: Slice = pickle.loads(packed[number])  # noqa: S301 - packed by the driver
+                yield from read_batches(slice_, settings, tally)
+                if losses is not None:
+                    losses.tell(number, sum(tally.lost.values()))
     if writing is not None:
         _get_ready(writing)
 

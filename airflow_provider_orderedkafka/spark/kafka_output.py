@@ -3,7 +3,7 @@
 import logging
 from dataclasses import dataclass, field, replace
 
-from airflow_provider_orderedkafka.core.batches import Note, Tally
+from airflow_provider_orderedkafka.core.batches import Doubt, Note, Tally
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import TaskFailedError
 from airflow_provider_orderedkafka.kafka.landed import Landed
@@ -19,31 +19,20 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What earlier attempts left of a batch.
-
-    `landed` is left out now. `doubtful` counts what may stand there and is written again all the same. `known` is
-    False where something of the batch may be there, or come yet, that nobody has seen: then each row that is written
-    now may be out of order.
-    """
+    """What earlier attempts left of a batch: `landed` is left out now; and what of it nobody can know."""
 
     landed: Landed = field(default_factory=Landed)
-    doubtful: int = 0
-    settled: bool = True
-    known: bool = True
-
-    def tally(self, written: Written) -> Tally:
-        """What the batch has come to, once the rest is written."""
-        landed, dead = self.landed.rows, self.landed.dead_letters
-        return Tally(
-            rows_emitted=written.rows + landed - dead,
-            replayed=landed,
-            dead_letters=written.dead_letters + dead,
-            may_be_doubled=self.doubtful + (0 if self.settled else written.seen),
-            may_be_out_of_order=0 if self.settled and self.known else written.seen,
-        )
+    doubt: Doubt | None = None
 
 
 NOTHING_BEFORE = Before()
+
+
+def batch_tally(note: Note, before: Before, written: Written) -> Tally:
+    """What a batch has come to, once the rest of it is written."""
+    landed, dead = before.landed.rows, before.landed.dead_letters
+    found = Tally(rows_emitted=written.rows + landed - dead, replayed=landed, dead_letters=written.dead_letters + dead)
+    return found.plus(note.in_doubt(found.rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +93,18 @@ class KafkaOutput:
         if self.unprotected is not None:
             written = sum(max(end - note.outputs.get(p, 0), 0) for p, end in self.ends().items())
             _log.warning("batch %d is written again whole: %s", note.batch, self.unprotected)
-            return Before(doubtful=written, known=not written)
+            return Before(doubt=Doubt(0, written, settled=True, known=False) if written else None)
         found = self._found(note)
-        seen = found.gone + found.unnamed
-        if self.giving != "one" and set(note.code) > {self.code}:
+        landed, doubtful = found.landed, found.gone + found.unnamed
+        if self.giving != "one" and set(note.code) > {self.code} and landed:
             _log.warning(
                 "batch %d is written again whole: the transform was changed since it was begun, and gives several rows "
                 "for a record, so it cannot be told which of them are there",
                 note.batch,
             )
-            return Before(doubtful=seen + found.landed.rows, settled=found.settled, known=not found.landed)
-        return Before(found.landed, seen, found.settled, known=not seen)
+            landed, doubtful = Landed(), doubtful + landed.rows
+        sure = found.settled and not doubtful
+        return Before(landed, None if sure else Doubt(landed.rows, doubtful, found.settled, known=not doubtful))
 
     def _found(self, note: Note) -> Replay:
         settings = self.settings

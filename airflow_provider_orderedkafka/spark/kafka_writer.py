@@ -17,15 +17,21 @@ from airflow_provider_orderedkafka.kafka.write_settings import (
     written_columns,
 )
 from airflow_provider_orderedkafka.spark.batches import Batch
+from airflow_provider_orderedkafka.spark.counting import TaskCounter
 from airflow_provider_orderedkafka.spark.frames import RangeFrames, counted, read_tally
-from airflow_provider_orderedkafka.spark.kafka_output import NOTHING_BEFORE, KafkaOutput, only_attempt
+from airflow_provider_orderedkafka.spark.kafka_output import (
+    NOTHING_BEFORE,
+    Before,
+    KafkaOutput,
+    batch_tally,
+    only_attempt,
+)
 from airflow_provider_orderedkafka.spark.limit import without_surplus
 from airflow_provider_orderedkafka.spark.ordering import dealt
 from airflow_provider_orderedkafka.spark.plans import read_plan
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
-    from pyspark.accumulators import Accumulator
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
@@ -40,14 +46,14 @@ class KafkaWriter:
     output: KafkaOutput
     setup: Setup
 
-    def write(self, batch: Batch, note: Note, *, replay: bool) -> Tally:
-        """Write the batch in order; in a replay, leave out what is there already."""
-        before = self.output.before(note) if replay else NOTHING_BEFORE
+    def write(self, batch: Batch, note: Note, before: Before | None) -> Tally:
+        """Write the batch in order but for what is there already."""
+        before = before or NOTHING_BEFORE
         asked = self.output.of_batch(note)
         settings = writing(self.setup, asked)
-        resent = self.frames.session.sparkContext.accumulator(0)
+        resent, losses = self.frames.counter(), self.frames.counter()
         slices = self.frames.slices(batch, self.frames.cluster.options.slice_offsets, literal=bool(before.landed))
-        records = counted(self.frames.of_batch(batch, slices, self.output.settings.config))
+        records = counted(self.frames.of_batch(batch, slices, self.output.settings.config, losses))
         rows = without_surplus(self.frames.transformed(records), batch.surplus)
         if settings.range_id is not None and (self.output.giving != "one" or before.landed):
             parts = [before.landed.within(each.spans) for each in slices]
@@ -56,11 +62,11 @@ class KafkaWriter:
         told = rows.select(*written_columns(rows.dtypes, settings)).mapInArrow(_task(settings), _tally())
         check_plan(told, self.setup, self.output)  # a batch may be planned in another way than the one before it
         written = Written.total(Written(**row.asDict()) for row in told.collect())
-        again = Tally(may_be_doubled=resent.value, lost=self.frames.lost(batch))
-        return read_tally(told).plus(before.tally(written)).plus(again)
+        counted_apart = Tally(may_be_doubled=resent.total(), lost=losses.total())
+        return read_tally(told).plus(batch_tally(note, before, written)).plus(counted_apart)
 
 
-def missing(rows: "DataFrame", parts: Sequence[Landed], giving: Giving, resent: "Accumulator[int]") -> "DataFrame":
+def missing(rows: "DataFrame", parts: Sequence[Landed], giving: Giving, resent: TaskCounter) -> "DataFrame":
     """The rows that are missing from the output, numbered where that is needed. Spark partition i is slice i, still."""
     from pyspark.sql.types import IntegerType, StructField, StructType
 
@@ -70,7 +76,7 @@ def missing(rows: "DataFrame", parts: Sequence[Landed], giving: Giving, resent: 
 
 
 def _missing(
-    packed: Sequence[bytes], giving: Giving, resent: "Accumulator[int]", batches: Iterator["RecordBatch"]
+    packed: Sequence[bytes], giving: Giving, resent: TaskCounter, batches: Iterator["RecordBatch"]
 ) -> Iterator["RecordBatch"]:
     from pyspark import TaskContext
 
@@ -80,7 +86,7 @@ def _missing(
     landed = pickle.loads(packed[number]) if number < len(packed) else Landed()  # noqa: S301 - packed by the driver
     left = Missing(landed, giving, "struct")
     yield from left.of(batches)
-    resent.add(left.resent)
+    resent.tell(number, left.resent)
 
 
 def in_order(rows: "DataFrame", setup: Setup, settings: WriteSettings) -> "DataFrame":

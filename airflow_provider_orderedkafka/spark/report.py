@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 
 from airflow_provider_orderedkafka.core.batches import Counts, Tally
 from airflow_provider_orderedkafka.core.documents import Range, Report
+from airflow_provider_orderedkafka.core.limits import rows_left
 from airflow_provider_orderedkafka.core.progress import duration, moment
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
 
@@ -24,7 +25,7 @@ class Ending:
 def report(loaded: Range, counts: Counts | None, ending: Ending) -> Report:
     """The report of an attempt, from the newest counts; without any, nothing was done."""
     total = Tally() if counts is None else counts.total
-    spent = loaded.rows_left == 0 if counts is None else counts.limit_spent
+    spent = rows_left(loaded.rows_left, total.rows) == 0
     reached = loaded.start if counts is None else counts.end
     complete = ending.error is None
     return Report(

@@ -47,6 +47,9 @@ class Replaced:
         """Whoever takes part replaces it."""
         return note
 
+    def before(self, note: Note) -> None:
+        """What is there is replaced."""
+
 
 @dataclass(frozen=True, slots=True)
 class TableWriter:
@@ -57,16 +60,16 @@ class TableWriter:
     setup: Setup
     output: Output = Replaced()
 
-    def write(self, batch: Batch, note: Note, *, replay: bool) -> Tally:  # noqa: ARG002 - it is replaced in any case
+    def write(self, batch: Batch, note: Note, before: None) -> Tally:  # noqa: ARG002 - it is replaced in any case
         """Write the batch in place of what is there of it."""
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
-        read, written = Observation(), Observation()
-        records = self.frames.of_batch(batch).observe(read, *read_counts())
+        read, written, losses = Observation(), Observation(), self.frames.counter()
+        records = self.frames.of_batch(batch, losses=losses).observe(read, *read_counts())
         rows = without_surplus(self.frames.transformed(records), batch.surplus).drop(SOURCE)
         self.put(rows.observe(written, f.count(f.lit(1)).alias("rows")), batch.number)
-        return Tally(**read.get).plus(Tally(rows_emitted=written.get["rows"], lost=self.frames.lost(batch)))
+        return Tally(**read.get).plus(Tally(rows_emitted=written.get["rows"], lost=losses.total()))
 
 
 def table_sink(arguments: "Arguments", frames: RangeFrames) -> TableWriter:

@@ -8,7 +8,7 @@ one value with one sentence.
 from airflow_provider_orderedkafka.steps.books import Books, Memory, Mirror
 from airflow_provider_orderedkafka.steps.committing import Committed, commit
 from airflow_provider_orderedkafka.steps.loading import Loading, load
-from airflow_provider_orderedkafka.steps.looking import First, NothingToLoad, limit_spent, look, wait
+from airflow_provider_orderedkafka.steps.looking import First, NothingToLoad, look, wait
 from airflow_provider_orderedkafka.steps.resolving import Resolved, resolve, resolve_own
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "NothingToLoad",
     "Resolved",
     "commit",
-    "limit_spent",
     "load",
     "look",
     "resolve",

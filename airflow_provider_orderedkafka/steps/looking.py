@@ -7,6 +7,7 @@ from uuid import uuid4
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.documents import Ledger, Place
 from airflow_provider_orderedkafka.core.lifecycle import Asker, Standing, standing
+from airflow_provider_orderedkafka.core.limits import limit_spent
 from airflow_provider_orderedkafka.core.pacing import Verdict
 from airflow_provider_orderedkafka.errors import LifecycleError
 from airflow_provider_orderedkafka.steps.books import Books, Mirror, checked, show
@@ -53,14 +54,8 @@ def wait(books: Books, ledger: Ledger, row_limit: int | None) -> Verdict | None:
     if found is not None:
         mine = books.asker(found) is not Asker.OTHER
         return Verdict(run=mine, reason=f"nothing to wait for: {found.sentence}", skip=not mine)
-    if row_limit is not None and ledger.rows_emitted >= row_limit:
-        return Verdict(run=False, reason=limit_spent(ledger, row_limit), skip=True)
-    return None
-
-
-def limit_spent(ledger: Ledger, row_limit: int) -> str:
-    """The sentence for a load that may write no more rows."""
-    return f"limit spent: {ledger.rows_emitted:,} of {row_limit:,} rows are written; raise row_limit to go on"
+    spent = limit_spent(ledger, row_limit)
+    return None if spent is None else Verdict(run=False, reason=spent, skip=True)
 
 
 def opened(books: Books, ledger: Ledger) -> Standing | None:

@@ -17,6 +17,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow_provider_orderedkafka.assets import ledger_asset
 from airflow_provider_orderedkafka.context import is_active, now_ms
 from airflow_provider_orderedkafka.core.documents import Ledger
+from airflow_provider_orderedkafka.core.limits import limit_spent
 from airflow_provider_orderedkafka.core.pacing import Verdict, until
 from airflow_provider_orderedkafka.core.watching import Seen, Watch, fired, noticed, silent
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
@@ -187,7 +188,7 @@ def ledger_store(load: str) -> LedgerStore:
 
 def _seen(load: OrderedLoad, ledger: Ledger | None) -> Seen:
     owner = None if ledger is None or ledger.open is None else ledger.open.owner
-    spent = ledger is not None and load.row_limit is not None and ledger.rows_emitted >= load.row_limit
+    spent = ledger is not None and limit_spent(ledger, load.row_limit) is not None
     return Seen(ledger, owner is not None and is_active(owner), spent, now_ms())
 
 

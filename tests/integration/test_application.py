@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql.functions import broadcast, lit, raise_error
-from support.applications import Application, events, filtered
+from support.applications import Application, events, filtered, some_too_large
 from support.outputs import FLAWLESS, by_partition, check, expected_of, stamp
 from support.ranges import whole_range
 from support.records import Record, Records
@@ -257,6 +257,77 @@ def test_a_row_limit_lets_exactly_the_first_rows_in_order_pass(
     assert report.rows_read == last + 1
 
 
+IN_THE_DIRECT_LANE = ("--sink-option", "keepOrder=none")
+
+
+def lane_of(said: str) -> str:
+    """The lane that a run says it takes."""
+    return "direct" if "by the direct lane" in said else "frames"
+
+
+@pytest.mark.parametrize("kind", ["direct", "frames", "exploded"])
+def test_rows_that_became_dead_letters_are_among_the_first_that_a_row_limit_lets_pass(
+    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    source, dead = topics.create("a", 3), topics.create("dead")
+    output = topics.create("out", 2, {"max.message.bytes": 1_000})
+    records.produce(source, some_too_large(events(150, 1)))
+    transform = {"direct": None, "frames": both, "exploded": exploded}[kind]
+    report = app.load(
+        whole_range(app.servers, source, batch_offsets=40, rows_left=64),
+        *("--output-topic", output, "--sink-option", f"deadLetterTopic={dead}", "--option", "sliceOffsets=10"),
+        *(() if transform else IN_THE_DIRECT_LANE),
+        transform=transform,
+    )
+    assert lane_of(capsys.readouterr().out) == ("frames" if transform else "direct")
+    of = "exploded" if kind == "exploded" else "plain"
+    order = [each for each in expected_of(records, source) for _ in range(copies(each.record.value, of))][:64]
+    for topic, large in ((output, False), (dead, True)):
+        written = sorted(stamp(each).source for each in records.read(topic))
+        assert written == sorted(each.position for each in order if (len(each.record.value) > 1_000) == large)
+    assert (report.rows_emitted, report.dead_letters) == (len(records.read(output)), len(records.read(dead)))
+    assert (report.rows_emitted + report.dead_letters, report.limit_spent) == (64, True)
+
+
+def without(number: int, noted: Path) -> dict[str, Any]:
+    """Transforms that leave a record out once the second batch is noted, and so after its rows were counted."""
+
+    def transform(frame: Any) -> Any:
+        left_out = f"get_json_object(cast(value as string), '$.number') = '{number}'"
+        return frame.where(f"not ({left_out})") if noted.exists() else frame
+
+    def arrow_transform(batch: Any) -> Any:
+        import json
+
+        import pyarrow as pa
+
+        keep = [json.loads(value)["number"] != number for value in batch.column("value").to_pylist()]
+        return batch.filter(pa.array(keep, pa.bool_())) if noted.exists() else batch
+
+    return {"frames": {"transform": transform}, "direct": {"arrow_transform": arrow_transform}}
+
+
+@pytest.mark.parametrize("lane", ["direct", "frames"])
+def test_the_rows_that_follow_fill_up_a_row_limit_where_a_batch_came_out_smaller_than_it_was_counted(
+    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], lane: str
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    records.produce(source, events(150, 1))
+    order = expected_of(records, source)
+    vanishing = order.pop(45)
+    number = json.loads(vanishing.record.value)["number"]
+    report = app.load(
+        whole_range(app.servers, source, batch_offsets=40, rows_left=60),
+        *("--output-topic", output, *IN_THE_DIRECT_LANE),
+        **without(number, app.checkpoint / "notes" / "2.json")[lane],
+    )
+    assert lane_of(capsys.readouterr().out) == lane
+    assert {stamp(each).source for each in records.read(output)} == {each.position for each in order[:60]}
+    assert (report.rows_emitted, report.limit_spent, report.batches) == (60, True, 3)
+    stops = {(p.topic, p.partition): offset for p, offset in report.stop.offsets.items()}
+    assert all((each.position[2] < stops[each.position[:2]]) == (place < 60) for place, each in enumerate(order))
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
@@ -421,16 +492,114 @@ def test_rows_that_cannot_be_known_again_are_written_again_and_counted_as_perhap
 
 @pytest.mark.parametrize("transform", [None, both], ids=["direct", "frames"])
 def test_what_retention_took_is_counted_where_that_is_asked_for(
-    app: Application, topics: Topics, records: Records, transform: Any
+    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], transform: Any
 ) -> None:
     source, output = topics.create("a", 3), topics.create("out", 2)
     records.produce(source, events(120, 1))
     loaded = whole_range(app.servers, source, batch_offsets=50, on_data_loss="count")
     gone = {0: 10, 1: loaded.end.offsets[TopicPartition(source, 1)]}
     records.delete_before(source, gone)
-    report = app.load(loaded, "--output-topic", output, transform=transform)
+    report = app.load(loaded, "--output-topic", output, *IN_THE_DIRECT_LANE, transform=transform)
+    assert lane_of(capsys.readouterr().out) == ("frames" if transform else "direct")
     assert report.lost == sum(gone.values())
     assert report.rows_read == report.rows_emitted == 120 - report.lost == len(records.read(output))
+
+
+ALL_IN_ONE_TASK = ("--sink-option", "writers=1")
+
+
+def expiring(servers: str, source: str, before: int) -> dict[str, Any]:
+    """Transforms that change nothing, and let the first records expire once they were read."""
+
+    def expire() -> None:
+        from confluent_kafka import TopicPartition
+        from confluent_kafka.admin import AdminClient
+
+        admin = AdminClient({"bootstrap.servers": servers})
+        for answer in admin.delete_records([TopicPartition(source, 0, before)]).values():
+            answer.result(30)
+
+    def passed(batches: Any) -> Any:
+        yield from batches
+        expire()
+
+    def arrow_transform(batch: Any) -> Any:
+        from pyspark import TaskContext
+
+        if TaskContext.get() is not None:  # before, it is looked at with a sample
+            expire()
+        return batch
+
+    frames = {"transform": lambda frame: frame.mapInArrow(passed, frame.schema)}
+    return {"frames": frames, "direct": {"arrow_transform": arrow_transform}}
+
+
+@pytest.mark.parametrize("lane", ["direct", "frames"])
+def test_what_retention_took_after_it_was_read_is_not_lost(
+    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], lane: str
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    records.produce(source, events(120, 1))
+    loaded = whole_range(app.servers, source, on_data_loss="count")
+    records.delete_before(source, {0: 3, 1: 2})
+    writing = ("--output-topic", output, *ALL_IN_ONE_TASK)
+    report = app.load(loaded, *writing, **expiring(app.servers, source, 10)[lane])
+    assert lane_of(capsys.readouterr().out) == lane
+    assert records.starts(source) == {0: 10, 1: 2, 2: 0}
+    assert (report.lost, report.rows_emitted, len(records.read(output))) == (5, 115, 115)
+
+
+@pytest.mark.parametrize("transform", [None, both], ids=["direct", "frames"])
+def test_what_a_row_limit_counts_ahead_is_lost_once(
+    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], transform: Any
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    records.produce(source, events(120, 1))
+    loaded = whole_range(app.servers, source, batch_offsets=40, on_data_loss="count", rows_left=50)
+    records.delete_before(source, {0: 5, 1: 2})
+    report = app.load(loaded, "--output-topic", output, *IN_THE_DIRECT_LANE, transform=transform)
+    assert lane_of(capsys.readouterr().out) == ("frames" if transform else "direct")
+    assert (report.lost, report.rows_emitted, report.limit_spent) == (7, 50, True)
+
+
+def dying_once(mark: Path) -> dict[str, Any]:
+    """Transforms that change nothing, and whose worker dies once with the last of the records."""
+
+    def die(batch: Any) -> None:
+        import os
+
+        from pyspark import TaskContext
+
+        last = any(b'"number": 119,' in value for value in batch.column("value").to_pylist())
+        if last and TaskContext.get() is not None and not mark.exists():
+            mark.touch()
+            os._exit(1)
+
+    def passed(batches: Any) -> Any:
+        for batch in batches:
+            die(batch)
+            yield batch
+
+    def arrow_transform(batch: Any) -> Any:
+        die(batch)
+        return batch
+
+    frames = {"transform": lambda frame: frame.mapInArrow(passed, frame.schema)}
+    return {"frames": frames, "direct": {"arrow_transform": arrow_transform}}
+
+
+@pytest.mark.parametrize("lane", ["direct", "frames"])
+def test_what_retention_took_is_counted_once_where_a_batch_is_run_again(
+    app: Application, topics: Topics, records: Records, caplog: pytest.LogCaptureFixture, lane: str
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    records.produce(source, events(120, 1))
+    loaded = whole_range(app.servers, source, on_data_loss="count")
+    records.delete_before(source, {0: 3, 1: 2})
+    writing = ("--output-topic", output, *IN_THE_DIRECT_LANE, "--option", "sliceOffsets=20")
+    report = app.load(loaded, *writing, **dying_once(app.folder / "died")[lane])
+    assert "batch 1 failed and is run again" in caplog.text
+    assert (report.lost, report.rows_emitted, len(records.read(output))) == (5, 115, 115)
 
 
 @pytest.mark.parametrize("transform", [None, both], ids=["direct", "frames"])

@@ -1,9 +1,10 @@
 """Ranges without Airflow: resolved by the application itself, from its options and what lies under its checkpoint."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support.applications import Application, events
+from support.applications import Application, events, some_too_large
 from support.outputs import expected_of, stamp
 from support.records import Records
 from support.topics import Topics
@@ -45,6 +46,42 @@ def test_by_hand_a_row_limit_holds_over_runs_and_goes_on_from_its_stop_when_it_i
     assert "the row limit of 25 rows is spent" in capsys.readouterr().out
     order = [each.position for each in expected_of(records, source)]
     assert {stamp(each).source for each in records.read(output)} == set(order[:40])
+
+
+def exploded(frame: Any) -> Any:
+    """Two rows for a record."""
+    from pyspark.sql import functions as f
+
+    return frame.withColumn("copy", f.explode(f.sequence(f.lit(1), f.lit(2))))
+
+
+@pytest.mark.parametrize(("transform", "times"), [(None, 1), (exploded, 2)], ids=["direct", "frames"])
+def test_by_hand_a_row_limit_counts_the_dead_letters_of_all_runs(  # noqa: PLR0917
+    app: Application,
+    topics: Topics,
+    records: Records,
+    capsys: pytest.CaptureFixture[str],
+    transform: Any,
+    times: int,
+) -> None:
+    source, dead = topics.create("a", 3), topics.create("dead")
+    output = topics.create("out", 2, {"max.message.bytes": 1_000})
+    argv = ["--output-topic", output, *everything(source), "--sink-option", f"deadLetterTopic={dead}"]
+    argv += [] if transform else ["--sink-option", "keepOrder=none"]  # for the direct lane
+    records.produce(source, some_too_large(events(60, 1)))
+    reports = [app.run(*argv, "--row-limit", limit, transform=transform) for limit in ("30", "30", "50")]
+    assert [each and each.rows_emitted + each.dead_letters for each in reports] == [30, None, 20]
+    assert reports[0] is not None
+    assert reports[0].dead_letters > 0
+    said = capsys.readouterr().out
+    assert said.count("by the DataFrame lane" if transform else "by the direct lane") == 2
+    assert (
+        f"the row limit of 30 rows is spent: {reports[0].rows_emitted} were written and {reports[0].dead_letters} "
+        f"became dead letters; raise it to go on"
+    ) in said
+    found = [stamp(each).source for topic in (output, dead) for each in records.read(topic)]
+    order = [each.position for each in expected_of(records, source) for _ in range(times)]
+    assert sorted(found) == sorted(order[:50])
 
 
 def everything(source: str) -> list[str]:

@@ -49,13 +49,16 @@ def left() -> list[list[int]]:
 def followed(kafka: Any, spark: Any, loaded: Range, checkpoint: Checkpoint, left: list[list[int]]) -> Followed:
     """What an attempt is handed over: each batch's number, and where it begins and ends."""
 
-    def follow(until: int = 100) -> list[tuple[int, int, int]]:
+    def follow(until: int = 100, cut: int = 0) -> list[tuple[int, int, int]]:
         found: list[tuple[int, int, int]] = []
         frames = RangeFrames(LazySession(), loaded, {"kafka.bootstrap.servers": kafka.bootstrap_servers})
-        feed = Feed(frames, checkpoint)
+        counts = checkpoint.counts()
+        stands = [(1, loaded.start) if counts is None else (counts.batch + 1, counts.end)]
+        feed = Feed(frames, checkpoint, lambda: stands[-1])
         for batch in feed.batches(lambda: len(found) == until):
             [(begin, end)] = zip(batch.start.offsets.values(), batch.end.offsets.values(), strict=True)
             found.append((batch.number, begin, end))
+            stands.append((batch.number + 1, batch.end if batch.number != cut else place(loaded, begin + 5)))
             left.append(list(feed.left()))
         return found
 
@@ -79,6 +82,11 @@ def test_the_batches_cover_the_range_and_the_last_ends_where_the_range_does(foll
 
 def test_nothing_follows_once_nothing_may(followed: Followed) -> None:
     assert followed(until=2) == [(1, 0, 30), (2, 30, 60)]
+
+
+def test_a_batch_begins_where_the_row_limit_ended_the_one_before_it(followed: Followed, left: list[list[int]]) -> None:
+    assert followed(cut=2) == [(1, 0, 30), (2, 30, 60), (3, 35, 65), (4, 65, 95), (5, 95, 100)]
+    assert left[1] == [3, 4, 5]
 
 
 def test_a_batch_that_was_noted_ends_where_its_note_says(

@@ -40,10 +40,18 @@ def at(ledger, revision):
 def test_what_was_written_is_read_back_with_revision_rows_and_floor(config, load, ledger):
     mirror = GroupMirror(config, load, lambda: ledger.place.offsets)
     assert mirror.read() is None
-    mirror.write(replace(ledger, revision=3, rows_emitted=42))
+    mirror.write(replace(ledger, revision=3, rows_emitted=42, dead_letters=7))
     found = mirror.read()
-    assert (found.instance, found.revision, found.rows, found.whole) == ("one", 3, 42, True)
+    assert (found.instance, found.revision, found.whole) == ("one", 3, True)
+    assert (found.rows, found.dead_letters) == (42, 7)
     assert found.place == ledger.place
+
+
+def test_a_mirror_that_an_older_release_wrote_has_no_dead_letters(config, load, ledger):
+    metadata = '{"by":"orderedkafka","floor":[1],"instance":"one","revision":3,"rows":42}'
+    write_commits(config, group_of(load), {p: Commit(at, metadata) for p, at in ledger.place.offsets.items()})
+    found = GroupMirror(config, load, lambda: ledger.place.offsets).read()
+    assert (found.rows, found.dead_letters) == (42, 0)
 
 
 def test_a_mirror_that_is_behind_or_missing_is_repaired(config, load, ledger):

@@ -61,6 +61,18 @@ def test_what_retention_took_of_a_table_is_counted_where_that_is_asked_for(
     assert (report.lost, report.rows_emitted) == (7, 83)
 
 
+def test_what_retention_took_of_a_table_is_counted_once_where_a_sort_reads_it_twice(
+    app: Application, topics: Topics, records: Records
+) -> None:
+    source = topics.create("a", 3)
+    records.produce(source, events(90, 1))
+    loaded = whole_range(app.servers, source, on_data_loss="count")
+    records.delete_before(source, {0: 7})
+    argv = (*table(app, f"path={app.folder / 'table'}"), "--option", "sliceOffsets=10")
+    report = app.load(loaded, *argv, sink=table_sink, transform=lambda frame: frame.orderBy("key"))
+    assert (report.lost, report.rows_emitted) == (7, 83)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,15 @@ def events(count: int, seed: int, *, keys: int = 20, partitions: int = 3, by_key
         value = json.dumps({"number": number, "paid": number % 3 == 0}).encode()
         found.append(Record(value, START + number * 7 - late, partition, f"key-{key}".encode()))
     return found
+
+
+def some_too_large(records: list[Record], each: int = 4) -> list[Record]:
+    """The same records, of which one in so many fits into no topic that takes a thousand bytes."""
+    large = [json.dumps({**json.loads(record.value), "more": "x" * 2_000}).encode() for record in records]
+    return [
+        replace(record, value=value) if number % each == 0 else record
+        for number, (record, value) in enumerate(zip(records, large, strict=True))
+    ]
 
 
 class Application:

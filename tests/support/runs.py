@@ -106,7 +106,8 @@ class MirrorByHand:
 
     def write(self, ledger: Ledger) -> None:
         touch("write the mirror")
-        self.shown = Mirrored(ledger.instance, ledger.revision, ledger.rows_emitted, ledger.place)
+        rows, dead = ledger.rows_emitted, ledger.dead_letters
+        self.shown = Mirrored(ledger.instance, ledger.revision, rows, ledger.place, dead_letters=dead)
 
 
 @dataclass

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Note, Tally
+from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Doubt, Note, Tally
 from airflow_provider_orderedkafka.core.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
@@ -27,15 +27,15 @@ def batch(number: int) -> Batch:
     return Batch(number, place(number * 10 - 10), place(number * 10))
 
 
-def a_range(end: int = 30, rows_left: int | None = None) -> Range:
+def a_range(end: int = 30, rows_left: int | None = None, *, start: int = 0, revision: int = 0) -> Range:
     return Range(
-        id="r1",
+        id=f"r{revision + 1}",
         load="orders",
         kind="incremental",
         reason="",
-        ledger_revision=0,
+        ledger_revision=revision,
         topics={"orders": "id"},
-        start=place(0),
+        start=place(start),
         end=place(end),
         planned_at=1_000_000,
         future_tolerance=0,
@@ -53,12 +53,20 @@ class Killed(BaseException):
     """A kill: nothing may catch it."""
 
 
+@dataclass(frozen=True)
+class Before:
+    """What an earlier try has left."""
+
+    doubt: Doubt | None = None
+
+
 @dataclass
 class Output:
     """An output in memory, whose rows are known by their identity."""
 
     rows: list[tuple[int, int]] = field(default_factory=list)
     later: dict[str, str] = field(default_factory=dict)
+    doubts: list[Doubt] = field(default_factory=list)
 
     def noted(self, batch: Batch, attempt: int) -> Note:
         ends = Offsets({TopicPartition("out", 0): len(self.rows)})
@@ -66,6 +74,9 @@ class Output:
 
     def joined(self, note: Note) -> Note:
         return note.joined(Offsets(), self.later, "")
+
+    def before(self, note: Note) -> "Before":
+        return Before(self.doubts.pop(0) if self.doubts else None)
 
 
 @dataclass
@@ -76,10 +87,10 @@ class Writer:
     failures: list[BaseException] = field(default_factory=list)
     replays: list[int] = field(default_factory=list)
 
-    def write(self, batch: Batch, note: Note, *, replay: bool) -> Tally:
+    def write(self, batch: Batch, note: Note, before: Before | None) -> Tally:
         assert note.batch == batch.number
-        there = set(self.output.rows[note.outputs[TopicPartition("out", 0)] :]) if replay else set()
-        if replay:
+        there = set(self.output.rows[note.outputs[TopicPartition("out", 0)] :]) if before else set()
+        if before:
             self.replays.append(batch.number)
         rows = [(batch.number, row) for row in range(batch.end.offsets.since(batch.start.offsets))]
         missing = [row for row in rows if row not in there]
@@ -147,11 +158,13 @@ class World:
         )
         return BatchLoop(parts)
 
-    def run(self, first: int = 1) -> BatchLoop:
-        """What a feed does: each batch in turn, from the first one that it does not know to be done."""
+    def run(self) -> BatchLoop:
+        """What a feed does: each batch in turn, of at most ten offsets, until no row may follow."""
         loop = self.loop()
-        for number in range(first, self.loaded.offsets // 10 + 1):
-            loop.take(batch(number))
+        while not loop.done and loop.next()[1] != self.loaded.end:
+            number, start = loop.next()
+            end = min(start.offsets[PARTITION] + 10, self.loaded.end.offsets[PARTITION])
+            loop.take(Batch(number, start, place(end)))
         return loop
 
 
@@ -291,3 +304,93 @@ def test_nothing_is_read_once_the_limit_is_spent(world) -> None:
     w.run()
     assert w.limit.asked == [1]
     assert w.checkpoint.note(2) is None
+
+
+def test_dead_letters_count_for_the_row_limit(world) -> None:
+    w = world(rows_left=15)
+    write = w.writer.write
+
+    def half_dead(*batch: Any) -> Tally:
+        tally = write(*batch)
+        return replace(tally, rows_emitted=tally.rows_emitted - 5, dead_letters=5)
+
+    w.writer.write = half_dead
+    loop = w.run()
+    assert w.writer.output.rows == EVERYTHING[:15]
+    assert (loop.counts.total.rows_emitted, loop.counts.total.dead_letters, loop.counts.limit_spent) == (5, 10, True)
+
+
+def test_what_lies_behind_the_cut_is_next_where_a_cut_batch_came_out_smaller_than_it_was_counted(world) -> None:
+    w = world(rows_left=15)
+    write, spans = w.writer.write, []
+
+    def one_less(batch: Batch, note: Note, before: Before | None) -> Tally:
+        spans.append((batch.start.offsets[PARTITION], batch.end.offsets[PARTITION]))
+        tally = write(batch, note, before)
+        return replace(tally, rows_emitted=tally.rows_emitted - (batch.number == 2))
+
+    w.writer.write = one_less
+    loop = w.run()
+    assert spans == [(0, 10), (10, 15), (15, 16)]
+    assert (loop.counts.total.rows_emitted, loop.counts.end, loop.counts.limit_spent) == (15, place(16), True)
+
+
+def test_what_a_try_could_not_know_is_noted_before_it_writes_and_kept_over_kills(world) -> None:
+    w = world()
+    doubt = Doubt(landed=2, doubtful=3, settled=False, known=False)
+    w.writer.output.doubts = [doubt]
+    w.writer.failures = [Killed(), Killed()]
+    for _ in range(2):
+        with pytest.raises(Killed):
+            w.run()
+    assert w.checkpoint.note(1).doubts == (doubt,)
+    w.run()
+    assert w.checkpoint.note(1).in_doubt(10) == Tally(may_be_doubled=3 + 8, may_be_out_of_order=8)
+
+
+def test_an_output_that_is_named_later_is_noted_with_its_ends_before_it_is_written(world) -> None:
+    w = world()
+    w.writer.failures = [Killed()]
+    with pytest.raises(Killed):
+        w.run()
+    w.writer.output.later = {"dead": "another"}
+    w.run()
+    assert w.checkpoint.note(1).output_ids == {"out": "id", "dead": "another"}
+
+
+def test_a_topic_that_grew_since_keeps_the_partitions_and_ends_that_were_noted() -> None:
+    first, later, dead = TopicPartition("out", 0), TopicPartition("out", 1), TopicPartition("dead", 0)
+    note = Note(1, 1, place(0), place(10), Offsets({first: 5}), {"out": "id"})
+    found = note.joined(Offsets({first: 9, later: 7, dead: 4}), {"out": "id", "dead": "another"}, "abc")
+    assert found.outputs == Offsets({first: 5, dead: 4})
+    assert found.partitions == {"out": 1, "dead": 1}
+    assert found.code == ("abc",)
+
+
+def sure(landed: int, gone: int = 0) -> Doubt:
+    return Doubt(landed, gone, settled=True, known=not gone)
+
+
+def unsettled(landed: int, gone: int = 0) -> Doubt:
+    return Doubt(landed, gone, settled=False, known=not gone)
+
+
+@pytest.mark.parametrize(
+    ("tries", "doubled", "disordered"),
+    [
+        ([], 0, 0),
+        ([sure(40, gone=3)], 3, 60),
+        ([unsettled(40)], 60, 60),
+        ([unsettled(40), unsettled(70)], 60, 60),
+        ([sure(40, gone=3), sure(70, gone=5)], 5, 60),
+        ([unsettled(40), sure(70, gone=5)], 65, 60),
+    ],
+)
+def test_what_one_try_could_not_know_is_in_doubt_once_though_the_next_one_could(
+    tries: list[Doubt], doubled: int, disordered: int
+) -> None:
+    note = Note(1, 1, place(0), place(10), Offsets(), {})
+    for doubt in tries:
+        note = note.doubted(doubt)
+    found = note.in_doubt(100)
+    assert (found.may_be_doubled, found.may_be_out_of_order) == (doubled, disordered)

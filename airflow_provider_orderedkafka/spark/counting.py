@@ -1,0 +1,44 @@
+"""What tasks tell the driver beside their rows: a count for each piece of their work, such as a slice.
+
+    TaskCounter(session.sparkContext)    on the driver; it goes to the tasks with the function that they run
+    counter.tell(piece, count)           in a task, once it is done with the piece
+    counter.total()                      on the driver, once the job is done
+
+It is an accumulator of Spark. A task that fails tells nothing; and where Spark does a piece twice (to sample what it
+will sort, or for both sides of a union) the piece counts once, with the most that was told of it.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+Told = dict[int, int]
+
+
+class TaskCounter:
+    """A sum over pieces of work, told by tasks."""
+
+    def __init__(self, context: "SparkContext") -> None:
+        self._told = context.accumulator({}, _Most())
+
+    def tell(self, piece: int, count: int) -> None:
+        """Say in a task what a piece came to."""
+        if count:
+            self._told.add({piece: count})
+
+    def total(self) -> int:
+        """What all pieces came to."""
+        return sum(self._told.value.values())
+
+
+class _Most:
+    """How what was told of the same pieces becomes one."""
+
+    def zero(self, _value: Told) -> Told:
+        return {}
+
+    def addInPlace(self, told: Told, more: Told) -> Told:  # noqa: N802 - Spark's name
+        for piece, count in more.items():
+            told[piece] = max(told.get(piece, 0), count)
+        return told
