@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from airflow_provider_orderedkafka.core.cuts import Slice
 from airflow_provider_orderedkafka.core.positions import TopicPartition
 from airflow_provider_orderedkafka.kafka.sources import Source
 
@@ -116,6 +117,13 @@ class Landed:
                 if part:
                     theirs[partition, ordinal] = part
         return found
+
+    def lost(self, slice_: Slice, lost: Mapping[TopicPartition, int]) -> int:
+        """How many offsets of a slice are lost, but for those that landed: retention took the first so many."""
+        starts = {stretch.partition: stretch.start.offset for stretch in slice_.stretches}
+        gone = {partition: (starts[partition], starts[partition] + count) for partition, count in lost.items()}
+        there = {(partition, offset) for partition, offset, _ in self.within(gone)} if self else ()
+        return sum(lost.values()) - len(there)
 
     def has(self, source: Source, ordinals: Ints) -> NDArray[np.bool_]:
         """Which of these rows are among them."""

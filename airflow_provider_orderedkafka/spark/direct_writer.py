@@ -1,7 +1,7 @@
 """The direct lane: one Python task reads its share of a batch and writes the records, and none crosses to the JVM."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -88,39 +88,43 @@ def _task(work: Work, shares: Iterable[Share]) -> Iterator[tuple[Written, Tally]
     from airflow_provider_orderedkafka.kafka.writing import write
 
     only_attempt()
-    tally, astray = ReadTally(), Astray(work.placed)
-    rows = (
-        batch for share in shares for slice_, landed in share for batch in _rows(work, slice_, landed, tally, astray)
-    )
-    written = write(rows, work.write)
-    lost = sum(tally.lost.values())
-    read = Tally(rows_read=tally.records, late=tally.late, bytes_read=tally.bytes, lost=lost)
-    yield written, read.plus(Tally(may_be_out_of_order=astray.rows))
-
-
-def _rows(work: Work, slice_: Slice, landed: Landed, tally: ReadTally, astray: "Astray") -> Iterator[Any]:
-    """What is missing of the rows of a slice."""
-    read = read_records if work.transform is None else read_batches
-    batches = astray.seen(read(slice_, work.read, tally))
-    if work.transform is not None:
-        same_keys = work.placed is not None
-        batches = (applied(work.transform, batch, same_keys=same_keys) for batch in batches)
-    batches = trimmed(batches, work.surplus)
-    if work.write.source is None:
-        return batches
-    return Missing(landed, work.giving, work.write.source).of(batches)
+    read = Read(work)
+    slices = (each for share in shares for each in share)
+    written = write((batch for slice_, landed in slices for batch in read.missing(slice_, landed)), work.write)
+    yield written, read.tally
 
 
 @dataclass(slots=True)
-class Astray:
-    """Counts the rows whose key other producers put into another partition: another task may have rows of it, too."""
+class Read:
+    """Reads slices, and counts what that comes to.
 
-    placed: tuple[Partitioner, int] | None
-    rows: int = 0
+    Rows whose key other producers put into another partition may be out of order: another task may have more of them.
+    """
 
-    def seen(self, batches: Iterator[Any]) -> Iterator[Any]:
+    work: Work
+    tally: Tally = field(default_factory=Tally)
+
+    def missing(self, slice_: Slice, landed: Landed) -> Iterator[Any]:
+        """The rows of a slice that are missing from the output."""
+        work, tally = self.work, ReadTally()
+        read = read_records if work.transform is None else read_batches
+        batches = self._placed(read(slice_, work.read, tally))
+        if work.transform is not None:
+            same_keys = work.placed is not None
+            batches = (applied(work.transform, batch, same_keys=same_keys) for batch in batches)
+        batches = trimmed(batches, work.surplus)
+        if work.write.source is not None:
+            batches = Missing(landed, work.giving, work.write.source).of(batches)
+        yield from batches
+        lost = landed.lost(slice_, tally.lost)
+        self._count(Tally(rows_read=tally.records, late=tally.late, bytes_read=tally.bytes, lost=lost))
+
+    def _placed(self, batches: Iterator[Any]) -> Iterator[Any]:
         """The same batches, looked at as they pass."""
         for batch in batches:
-            if self.placed is not None:
-                self.rows += len(misplaced(batch, *self.placed))
+            if self.work.placed is not None:
+                self._count(Tally(may_be_out_of_order=len(misplaced(batch, *self.work.placed))))
             yield batch
+
+    def _count(self, more: Tally) -> None:
+        self.tally = self.tally.plus(more)

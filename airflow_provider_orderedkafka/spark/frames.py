@@ -8,6 +8,7 @@ import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from airflow_provider_orderedkafka.core.batches import Tally
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from airflow_provider_orderedkafka.kafka.landed import Landed
     from airflow_provider_orderedkafka.spark.batches import Batch
 
 READ = "read"
@@ -63,16 +65,18 @@ class RangeFrames:
         self,
         batch: "Batch",
         slices: Sequence[Slice] | None = None,
+        landed: "Sequence[Landed]" = (),
         writing: Mapping[str, str] | None = None,
         losses: TaskCounter | None = None,
     ) -> "DataFrame":
-        """The records of a batch, by its slices; what retention took of them is told to `losses`.
+        """The records of a batch, by its slices; what retention took of them before they landed is told to `losses`.
 
         Told the configuration of who writes, who reads it is ready to write the next.
         """
         cut = self.slices(batch, self.cluster.options.slice_offsets) if slices is None else slices
         follows = batch.end.offsets != self.loaded.end.offsets
-        return self._of_slices(cut, max(len(cut), 1), writing if follows else None, losses)
+        pieces = list(zip_longest(cut, landed))
+        return self._of_slices(pieces, max(len(cut), 1), writing if follows else None, losses)
 
     def counter(self) -> TaskCounter:
         """What the tasks of a batch count something with."""
@@ -117,7 +121,7 @@ class RangeFrames:
 
     def _of_slices(
         self,
-        slices: Sequence[Slice],
+        slices: "Sequence[tuple[Slice, Landed | None]]",
         partitions: int,
         writing: Mapping[str, str] | None = None,
         losses: TaskCounter | None = None,
@@ -148,10 +152,11 @@ def _read(
         for number in numbers(batch.column(0)).tolist():
             if number < len(packed):
                 tally = ReadTally()
-                slice_: Slice = pickle.loads(packed[number])  # noqa: S301 - packed by the driver
+                slice_, landed = pickle.loads(packed[number])  # noqa: S301 - packed by the driver
                 yield from read_batches(slice_, settings, tally)
                 if losses is not None:
-                    losses.tell(number, sum(tally.lost.values()))
+                    lost = sum(tally.lost.values()) if landed is None else landed.lost(slice_, tally.lost)
+                    losses.tell(number, lost)
     if writing is not None:
         _get_ready(writing)
 

@@ -53,10 +53,10 @@ class KafkaWriter:
         settings = writing(self.setup, asked)
         resent, losses = self.frames.counter(), self.frames.counter()
         slices = self.frames.slices(batch, self.frames.cluster.options.slice_offsets, literal=bool(before.landed))
-        records = counted(self.frames.of_batch(batch, slices, self.output.settings.config, losses))
+        parts = [before.landed.within(each.spans) for each in slices]
+        records = counted(self.frames.of_batch(batch, slices, parts, self.output.settings.config, losses))
         rows = without_surplus(self.frames.transformed(records), batch.surplus)
         if settings.range_id is not None and (self.output.giving != "one" or before.landed):
-            parts = [before.landed.within(each.spans) for each in slices]
             rows = missing(rows, parts, self.output.giving, resent)
         rows = in_order(rows, self.setup, asked)
         told = rows.select(*written_columns(rows.dtypes, settings)).mapInArrow(_task(settings), _tally())

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.batches import batch
+from support.slices import slice_of, stretch
 
 from airflow_provider_orderedkafka.core.positions import TopicPartition
 from airflow_provider_orderedkafka.kafka.landed import Landed, OffsetSet
@@ -122,6 +123,13 @@ def test_rows_of_a_join_that_matches_twice_are_passed_on_whatever_landed_and_cou
     passed = [each for part in left.of(rows) for each in part["value"].to_pylist()]
     assert passed == [b"1", b"0", b"1"]
     assert left.resent == 1
+
+
+def test_what_retention_took_is_lost_but_for_the_records_that_had_landed():
+    landed = landed_of([("a", 0, 3, 0), ("a", 0, 3, 1), ("a", 0, 4, 0), ("a", 0, 9, 0)])
+    slice_ = slice_of(stretch("a", 0, 2, 20), stretch("b", 0, 0, 10))
+    assert landed.lost(slice_, {TopicPartition("a", 0): 5, TopicPartition("b", 0): 4}) == 7
+    assert Landed().lost(slice_, {TopicPartition("a", 0): 5}) == 5
 
 
 def test_a_part_has_the_rows_of_its_own_offsets():
