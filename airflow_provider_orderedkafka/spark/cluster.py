@@ -9,7 +9,8 @@ from airflow_provider_orderedkafka.core.cuts import Span
 from airflow_provider_orderedkafka.core.planning import Planner
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.starts import Start
-from airflow_provider_orderedkafka.core.subscriptions import Named
+from airflow_provider_orderedkafka.core.subscriptions import Named, Subscription
+from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.ends import Ends, readable_ends
 from airflow_provider_orderedkafka.kafka.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.offsets import log_starts
@@ -18,6 +19,7 @@ from airflow_provider_orderedkafka.kafka.topics import Discovery, discover
 from airflow_provider_orderedkafka.spark.options import SourceOptions
 
 if TYPE_CHECKING:
+    from airflow_provider_orderedkafka.core.documents import Range
     from airflow_provider_orderedkafka.core.index import OwnIndex
 
 _log = logging.getLogger(__name__)
@@ -40,17 +42,21 @@ class Cluster:
         given = self.options.range
         subscription = Named(tuple(given.topics)) if given is not None else self.options.subscription
         assert subscription is not None
-        found = discover(self.options.kafka, subscription)
-        self._compacted.update((topic.name, topic.compacted) for topic in found.topics)
-        return found
+        return self._found(subscription)
 
     def compacted(self, topics: Iterable[str]) -> list[str]:
         """Those of the topics whose records may be compacted away."""
         wanted = sorted(topics)
         if not self._compacted.keys() >= set(wanted):
-            found = discover(self.options.kafka, Named(tuple(wanted)))
-            self._compacted.update((topic.name, topic.compacted) for topic in found.topics)
+            self._found(Named(tuple(wanted)))
         return [topic for topic in wanted if self._compacted[topic]]
+
+    def _found(self, subscription: Subscription) -> Discovery:
+        found = discover(self.options.kafka, subscription)
+        if self.options.range is not None:
+            _check_cluster(self.options.range, found.cluster_id, self.options.kafka.servers)
+        self._compacted.update((topic.name, topic.compacted) for topic in found.topics)
+        return found
 
     def planner(self, span: Span, own: "dict[TopicPartition, OwnIndex] | None" = None) -> Planner:
         """What cuts a span; what one had to read of the log is kept in `own` for those that follow."""
@@ -83,3 +89,13 @@ class Cluster:
         """How far these partitions can be read now."""
         latest = now + self.options.future_tolerance
         return readable_ends(self.options.kafka, partitions, self.options.isolation, latest)
+
+
+def _check_cluster(loaded: "Range", found: str, servers: str) -> None:
+    """Offsets mean nothing on another cluster, whatever its topics are called; without an id it is not known."""
+    if loaded.cluster_id and found and loaded.cluster_id != found:
+        raise SettingError(
+            f"range {loaded.id!r} was planned on the cluster {loaded.cluster_id!r}, and {servers!r} is the cluster "
+            f"{found!r}: its offsets mean something else there. Set 'kafka.bootstrap.servers' (in Airflow, the Kafka "
+            f"connection) to the cluster that it was planned on, then run the same range again"
+        )

@@ -47,6 +47,7 @@ def report(loaded: Range, counts: Counts | None, ending: Ending) -> Report:
         error=None if ending.error is None else str(ending.error),
         unprotected=ending.unprotected,
         advice=_advice(ending.error, spent=spent),
+        fingerprint=loaded.fingerprint,
     )
 
 

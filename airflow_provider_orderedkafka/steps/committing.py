@@ -39,7 +39,7 @@ def commit(books: Books, range_id: str | None, mirror: Mirror) -> Committed:
     if loaded.kind == "interval":
         check_interval(books.store, loaded)
     after = _moved(books, book, loaded, report)
-    books.store.save(after, book, range_id)
+    books.store.save(after, book, loaded.key)
     if isinstance(after, Ledger):
         show(books.store, mirror, after)
         _forget(books.store, book, after)
