@@ -170,8 +170,8 @@ class Checkpoint:
         """One checkpoint holds one range, which never changes."""
         if bound_to != loaded.id:
             raise SettingError(
-                f"the checkpoint {self.location!r} belongs to range {bound_to!r}, found range {loaded.id!r}: one "
-                f"checkpoint holds one range. Name a new --checkpoint for this range, or run range {bound_to!r} here"
+                f"the checkpoint {self.location!r} belongs to range {bound_to!r}, found range {loaded.id!r}; one "
+                f"checkpoint holds one range: name a new --checkpoint for this range, or run range {bound_to!r} here"
             )
         if not same:
             raise SettingError(
