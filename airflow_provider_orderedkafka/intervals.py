@@ -25,7 +25,6 @@ def plan_interval(
     store: LedgerStore,
     times: tuple[int, int],
     *,
-    name: str,
     digest: str,
     now: Callable[[], int],
 ) -> Range:
@@ -40,7 +39,7 @@ def plan_interval(
     if not offsets:
         raise NothingToLoad(f"nothing to load {between}")
     reason = f"{offsets:,} offsets {between}"
-    return a_range(load, "interval", found, (start, stop), now=now(), name=name, digest=digest, reason=reason)
+    return a_range(load, "interval", found, (start, stop), now=now(), digest=digest, reason=reason)
 
 
 def survey(config: KafkaConfig, load: OrderedLoad, now: int) -> Survey:

@@ -45,9 +45,9 @@ class LedgerStore:
         """The ledger, or None before the first look."""
         return self._read(Ledger, "ledger")
 
-    def save(self, book: Ledger | Claim, before: Ledger | Claim | None, range_id: str = "") -> None:
-        """Put a ledger, or the claim on this range, in place of what was read before; else `LedgerChangedError`."""
-        self._replace("ledger" if isinstance(book, Ledger) else f"claim/{range_id}", book, before)
+    def save(self, book: Ledger | Claim, before: Ledger | Claim | None, key: str = "") -> None:
+        """Put a ledger, or the claim under this key, in place of what was read before; else `LedgerChangedError`."""
+        self._replace("ledger" if isinstance(book, Ledger) else f"claim/{key}", book, before)
 
     def check_stands(self, ledger: Ledger) -> None:
         """`LedgerChangedError` where, a moment after it was saved, another ledger stands in its place."""
@@ -60,15 +60,15 @@ class LedgerStore:
 
     def add_range(self, planned: Range) -> None:
         """Write a range down, before anything points at it."""
-        self._write(f"range/{planned.id}", planned)
+        self._replace(f"range/{planned.id}", planned, None)
 
     def replace_range(self, planned: Range, before: Range) -> None:
         """Write a range down in place of what was read before, under the same id."""
         self._replace(f"range/{planned.id}", planned, before)
 
-    def claim(self, range_id: str) -> Claim | None:
+    def claim(self, key: str) -> Claim | None:
         """The claim of an interval's or a replay's run on its range."""
-        return self._read(Claim, f"claim/{range_id}")
+        return self._read(Claim, f"claim/{key}")
 
     def name_ended(self, key: str, kept: int) -> None:
         """Remember that this claim has ended; forget the oldest such beyond as many as are kept, and their ranges.

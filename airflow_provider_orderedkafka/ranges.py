@@ -4,8 +4,8 @@
 of one moment.
 """
 
+import secrets
 from dataclasses import dataclass
-from hashlib import sha256
 
 from airflow_provider_orderedkafka.core.cuts import Floor, Place, Span
 from airflow_provider_orderedkafka.core.documents import Kind, Ledger, Range
@@ -100,7 +100,7 @@ def verdict(config: KafkaConfig, load: OrderedLoad, ledger: Ledger, now: int, *,
     return decide(load.pace, Situation(Offsets(cut).since(span.start), since, now, sight.ends.held_back))
 
 
-def plan(config: KafkaConfig, load: OrderedLoad, ledger: Ledger, *, run: str, digest: str, now: int) -> Range:
+def plan(config: KafkaConfig, load: OrderedLoad, ledger: Ledger, *, digest: str, now: int) -> Range:
     """The next incremental range; `NothingToLoad` says why there is none."""
     left = _rows_left(load, ledger)
     sight = look_at(config, load, ledger, now)
@@ -116,7 +116,6 @@ def plan(config: KafkaConfig, load: OrderedLoad, ledger: Ledger, *, run: str, di
         sight.discovery,
         (sight.place, end),
         now=now,
-        name=range_id(load, "incremental", run, ledger.revision, now),
         digest=digest,
         reason=_reason(load, span, end),
         revision=ledger.revision,
@@ -131,17 +130,16 @@ def a_range(
     span: tuple[Place, Place],
     *,
     now: int,
-    name: str,
     digest: str,
     reason: str,
     revision: int = 0,
     rows_left: int | None = None,
 ) -> Range:
-    """The document of a range from one place to another."""
+    """The document of a range from one place to another; its id is new, and unique in the world."""
     begin, end = span
     start = Place(Offsets({partition: begin.offsets[partition] for partition in end.offsets}), begin.floor)
     return Range(
-        id=name,
+        id=f"{load.name}-{kind}-{secrets.token_hex(6)}",
         load=load.name,
         kind=kind,
         reason=reason,
@@ -159,11 +157,6 @@ def a_range(
         rows_left=rows_left,
         digest=digest,
     )
-
-
-def range_id(load: OrderedLoad, kind: Kind, *facts: object) -> str:
-    """A name that no other range has: the facts are what it is made for."""
-    return f"{load.name}-{kind}-{sha256(repr(facts).encode()).hexdigest()[:12]}"
 
 
 def _rows_left(load: OrderedLoad, ledger: Ledger) -> int | None:

@@ -19,7 +19,6 @@ def plan_replay(
     load: OrderedLoad,
     asked: tuple[Start, Start],
     *,
-    name: str,
     digest: str,
     now: int,
 ) -> Range:
@@ -32,7 +31,7 @@ def plan_replay(
     offsets = _checked(load, asked, start, end)
     span = Place(start, _floor(asked[0])), Place(end, _floor(asked[1]))
     reason = f"{offsets:,} offsets from {asked[0]} to {asked[1]}"
-    return a_range(load, "replay", found, span, now=now, name=name, digest=digest, reason=reason)
+    return a_range(load, "replay", found, span, now=now, digest=digest, reason=reason)
 
 
 def _checked(load: OrderedLoad, asked: tuple[Start, Start], start: Offsets, end: Offsets) -> int:

@@ -1,10 +1,13 @@
 """What stands beside a checkpoint, read from wherever that is: the report, which is the proof, and whether notes do."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from airflow_provider_orderedkafka.core.documents import Report
+from airflow_provider_orderedkafka.errors import SettingError, StateError
 
 REPORT = "report.json"
 NOTES = "notes"
@@ -26,20 +29,46 @@ def read_report(checkpoint: str) -> Report | None:
     return None if text is None else Report.from_text(text)
 
 
+def readable(checkpoint: str) -> str:
+    """The same location, once it is known that its report will be readable here: without it no range is ever proved."""
+    _read(report_location(checkpoint))
+    return checkpoint
+
+
 def has_notes(checkpoint: str) -> bool:
     """Whether a batch was noted beside this checkpoint: rows may have been written since."""
-    try:
+    with _explained(checkpoint), suppress(FileNotFoundError, NotADirectoryError):
         return any(True for _ in _path(f"{checkpoint.rstrip('/')}/{NOTES}").iterdir())
-    except (FileNotFoundError, NotADirectoryError):
-        return False
+    return False
 
 
 def _read(location: str) -> str | None:
-    try:
+    with _explained(location), suppress(FileNotFoundError):
         text: str = _path(location).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
-    return text
+        return text
+    return None
+
+
+@contextmanager
+def _explained(location: str) -> Iterator[None]:
+    """Airflow's own errors for a place that it cannot read do not say what that place is for."""
+    try:
+        yield
+    except (ValueError, ImportError) as error:  # no such scheme, or nothing installed for it
+        raise SettingError(_unreadable(location, error)) from error
+    except OSError as error:
+        raise StateError(_unreadable(location, error)) from error
+
+
+def _unreadable(location: str, error: Exception) -> str:
+    why = (str(error) or type(error).__name__).splitlines()[0]
+    return (
+        f"Airflow cannot read {location!r} here ({why}): a range counts as loaded by the report that its application "
+        f"leaves there. Where Airflow's tasks run, install what reads it (for s3a:// and s3:// "
+        f"apache-airflow-providers-amazon[s3fs], for gs:// apache-airflow-providers-google, for abfs:// "
+        f"apache-airflow-providers-microsoft-azure, for hdfs:// Hadoop's libhdfs), or name a checkpoint= that they and "
+        f"Spark reach, such as a shared folder"
+    )
 
 
 def _path(location: str) -> Any:

@@ -13,7 +13,7 @@ from airflow_provider_orderedkafka.context import books_of, fail, skip
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.reports import report_location
+from airflow_provider_orderedkafka.reports import readable, report_location
 from airflow_provider_orderedkafka.steps import load as what_to_do
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def begin_attempt(context: "Context", load: OrderedLoad, resolve: str, digest: s
     ti = context["ti"]
     where, range_id = ti.xcom_pull(task_ids=resolve, key="checkpoint"), ti.xcom_pull(task_ids=resolve)
     try:
-        todo = what_to_do(books_of(load.name, context), range_id or None, lambda *_: str(where), digest)
+        todo = what_to_do(books_of(load.name, context), range_id or None, lambda *_: readable(str(where)), digest)
     except OrderedKafkaError as error:
         fail(error)
     if todo.action is Action.SKIP:

@@ -67,7 +67,7 @@ def _next_range(load: OrderedLoad) -> tuple[Range, Verdict]:
 
     hook, store = OrderedKafkaHook(load.kafka_conn_id), _store(load)
     ledger = (None if store is None else store.ledger()) or _imagined(load, hook.first_look(load))
-    return hook.plan(load, ledger, "a plan"), hook.verdict(load, ledger)
+    return hook.plan(load, ledger), hook.verdict(load, ledger)
 
 
 def explained(planned: Range, reason: str, *, waits: bool) -> str:

@@ -170,7 +170,7 @@ class Counts(Document):
 
 @dataclass(frozen=True, slots=True)
 class Holding(Document):
-    """One attempt's hold on a checkpoint. `beat` counts its heartbeats, `beat_at` is the last one's time.
+    """One attempt's hold on a checkpoint. `beat` counts its heartbeats, `beat_at` is the last one's time, for people.
 
     `machine`, `process` and `process_started` tell whether the holder still lives, where that can be known.
     """

@@ -4,10 +4,11 @@ Each is a frozen value with one canonical text; reading is strict. Times are mil
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from hashlib import sha256
 from typing import Literal
 
-from airflow_provider_orderedkafka.core.codec import Document
+from airflow_provider_orderedkafka.core.codec import Document, canonical, encode
 from airflow_provider_orderedkafka.core.cuts import Place, Span
 
 __all__ = ["Boundary", "Ledger", "Open", "Outcome", "Place", "Range", "Report"]
@@ -31,7 +32,7 @@ class Range(Document):
 
     Written down before the first read, never changed. Its `end` is a place: the floor there is the time of its cut.
     `topics` maps names to the broker's topic ids. `rows_left` is what the row limit leaves, `batch_offsets` the most
-    that one batch may span; null means no bound.
+    that one batch may span; null means no bound. `claim` is the key of the claim on an interval's or a replay's range.
     """
 
     id: str
@@ -51,6 +52,7 @@ class Range(Document):
     batch_offsets: int | None
     rows_left: int | None
     digest: str
+    claim: str = ""
 
     def __post_init__(self) -> None:
         if self.batch_offsets == 0:
@@ -71,6 +73,22 @@ class Range(Document):
     def offsets(self) -> int:
         """How many offsets it plans to read."""
         return self.span.offsets
+
+    @property
+    def key(self) -> str:
+        """The key of its claim: in version 1 it was the range's own id."""
+        return self.claim or self.id
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells it from every other range; the digest may change while no batch is begun, and is left out.
+
+        It is the same in every release: what a later one adds counts only where it is set.
+        """
+        said = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "digest"}
+        defaults = {field.name: field.default for field in fields(self)}
+        facts = {name: encode(value) for name, value in said.items() if value != defaults[name]}
+        return sha256(canonical(facts).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +148,14 @@ class Ledger(Document):
 
 @dataclass(frozen=True, slots=True)
 class Claim(Document):
-    """Where an interval's or a replay's range stands: it belongs to its run alone and never touches the ledger."""
+    """Where an interval's or a replay's range stands: it belongs to its run alone and never touches the ledger.
+
+    `range_id` is the range's id, made and written here before the range is; in version 1 it was the claim's own key.
+    """
 
     open: Open | None
     outcomes: tuple[Outcome, ...]
+    range_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +170,7 @@ class Report(Document):
     """What the application did with a range; its copy beside the checkpoint is the proof of success.
 
     `unprotected` says why a replay could not have left out what was there already; `advice` says how to go on.
+    `fingerprint` is the range's; version 1 wrote none.
     """
 
     range_id: str
@@ -170,6 +193,11 @@ class Report(Document):
     unprotected: str | None = None
     advice: str = ""
     may_be_out_of_order: int = 0
+    fingerprint: str = ""
+
+    def is_of(self, loaded: Range) -> bool:
+        """Whether it is about this range: not another one of the same name. One of version 1 is taken by the name."""
+        return self.range_id == loaded.id and self.fingerprint in {"", loaded.fingerprint}
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from airflow_provider_orderedkafka.core.documents import (
     Range,
     Report,
 )
+from airflow_provider_orderedkafka.core.lifecycle import way_out
 from airflow_provider_orderedkafka.errors import LifecycleError
 
 Book = TypeVar("Book", bound=Ledger | Claim)
@@ -70,7 +71,7 @@ def reopened(claim: Claim, owner: str) -> Claim:
 
 def committed(ledger: Ledger, loaded: Range, report: Report, run: str, now: int) -> Ledger:
     """Move to where the application stopped; the delay counts from the range's planning time."""
-    _fits(_open(ledger), loaded, report)
+    check_proof(_open(ledger), loaded, report)
     if loaded.ledger_revision != ledger.revision:
         raise LifecycleError(
             f"range {loaded.id!r} was planned at revision {loaded.ledger_revision}, "
@@ -93,7 +94,7 @@ def committed(ledger: Ledger, loaded: Range, report: Report, run: str, now: int)
 
 def claim_committed(claim: Claim, loaded: Range, report: Report, run: str, now: int) -> Claim:
     """Close an interval's or a replay's range; no ledger moves, so its revision is the one it was planned at."""
-    _fits(_open(claim), loaded, report)
+    check_proof(_open(claim), loaded, report)
     outcome = _success(loaded, report, loaded.ledger_revision, run, now)
     return replace(claim, open=None, outcomes=_kept(claim, outcome))
 
@@ -136,11 +137,18 @@ def _last(claim: Claim) -> Outcome:
     return claim.outcomes[-1]
 
 
-def _fits(opened: Open, loaded: Range, report: Report) -> None:
+def check_proof(opened: Open, loaded: Range, report: Report) -> None:
+    """`LifecycleError` where the report does not prove that the open range is loaded."""
     if not (opened.range_id == loaded.id == report.range_id):
         raise LifecycleError(
             f"the open range is {opened.range_id!r}, the range {loaded.id!r}, the report's {report.range_id!r}: "
             "they must be the same"
+        )
+    if not report.is_of(loaded):
+        raise LifecycleError(
+            f"the report of range {loaded.id!r} is about another range of the same name, such as another Airflow's in "
+            f"the same checkpoint folder: it proves nothing. Give each Airflow a checkpoint= of its own, and "
+            f"{way_out(loaded)}"
         )
     if not report.complete:
         raise LifecycleError(

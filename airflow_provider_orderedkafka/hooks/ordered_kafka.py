@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.apache.kafka.hooks.base import KafkaBaseHook
 
 from airflow_provider_orderedkafka.context import now_ms
-from airflow_provider_orderedkafka.core.documents import Kind, Ledger, Range
+from airflow_provider_orderedkafka.core.documents import Ledger, Range
 from airflow_provider_orderedkafka.core.pacing import Verdict
 from airflow_provider_orderedkafka.core.positions import Offsets
 from airflow_provider_orderedkafka.core.starts import Start
@@ -97,38 +97,29 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
 
         return ranges.verdict(self.config, load, ledger, now_ms(), known=known)
 
-    def plan(self, load: OrderedLoad, ledger: Ledger, run: str, digest: str = "") -> Range:
+    def plan(self, load: OrderedLoad, ledger: Ledger, digest: str = "") -> Range:
         """The next incremental range."""
         from airflow_provider_orderedkafka import ranges
 
-        return ranges.plan(self.config, load, ledger, run=run, digest=digest, now=now_ms())
+        return ranges.plan(self.config, load, ledger, digest=digest, now=now_ms())
 
     def plan_interval(
         self,
         load: OrderedLoad,
         store: LedgerStore,
         times: tuple[int, int],
-        *,
-        name: str,
         digest: str = "",
     ) -> Range:
         """What lies between two moments, given as milliseconds."""
         from airflow_provider_orderedkafka.intervals import plan_interval
 
-        return plan_interval(self.config, load, store, times, name=name, digest=digest, now=now_ms)
+        return plan_interval(self.config, load, store, times, digest=digest, now=now_ms)
 
-    def plan_replay(self, load: OrderedLoad, asked: tuple[Start, Start], *, name: str, digest: str = "") -> Range:
+    def plan_replay(self, load: OrderedLoad, asked: tuple[Start, Start], digest: str = "") -> Range:
         """What lies between two starts."""
         from airflow_provider_orderedkafka.replays import plan_replay
 
-        return plan_replay(self.config, load, asked, name=name, digest=digest, now=now_ms())
-
-    @staticmethod
-    def range_id(load: OrderedLoad, kind: Kind, *facts: object) -> str:
-        """The name of the range that these facts make."""
-        from airflow_provider_orderedkafka.ranges import range_id
-
-        return range_id(load, kind, *facts)
+        return plan_replay(self.config, load, asked, digest=digest, now=now_ms())
 
     def mirror(self, load: str, topics: Sequence[str] = ()) -> "GroupMirror":
         """The load's mirror in its consumer group; without topics, it is looked for in all that there are."""

@@ -88,13 +88,16 @@ def _id(described: Any) -> str:
 
 
 def _cluster_id(asked: Admin, deadline: float) -> str:
-    """Not by `describe_cluster`: librdkafka 2.16 ends the process when a broker answers that it knows no broker."""
+    """Empty where Kafka tells none.
+
+    Not by `describe_cluster`: librdkafka 2.16 ends the process when a broker answers that it knows no broker.
+    """
 
     def ask(questions: Sequence[str], seconds: float) -> list[Future[Any]]:
         return [_at_once(lambda: asked.client.cluster_id(seconds)) for _ in questions]
 
     found = gather(asked, ask, ["the cluster"], Patience(deadline, "the id of"))
-    return str(found["the cluster"])
+    return str(found["the cluster"] or "")
 
 
 def _topic(described: Any, policy: str | None) -> Topic:

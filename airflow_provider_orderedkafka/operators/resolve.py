@@ -13,7 +13,7 @@ from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.links import RangeLink, push, task_page
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.reports import place_of
-from airflow_provider_orderedkafka.steps import Books, Resolved, look, resolve, resolve_own
+from airflow_provider_orderedkafka.steps import Books, Resolved, claim_key, look, resolve, resolve_own
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -100,17 +100,16 @@ class ResolveOffsetRangeOperator(BaseOperator):
             books,
             TaskMemory(context),
             ledger,
-            lambda seen: hook.plan(self.load, seen, books.run, self.digest),
+            lambda seen: hook.plan(self.load, seen, self.digest),
             self.digest,
         )
 
     def _interval(self, context: "Context", hook: "OrderedKafkaHook", books: Books) -> Resolved:
         times = interval_of(context, self.load.name)
-        name = hook.range_id(self.load, "interval", books.run, times)
         return resolve_own(
             books,
-            lambda: hook.plan_interval(self.load, books.store, times, name=name, digest=self.digest),
-            name,
+            lambda: hook.plan_interval(self.load, books.store, times, self.digest),
+            claim_key(self.load.name, "interval", books.run, times),
             again=self.on_clear == "reload",
             digest=self.digest,
             memory=TaskMemory(context),
@@ -118,11 +117,10 @@ class ResolveOffsetRangeOperator(BaseOperator):
 
     def _replay(self, context: "Context", hook: "OrderedKafkaHook", books: Books) -> Resolved:
         asked = parse_start(self.start, "start"), parse_start(self.end, "end")
-        name = hook.range_id(self.load, "replay", books.run, str(asked[0]), str(asked[1]))
         return resolve_own(
             books,
-            lambda: hook.plan_replay(self.load, asked, name=name, digest=self.digest),
-            name,
+            lambda: hook.plan_replay(self.load, asked, self.digest),
+            claim_key(self.load.name, "replay", books.run, str(asked[0]), str(asked[1])),
             again=self.on_clear == "reload",
             digest=self.digest,
             memory=TaskMemory(context),

@@ -20,7 +20,7 @@ from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaErr
 from airflow_provider_orderedkafka.launching import KeepOrder, check_keep_order, packaged_application
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.parsing import check_output, no_checkpoint
-from airflow_provider_orderedkafka.reports import place_of, read_report
+from airflow_provider_orderedkafka.reports import place_of, read_report, readable
 from airflow_provider_orderedkafka.steps import Loading
 from airflow_provider_orderedkafka.steps import load as what_to_do
 
@@ -190,8 +190,8 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):  # type: ignore[misc]
         return arguments
 
     def _place(self, loaded: Range, times: int) -> str:
-        """The range's own folder; one more for each time it is loaded anew."""
-        return place_of(self.checkpoint or self._local_root(), loaded.id, times)
+        """The range's own folder, once Airflow can read there; one more for each time it is loaded anew."""
+        return readable(place_of(self.checkpoint or self._local_root(), loaded.id, times))
 
     def _local_root(self) -> str:
         from airflow.sdk.configuration import conf

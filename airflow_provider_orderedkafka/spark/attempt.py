@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from airflow_provider_orderedkafka.core.batches import Counts, Holding
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.limits import rows_left
-from airflow_provider_orderedkafka.errors import FencedError, OrderedKafkaError, SettingError, TaskFailedError
+from airflow_provider_orderedkafka.errors import (
+    FencedError,
+    OrderedKafkaError,
+    SettingError,
+    StateError,
+    TaskFailedError,
+)
 from airflow_provider_orderedkafka.spark.batches import BatchLoop, Limit, Parts, Writer
 from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.executors import check_executors, tasks_running
@@ -58,6 +64,9 @@ class Attempt:
         `prepare` looks at source and output: it runs once the lease is held, and what it raises is reported too.
         """
         self._lease.acquire(_tell_waiting)
+        done = already_loaded(self._checkpoint, loaded)  # by the attempt that was waited for
+        if done is not None:
+            return done
         started = self._clock.now()
         self._heart.start()
         try:
@@ -67,7 +76,7 @@ class Attempt:
             self._let_go()
             raise
         self._heart.stop()
-        error = error or self._heart.lost
+        error = error or self._heart.lost or self._lost()
         if error is not None and (lost := self._checkpoint.loss()) is not None:
             raise lost  # nothing is written there any more: what lost its notes must not look like a checkpoint
         ending = Ending(self._lease.attempt, started, self._clock.now(), error, self._unprotected)
@@ -79,6 +88,14 @@ class Attempt:
             return found
         self._let_go()
         raise error
+
+    def _lost(self) -> OrderedKafkaError | None:
+        """Why this attempt may not say that it is done: a newer one may be at work where this one stood still."""
+        try:
+            self._lease.check()
+        except (FencedError, StateError) as error:
+            return error
+        return None
 
     def _loaded(self, loaded: Range, prepare: Callable[[], Work]) -> OrderedKafkaError | None:
         """Take the range's batches to its end; the error that ended it, if one did."""
@@ -167,6 +184,15 @@ class Attempt:
     def _let_go(self) -> None:
         with suppress(OrderedKafkaError):  # found out by the next attempt in any case
             self._lease.let_go()
+
+
+def already_loaded(checkpoint: Checkpoint, loaded: Range) -> Report | None:
+    """The complete report of this range, if there is one; what a killed cleaning left is deleted."""
+    found = checkpoint.proof(loaded)
+    if found is not None:
+        checkpoint.clean()
+        print(f"nothing to do: range {loaded.id} is loaded already, by attempt {found.attempt}", flush=True)
+    return found
 
 
 def _behind(raised: Exception, executors: Future[None]) -> OrderedKafkaError:

@@ -5,9 +5,11 @@
     <checkpoint>/<range id>/      the checkpoint of each range
 
 A range is written down first, then the ledger names it; one that the ledger does not name does not exist. It stays
-until the ledger has moved: a range's own checkpoint is cleaned before that.
+until the ledger has moved: a range's own checkpoint is cleaned before that. Its id is unique in the world, for rows are
+known by it wherever they are written: the number tells people which came first.
 """
 
+import secrets
 from dataclasses import dataclass, replace
 
 from airflow_provider_orderedkafka.core import moves
@@ -85,7 +87,7 @@ def next_range(ledgers: Ledgers, arguments: Arguments, now: int) -> tuple[Range 
     end = stream.after(_standing(ledger, options), None)
     if end is None:
         return None, "nothing to load: there are no new offsets, or not enough of them yet"
-    planned = _planned(ledger, options, end, rows_left(arguments.row_limit, ledger.rows))
+    planned = _planned(ledger, options, end, rows_left(arguments.row_limit, ledger.rows), stream.cluster_id)
     ledgers.open(ledger, planned)
     return planned, f"range {planned.id} is resolved: {planned.offsets:,} offsets"
 
@@ -123,11 +125,13 @@ def _standing(ledger: Ledger, options: SourceOptions) -> StreamOffset:
     )
 
 
-def _planned(ledger: Ledger, options: SourceOptions, end: StreamOffset, left: int | None) -> Range:
+def _planned(
+    ledger: Ledger, options: SourceOptions, end: StreamOffset, left: int | None, cluster_id: str = ""
+) -> Range:
     span = span_between(_standing(ledger, options), end)
     planned_at = end.triggered_at or end.first_looked_at
     return Range(
-        id=f"range-{ledger.revision + 1:06d}",
+        id=f"range-{ledger.revision + 1:06d}-{secrets.token_hex(6)}",
         load=BY_HAND,
         kind="incremental",
         reason="run by hand",
@@ -140,7 +144,7 @@ def _planned(ledger: Ledger, options: SourceOptions, end: StreamOffset, left: in
         on_data_loss=options.on_data_loss,
         include_headers=options.include_headers,
         isolation=options.isolation,
-        cluster_id="",
+        cluster_id=cluster_id,
         batch_offsets=options.most,
         rows_left=left,
         digest="",

@@ -12,12 +12,12 @@ report.json           what came of it; all else is deleted when the range is don
 """
 
 from contextlib import suppress
-from dataclasses import replace
 from typing import TypeVar
 
 from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Note, Setup
 from airflow_provider_orderedkafka.core.codec import Document
 from airflow_provider_orderedkafka.core.documents import Range, Report
+from airflow_provider_orderedkafka.core.lifecycle import way_out
 from airflow_provider_orderedkafka.errors import SettingError, StateError
 from airflow_provider_orderedkafka.spark.state import State, join
 
@@ -48,29 +48,33 @@ class Checkpoint:
         """The report of the last attempt that ended."""
         return self._get(REPORT, Report)
 
+    def proof(self, loaded: Range) -> Report | None:
+        """The complete report of this range, if there is one; refused where it is another range's."""
+        found = self.report()
+        if found is None or not found.complete:
+            return None
+        self._check_bound(loaded, found.range_id, same=found.is_of(loaded))
+        return found
+
     def put_report(self, report: Report) -> None:
         """Write the report, in place of an earlier attempt's."""
         self.state.put(REPORT, report.to_text())
 
     def take_up(self, loaded: Range) -> None:
         """Bind the checkpoint to this range; refused when it is bound to another one, or has lost what was noted."""
-        found = self._get(RANGE, Range)
+        found = self._get(RANGE, Range)  # before the report: who is done deletes it after writing that
         report = self.report()
-        bound_to = found.id if found is not None else report.range_id if report is not None else loaded.id
-        if bound_to != loaded.id:
-            raise SettingError(
-                f"the checkpoint {self.location!r} belongs to range {bound_to!r}, found range {loaded.id!r}: one "
-                f"checkpoint holds one range. Name a new --checkpoint for this range, or run range {bound_to!r} here"
-            )
-        if found is None:
-            if AFTER_THE_RANGE.intersection(self.state.names()):
-                raise self._gone("has lost what was noted of the range: part of it was deleted")
-            self.state.put(RANGE, loaded.to_text())
-        elif replace(found, digest=loaded.digest) != loaded:  # what the digest is about, `set_up` compares
-            raise SettingError(
-                f"the checkpoint {self.location!r} was begun with another version of range {loaded.id!r}: a range "
-                f"never changes. Run it as it is in {join(self.location, RANGE)!r}, or name a new --checkpoint"
-            )
+        if found is not None:
+            same = found.fingerprint == loaded.fingerprint  # what the digest is about, `set_up` compares
+            self._check_bound(loaded, found.id, same=same)
+            return
+        if report is not None:
+            self._check_bound(loaded, report.range_id, same=report.is_of(loaded))
+            if report.complete:
+                return
+        if AFTER_THE_RANGE.intersection(self.state.names()):
+            raise self._gone("has lost what was noted of the range: part of it was deleted")
+        self.state.put(RANGE, loaded.to_text())
 
     def loss(self) -> StateError | None:
         """The error of a checkpoint that was lost at work; None for one that is there, or cannot be looked at."""
@@ -140,10 +144,15 @@ class Checkpoint:
         self.state.delete(SPARK)
 
     def clean(self) -> None:
-        """Delete all but the report, the range last: what is left of a killed cleaning is cleaned by the next run."""
-        for name in sorted(set(self.state.names()) - {RANGE, REPORT}):
+        """Delete all but the complete report, by which every other attempt ends well and cleans what is left.
+
+        killed or slow         what the next attempt finds
+        before the range       the report; while the holder lives, it waits for the lease, and then finds the report
+        before the lease       the same: a report that is complete is looked for before a range that is missing
+        after the lease        the report
+        """
+        for name in (*sorted(set(self.state.names()) - {REPORT, RANGE, LEASES}), RANGE, LEASES):
             self.state.delete(name)
-        self.state.delete(RANGE)
 
     def _get(self, name: str, kind: type[Kind]) -> Kind | None:
         text = self.state.get(name)
@@ -157,6 +166,21 @@ class Checkpoint:
         if (lost := self.loss()) is not None:
             raise lost
         self.state.put(name, text)
+
+    def _check_bound(self, loaded: Range, bound_to: str, *, same: bool) -> None:
+        """One checkpoint holds one range, which never changes."""
+        if bound_to != loaded.id:
+            raise SettingError(
+                f"the checkpoint {self.location!r} belongs to range {bound_to!r}, found range {loaded.id!r}; one "
+                f"checkpoint holds one range: name a new --checkpoint for this range, or run range {bound_to!r} here"
+            )
+        if not same:
+            raise SettingError(
+                f"the checkpoint {self.location!r} belongs to another range that is called {loaded.id!r} too: this one "
+                f"was changed, which a range never is, or the other is another Airflow's that has the same checkpoint "
+                f"folder. Run the range as it is in {join(self.location, RANGE)!r}, or name a new --checkpoint; in "
+                f"Airflow, name a checkpoint= that no other Airflow has, and {way_out(loaded)}"
+            )
 
     def _gone(self, what: str) -> StateError:
         return StateError(

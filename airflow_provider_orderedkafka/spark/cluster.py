@@ -9,7 +9,8 @@ from airflow_provider_orderedkafka.core.cuts import Span
 from airflow_provider_orderedkafka.core.planning import Planner
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.starts import Start
-from airflow_provider_orderedkafka.core.subscriptions import Named
+from airflow_provider_orderedkafka.core.subscriptions import Named, Subscription
+from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.ends import Ends, readable_ends
 from airflow_provider_orderedkafka.kafka.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.offsets import log_starts
@@ -18,6 +19,7 @@ from airflow_provider_orderedkafka.kafka.topics import Discovery, discover
 from airflow_provider_orderedkafka.spark.options import SourceOptions
 
 if TYPE_CHECKING:
+    from airflow_provider_orderedkafka.core.documents import Range
     from airflow_provider_orderedkafka.core.index import OwnIndex
 
 _log = logging.getLogger(__name__)
@@ -40,16 +42,13 @@ class Cluster:
         given = self.options.range
         subscription = Named(tuple(given.topics)) if given is not None else self.options.subscription
         assert subscription is not None
-        found = discover(self.options.kafka, subscription)
-        self._compacted.update((topic.name, topic.compacted) for topic in found.topics)
-        return found
+        return self._found(subscription)
 
     def compacted(self, topics: Iterable[str]) -> list[str]:
         """Those of the topics whose records may be compacted away."""
         wanted = sorted(topics)
         if not self._compacted.keys() >= set(wanted):
-            found = discover(self.options.kafka, Named(tuple(wanted)))
-            self._compacted.update((topic.name, topic.compacted) for topic in found.topics)
+            self._found(Named(tuple(wanted)))
         return [topic for topic in wanted if self._compacted[topic]]
 
     def planner(
@@ -61,6 +60,13 @@ class Cluster:
         """
         topics = span.start.topics if span.offsets else ()
         return Planner(self.log, span, topics if literal else self.compacted(topics), own)
+
+    def _found(self, subscription: Subscription) -> Discovery:
+        found = discover(self.options.kafka, subscription)
+        if self.options.range is not None:
+            _check_cluster(self.options.range, found.cluster_id, self.options.kafka.servers)
+        self._compacted.update((topic.name, topic.compacted) for topic in found.topics)
+        return found
 
     def resolve(self, start: Start, partitions: Iterable[TopicPartition], now: int, word: str = "start") -> Offsets:
         """What a start policy, or an end said like one, means for these partitions."""
@@ -88,3 +94,13 @@ class Cluster:
         """How far these partitions can be read now."""
         latest = now + self.options.future_tolerance
         return readable_ends(self.options.kafka, partitions, self.options.isolation, latest)
+
+
+def _check_cluster(loaded: "Range", found: str, servers: str) -> None:
+    """Offsets mean nothing on another cluster, whatever its topics are called; without an id it is not known."""
+    if loaded.cluster_id and found and loaded.cluster_id != found:
+        raise SettingError(
+            f"range {loaded.id!r} was planned on the cluster {loaded.cluster_id!r}, and {servers!r} is the cluster "
+            f"{found!r}: its offsets mean something else there. Set 'kafka.bootstrap.servers' (in Airflow, the Kafka "
+            f"connection) to the cluster that it was planned on, then run the same range again"
+        )

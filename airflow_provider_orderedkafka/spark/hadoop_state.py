@@ -1,7 +1,7 @@
 """Documents on whatever file system Spark itself can reach: HDFS, S3, GCS, ABFS, and local disk too.
 
 Where a rename is atomic, a document is written under a temporary name and renamed. In an object store a rename is a
-copy, but what is written appears whole when it is closed, so it is written in place.
+copy, but what is written appears whole when it is closed, so it is written in place, and only closed once it is whole.
 """
 
 import contextlib
@@ -27,8 +27,10 @@ class HadoopState:
         try:
             path = self._path("")
             self._files = path.getFileSystem(configuration)
-            context = gateway.jvm.org.apache.hadoop.fs.FileContext
-            self._context = context.getFileContext(path.toUri(), configuration)
+            self._context = None
+            if urlsplit(location).scheme not in WHOLE_ON_CLOSE:
+                contexts = gateway.jvm.org.apache.hadoop.fs.FileContext
+                self._context = contexts.getFileContext(path.toUri(), configuration)
         except Py4JJavaError as error:
             raise SettingError(
                 f"the location {location!r} cannot be opened ({_cause(error)}): name one on a file system that this "
@@ -53,7 +55,7 @@ class HadoopState:
         """Write the document, in place of what had this name."""
         path = self._path(name)
         with _explained("write", str(path)):
-            if urlsplit(self._location).scheme in WHOLE_ON_CLOSE:
+            if self._context is None:
                 self._write(path, text)
                 return
             partial = self._path(name + TEMPORARY)
@@ -88,12 +90,14 @@ class HadoopState:
             self._files.delete(path, True)  # noqa: FBT003 - Hadoop's own signature
 
     def _write(self, path: Any, text: str) -> None:
-        stream = self._files.create(path, True)  # noqa: FBT003 - Hadoop's own signature
+        stream, whole = self._files.create(path, True), False  # noqa: FBT003 - Hadoop's own signature
         try:
             stream.write(bytearray(text.encode("utf-8")))
             stream.hsync()
+            whole = True
         finally:
-            stream.close()
+            if whole or self._context is not None:  # closed, it would stand in the document's place
+                stream.close()
 
     def _overwriting(self) -> Any:
         rename = self._gateway.jvm.org.apache.hadoop.fs.Options.Rename

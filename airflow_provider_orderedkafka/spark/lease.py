@@ -1,12 +1,14 @@
 """The lease: one attempt at a time works on a checkpoint.
 
-Each attempt writes a document of its own, under a term that is higher than all it finds, and then waits until the
-holders of lower terms have let go, are dead processes of this machine, or have not beaten their heart for `LEASE`.
-A holder looks at each heartbeat, and before each batch, whether a higher term has appeared, or whether it was itself
-unable to write for that long; then it has lost the lease, and must stop.
+Each attempt writes a document of its own, under a term that is higher than all it finds. Only then it looks who is
+there: of two that start together at least one sees the other. It ends where it sees a higher name, and waits until the
+lower ones have let go, are dead processes of this machine, or were seen not to beat their heart for `LEASE`; what their
+clocks say proves nothing. A holder looks at each heartbeat, and before each batch, whether a higher name has appeared,
+or whether it was itself unable to write for that long; then it has lost the lease, and must stop.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from threading import Event, Thread
 from typing import NamedTuple, Protocol
@@ -20,9 +22,6 @@ LEASE = 20.0
 
 HEARTBEAT = 4.0
 """Seconds between two heartbeats."""
-
-CLOCKS_APART = 60.0
-"""Seconds that no two machines' clocks are apart: a heartbeat older than this and the lease needs no watching."""
 
 FOLDER = "lease"
 
@@ -96,20 +95,19 @@ class Lease:
         process = self._outside.processes.this()
         self._name = f"{FOLDER}/{term:06d}-{self._outside.token}.json"
         self._mine = Holding(attempt, *process, beat=0, beat_at=0, let_go=False)
-        self.beat()
-        for name in older:
-            self._wait_for(name, on_wait)
-            self._outside.state.delete(f"{FOLDER}/{name}")
-        self.check()
+        self._beaten = self._outside.clock.monotonic()
+        self._beat()
+        try:
+            self._wait_for_older(on_wait)
+        except BaseException:
+            with suppress(StateError):  # found out by whoever waits
+                self.let_go()
+            raise
 
     def beat(self) -> None:
         """One heartbeat; `FencedError` when the lease is lost."""
-        clock = self._outside.clock
-        mine = self._held()
-        self._mine = replace(mine, beat=mine.beat + 1, beat_at=clock.now())
         try:
-            self._outside.state.put(self._name, self._mine.to_text())
-            self._beaten = clock.monotonic()
+            self._beat()
         except StateError:
             if self._lapsed():
                 raise
@@ -139,6 +137,14 @@ class Lease:
         self._mine = replace(self._mine, let_go=True)
         self._outside.state.put(self._name, self._mine.to_text())
 
+    def _beat(self) -> None:
+        """Counts from before it is written, as others may see it at once; too late, it renews nothing."""
+        mine, begun = self._held(), self._outside.clock.monotonic()
+        self._mine = replace(mine, beat=mine.beat + 1, beat_at=self._outside.clock.now())
+        self._outside.state.put(self._name, self._mine.to_text())
+        if not self._lapsed():
+            self._beaten = begun
+
     def _number(self, newest: int) -> int:
         if self._asked is None:
             return newest + 1
@@ -148,6 +154,14 @@ class Lease:
                 f"one, or start a newer attempt"
             )
         return self._asked
+
+    def _wait_for_older(self, on_wait: Callable[[Holding], None]) -> None:
+        self.check()
+        mine = self._name.removeprefix(f"{FOLDER}/")
+        for name in [name for name in self._outside.state.names(FOLDER) if name < mine]:
+            self._wait_for(name, on_wait)
+            self._outside.state.delete(f"{FOLDER}/{name}")
+        self.check()
 
     def _wait_for(self, name: str, on_wait: Callable[[Holding], None]) -> None:
         clock = self._outside.clock
@@ -169,11 +183,8 @@ class Lease:
             self.beat()
 
     def _is_gone(self, found: Holding) -> bool:
-        if found.let_go:
-            return True
-        if self._outside.processes.is_dead(Process(found.machine, found.process, found.process_started)):
-            return True
-        return self._outside.clock.now() - found.beat_at > (LEASE + CLOCKS_APART) * 1000
+        holder = Process(found.machine, found.process, found.process_started)
+        return found.let_go or self._outside.processes.is_dead(holder)
 
     def _lapsed(self) -> bool:
         return self._outside.clock.monotonic() - self._beaten >= LEASE

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from airflow_provider_orderedkafka.core.documents import Range, Report
-from airflow_provider_orderedkafka.errors import FencedError, OrderedKafkaError, SettingError, StateError
+from airflow_provider_orderedkafka.errors import FencedError, OrderedKafkaError, StateError
 from airflow_provider_orderedkafka.spark import by_hand
-from airflow_provider_orderedkafka.spark.attempt import Attempt, Work
+from airflow_provider_orderedkafka.spark.attempt import Attempt, Work, already_loaded
 from airflow_provider_orderedkafka.spark.batches import Writer
 from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.command import Arguments
@@ -80,21 +80,6 @@ class Loader:
 
     def _state(self, location: str) -> State:
         return open_state(location, None if local_path(location) is not None else self._spark.started())
-
-
-def already_loaded(checkpoint: Checkpoint, loaded: Range) -> Report | None:
-    """The complete report of this range, if there is one; what a killed cleaning left is deleted."""
-    found = checkpoint.report()
-    if found is None or not found.complete:
-        return None
-    if found.range_id != loaded.id:
-        raise SettingError(
-            f"the checkpoint {checkpoint.location!r} holds the report of range {found.range_id!r}, which is done; "
-            f"found range {loaded.id!r}: name a new --checkpoint for it"
-        )
-    checkpoint.clean()
-    print(f"nothing to do: range {loaded.id} is loaded already, by attempt {found.attempt}", flush=True)
-    return found
 
 
 def _tell(loaded: Range, found: Report, arguments: Arguments) -> None:

@@ -41,6 +41,7 @@ def report(loaded: Range, counts: Counts | None, ending: Ending) -> Report:
         unprotected=ending.unprotected,
         advice=_advice(ending.error, spent=spent),
         **asdict(total),
+        fingerprint=loaded.fingerprint,
     )
 
 

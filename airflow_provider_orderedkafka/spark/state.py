@@ -8,6 +8,7 @@ middle of a put leaves what was there before.
 import contextlib
 import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
@@ -116,13 +117,24 @@ class LocalState:
     def delete(self, name: str) -> None:
         """Delete a document, or a folder with all that is in it."""
         path = self._base / name
-        with _explained("delete", path):
-            if path.is_dir():
-                for each in path.iterdir():
-                    self.delete(f"{name}/{each.name}")
+        with _explained("delete", path), contextlib.suppress(FileNotFoundError):  # another one deletes it too
+            if not path.is_dir():
+                path.unlink()
+                return
+            for each in list(path.iterdir()):
+                self.delete(f"{name}/{each.name}")
+            with _put_meanwhile():
                 path.rmdir()
-            else:
-                path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _put_meanwhile() -> Iterator[None]:
+    """A folder that got another document while it was emptied stays, with that one."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.ENOTEMPTY:
+            raise
 
 
 def _write(path: Path, text: str) -> None:

@@ -54,6 +54,11 @@ class Stream:
         """From now on read to what there is now, and no further; whether it is enough is decided once."""
         self._fixed, self._decided = self._target(), None
 
+    @property
+    def cluster_id(self) -> str:
+        """The cluster that the fixed target was found on."""
+        return "" if self._fixed is None else self._fixed.topics.cluster_id
+
     def first(self) -> StreamOffset:
         """The resolved start, and the moment of the first look."""
         given, start = self._options.range, self._options.start

@@ -9,7 +9,7 @@ from airflow_provider_orderedkafka.steps.books import Books, Memory, Mirror
 from airflow_provider_orderedkafka.steps.committing import Committed, commit
 from airflow_provider_orderedkafka.steps.loading import Loading, load
 from airflow_provider_orderedkafka.steps.looking import First, NothingToLoad, look, wait
-from airflow_provider_orderedkafka.steps.resolving import Resolved, resolve, resolve_own
+from airflow_provider_orderedkafka.steps.resolving import Resolved, claim_key, resolve, resolve_own
 
 __all__ = [
     "Books",
@@ -20,6 +20,7 @@ __all__ = [
     "Mirror",
     "NothingToLoad",
     "Resolved",
+    "claim_key",
     "commit",
     "load",
     "look",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from airflow_provider_orderedkafka.core.documents import Claim, Ledger, Open, Range, Report
-from airflow_provider_orderedkafka.core.lifecycle import Action, Asker, Standing, Step, action, asker, standing
+from airflow_provider_orderedkafka.core.lifecycle import Action, Asker, Standing, State, Step, action, asker, standing
 from airflow_provider_orderedkafka.errors import LifecycleError
 from airflow_provider_orderedkafka.ledger import LedgerStore
 
@@ -83,7 +83,7 @@ class Books:
         """The document that knows the range; without an id, the open range of this run."""
         ledger = self.store.ledger()
         if range_id is not None:
-            claim = self.store.claim(range_id)
+            claim = self._claim(ledger, range_id)
             if claim is not None:
                 return range_id, claim
         elif ledger is not None and ledger.open is not None and ledger.open.owner == self.run:
@@ -94,6 +94,13 @@ class Books:
                 "it was marked success by hand"
             )
         return range_id, ledger
+
+    def _claim(self, ledger: Ledger | None, range_id: str) -> Claim | None:
+        """The claim on a range that the ledger does not know; the range says under which key it is."""
+        if ledger is not None and standing(ledger, range_id).state is not State.UNKNOWN:
+            return None
+        loaded = self.store.range(range_id)
+        return None if loaded is None else self.store.claim(loaded.key)
 
 
 def open_of(book: Ledger | Claim) -> Open:

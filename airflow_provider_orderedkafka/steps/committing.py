@@ -34,7 +34,7 @@ def commit(books: Books, range_id: str | None, mirror: Mirror) -> Committed:
         if isinstance(book, Ledger):
             checked(books.store, mirror)
         else:
-            _name_ended(books.store, range_id)
+            _name_ended(books.store, books.range(range_id).key)
         return Committed(does, f"moved nothing: {found.sentence}", found.outcome)
     report = books.proof(book, range_id)
     if does is not Action.MOVE or report is None:
@@ -43,19 +43,19 @@ def commit(books: Books, range_id: str | None, mirror: Mirror) -> Committed:
     if loaded.kind == "interval":
         check_interval(books.store, loaded)
     after = _moved(books, book, loaded, report)
-    books.store.save(after, book, range_id)
+    books.store.save(after, book, loaded.key)
     if isinstance(after, Ledger):
         show(books.store, mirror, after)
         _forget(books.store, book, after)
     else:
-        _name_ended(books.store, range_id)
+        _name_ended(books.store, loaded.key)
     return Committed(does, standing(after, range_id).sentence, outcome_of(after, range_id))
 
 
-def _name_ended(store: LedgerStore, range_id: str) -> None:
+def _name_ended(store: LedgerStore, key: str) -> None:
     """Housekeeping, on which no commit fails: of two that are named at the same moment one may be kept for good."""
     with suppress(LedgerChangedError, DocumentError):
-        store.name_ended(range_id, CLAIMS_KEPT)
+        store.name_ended(key, CLAIMS_KEPT)
 
 
 def _moved(books: Books, book: Ledger | Claim, loaded: Range, report: Report) -> Ledger | Claim:

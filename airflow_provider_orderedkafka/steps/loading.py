@@ -33,15 +33,15 @@ def load(books: Books, range_id: str | None, checkpoint: Callable[[Range, int], 
     if does in {Action.SKIP, Action.REFUSE}:
         return Loading(does, found.sentence)
     loaded = books.range(range_id)
-    if does is Action.GIVE_REPORT:
-        where = open_of(book).checkpoint
-        return Loading(
-            does, f"{found.sentence}; {loaded.reason}", loaded, found.attempt, where, books.proof(book, range_id)
-        )
+    proof = books.proof(book, range_id) if does is Action.GIVE_REPORT else None
+    if proof is not None:
+        opened = open_of(book)
+        moves.check_proof(opened, loaded, proof)
+        return Loading(does, f"{found.sentence}; {loaded.reason}", loaded, found.attempt, opened.checkpoint, proof)
     todo = restated(books, book, found, loaded, digest)
     times = len(book.outcomes) if isinstance(book, Claim) else 0
     after = moves.submitted(book, checkpoint(todo, times))
-    books.store.save(after, book, range_id)
+    books.store.save(after, book, loaded.key)
     restate(books, todo, loaded)
     begun = open_of(after)
     return Loading(does, f"{does}: {found.sentence}; {todo.reason}", todo, begun.attempt, begun.checkpoint)

@@ -1,10 +1,11 @@
 """Resolve: the range of a run, kept, taken over, or planned and written down before anything points at it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from hashlib import sha256
 
 from airflow_provider_orderedkafka.core import moves
-from airflow_provider_orderedkafka.core.documents import CLAIMS_KEPT, OUTCOMES_KEPT, Claim, Ledger, Range
+from airflow_provider_orderedkafka.core.documents import CLAIMS_KEPT, OUTCOMES_KEPT, Claim, Kind, Ledger, Range
 from airflow_provider_orderedkafka.core.lifecycle import Action, Standing, State, Step
 from airflow_provider_orderedkafka.errors import LifecycleError
 from airflow_provider_orderedkafka.steps.books import Books, Memory
@@ -51,39 +52,44 @@ def resolve(
 
 
 def resolve_own(
-    books: Books, planned: Callable[[], Range], range_id: str, *, again: bool, digest: str = "", memory: Memory
+    books: Books, planned: Callable[[], Range], key: str, *, again: bool, digest: str = "", memory: Memory
 ) -> Resolved:
     """The range of an interval's or a replay's run, which belongs to that run alone.
 
-    With `again`, a range that was committed is opened once more, to be loaded anew. One that was committed so long ago
-    that it is not kept any more is not planned a second time: its rows would be written twice.
+    With `again`, a range that was committed is opened once more, to be loaded anew. It keeps its id: tables replace
+    what has that id, and in a topic a batch looks for its rows from its own note on, where those of the first loading
+    are not. One that was committed so long ago that it is not kept any more is not planned a second time: its rows
+    would be written twice.
     """
-    if books.store.claim(range_id) is None and memory.get(RANGE_KEY) == range_id:
-        return _forgotten(range_id, again=again)
-    found = _own(books, planned, range_id, again=again, digest=digest)
+    if books.store.claim(key) is None and memory.get(RANGE_KEY) == key:
+        return _forgotten(key, again=again)
+    found = _own(books, planned, key, again=again, digest=digest)
     if found.range is not None:
-        memory.set(RANGE_KEY, range_id)
+        memory.set(RANGE_KEY, key)
     return found
 
 
-def _forgotten(range_id: str, *, again: bool) -> Resolved:
-    reason = f"range {range_id!r} was committed, longer ago than the last {CLAIMS_KEPT:,} of this load"
+def _forgotten(key: str, *, again: bool) -> Resolved:
+    reason = f"the range of {key!r} was committed, longer ago than the last {CLAIMS_KEPT:,} of this load"
     if again:
         raise LifecycleError(f"{reason}: it cannot be opened once more; load its offsets with a replay")
     return Resolved(Action.SKIP, reason)
 
 
-def _own(books: Books, planned: Callable[[], Range], range_id: str, *, again: bool, digest: str) -> Resolved:
-    claim = books.store.claim(range_id)
+def _own(books: Books, planned: Callable[[], Range], key: str, *, again: bool, digest: str) -> Resolved:
+    claim = books.store.claim(key)
     if claim is None:
-        return _claim(books, planned, range_id)
+        return _claim(books, planned, key, None)
+    range_id = claim.range_id or key
     where = books.standing(claim, range_id)
     does = books.decide(where, Step.RESOLVE)
+    if does is Action.PLAN:
+        return _claim(books, planned, key, claim)
     if does is Action.SKIP:
         return Resolved(does, where.sentence)
     loaded, times = books.range(range_id), len(claim.outcomes)
     if again and where.state is State.COMMITTED:
-        books.store.save(moves.reopened(claim, books.run), claim, range_id)
+        books.store.save(moves.reopened(claim, books.run), claim, key)
         return Resolved(Action.KEEP, f"loaded once more: {where.sentence}", loaded, times)
     after = restated(books, claim, where, loaded, digest)
     restate(books, after, loaded)
@@ -99,15 +105,25 @@ def _plan(books: Books, memory: Memory, ledger: Ledger, plan: Callable[[Ledger],
     return Resolved(Action.PLAN, planned.reason, planned)
 
 
-def _claim(books: Books, planned: Callable[[], Range], range_id: str) -> Resolved:
-    found = books.store.range(range_id)  # a try that was killed before the claim has written it: it never changes
+def claim_key(load: str, kind: Kind, *facts: object) -> str:
+    """Under which key a run finds its claim again: the facts are what it is made for."""
+    return f"{load}-{kind}-{sha256(repr(facts).encode()).hexdigest()[:12]}"
+
+
+def _claim(books: Books, planned: Callable[[], Range], key: str, before: Claim | None) -> Resolved:
+    """The claim names the range, then the range is written down, then opened; a killed try is gone on with."""
+    found = None if before is None else books.store.range(before.range_id)
+    try:
+        planning = found or planned()
+    except NothingToLoad as reason:
+        return Resolved(Action.SKIP, str(reason))
+    claim = before or Claim(None, (), planning.id)
+    if before is None:
+        books.store.save(claim, None, key)
     if found is None:
-        try:
-            found = planned()
-        except NothingToLoad as reason:
-            return Resolved(Action.SKIP, str(reason))
+        found = replace(planning, id=claim.range_id, claim=key)
         books.store.add_range(found)
-    books.store.save(moves.opened(Claim(None, ()), range_id, books.run), None, range_id)
+    books.store.save(moves.opened(claim, found.id, books.run), claim, key)
     return Resolved(Action.PLAN, found.reason, found)
 
 

@@ -49,6 +49,20 @@ def test_a_cluster_needs_a_checkpoint_that_all_of_it_reaches_and_no_attempt_is_w
     assert ledger_of(bench.load).open.attempt == 0
 
 
+@pytest.mark.parametrize("place", ["hdfs://127.0.0.1:1/loads", "nope://bucket/loads"])
+def test_a_checkpoint_that_airflow_cannot_read_is_an_error_before_an_attempt_is_written_and_another_leads_out(  # noqa: PLR0917
+    bench, states, capsys, ledger_of, tmp_path, place
+):
+    bench.write(1)
+    run = bench.dag(arguments=f"checkpoint={place!r},").test()
+    assert steps_of(bench, states(run))["load"] == "failed"
+    assert f"Airflow cannot read '{place}/" in capsys.readouterr().out
+    opened = ledger_of(bench.load).open
+    assert (opened.attempt, opened.checkpoint, bench.diary) == (0, None, [])
+    assert bench.dag(arguments=f"checkpoint={str(tmp_path)!r},").test().state == "success"
+    assert [entry["range"] for entry in bench.diary] == [opened.range_id]
+
+
 def test_a_secret_of_the_connection_is_found_nowhere(bench, kafka, monkeypatch, capfd, tmp_path):
     airflow_home = Path(os.environ["AIRFLOW_HOME"])
     extra = {"bootstrap.servers": kafka.bootstrap_servers, "sasl.password": CANARY, "sasl.username": "somebody"}

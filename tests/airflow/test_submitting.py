@@ -59,3 +59,19 @@ def test_what_is_committed_is_not_started_elsewhere_again(bench, dag_file, state
     assert dag.test(**when).state == "success"
     assert steps_of(bench, states(dag.test(**when))) == {"resolve": "success", "load": "skipped", "commit": "success"}
     assert len(bench.diary) == 1
+
+
+def test_what_airflow_could_not_read_later_is_not_started_elsewhere(bench, dag_file, states, ledger_of, tmp_path):
+    bench.write(5)
+    source = SOURCE.format(
+        load=bench.load,
+        topic=bench.topic,
+        more=f"--diary {tmp_path / 'diary'}",
+        arguments="",
+        python=sys.executable,
+        application=APPLICATION,
+        checkpoint="nope://bucket/loads",
+    )
+    assert steps_of(bench, states(dag_file(source, "elsewhere.py").test()))["load"] == "failed"
+    assert ledger_of(bench.load).open.attempt == 0
+    assert bench.diary == []

@@ -1,5 +1,6 @@
 """Ranges without Airflow: resolved by the application itself, from its options and what lies under its checkpoint."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from support.outputs import expected_of, stamp
 from support.records import Records
 from support.topics import Topics
 
-from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.spark import by_hand
 
 
@@ -28,7 +29,9 @@ def test_by_hand_ranges_follow_each_other_and_nothing_new_is_nothing_to_do(
     assert (first.rows_emitted, first.batches, second.rows_emitted, third) == (60, 3, 40, None)
     assert "nothing to load" in capsys.readouterr().out
     assert len({stamp(each).source for each in records.read(output)}) == 100
-    assert app.left() == ["ledger.json", "range-000001", "range-000002"]
+    assert app.left() == sorted(["ledger.json", first.range_id, second.range_id])
+    assert first.range_id.startswith("range-000001-")
+    assert second.range_id.startswith("range-000002-")
 
 
 def test_by_hand_a_row_limit_holds_over_runs_and_goes_on_from_its_stop_when_it_is_raised(
@@ -84,6 +87,33 @@ def test_by_hand_a_row_limit_counts_the_dead_letters_of_all_runs(  # noqa: PLR09
     assert sorted(found) == sorted(order[:50])
 
 
+def test_by_hand_two_loads_into_one_output_never_take_each_other_s_rows_for_their_own(
+    app: Application, topics: Topics, records: Records
+) -> None:
+    output, ready = topics.create("out", 2), app.folder / "ready"
+
+    def once_ready(frame: Any) -> Any:
+        value = "value" if ready.exists() else "cast(raise_error('not yet') as binary)"
+        return frame.selectExpr("key", f"{value} as value", "timestamp", "_source")
+
+    def load(name: str, source: str) -> Report | None:
+        app.checkpoint = app.folder / name
+        return app.run("--output-topic", output, *everything(source), transform=once_ready)
+
+    first, second = topics.create("a", 3), topics.create("b", 3)
+    records.produce(first, events(100, 1))
+    records.produce(second, events(100, 2))
+    with pytest.raises(SystemExit):
+        load("first", first)
+    assert list((app.folder / "first").glob("range-*/notes/1.json"))
+    ready.touch()
+    for name, source in (("second", second), ("first", first)):
+        report = load(name, source)
+        assert report is not None
+        assert (report.rows_emitted, report.replayed) == (100, 0)
+    assert len(records.read(output)) == len({stamp(each).source for each in records.read(output)}) == 200
+
+
 def everything(source: str) -> list[str]:
     return ["--option", f"subscribe={source}", "--option", "startingOffsets=earliest"]
 
@@ -107,9 +137,9 @@ def test_by_hand_a_run_that_failed_takes_the_same_range_up_again(
     resumed, following = app.run(*argv), app.run(*argv)
     assert resumed is not None
     assert following is not None
-    assert "range range-000001 is taken up again" in capsys.readouterr().out
-    assert (resumed.range_id, resumed.attempt, resumed.stop, resumed.rows_emitted) == ("range-000001", 2, begun.end, 60)
-    assert (following.range_id, following.rows_emitted) == ("range-000002", 40)
+    assert f"range {begun.id} is taken up again" in capsys.readouterr().out
+    assert (resumed.range_id, resumed.attempt, resumed.stop, resumed.rows_emitted) == (begun.id, 2, begun.end, 60)
+    assert following.rows_emitted == 40
     assert len({stamp(each).source for each in records.read(output)}) == 100
 
 
@@ -131,9 +161,31 @@ def test_by_hand_a_range_whose_run_was_killed_before_the_ledger_moved_is_closed_
     again, following = app.run(*argv), app.run(*argv)
     assert again is not None
     assert following is not None
-    assert (again.range_id, again.attempt, again.rows_emitted) == ("range-000001", 1, 60)
-    assert (following.range_id, following.rows_emitted) == ("range-000002", 40)
+    assert (again.range_id[:12], again.attempt, again.rows_emitted) == ("range-000001", 1, 60)
+    assert (following.range_id[:12], following.rows_emitted) == ("range-000002", 40)
     assert len(records.read(output)) == 100
+
+
+def test_by_hand_a_range_of_another_cluster_is_refused_before_anything_is_read(
+    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    argv = ["--output-topic", output, *everything(source)]
+    records.produce(source, events(60, 1))
+    with pytest.raises(SystemExit):
+        app.run(*argv, transform=failing)
+    written = app.checkpoint / "range.json"
+    begun = Range.from_text(written.read_text())
+    assert begun.cluster_id
+    theirs = replace(begun, cluster_id="another-cluster")
+    for path in (written, app.checkpoint / begun.id / "range.json"):
+        path.write_text(theirs.to_text())
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as caught:
+        app.run(*argv)
+    assert caught.value.code == 2
+    assert "was planned on the cluster 'another-cluster'" in capsys.readouterr().err
+    assert records.read(output) == []
 
 
 @pytest.mark.parametrize("left", ["range.json", "report.json", "range-000001"])
@@ -199,7 +251,7 @@ def test_by_hand_a_full_disk_can_be_retried(
     records.produce(source, events(60, 1))
 
     def fill(frame: object) -> object:
-        notes = app.checkpoint / "range-000001" / "notes"
+        (notes,) = (each / "notes" for each in app.checkpoint.glob("range-000001-*"))
         notes.mkdir(exist_ok=True)
         if not (notes / "1.json.partial").is_symlink():
             (notes / "1.json.partial").symlink_to("/dev/full")

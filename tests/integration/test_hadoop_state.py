@@ -1,6 +1,7 @@
 """Documents on a Hadoop file system: local disk stands for those that rename, and for those that put whole."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -41,3 +42,37 @@ def test_a_place_that_cannot_be_written_is_an_error_that_says_what_is_safe(spark
 def test_an_unknown_file_system_is_a_wrong_setting(spark: SparkSession) -> None:
     with pytest.raises(SettingError, match=r"cannot be opened .*name one on a file system"):
         HadoopState.of("nope://bucket/x", spark)
+
+
+def test_a_put_that_is_told_to_end_before_it_has_written_leaves_what_was_there(state: HadoopState) -> None:
+    state.put("report.json", "r")
+    files = state._files
+
+    class Ending:
+        """What an object store gives: nothing is there before it is closed, and then all that was written."""
+
+        def create(self, _: Any, overwrite: bool) -> "Ending":
+            return self
+
+        def write(self, _: Any) -> None:
+            raise SystemExit
+
+        def close(self) -> None:
+            closed.append(self)
+
+    closed: list[Ending] = []
+    state._files = Ending()
+    with pytest.raises(SystemExit):
+        state.put("report.json", "s")
+    state._files = files
+    assert state.get("report.json") == "r"
+    assert bool(closed) == (state._context is not None)  # under its temporary name
+
+
+def test_an_object_store_needs_no_other_setting_than_its_file_system(spark: SparkSession) -> None:
+    settings = spark._jsc.hadoopConfiguration()
+    settings.set("fs.cosn.impl", "org.apache.hadoop.fs.LocalFileSystem")
+    try:
+        assert HadoopState.of("cosn://bucket/loads", spark).location == "cosn://bucket/loads"
+    finally:
+        settings.unset("fs.cosn.impl")

@@ -50,6 +50,25 @@ def test_a_table_of_a_catalog_is_made_and_a_batch_replaces_its_partition(
     spark.sql(f"DROP TABLE {name}")
 
 
+def test_two_loads_by_hand_into_one_table_keep_each_its_own_rows(
+    app: Application, topics: Topics, records: Records, spark: SparkSession
+) -> None:
+    path = app.folder / "table"
+    for name in ("a", "b"):
+        source = topics.create(name, 3)
+        records.produce(source, events(1_000, 1))
+        app.checkpoint = app.folder / name
+        report = app.run(
+            *("--option", f"subscribe={source}", "--option", "startingOffsets=earliest"),
+            *table(app, f"path={path}"),
+            sink=table_sink,
+        )
+        assert report is not None
+        assert report.rows_emitted == 1_000
+    rows = spark.read.parquet(str(path)).collect()
+    assert len({(row.topic, row.partition, row.offset) for row in rows}) == len(rows) == 2_000
+
+
 def test_what_retention_took_of_a_table_is_counted_where_that_is_asked_for(
     app: Application, topics: Topics, records: Records
 ) -> None:

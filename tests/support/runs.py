@@ -84,6 +84,7 @@ def a_report(loaded: Range, attempt: int, *, complete: bool = True) -> Report:
         started_at=0,
         ended_at=1,
         error=None if complete else "killed",
+        fingerprint=loaded.fingerprint,
     )
 
 

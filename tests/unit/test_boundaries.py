@@ -110,7 +110,7 @@ def test_an_interval_with_a_boundary_that_does_not_hold_is_refused_and_moves_not
     books = world.run("d/hourly").books
     steps.resolve_own(books, lambda: interval, "hour", again=False, memory=DictView({}))
     todo = steps.load(books, "hour", lambda loaded, times: "hour/0")
-    world.reports["hour/0"] = a_report(interval, todo.attempt)
+    world.reports["hour/0"] = a_report(todo.range, todo.attempt)
     world.ledger_store.add_boundary(boundary(time, offset))
     claim = world.ledger_store.claim("hour")
     with pytest.raises(LifecycleError) as refused:

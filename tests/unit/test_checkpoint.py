@@ -8,7 +8,7 @@ import pytest
 from unit.test_batches import a_range, place
 
 from airflow_provider_orderedkafka.core.batches import Counts, Note, Setup, Tally
-from airflow_provider_orderedkafka.core.documents import Report
+from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.positions import Offsets
 from airflow_provider_orderedkafka.errors import SettingError, StateError
 from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
@@ -36,8 +36,56 @@ def test_another_range_and_another_version_of_the_range_are_refused(checkpoint: 
     checkpoint.take_up(a_range())
     with pytest.raises(SettingError, match="belongs to range 'r1', found range 'r2'"):
         checkpoint.take_up(replace(a_range(), id="r2"))
-    with pytest.raises(SettingError, match="another version of range 'r1'"):
+    with pytest.raises(SettingError, match=r"another range that is called 'r1' too.* name a new --checkpoint"):
         checkpoint.take_up(replace(a_range(), batch_offsets=11))
+
+
+def done(loaded: Range) -> Report:
+    return report(loaded, None, Ending(1, 0, 1))
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        replace(a_range(), cluster_id="another cluster"),
+        replace(a_range(), topics={"orders": "another id"}),
+        replace(a_range(), planned_at=1_000_001),
+        a_range(end=20),
+    ],
+    ids=["cluster", "topic", "moment", "end"],
+)
+def test_a_report_of_another_range_of_the_same_name_is_refused_and_a_new_checkpoint_leads_out(
+    tmp_path: Path, theirs: Range
+) -> None:
+    found = Checkpoint(LocalState(tmp_path / "shared"))
+    for its_report in (done(theirs), replace(done(theirs), complete=False)):
+        found.put_report(its_report)
+        with pytest.raises(SettingError, match=r"another range that is called 'r1' too.* checkpoint= that no other"):
+            found.take_up(a_range())
+    found.put_report(done(theirs))
+    with pytest.raises(SettingError, match=r"another range that is called 'r1' too.* name a new --checkpoint"):
+        found.proof(a_range())
+    other = Checkpoint(LocalState(tmp_path / "own"))
+    other.take_up(a_range())
+    assert other.proof(a_range()) is None
+
+
+def test_a_report_proves_its_range_whatever_the_output_is_called_and_one_of_version_1_by_its_name(
+    tmp_path: Path,
+) -> None:
+    found = Checkpoint(LocalState(tmp_path))
+    found.put_report(done(a_range()))
+    assert found.proof(replace(a_range(), digest="output_topic='other'")) == done(a_range())
+    text = done(a_range()).to_text().replace('"version":2', '"version":1')
+    found.state.put("report.json", text.replace(f',"fingerprint":"{a_range().fingerprint}"', ""))
+    before = found.proof(replace(a_range(), cluster_id="another cluster"))
+    assert before is not None
+    assert before.fingerprint == ""
+
+
+def test_a_range_has_the_same_fingerprint_in_every_release() -> None:
+    assert a_range().fingerprint == "9bef47792ef93f25"
+    assert replace(a_range(), claim="orders-interval-1").fingerprint != a_range().fingerprint
 
 
 def test_what_a_range_is_loaded_to_may_change_until_a_batch_is_noted_and_not_after(checkpoint: Checkpoint) -> None:

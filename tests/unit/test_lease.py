@@ -1,17 +1,22 @@
 """The lease, with a clock and processes of the test's own."""
 
+import random
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+from support.interleaving import Actor, touch
 
 from airflow_provider_orderedkafka.core.batches import Holding
 from airflow_provider_orderedkafka.errors import FencedError, StateError
-from airflow_provider_orderedkafka.spark.lease import LEASE, Heart, Lease, Outside, Process
+from airflow_provider_orderedkafka.spark.lease import HEARTBEAT, LEASE, Heart, Lease, Outside, Process
 from airflow_provider_orderedkafka.spark.machine import SystemClock, SystemProcesses
 from airflow_provider_orderedkafka.spark.state import LocalState, State
+
+LATENCY = 0.3
 
 HERE = Process("here", 10, 1)
 ELSEWHERE = Process("elsewhere", 10, 1)
@@ -36,6 +41,67 @@ class Clock:
         self.at = [each for each in self.at if each[0] > self.seconds]
         for _, happen in due:
             happen()
+
+
+@dataclass
+class Ahead:
+    """The same time as another clock has, but for the hands."""
+
+    clock: Clock
+    seconds: float
+
+    def now(self) -> int:
+        return self.clock.now() + int(self.seconds * 1000)
+
+    def monotonic(self) -> float:
+        return self.clock.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        self.clock.sleep(seconds)
+
+
+@dataclass
+class Slow:
+    """A store that takes a while, and does what it is asked for somewhere in the middle of that."""
+
+    state: State
+    clock: Clock
+    latency: Callable[[], float] = lambda: LATENCY / 2
+    location: str = "slow"
+
+    def __getattr__(self, name: str) -> Callable[..., object]:
+        def asked(*arguments: str) -> object:
+            self.clock.sleep(self.latency())
+            answer = getattr(self.state, name)(*arguments)
+            self.clock.sleep(self.latency())
+            return answer
+
+        return asked
+
+
+@dataclass
+class Touched:
+    """A store each of whose answers another actor may come before."""
+
+    state: State
+    location: str = "touched"
+
+    def __getattr__(self, name: str) -> Callable[..., object]:
+        def asked(*arguments: str) -> object:
+            touch(f"{name} {arguments}")
+            return getattr(self.state, name)(*arguments)
+
+        return asked
+
+
+@dataclass
+class Shared(Clock):
+    """A clock of several actors: who sleeps says until when, and the others may move."""
+
+    def sleep(self, seconds: float) -> None:
+        until = self.seconds + seconds
+        touch(f"sleep until {until}")
+        self.seconds = max(self.seconds, until)
 
 
 @dataclass
@@ -103,12 +169,25 @@ def test_a_silent_holder_on_another_machine_is_waited_for_as_long_as_the_lease(w
     assert [each.machine for each in waits] == ["elsewhere"]
 
 
-def test_a_holder_whose_last_heartbeat_is_long_ago_is_not_watched(world: World) -> None:
-    world.lease("a", ELSEWHERE).acquire()
-    world.clock.seconds += 300
-    before = world.clock.seconds
-    world.lease("b").acquire()
-    assert world.clock.seconds == before
+@pytest.mark.parametrize("ahead", [120, 86_400, -120])
+def test_whatever_the_clocks_say_a_holder_that_beats_is_waited_for(world: World, ahead: float) -> None:
+    holder, start, ended = world.lease("a", ELSEWHERE), world.clock.seconds, []
+
+    def beat() -> None:
+        with pytest.raises(FencedError):
+            holder.beat()
+        if world.clock.seconds < start + 60:
+            world.clock.at.append((world.clock.seconds + HEARTBEAT, beat))
+        else:
+            ended.append(world.clock.seconds)
+            holder.let_go()
+
+    holder.acquire()
+    world.clock.at.append((start + HEARTBEAT, beat))
+    wrong = Ahead(world.clock, ahead)
+    Lease(Outside(world.state, wrong, Processes(HERE), "b")).acquire()
+    assert ended
+    assert world.clock.seconds - ended[0] < 1
 
 
 def test_a_holder_that_beats_is_waited_for_until_it_lets_go(world: World) -> None:
@@ -171,7 +250,7 @@ def test_a_heartbeat_that_fails_once_is_forgiven_and_one_that_fails_for_long_is_
         lease.beat()
 
 
-def test_of_two_attempts_that_start_together_exactly_one_goes_on(world: World) -> None:
+def test_who_looked_before_another_wrote_waits_for_that_one_all_the_same(world: World) -> None:
     first, second = world.lease("a"), world.lease("b", ELSEWHERE)
     original = world.state.names
     entered = []
@@ -184,11 +263,114 @@ def test_of_two_attempts_that_start_together_exactly_one_goes_on(world: World) -
         return found
 
     world.state.names = both_look_before_either_writes
-    world.clock.at.append((world.clock.seconds + 1, lambda: None))
+    start = world.clock.seconds
+    world.clock.at.append((start + 3, first.let_go))
     second.acquire()
+    assert world.clock.seconds - start >= 3
     with pytest.raises(FencedError):
         first.check()
     second.check()
+
+
+def test_who_is_fenced_while_it_starts_keeps_nobody_waiting(world: World) -> None:
+    holder = world.lease("a", ELSEWHERE)
+    holder.acquire()
+    newest = world.lease("c", ELSEWHERE)
+    start = world.clock.seconds
+    world.clock.at.append((start + 1, lambda: world.clock.at.append((start + 2, holder.let_go))))
+    world.clock.at.append((start + 1, newest.acquire))
+    with pytest.raises(FencedError):
+        world.lease("b").acquire()
+    newest.check()
+    before = world.clock.seconds
+    newest.let_go()
+    world.lease("d").acquire()
+    assert world.clock.seconds == before
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_in_whatever_order_attempts_move_one_at_most_holds_and_one_gets_through(tmp_path: Path, seed: int) -> None:
+    chance, clock = random.Random(seed), Shared()
+    attempts = [Working(token, Touched(LocalState(tmp_path)), clock) for token in "abc"]
+    while moving := [each for each in attempts if not each.actor.done]:
+        chance.choice(moving).actor.move()
+        assert sum(each.inside and holds(each.lease) for each in attempts) <= 1
+    assert any(each.through for each in attempts)
+    assert [each.actor.error for each in attempts] == [None] * 3
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_in_a_slow_store_one_at_most_holds_and_one_gets_through(tmp_path: Path, seed: int) -> None:
+    chance, clock = random.Random(seed), Shared()
+    state = Slow(LocalState(tmp_path), clock, lambda: LATENCY / 2 * chance.expovariate(1))
+    attempts = [Working(token, state, clock, LATENCY * chance.random()) for token in "abc"]
+    while moving := [each for each in attempts if not each.actor.done]:
+        first = min(moving, key=lambda each: each.until)
+        clock.seconds = max(clock.seconds, first.until)
+        first.actor.move()
+        assert sum(each.inside and holds(each.lease) for each in attempts) <= 1
+    assert sum(each.through for each in attempts) == 1
+    assert [each.actor.error for each in attempts] == [None] * 3
+
+
+class Working:
+    """An attempt that works for a while once it holds the lease, as an actor."""
+
+    def __init__(self, token: str, state: State, clock: Clock, after: float = 0.0) -> None:
+        self.lease = Lease(Outside(state, clock, Processes(Process(token, 1, 1)), token))
+        self.inside = self.through = False
+        self._clock = clock
+        self._after = after
+        self.actor = Actor(self._work)
+
+    @property
+    def until(self) -> float:
+        return float((self.actor.before or "").removeprefix("sleep until ").replace("its beginning", "0"))
+
+    def _work(self) -> None:
+        self._clock.sleep(self._after)
+        try:
+            self.lease.acquire()
+            self.inside = True
+            for _ in range(5):
+                self._clock.sleep(HEARTBEAT)
+                self.lease.beat()
+            self.through = True
+        except FencedError:
+            pass
+        self.inside = False
+        with suppress(RuntimeError):
+            self.lease.let_go()
+
+
+def holds(lease: Lease) -> bool:
+    """Whether it may write: it was not silent for the time of the lease, whatever it has not seen yet."""
+    try:
+        lease.check()
+    except FencedError as error:
+        return "taken over" in str(error)
+    return True
+
+
+def test_a_holder_whose_store_answers_late_loses_the_lease_no_later_than_another_takes_it(world: World) -> None:
+    first, second = world.lease("a", ELSEWHERE, state=Slow(world.state, world.clock)), world.lease("b")
+
+    def take_over() -> None:
+        second.acquire()
+        world.state.delete("lease/000002-b.json")  # as a finished attempt does
+
+    first.acquire()
+    world.clock.at.append((world.clock.seconds + 0.75 * LATENCY, take_over))  # written, and not yet answered
+    with pytest.raises(FencedError, match="could not renew its lease"):
+        first.beat()
+
+
+def test_a_heartbeat_that_comes_too_late_renews_nothing(world: World) -> None:
+    lease = world.lease("a")
+    lease.acquire()
+    world.clock.seconds += LEASE
+    with pytest.raises(FencedError, match="could not renew its lease"):
+        lease.beat()
 
 
 def test_a_given_attempt_number_is_kept_and_one_older_than_what_is_there_is_refused(world: World) -> None:

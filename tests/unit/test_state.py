@@ -1,7 +1,9 @@
 """Documents on local disk."""
 
+import contextlib
 import errno
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -63,3 +65,23 @@ def test_a_path_and_a_file_location_are_local(tmp_path: Path, prefix: str) -> No
 def test_another_file_system_needs_spark() -> None:
     with pytest.raises(SettingError, match="only be read with Spark"):
         open_state("s3a://bucket/checkpoints")
+
+
+def test_a_folder_into_which_another_one_puts_meanwhile_can_be_deleted(tmp_path: Path) -> None:
+    state, stop = LocalState(tmp_path), threading.Event()
+
+    def beat() -> None:
+        while not stop.is_set():
+            with contextlib.suppress(StateError):  # its folder went away under it
+                state.put("lease/a.json", "x")
+
+    beating = threading.Thread(target=beat)
+    beating.start()
+    try:
+        for _ in range(300):
+            state.delete("lease")
+    finally:
+        stop.set()
+        beating.join()
+    state.delete("lease")
+    assert state.names() == []

@@ -1,0 +1,124 @@
+"""What an attempt finds where another one has just finished, or was killed while it cleaned up."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from support.interleaving import Actor, Killed, at, touch
+from unit.test_batches import a_range, place
+
+from airflow_provider_orderedkafka.core.batches import Counts, Note, Tally
+from airflow_provider_orderedkafka.core.documents import Report
+from airflow_provider_orderedkafka.core.positions import Offsets
+from airflow_provider_orderedkafka.errors import FencedError
+from airflow_provider_orderedkafka.spark import lease
+from airflow_provider_orderedkafka.spark.attempt import Attempt, Work, already_loaded
+from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
+from airflow_provider_orderedkafka.spark.lease import Lease, Outside
+from airflow_provider_orderedkafka.spark.machine import SystemClock, SystemProcesses
+from airflow_provider_orderedkafka.spark.report import Ending, report
+from airflow_provider_orderedkafka.spark.session import LazySession
+from airflow_provider_orderedkafka.spark.state import LocalState, State
+
+LOADED = a_range()
+COUNTS = Counts(1, Tally(30, 30), Tally(30, 30), 1, place(30), limit_spent=False)
+DONE = report(LOADED, COUNTS, Ending(1, 0, 1))
+
+
+@dataclass
+class Touched:
+    """A store each of whose answers another actor, or a kill, may come before."""
+
+    state: State
+
+    def __getattr__(self, name: str) -> Callable[..., object]:
+        if name == "location":
+            return self.state.location  # type: ignore[return-value]
+
+        def asked(*arguments: str) -> object:
+            touch(f"{name} {arguments}")
+            return getattr(self.state, name)(*arguments)
+
+        return asked
+
+
+class Holder:
+    """An attempt that holds the lease and has loaded all batches."""
+
+    def __init__(self, folder: Path) -> None:
+        self.checkpoint = Checkpoint(Touched(LocalState(folder)))
+        self.checkpoint.take_up(LOADED)
+        self.lease = Lease(Outside(self.checkpoint.state, SystemClock(), SystemProcesses(), "a"))
+        self.lease.acquire()
+        self.checkpoint.put_note(Note(1, 1, place(0), place(30), Offsets(), {}))
+        self.checkpoint.put_counts(COUNTS)
+
+    def end(self) -> None:
+        self.checkpoint.put_report(DONE)
+        self.checkpoint.clean()
+
+
+def next_attempt(folder: Path) -> Report:
+    """What the next attempt does, as an application does it; there must be nothing left to load."""
+
+    def prepare() -> Work:
+        raise AssertionError("it is loaded again")
+
+    checkpoint = Checkpoint(Touched(LocalState(folder)))
+    found = already_loaded(checkpoint, LOADED)
+    if found is None:
+        checkpoint.take_up(LOADED)
+        found = Attempt(LazySession(), checkpoint, None).run(LOADED, prepare)
+    return found
+
+
+def left(folder: Path) -> list[str]:
+    return sorted(each.name for each in folder.iterdir())
+
+
+def test_a_cleaning_that_was_killed_at_any_moment_leaves_the_report_to_the_next_attempt(tmp_path: Path) -> None:
+    for moment in range(40):
+        folder = tmp_path / str(moment)
+        holder, seen = Holder(folder), iter(range(40))
+        holder.checkpoint.put_report(DONE)
+
+        def die(_: str, moment: int = moment, seen: object = seen) -> None:
+            if next(seen) == moment:  # type: ignore[call-overload]
+                raise Killed
+
+        try:
+            with at(die):
+                holder.checkpoint.clean()
+        except Killed:
+            assert next_attempt(folder) == DONE
+            assert left(folder) == ["report.json"]
+        else:
+            return
+    raise AssertionError("it never ended")
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_an_attempt_that_waited_for_one_that_finished_gives_its_report(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "HEARTBEAT", 0.04)
+    chance, found = random.Random(seed), []
+    holder = Holder(tmp_path)
+    ending = Actor(holder.end)
+    waiting = Actor(lambda: found.append(next_attempt(tmp_path)))
+    for _ in range(chance.randrange(30)):
+        waiting.move()
+    while moving := [actor for actor in (ending, waiting) if not actor.done]:
+        chance.choice(moving).move()
+    assert (ending.error, waiting.error) == (None, None)
+    assert found == [DONE]
+    assert left(tmp_path) == ["report.json"]
+
+
+def test_an_attempt_that_stood_still_after_its_last_batch_does_not_say_that_it_is_done(tmp_path: Path) -> None:
+    holder = Attempt(LazySession(), Checkpoint(LocalState(tmp_path)), None)
+    holder._lease.acquire()
+    holder._lease._beaten -= lease.LEASE
+    assert isinstance(holder._lost(), FencedError)
