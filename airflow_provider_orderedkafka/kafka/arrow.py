@@ -24,7 +24,7 @@ Which = slice | NDArray[np.intp]
 
 _HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 _HEADERS = pa.list_(pa.field("element", _HEADER))
-_ROW_BYTES = 64  # what a row takes beside its key and value
+_ROW_BYTES = 64  # what a row takes beside its key, value and headers
 
 _COLUMNS = {
     "key": ("binary", pa.binary()),
@@ -58,6 +58,14 @@ def schema(*, include_headers: bool, only: Sequence[str] | None = None) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
+class Headers:
+    """Each record's headers as they came, None where it has none, and how many bytes they have."""
+
+    lists: Sequence[list[Header] | None]
+    sizes: Ints
+
+
+@dataclass(frozen=True, slots=True)
 class Arrivals:
     """Everything of a slice's records beside their place in the order, as they arrived.
 
@@ -67,7 +75,7 @@ class Arrivals:
     keys: Payloads
     values: Payloads
     kind: Ints
-    headers: Sequence[list[Header] | None] | None
+    headers: Headers | None
 
 
 class BatchBuilder:
@@ -83,6 +91,8 @@ class BatchBuilder:
         self._partitions = np.array([partition.partition for partition in partitions], np.int32)
         sizes = np.maximum(arrivals.keys.sizes, 0) + np.maximum(arrivals.values.sizes, 0)
         self._sizes = sizes[ordered.arrival]
+        headers = 0 if arrivals.headers is None else arrivals.headers.sizes[ordered.arrival]
+        self._row_bytes = self._sizes + headers + _ROW_BYTES
 
     @property
     def schema(self) -> Any:
@@ -91,7 +101,7 @@ class BatchBuilder:
 
     def spans(self, batch_bytes: int) -> Iterator[slice]:
         """The rows of each batch: about this many bytes, at least one row."""
-        ends = np.cumsum(self._sizes + _ROW_BYTES)
+        ends = np.cumsum(self._row_bytes)
         row = 0
         while row < len(ends):
             before = ends[row - 1] if row else 0
@@ -124,7 +134,8 @@ class BatchBuilder:
         return buffers.numbers(self._arrivals.kind[self._ordered.arrival[rows]].astype(np.int32))
 
     def _headers(self, rows: Which) -> Any:
-        return _headers(self._arrivals.headers or (), self._ordered.arrival[rows])
+        assert self._arrivals.headers is not None
+        return _headers(self._arrivals.headers.lists, self._ordered.arrival[rows])
 
     def _topic(self, rows: Which) -> Any:
         rank = self._ordered.rank[rows]

@@ -14,6 +14,7 @@ from airflow_provider_orderedkafka.embedded import EmbeddedKafka
 from airflow_provider_orderedkafka.embedded.settings import free_port
 from airflow_provider_orderedkafka.errors import (
     AccessDeniedError,
+    DataLossError,
     SettingError,
     TopicChangedError,
     UnknownTopicError,
@@ -154,6 +155,19 @@ def test_a_topic_that_may_not_be_read_is_told_at_once(own, own_topics, own_recor
     with pytest.raises(AccessDeniedError, match=rf"refuses to give {topic}\[0\]"):
         list(read_slice(whole(topic, {0: 3}), settings(own)))
     assert time.monotonic() - begun < 10
+
+
+def test_a_record_that_was_damaged_on_the_broker_s_disk_is_an_error_that_names_it(
+    own, own_topics, own_records, tmp_path_factory
+):
+    topic = own_topics.create()
+    own_records.produce(topic, [Record(b"as it was written", timestamp=1)])
+    (segment,) = tmp_path_factory.getbasetemp().rglob(f"{topic}-0/*.log")
+    with segment.open("r+b") as log:
+        log.seek(log.read().index(b"as it was"))
+        log.write(b"A")
+    with pytest.raises(DataLossError, match=rf"{topic}\[0\]@0: the record cannot be read: .*CRC32C"):
+        list(read_slice(whole(topic, {0: 1}), settings(own)))
 
 
 def test_a_configuration_that_the_client_refuses_is_a_setting_error(own):
