@@ -1,15 +1,20 @@
 """Reading slices while brokers stop, topics go, and permissions lack: what is waited out, and what is told."""
 
 import os
+import re
 import time
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from confluent_kafka import KafkaError
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 from support.records import Record, Records
+from support.scripted import ScriptedConsumer, event
 from support.slices import rows, slice_of, stretch, whole
 from support.topics import Topics
 
+from airflow_provider_orderedkafka.core.positions import TopicPartition
 from airflow_provider_orderedkafka.embedded import EmbeddedKafka
 from airflow_provider_orderedkafka.embedded.settings import free_port
 from airflow_provider_orderedkafka.errors import (
@@ -21,6 +26,8 @@ from airflow_provider_orderedkafka.errors import (
     UnreachableError,
 )
 from airflow_provider_orderedkafka.kafka import consumers
+from airflow_provider_orderedkafka.kafka.consumers import KeptConsumer
+from airflow_provider_orderedkafka.kafka.fetching import Fetch
 from airflow_provider_orderedkafka.kafka.reader import read_slice
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 from airflow_provider_orderedkafka.kafka.topics import topic_ids
@@ -90,6 +97,16 @@ def test_an_outage_longer_than_the_deadline_is_an_error_that_names_what_was_wait
             list(read_slice(whole(topic, {0: 100}, {0: 50}), settings(own, deadline=3.0)))
     finally:
         broker.start()
+
+
+@pytest.mark.parametrize("code", [KafkaError._AUTO_OFFSET_RESET, KafkaError._PARTITION_EOF])
+def test_a_broker_that_repeats_one_event_for_ever_runs_into_the_deadline(own, own_topics, code):
+    partition = TopicPartition(own_topics.create(), 0)
+    repeating = KeptConsumer(ScriptedConsumer(at_last=[event(code, 0, partition)]), deque())
+    with pytest.raises(
+        UnreachableError, match=f"nothing came for 0.2 s while waiting for {re.escape(partition.at(0))}"
+    ):
+        Fetch(whole(partition.topic, {0: 3}), settings(own, deadline=0.2), repeating, None).run()
 
 
 def test_a_cluster_that_is_not_there_is_named_by_what_was_waited_for():
