@@ -79,7 +79,7 @@ class Fetch:
         return self._catch
 
     def _take(self, messages: list[Message]) -> bool:
-        """Take what came; whether there was a record. Events alone are no progress: a broker may repeat them for ever."""
+        """Take what came; whether a record did. Events alone are no progress: a broker may repeat them for ever."""
         stamps = np.fromiter(chain.from_iterable(map(_TIME, messages)), np.int64, 2 * len(messages))
         kind, timestamp = stamps[::2], stamps[1::2]
         if kind.all():

@@ -11,7 +11,7 @@ ORDERS, REFUNDS = TopicPartition("orders", 0), TopicPartition("refunds", 0)
 
 
 class ScriptedConsumer:
-    """Gives prepared messages, one list for each time it is asked, and then `at_last` for ever; keeps what is assigned."""
+    """Gives prepared messages, a list each time it is asked, and then `at_last` for ever; keeps what is assigned."""
 
     def __init__(
         self,
