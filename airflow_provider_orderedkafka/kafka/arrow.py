@@ -5,7 +5,6 @@ A payload is copied once, into the place where it stays.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,16 +13,14 @@ from numpy.typing import NDArray
 
 from airflow_provider_orderedkafka.core.cuts import Slice
 from airflow_provider_orderedkafka.kafka import buffers
+from airflow_provider_orderedkafka.kafka.headers import HEADERS, Headers
 from airflow_provider_orderedkafka.kafka.ordering import Ordered
 from airflow_provider_orderedkafka.kafka.payloads import Payloads
 
 Ints = NDArray[np.int64]
-Header = tuple[str, bytes | None]
 Which = slice | NDArray[np.intp]
 """Some rows of a slice: those between two, or any."""
 
-_HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
-_HEADERS = pa.list_(pa.field("element", _HEADER))
 _ROW_BYTES = 64  # what a row takes beside its key, value and headers
 
 _COLUMNS = {
@@ -34,7 +31,7 @@ _COLUMNS = {
     "offset": ("long", pa.int64()),
     "timestamp": ("timestamp", buffers.MOMENT),
     "timestampType": ("int", pa.int32()),
-    "headers": ("array<struct<key:string,value:binary>>", _HEADERS),
+    "headers": ("array<struct<key:string,value:binary>>", HEADERS),
     "order_time": ("timestamp", buffers.MOMENT),
     "late": ("boolean", pa.bool_()),
 }
@@ -55,14 +52,6 @@ def schema(*, include_headers: bool, only: Sequence[str] | None = None) -> Any:
     """The Arrow schema that Spark expects for these columns, or for those that are asked for."""
     asked = names(include_headers=include_headers) if only is None else only
     return pa.schema([(name, _COLUMNS[name][1]) for name in asked])
-
-
-@dataclass(frozen=True, slots=True)
-class Headers:
-    """Each record's headers as they came, None where it has none, and how many bytes they have."""
-
-    lists: Sequence[list[Header] | None]
-    sizes: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +124,7 @@ class BatchBuilder:
 
     def _headers(self, rows: Which) -> Any:
         assert self._arrivals.headers is not None
-        return _headers(self._arrivals.headers.lists, self._ordered.arrival[rows])
+        return self._arrivals.headers.array(self._ordered.arrival[rows])
 
     def _topic(self, rows: Which) -> Any:
         rank = self._ordered.rank[rows]
@@ -157,12 +146,3 @@ _MAKE: dict[str, Callable[[BatchBuilder, Which], Any]] = {
     "late": lambda self, rows: buffers.flags(self._ordered.late[rows]),
 }
 """What makes each column of a batch."""
-
-
-def _headers(headers: Sequence[list[Header] | None], arrival: NDArray[np.intp]) -> Any:
-    ordered = [headers[at] for at in arrival.tolist()]
-    sizes = np.array([-1 if each is None else len(each) for each in ordered], np.int64)
-    items = list(chain.from_iterable(each for each in ordered if each is not None))
-    value_sizes = np.array([-1 if value is None else len(value) for _, value in items], np.int64)
-    values = buffers.payloads([value or b"" for _, value in items], value_sizes)
-    return buffers.lists(_HEADERS, sizes, buffers.structs(_HEADER, buffers.texts([key for key, _ in items]), values))

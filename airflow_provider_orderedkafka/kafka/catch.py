@@ -8,13 +8,14 @@ from confluent_kafka import Message
 from numpy.typing import NDArray
 
 from airflow_provider_orderedkafka.core.positions import TopicPartition
-from airflow_provider_orderedkafka.kafka.arrow import Arrivals, Header, Headers
+from airflow_provider_orderedkafka.kafka.arrow import Arrivals
+from airflow_provider_orderedkafka.kafka.headers import Header, Headers, headers_of
 from airflow_provider_orderedkafka.kafka.payloads import Payloads
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 
 Ints = NDArray[np.int64]
 
-_KEY, _VALUE, _HEADERS = Message.key, Message.value, Message.headers
+_KEY, _VALUE = Message.key, Message.value
 _RECORD_OVERHEAD = 200  # what a record takes in memory beside its key, value and headers
 _HEADER_OVERHEAD = 200  # ... and a header beside its name and value
 
@@ -64,7 +65,7 @@ class Catch:
         self._keys.add(list(map(_KEY, messages)))
         self._values.add(list(map(_VALUE, messages)))
         if self._headers is not None:
-            self._headers.add(list(map(_HEADERS, messages)))
+            self._headers.add(headers_of(messages))
 
     def lose(self, partition: TopicPartition, offsets: int) -> None:
         """Count offsets of a partition that retention has taken."""

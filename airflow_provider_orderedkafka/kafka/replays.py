@@ -21,6 +21,7 @@ from airflow_provider_orderedkafka.core.identities import IntervalSet, Landed, S
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.subscriptions import Named
 from airflow_provider_orderedkafka.kafka.consumers import lent
+from airflow_provider_orderedkafka.kafka.headers import headers_of
 from airflow_provider_orderedkafka.kafka.identity import doubt
 from airflow_provider_orderedkafka.kafka.offsets import high_ends, log_starts
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, WRITER_AND_ROW, batch_prefix
@@ -174,8 +175,8 @@ class _Scan:
     def take(self, messages: Sequence[Any]) -> None:
         """Note which of the records are rows of the batch."""
         at = len(self._prefix)
-        for message in messages:
-            for name, value in message.headers() or ():
+        for message, headers in zip(messages, headers_of(messages), strict=True):
+            for name, value in headers or ():
                 if name == HEADER and value is not None and value.startswith(self._prefix):
                     writer, row = WRITER_AND_ROW.unpack_from(value, at)
                     self._note(writer, row, message, value)

@@ -172,17 +172,46 @@ def test_a_topic_that_may_not_be_read_is_told_at_once(own, own_topics, own_recor
     assert time.monotonic() - begun < 10
 
 
+@pytest.fixture
+def overwrite(tmp_path_factory):
+    """Put other bytes in the place of those in a topic's log, on the broker's disk."""
+
+    def overwrite(topic, was, now):
+        assert len(was) == len(now)
+        (segment,) = tmp_path_factory.getbasetemp().rglob(f"{topic}-0/*.log")
+        with segment.open("r+b") as log:
+            log.seek(log.read().index(was))
+            log.write(now)
+
+    return overwrite
+
+
 def test_a_record_that_was_damaged_on_the_broker_s_disk_is_an_error_that_names_it(
-    own, own_topics, own_records, tmp_path_factory
+    own, own_topics, own_records, overwrite
 ):
     topic = own_topics.create()
     own_records.produce(topic, [Record(b"as it was written", timestamp=1)])
-    (segment,) = tmp_path_factory.getbasetemp().rglob(f"{topic}-0/*.log")
-    with segment.open("r+b") as log:
-        log.seek(log.read().index(b"as it was"))
-        log.write(b"A")
+    overwrite(topic, b"as it was", b"as it is!")
     with pytest.raises(DataLossError, match=rf"{topic}\[0\]@0: the record cannot be read: .*CRC32C"):
         list(read_slice(whole(topic, {0: 1}), settings(own)))
+
+
+def test_a_header_whose_name_is_not_utf_8_comes_by_another_name_and_holds_nothing_up(
+    own, own_topics, own_records, overwrite
+):
+    topic = own_topics.create()
+    latin = [("a", b"1"), ("<<<", b"2"), ("b", None), ("###", None), ("c", b"3")]
+    written = [Record(b"%d" % n, timestamp=n, headers=latin if n == 2 else [("h", b"x")]) for n in (1, 2, 3)]
+    own_records.produce(topic, written)
+    overwrite(topic, b"<<<", b"\xfcb\xff")
+    overwrite(topic, b"###", b"\xe9\xe9\xe9")
+    config = {"bootstrap.servers": own.bootstrap_servers, "check.crcs": "false"}  # they are of what was written
+    (batch,) = read_slice(whole(topic, {0: 3}), ReadSettings(config, include_headers=True))
+    assert [[(h["key"], h["value"]) for h in headers] for headers in batch.column("headers").to_pylist()] == [
+        [("h", b"x")],
+        [("a", b"1"), ("\ufffd", b"2"), ("b", None), ("\ufffd", None), ("c", b"3")],
+        [("h", b"x")],
+    ]
 
 
 def test_a_configuration_that_the_client_refuses_is_a_setting_error(own):
