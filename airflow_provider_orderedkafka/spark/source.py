@@ -139,7 +139,7 @@ class OrderedKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
         return start if found is None else found.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """For the query's progress: the high ends, and how many offsets they are ahead of the batch that was planned."""
+        """For the query's progress: the high ends, and how many offsets the batch that was planned is behind them."""
         return self._live().progress(self._planned)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
