@@ -100,6 +100,39 @@ for end in ({third}, {2 * third}, {3 * third}):
     assert sizes[2][1] < min(300, sizes[0][1] + 40)
 
 
+def test_a_secret_in_a_large_function_is_in_no_file_of_spark(tmp_path):
+    program = f"""
+import os
+from functools import partial
+from pathlib import Path
+import pyarrow as pa
+from support import quick_java
+from airflow_provider_orderedkafka.spark.session import start_session
+os.environ.update(quick_java.environment())
+asked = "--master local[1] --conf spark.ui.enabled=false --conf spark.log.level=ERROR"
+os.environ["PYSPARK_SUBMIT_ARGS"] = asked + " --conf spark.local.dir={tmp_path} pyspark-shell"
+session = start_session()
+secret = "-".join(["a", "canary", "in", "a", "cage"])
+shown = secret.replace("canary", "bird")
+
+def by_rdd(secret, ballast, rows):
+    yield len(ballast)
+
+def by_frame(secret, ballast, batches):
+    list(batches)
+    yield pa.RecordBatch.from_pylist([{{"n": len(ballast)}}])
+
+large = os.urandom(2_000_000)
+session.sparkContext.parallelize([0], 1).mapPartitions(partial(by_rdd, secret, large)).collect()
+session.range(0, 1, 1, 1).mapInArrow(partial(by_frame, secret, large), "n long").collect()
+session.sparkContext.broadcast(shown)
+files = [path.read_bytes() for path in Path("{tmp_path}").rglob("*") if path.is_file()]
+print(*(sum(word.encode() in file for file in files) for word in (secret, shown)))
+session.stop()
+"""
+    assert run(program) == "0 1\n"
+
+
 @pytest.mark.parametrize(("writing", "ready"), [("config", 1), ("None", 0)])
 def test_a_process_that_read_is_ready_to_write_where_a_batch_follows(kafka, writing, ready):
     program = f"""
