@@ -5,7 +5,6 @@ A payload is copied once, into the place where it stays.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,17 +13,15 @@ from numpy.typing import NDArray
 
 from airflow_provider_orderedkafka.core.cuts import Slice
 from airflow_provider_orderedkafka.kafka import buffers
+from airflow_provider_orderedkafka.kafka.headers import HEADERS, Headers
 from airflow_provider_orderedkafka.kafka.ordering import Ordered
 from airflow_provider_orderedkafka.kafka.payloads import Payloads
 
 Ints = NDArray[np.int64]
-Header = tuple[str, bytes | None]
 Which = slice | NDArray[np.intp]
 """Some rows of a slice: those between two, or any."""
 
-_HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
-_HEADERS = pa.list_(pa.field("element", _HEADER))
-_ROW_BYTES = 64  # what a row takes beside its key and value
+_ROW_BYTES = 64  # what a row takes beside its key, value and headers
 
 _COLUMNS = {
     "key": ("binary", pa.binary()),
@@ -34,7 +31,7 @@ _COLUMNS = {
     "offset": ("long", pa.int64()),
     "timestamp": ("timestamp", buffers.MOMENT),
     "timestampType": ("int", pa.int32()),
-    "headers": ("array<struct<key:string,value:binary>>", _HEADERS),
+    "headers": ("array<struct<key:string,value:binary>>", HEADERS),
     "order_time": ("timestamp", buffers.MOMENT),
     "late": ("boolean", pa.bool_()),
 }
@@ -67,7 +64,7 @@ class Arrivals:
     keys: Payloads
     values: Payloads
     kind: Ints
-    headers: Sequence[list[Header] | None] | None
+    headers: Headers | None
 
 
 class BatchBuilder:
@@ -83,6 +80,8 @@ class BatchBuilder:
         self._partitions = np.array([partition.partition for partition in partitions], np.int32)
         sizes = np.maximum(arrivals.keys.sizes, 0) + np.maximum(arrivals.values.sizes, 0)
         self._sizes = sizes[ordered.arrival]
+        headers = 0 if arrivals.headers is None else arrivals.headers.sizes[ordered.arrival]
+        self._row_bytes = self._sizes + headers + _ROW_BYTES
 
     @property
     def schema(self) -> Any:
@@ -91,7 +90,7 @@ class BatchBuilder:
 
     def spans(self, batch_bytes: int) -> Iterator[slice]:
         """The rows of each batch: about this many bytes, at least one row."""
-        ends = np.cumsum(self._sizes + _ROW_BYTES)
+        ends = np.cumsum(self._row_bytes)
         row = 0
         while row < len(ends):
             before = ends[row - 1] if row else 0
@@ -124,7 +123,8 @@ class BatchBuilder:
         return buffers.numbers(self._arrivals.kind[self._ordered.arrival[rows]].astype(np.int32))
 
     def _headers(self, rows: Which) -> Any:
-        return _headers(self._arrivals.headers or (), self._ordered.arrival[rows])
+        assert self._arrivals.headers is not None
+        return self._arrivals.headers.array(self._ordered.arrival[rows])
 
     def _topic(self, rows: Which) -> Any:
         rank = self._ordered.rank[rows]
@@ -146,12 +146,3 @@ _MAKE: dict[str, Callable[[BatchBuilder, Which], Any]] = {
     "late": lambda self, rows: buffers.flags(self._ordered.late[rows]),
 }
 """What makes each column of a batch."""
-
-
-def _headers(headers: Sequence[list[Header] | None], arrival: NDArray[np.intp]) -> Any:
-    ordered = [headers[at] for at in arrival.tolist()]
-    sizes = np.array([-1 if each is None else len(each) for each in ordered], np.int64)
-    items = list(chain.from_iterable(each for each in ordered if each is not None))
-    value_sizes = np.array([-1 if value is None else len(value) for _, value in items], np.int64)
-    values = buffers.payloads([value or b"" for _, value in items], value_sizes)
-    return buffers.lists(_HEADERS, sizes, buffers.structs(_HEADER, buffers.texts([key for key, _ in items]), values))

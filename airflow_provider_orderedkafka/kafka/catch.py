@@ -1,7 +1,7 @@
 """What a fetch has caught so far: records as columns, payloads by reference."""
 
-from itertools import compress
-from typing import Any, NamedTuple
+from itertools import compress, repeat
+from typing import NamedTuple
 
 import numpy as np
 from confluent_kafka import Message
@@ -9,13 +9,15 @@ from numpy.typing import NDArray
 
 from airflow_provider_orderedkafka.core.positions import TopicPartition
 from airflow_provider_orderedkafka.kafka.arrow import Arrivals
+from airflow_provider_orderedkafka.kafka.headers import Header, Headers, headers_of
 from airflow_provider_orderedkafka.kafka.payloads import Payloads
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 
 Ints = NDArray[np.int64]
 
-_KEY, _VALUE, _HEADERS = Message.key, Message.value, Message.headers
-_RECORD_OVERHEAD = 200  # what a record takes in memory beside its key and value
+_KEY, _VALUE = Message.key, Message.value
+_RECORD_OVERHEAD = 200  # what a record takes in memory beside its key, value and headers
+_HEADER_OVERHEAD = 200  # ... and a header beside its name and value
 
 
 class Columns(NamedTuple):
@@ -40,7 +42,7 @@ class Catch:
     def __init__(self, settings: ReadSettings) -> None:
         self._keys = _PayloadChunks()
         self._values = _PayloadChunks()
-        self._headers: list[Any] | None = [] if settings.include_headers else None
+        self._headers = _HeaderChunks() if settings.include_headers else None
         self._columns: list[Columns] = []
         self.fetched = 0
         self.records = 0
@@ -49,7 +51,8 @@ class Catch:
     @property
     def bytes(self) -> int:
         """What it takes in memory, about."""
-        return self._keys.bytes + self._values.bytes + self.records * _RECORD_OVERHEAD
+        headers = 0 if self._headers is None else self._headers.bytes
+        return self._keys.bytes + self._values.bytes + headers + self.records * _RECORD_OVERHEAD
 
     def add(self, messages: list[Message], columns: Columns, belongs: NDArray[np.bool_]) -> None:
         """Add those of these messages that belong to the slice."""
@@ -62,7 +65,7 @@ class Catch:
         self._keys.add(list(map(_KEY, messages)))
         self._values.add(list(map(_VALUE, messages)))
         if self._headers is not None:
-            self._headers.extend(map(_HEADERS, messages))
+            self._headers.add(headers_of(messages))
 
     def lose(self, partition: TopicPartition, offsets: int) -> None:
         """Count offsets of a partition that retention has taken."""
@@ -77,7 +80,8 @@ class Catch:
 
     def arrivals(self, kind: Ints) -> Arrivals:
         """Everything of all records beside what orders them."""
-        return Arrivals(self._keys.joined(), self._values.joined(), kind - 1, self._headers)
+        headers = None if self._headers is None else self._headers.joined()
+        return Arrivals(self._keys.joined(), self._values.joined(), kind - 1, headers)
 
 
 class _PayloadChunks:
@@ -99,3 +103,22 @@ class _PayloadChunks:
     def joined(self) -> Payloads:
         data = np.fromiter(self._data, np.object_, len(self._data))
         return Payloads(data, np.concatenate(self._sizes or [np.empty(0, np.int64)]))
+
+
+class _HeaderChunks:
+    def __init__(self) -> None:
+        self._lists: list[list[Header] | None] = []
+        self._sizes: list[int] = []
+        self.bytes = 0
+
+    def add(self, headers: list[list[Header] | None]) -> None:
+        self._lists.extend(headers)
+        if not any(headers):
+            self._sizes.extend(repeat(0, len(headers)))
+            return
+        sizes = [sum(len(name) + len(value or b"") for name, value in each or ()) for each in headers]
+        self._sizes.extend(sizes)
+        self.bytes += sum(sizes) + _HEADER_OVERHEAD * sum(len(each or ()) for each in headers)
+
+    def joined(self) -> Headers:
+        return Headers(self._lists, np.array(self._sizes, np.int64))

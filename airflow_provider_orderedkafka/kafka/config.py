@@ -37,6 +37,10 @@ _SECRET: Final = re.compile(
 # What suits every client; the user's own settings win. A broker that comes back is found within a second, not ten.
 _DEFAULTS: Final = {"allow.auto.create.topics": "false", "reconnect.backoff.max.ms": "1000"}
 _MASK: Final = "***"
+_NO_SUCH: Final = "No such configuration"
+_PROTOCOL: Final = "security.protocol"
+_MECHANISM: Final = ("sasl.mechanisms", "sasl.mechanism")
+_KERBEROS: Final = "sasl_gssapi"  # as librdkafka names what it was built with
 _JAVA_STORES: Final = (".jks", ".jceks", ".bcfks")
 
 
@@ -140,6 +144,7 @@ def _check_values(settings: Mapping[str, str], prefix: str, kind: str) -> None:
         raise SettingError(
             f"{kind} {prefix + SERVERS!r} is missing; set it to the brokers, such as 'broker1:9092,broker2:9092'"
         )
+    _check_kerberos(settings, prefix, kind)
     store = settings.get("ssl.keystore.location", "")
     if store.lower().endswith(_JAVA_STORES):
         raise SettingError(
@@ -157,17 +162,42 @@ def _nearest(name: str, prefix: str) -> str:
     return f"; did you mean {prefix + near[0]!r}?" if near else "; its settings are librdkafka's, not Java's"
 
 
+def _check_kerberos(settings: Mapping[str, str], prefix: str, kind: str) -> None:
+    """Kerberos is what the client takes where SASL is asked for and no mechanism is given."""
+    named = next((name for name in _MECHANISM if name in settings), None)
+    if named is None:
+        sasl = settings.get(_PROTOCOL, "").lower().startswith("sasl_")
+        asked = "" if not sasl or RESOLVER in settings else f"'{prefix}{_PROTOCOL}' without '{prefix}{_MECHANISM[0]}'"
+    else:
+        asked = f"'{prefix}{named}'" if settings[named].strip().upper() == "GSSAPI" else ""
+    if asked and "Unsupported value" in _answer("builtin.features", _KERBEROS):
+        from confluent_kafka import libversion, version
+
+        raise SettingError(
+            f"{kind} {asked} asks for Kerberos (GSSAPI), which the installed confluent-kafka {version()} (librdkafka "
+            f"{libversion()[0]}) was built without, as most packages of it are: install it from its sources, beside a "
+            "librdkafka with Cyrus SASL, wherever a client of Kafka runs (pip install --no-binary confluent-kafka "
+            f"confluent-kafka), or set '{prefix}{_MECHANISM[0]}' to another mechanism that the brokers offer, such as "
+            "'SCRAM-SHA-512'"
+        )
+
+
 def _new_to_us(name: str, value: str) -> bool:
     """Whether the client that is installed knows a setting, with a value in text, that our list does not have."""
+    return _NO_SUCH not in _answer(name, value)
+
+
+def _answer(name: str, value: str) -> str:
+    """What the client that is installed says to a setting; empty where it takes it."""
     from confluent_kafka import KafkaException, Producer
 
     try:
         Producer({"logger": CLIENT_LOG, name: value})
     except KafkaException as error:
-        return "No such configuration" not in error.args[0].str()
+        return str(error.args[0].str())
     except (TypeError, ValueError):
-        return False
-    return True
+        return _NO_SUCH
+    return ""
 
 
 def _function(path: str) -> Any:

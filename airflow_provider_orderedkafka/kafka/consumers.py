@@ -13,14 +13,17 @@ from airflow_provider_orderedkafka.kafka.config import client_config, understood
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 
 # What suits reading slices; a user's own configuration wins over it. Little is fetched ahead: what is fetched past a
-# partition's end is thrown away.
+# partition's end is thrown away; and the client counts its queue's bytes by the values alone, so that large headers are
+# bounded by the number of records. A batch that was damaged on its way or on a broker's disk is an error.
 _DEFAULTS = {
+    "check.crcs": "true",
     "group.id": "orderedkafka-reader",
     "fetch.error.backoff.ms": "100",
     "fetch.max.bytes": "4000000",
     "fetch.queue.backoff.ms": "1",
     "fetch.wait.max.ms": "10",
     "queued.max.messages.kbytes": "2000",
+    "queued.min.messages": "1000",
     "reconnect.backoff.max.ms": "1000",
     "socket.keepalive.enable": "true",
 }

@@ -4,6 +4,7 @@ A partition is done when a record at or past its end arrives, or when its positi
 that is done is unassigned at once, so that the broker stops sending it.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -30,6 +31,7 @@ Ints = NDArray[np.int64]
 _BLINK: Final = 0.05
 _LEAST_ASKED: Final = 128
 _MOST_ASKED: Final = 2_000
+_NOT_OURS: Final = -1
 _TOPIC, _PARTITION, _OFFSET, _TIME = Message.topic, Message.partition, Message.offset, Message.timestamp
 
 
@@ -68,9 +70,7 @@ class Fetch:
             # the same breath, is for nothing.
             ask = min(max(self._progress.nearest_end(self._open), _LEAST_ASKED), _MOST_ASKED)
             messages = self._consumer.consume(ask, 0) or self._consumer.consume(1, _BLINK)
-            if messages:
-                self._take(messages)
-            else:
+            if not self._take(messages):
                 self._pause()
             self._close(np.flatnonzero(self._open & self._progress.finished()))
             if self._budget is not None and self._catch.bytes > self._budget:
@@ -78,31 +78,37 @@ class Fetch:
                 return OverBudget(max(1, self._catch.records * half // self._catch.bytes))
         return self._catch
 
-    def _take(self, messages: list[Message]) -> None:
-        self._attention.progress()
+    def _take(self, messages: list[Message]) -> bool:
+        """Take what came; whether a record did. Events alone are no progress: a broker may repeat them for ever."""
         stamps = np.fromiter(chain.from_iterable(map(_TIME, messages)), np.int64, 2 * len(messages))
         kind, timestamp = stamps[::2], stamps[1::2]
         if kind.all():
-            self._admit(messages, kind, timestamp)
-            return
+            return self._admit(messages, kind, timestamp)
         # What has no kind of timestamp is an event, or a record of a format before Kafka 0.10.
         records = np.array([message.error() is None for message in messages])
-        self._admit(list(compress(messages, records)), kind[records], timestamp[records])
+        found = self._admit(list(compress(messages, records)), kind[records], timestamp[records])
         for message in compress(messages, ~records):  # an event is about what follows the records before it
             self._hear(self._attention.event(message))
+        return found
 
-    def _admit(self, messages: list[Message], kind: Ints, timestamp: Ints) -> None:
+    def _admit(self, messages: list[Message], kind: Ints, timestamp: Ints) -> bool:
         rank = self._ranks(messages)
         offset = np.fromiter(map(_OFFSET, messages), np.int64, len(messages))
-        belongs = self._progress.admit(rank, offset, timestamp)
-        self._catch.add(messages, Columns(rank, offset, timestamp, kind), belongs)
+        columns, ours = Columns(rank, offset, timestamp, kind), rank != _NOT_OURS
+        if not ours.all():
+            messages, columns = list(compress(messages, ours.tolist())), columns.only(ours)
+        if messages:
+            self._attention.progress()
+            belongs = self._progress.admit(columns.rank, columns.offset, columns.timestamp)
+            self._catch.add(messages, columns, belongs)
+        return bool(messages)
 
     def _hear(self, event: Event | None) -> None:
         rank = None if event is None else self._rank_of.get(event.partition)
         if event is None or rank is None or not self._open[rank]:
             return
         if event.what is What.LOG_END:
-            self._progress.stand_at(rank, event.offset)
+            self._stand_at(rank, event.offset)
         else:
             self._go_on(rank, event.offset)
 
@@ -114,6 +120,7 @@ class Fetch:
             if self._settings.on_data_loss is OnDataLoss.FAIL:
                 raise DataLossError(f"{partition.at(position)} is gone, the log starts at {partition.at(start)}")
             self._catch.lose(partition, self._progress.gone_before(rank, start))
+            self._attention.progress()
         self._close([rank])
         if self._progress.position[rank] < self._progress.stop[rank]:
             self._assign([rank])
@@ -133,14 +140,17 @@ class Fetch:
         """Nothing came for a moment: look whether the client passed what no reader sees, and for how long to wait."""
         ranks = np.flatnonzero(self._open).tolist()
         for rank, at in zip(ranks, self._consumer.position(self._named(ranks)), strict=True):
-            if at.offset > self._progress.position[rank]:
-                self._attention.progress()
-                self._progress.stand_at(rank, at.offset)
+            self._stand_at(rank, at.offset)
         positions, stops = (
             {self._partitions[rank]: int(column[rank]) for rank in ranks}
             for column in (self._progress.position, self._progress.stop)
         )
         self._attention.silence(positions, stops)
+
+    def _stand_at(self, rank: int, position: int) -> None:
+        if position > self._progress.position[rank]:
+            self._attention.progress()
+            self._progress.stand_at(rank, position)
 
     def _named(self, ranks: Sequence[int] | NDArray[np.intp]) -> list[KafkaPartition]:
         return [KafkaPartition(*self._partitions[rank]) for rank in ranks]
@@ -149,10 +159,10 @@ class Fetch:
 def _rank_finder(partitions: Sequence[TopicPartition]) -> Callable[[list[Message]], Ints]:
     """How messages are given their rank: by number alone where there is one topic, which is the fast way."""
     if len({partition.topic for partition in partitions}) == 1:
-        ranks = np.full(partitions[-1].partition + 1, -1, np.int64)
+        ranks = np.full(partitions[-1].partition + 2, _NOT_OURS, np.int64)  # the last is for all greater numbers
         ranks[[partition.partition for partition in partitions]] = np.arange(len(partitions))
-        return lambda messages: ranks[np.fromiter(map(_PARTITION, messages), np.int64, len(messages))]
-    by_name = {tuple(partition): rank for rank, partition in enumerate(partitions)}
+        return lambda messages: ranks.take(np.fromiter(map(_PARTITION, messages), np.int64, len(messages)), mode="clip")
+    by_name = defaultdict(lambda: _NOT_OURS, {tuple(partition): rank for rank, partition in enumerate(partitions)})
     return lambda messages: np.fromiter(
         map(by_name.__getitem__, zip(map(_TOPIC, messages), map(_PARTITION, messages), strict=True)),
         np.int64,

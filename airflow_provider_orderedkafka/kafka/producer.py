@@ -8,6 +8,7 @@ producer with a failure is never lent again: what waits in it is thrown away, so
 written after its end.
 """
 
+import logging
 import os
 import threading
 import time
@@ -17,8 +18,10 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.config import client_config, understood
+from airflow_provider_orderedkafka.kafka.config import SERVERS, client_config, understood
 from airflow_provider_orderedkafka.kafka.sending import Lent
+
+_log = logging.getLogger(__name__)
 
 IDLE_SECONDS: Final = 60.0
 SETTLING_SECONDS: Final = 0.1
@@ -128,12 +131,12 @@ class ProducerPool:
                 for key, lent in self._lent.items()
                 if not lent.users and now - lent.idle_since >= self._idle_seconds
             ]
-            closing = [self._lent.pop(key) for key in idle]
+            closing = [(dict(key)[SERVERS], self._lent.pop(key)) for key in idle]
             self._timer = None
             if self._lent:
                 self._close_later()
-        for lent in closing:
-            lent.producer.close()
+        for servers, lent in closing:
+            _close(lent.producer.close, f"the producer for {servers}, which nobody used for {self._idle_seconds:g} s")
 
     def _take(self, config: Mapping[str, str]) -> Lent:
         key = frozenset(config.items())
@@ -161,13 +164,23 @@ class ProducerPool:
             if self._lent:
                 self._close_later()
         if last and lent.broken:
-            lent.discard()
+            _close(lent.discard, "the producer that failed")
 
     def _close_later(self) -> None:
         if self._timer is None:
             self._timer = threading.Timer(self._idle_seconds, self.close_idle)
             self._timer.daemon = True
             self._timer.start()
+
+
+def _close(close: Callable[[], None], which: str) -> None:
+    """Whoever comes by here has an error of their own, or is a thread of nobody's: this one is only told."""
+    try:
+        close()
+    except Exception as error:  # noqa: BLE001
+        _log.warning("closing %s failed: %s", which, error)
+    else:
+        _log.info("closed %s", which)
 
 
 POOL: Final = ProducerPool()

@@ -94,8 +94,8 @@ _OAUTH: Final = (
 JAVA_ONLY: Final[dict[str, str]] = {
     **dict.fromkeys(_NO_COUNTERPART, "it has no counterpart; leave it out"),
     "sasl.jaas.config": (
-        "set '{p}sasl.username' and '{p}sasl.password' to what its username= and password= say (for Kerberos "
-        "'{p}sasl.kerberos.principal' and '{p}sasl.kerberos.keytab')"
+        "set '{p}sasl.username' and '{p}sasl.password' to what its username= and password= say; for Kerberos, "
+        "with a client that was built with it, '{p}sasl.kerberos.principal' and '{p}sasl.kerberos.keytab'"
     ),
     "sasl.login.callback.handler.class": _OAUTH,
     "sasl.client.callback.handler.class": _OAUTH,

@@ -19,6 +19,7 @@ import numpy as np
 
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.subscriptions import Named
+from airflow_provider_orderedkafka.kafka.headers import headers_of
 from airflow_provider_orderedkafka.kafka.landed import Landed
 from airflow_provider_orderedkafka.kafka.offsets import high_ends
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, located, range_prefix
@@ -113,8 +114,8 @@ class _Scan:
     def take(self, messages: Sequence[Any]) -> int:
         """Note which of the records are rows of the batch, and answer how many."""
         count = 0
-        for message in messages:
-            for name, value in message.headers() or ():
+        for message, headers in zip(messages, headers_of(messages), strict=True):
+            for name, value in headers or ():
                 if name == HEADER and value is not None and value.startswith(self._prefixes):
                     count += 1
                     if message.topic() not in self._outputs.compacted:

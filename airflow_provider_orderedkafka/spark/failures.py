@@ -15,6 +15,7 @@ _OURS = re.compile(r"^(?:\w+\.)*(?P<name>[A-Z]\w+Error): (?P<message>.+)$", re.M
 _GONE = re.compile(r"Python worker exited unexpectedly|ExecutorLostFailure|heartbeat timed out|Connection reset")
 _PYTHON = re.compile(r"^(?!java|scala|org\.apache|pyspark\.)[\w.]*(?:Error|Exception)(?::.*)?$")
 _FROM_OUTSIDE = re.compile(r"^(?:\w+\.)*(?:OSError|IOError|\w*Timeout\w*|Connection\w*|BrokenPipeError)\b")
+_FROM_KAFKA = re.compile(r"^(?:\w+\.)*(?:Kafka|Produce|Consume)\w*(?:Error|Exception)\b")
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")
 _MOST = 400
 
@@ -37,11 +38,19 @@ def understood(error: BaseException) -> OrderedKafkaError:
     if _GONE.search(text):
         return TaskFailedError(f"a Python worker or an executor died at work: {_short(text)}")
     raised = _raised_in_python(text)
-    if raised is not None and not _FROM_OUTSIDE.match(raised):
-        return TransformError(f"Python code in a task failed: {raised}")
+    if raised is not None:
+        return _of_a_task(raised)
     if type(error).__module__.startswith(("pyspark", "py4j")):
         return TaskFailedError(f"Spark failed: {type(error).__name__}: {_short(text)}")
     return UnexpectedError(f"an unexpected {type(error).__name__}: {_short(text)}; please report it")
+
+
+def _of_a_task(raised: str) -> OrderedKafkaError:
+    if _FROM_KAFKA.match(raised):
+        return TaskFailedError(f"Kafka's client failed in a task: {raised}")
+    if _FROM_OUTSIDE.match(raised):
+        return TaskFailedError(f"what a task needs failed: {raised}")
+    return TransformError(f"Python code in a task failed: {raised}")
 
 
 def _raised_in_python(text: str) -> str | None:

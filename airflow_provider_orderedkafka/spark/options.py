@@ -5,6 +5,7 @@ is named with the nearest known one, a known one with a value that it cannot hav
 """
 
 import difflib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,9 @@ from airflow_provider_orderedkafka.kafka.config import PREFIX, KafkaConfig
 
 SLICE_OFFSETS: Final = 100_000
 FUTURE_TOLERANCE: Final = 5 * 60 * 1_000
+MAX_TRIGGER_DELAY: Final = 15 * 60 * 1_000  # where a minimum is set, as Spark has it
 ISOLATION: Final = PREFIX + ISOLATION_LEVEL
+_OF_SPARK: Final = re.compile(r"(\d+)(min)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,12 @@ def _duration(name: str, text: str) -> int:
     return parse_duration(text, name)
 
 
+def _spark_duration(name: str, text: str) -> int:
+    """As Spark's connector reads it, too: a number alone is milliseconds, and minutes may be `min`."""
+    found = _OF_SPARK.fullmatch(text.strip().lower())
+    return parse_duration(found[1] + ("m" if found[2] else "ms") if found else text, name)
+
+
 def _range(name: str, text: str) -> Range:
     if text.lstrip().startswith("{"):
         return Range.from_text(text)
@@ -93,7 +102,7 @@ PARSERS: Final[dict[str, Callable[[str, str], Any]]] = {
     "endingTimestamp": lambda name, text: parse_moment(text, name),
     "minOffsetsPerTrigger": _count,
     "maxOffsetsPerTrigger": _count,
-    "maxTriggerDelay": _duration,
+    "maxTriggerDelay": _spark_duration,
     "failOnDataLoss": _flag,
     "includeHeaders": _flag,
     "sliceOffsets": _count,
@@ -108,7 +117,11 @@ INSTEAD: Final = {
     "groupIdPrefix": "no consumer group is used for reading; leave it out",
     "startingOffsetsByTimestamp": "one moment holds for all partitions: set 'startingTimestamp'",
     "endingOffsetsByTimestamp": "one moment holds for all partitions: set 'endingTimestamp'",
+    "startingOffsetsByTimestampStrategy": "a partition without a record from that moment on is read from its end; "
+    "leave it out",
     "kafkaConsumer.pollTimeoutMs": "an outage is ridden out by itself; leave it out",
+    "fetchOffset.numRetries": "an outage is ridden out by itself; leave it out",
+    "fetchOffset.retryIntervalMs": "an outage is ridden out by itself; leave it out",
 }
 
 WITH_RANGE: Final = frozenset({"range", "sliceOffsets"})
@@ -135,7 +148,7 @@ def parse_options(given: Mapping[str, str], *, stream: bool) -> SourceOptions:
         end=values.get("endingOffsets"),
         end_time=values.get("endingTimestamp"),
         grace=values.get("grace"),
-        pace=Pace(values.get("minOffsetsPerTrigger"), values.get("maxTriggerDelay")),
+        pace=_pace(values),
         most=values.get("maxOffsetsPerTrigger"),
         slice_offsets=values.get("sliceOffsets", SLICE_OFFSETS),
         future_tolerance=values.get("futureTolerance", FUTURE_TOLERANCE),
@@ -143,6 +156,11 @@ def parse_options(given: Mapping[str, str], *, stream: bool) -> SourceOptions:
         on_data_loss="fail" if values.get("failOnDataLoss", True) else "count",
         include_headers=values.get("includeHeaders", False),
     )
+
+
+def _pace(values: Mapping[str, Any]) -> Pace:
+    low, delay = values.get("minOffsetsPerTrigger"), values.get("maxTriggerDelay")
+    return Pace(low, MAX_TRIGGER_DELAY if delay is None and low is not None else delay)
 
 
 def _parsed(given: Mapping[str, str]) -> dict[str, Any]:

@@ -32,6 +32,9 @@ ONE_ATTEMPT = {
 AS_PLANNED = {"spark.sql.adaptive.enabled": "false"}
 """Slices are partitions, and the plan that was checked for shuffles is the one that runs."""
 
+NOT_BY_FILE = {"spark.broadcast.UDFCompressionThreshold": "1g"}
+"""A function above this size goes to the tasks by a file in `spark.local.dir`, and Kafka's passwords are in ours."""
+
 LOG_LEVEL = "spark.log.level"
 
 AS_SQL_DOES = ("SPARK_SIMPLIFIED_TRACEBACK", "1")
@@ -110,7 +113,8 @@ def start_session() -> "SparkSession":
     SparkContext._ensure_initialized()  # before, a SparkConf knows nothing of what was asked of spark-submit
     asked = SparkConf()
     builder = SparkSession.builder
-    for key, value in {**ONE_ATTEMPT, **AS_PLANNED, **few_lines(asked), **daemon_settings(asked)}.items():
+    settings = {**ONE_ATTEMPT, **AS_PLANNED, **NOT_BY_FILE, **few_lines(asked), **daemon_settings(asked)}
+    for key, value in settings.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.environment.setdefault(*AS_SQL_DOES)

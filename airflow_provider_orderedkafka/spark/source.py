@@ -106,6 +106,7 @@ class OrderedKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
         self._options = options
         self._columns = columns
         self._stream: Stream | None = None
+        self._planned: StreamOffset | None = None
 
     def _live(self) -> "Stream":
         from airflow_provider_orderedkafka.spark.stream import Stream
@@ -134,11 +135,12 @@ class OrderedKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         at = StreamOffset.from_json(start)
         found = self._live().first() if at is None else self._live().after(at, most)
+        self._planned = found or at
         return start if found is None else found.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """For the query's progress: the high ends, and how many offsets the stream is behind them."""
-        return self._live().progress()
+        """For the query's progress: the high ends, and how many offsets the batch that was planned is behind them."""
+        return self._live().progress(self._planned)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The slices of a batch, in order: a function of the two offsets alone."""

@@ -99,10 +99,14 @@ class Stream:
         """The slices between two offsets."""
         return self._cluster.planner(span_between(start, end), self._own).slices(self._options.slice_offsets)
 
-    def progress(self) -> dict[str, Any]:
-        """How far the stream could read now, for the query's progress."""
+    def progress(self, at: StreamOffset | None) -> dict[str, Any]:
+        """How far the stream could read now, and how far behind that it is, for the query's progress."""
         target = self._fixed if self._options.range is not None else None  # a range does not grow
-        return {"high_ends": (target or self._target()).ends.to_json()}
+        ends = (target or self._target()).ends
+        if at is None:
+            return {"high_ends": ends.to_json()}
+        stands = {partition: min(at.place.offsets.get(partition, 0), end) for partition, end in ends.items()}
+        return {"high_ends": ends.to_json(), "offsets_behind": ends.since(stands)}
 
     def _target(self) -> Target:
         topics, given = self._cluster.topics(), self._options.range

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.children import Moment, end_what_was_started
+from support.children import HOLDING, Moment, end_what_was_started
 from support.loads import START, Load, events
 from support.outputs import FLAWLESS, Expected, Findings, by_key, by_partition, check_rows, expected_of, stamp
 from support.ranges import whole_range
@@ -292,7 +292,7 @@ def test_a_transform_that_was_changed_and_gives_several_rows_loses_none_and_coun
         "    return frame.withColumn('value', f.explode(f.array(PARTS)))\n"
     )
     module.write_text(code.replace("PARTS", "f.lit('a'), f.lit('b')"))
-    how = {"environment": {"PYTHONPATH": ":".join([str(tmp_path), *sys.path])}, "submit": SMALL_CHUNKS}
+    how = {"environment": {"PYTHONPATH": ":".join([str(tmp_path), str(HOLDING), *sys.path])}, "submit": SMALL_CHUNKS}
     argv = ("--transform", "changing:several", *sink(writers=3), *slices(500))
     loaded = whole_range(scene.servers, scene.source)
     load = Load(scene.servers, tmp_path, loaded, "--output-topic", scene.output, **how)

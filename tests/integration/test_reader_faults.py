@@ -1,25 +1,33 @@
 """Reading slices while brokers stop, topics go, and permissions lack: what is waited out, and what is told."""
 
 import os
+import re
 import time
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from confluent_kafka import KafkaError
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 from support.records import Record, Records
+from support.scripted import ScriptedConsumer, event
 from support.slices import rows, slice_of, stretch, whole
 from support.topics import Topics
 
+from airflow_provider_orderedkafka.core.positions import TopicPartition
 from airflow_provider_orderedkafka.embedded import EmbeddedKafka
 from airflow_provider_orderedkafka.embedded.settings import free_port
 from airflow_provider_orderedkafka.errors import (
     AccessDeniedError,
+    DataLossError,
     SettingError,
     TopicChangedError,
     UnknownTopicError,
     UnreachableError,
 )
 from airflow_provider_orderedkafka.kafka import consumers
+from airflow_provider_orderedkafka.kafka.consumers import KeptConsumer
+from airflow_provider_orderedkafka.kafka.fetching import Fetch
 from airflow_provider_orderedkafka.kafka.reader import read_slice
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 from airflow_provider_orderedkafka.kafka.topics import topic_ids
@@ -91,6 +99,14 @@ def test_an_outage_longer_than_the_deadline_is_an_error_that_names_what_was_wait
         broker.start()
 
 
+@pytest.mark.parametrize("code", [KafkaError._AUTO_OFFSET_RESET, KafkaError._PARTITION_EOF])
+def test_a_broker_that_repeats_one_event_for_ever_runs_into_the_deadline(own, own_topics, code):
+    partition = TopicPartition(own_topics.create(), 0)
+    repeating = KeptConsumer(ScriptedConsumer(at_last=[event(code, 0, partition)]), deque())
+    with pytest.raises(UnreachableError, match=rf"came for 0\.2 s while waiting for {re.escape(partition.at(0))}"):
+        Fetch(whole(partition.topic, {0: 3}), settings(own, deadline=0.2), repeating, None).run()
+
+
 def test_a_cluster_that_is_not_there_is_named_by_what_was_waited_for():
     nowhere = ReadSettings({"bootstrap.servers": f"127.0.0.1:{free_port()}"}, deadline=2.0)
     begun = time.monotonic()
@@ -154,6 +170,48 @@ def test_a_topic_that_may_not_be_read_is_told_at_once(own, own_topics, own_recor
     with pytest.raises(AccessDeniedError, match=rf"refuses to give {topic}\[0\]"):
         list(read_slice(whole(topic, {0: 3}), settings(own)))
     assert time.monotonic() - begun < 10
+
+
+@pytest.fixture
+def overwrite(tmp_path_factory):
+    """Put other bytes in the place of those in a topic's log, on the broker's disk."""
+
+    def overwrite(topic, was, now):
+        assert len(was) == len(now)
+        (segment,) = tmp_path_factory.getbasetemp().rglob(f"{topic}-0/*.log")
+        with segment.open("r+b") as log:
+            log.seek(log.read().index(was))
+            log.write(now)
+
+    return overwrite
+
+
+def test_a_record_that_was_damaged_on_the_broker_s_disk_is_an_error_that_names_it(
+    own, own_topics, own_records, overwrite
+):
+    topic = own_topics.create()
+    own_records.produce(topic, [Record(b"as it was written", timestamp=1)])
+    overwrite(topic, b"as it was", b"as it is!")
+    with pytest.raises(DataLossError, match=rf"{topic}\[0\]@0: the record cannot be read: .*CRC32C"):
+        list(read_slice(whole(topic, {0: 1}), settings(own)))
+
+
+def test_a_header_whose_name_is_not_utf_8_comes_by_another_name_and_holds_nothing_up(
+    own, own_topics, own_records, overwrite
+):
+    topic = own_topics.create()
+    latin = [("a", b"1"), ("<<<", b"2"), ("b", None), ("###", None), ("c", b"3")]
+    written = [Record(b"%d" % n, timestamp=n, headers=latin if n == 2 else [("h", b"x")]) for n in (1, 2, 3)]
+    own_records.produce(topic, written)
+    overwrite(topic, b"<<<", b"\xfcb\xff")
+    overwrite(topic, b"###", b"\xe9\xe9\xe9")
+    config = {"bootstrap.servers": own.bootstrap_servers, "check.crcs": "false"}  # they are of what was written
+    (batch,) = read_slice(whole(topic, {0: 3}), ReadSettings(config, include_headers=True))
+    assert [[(h["key"], h["value"]) for h in headers] for headers in batch.column("headers").to_pylist()] == [
+        [("h", b"x")],
+        [("a", b"1"), ("\ufffd", b"2"), ("b", None), ("\ufffd", None), ("c", b"3")],
+        [("h", b"x")],
+    ]
 
 
 def test_a_configuration_that_the_client_refuses_is_a_setting_error(own):

@@ -5,6 +5,7 @@ from collections import defaultdict
 import pytest
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import functions as f
+from support.records import Record
 
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.provenance import read_provenance
@@ -121,6 +122,13 @@ def test_overwriting_a_topic_is_refused(frame, kafka, topics):
         writer.option("kafka.bootstrap.servers", kafka.bootstrap_servers).save()
 
 
+@pytest.mark.parametrize("mode", ["errorifexists", "ignore"])
+def test_spark_refuses_other_modes_and_says_which_one_will_do(frame, kafka, topics, mode):
+    writer = frame.write.format("orderedkafka").mode(mode).option("topic", topics.create())
+    with pytest.raises(AnalysisException, match=r'"orderedkafka" cannot be written in .* either the "Append" or'):
+        writer.option("kafka.bootstrap.servers", kafka.bootstrap_servers).save()
+
+
 def test_a_row_that_cannot_be_written_fails_the_write_and_names_it(frame, save, topics):
     with pytest.raises(PythonException, match=r"RowError: orders\[1\]@11000 .*its partition is 7, but"):
         save(frame.withColumn("partition", f.expr("if(id = 11000, 7, 0)")), topic=topics.create())
@@ -149,6 +157,32 @@ def test_a_stream_is_written_by_the_same_code(spark, kafka, topics, records, tmp
     assert sorted(int(record.value) for record in seen) == list(range(300))
     identities = {read_provenance(record.headers).identity for record in seen}
     assert (len(identities), {each.range for each in identities}) == (300, {query.id})
+
+
+def test_a_stream_goes_from_a_topic_to_a_topic_in_order_and_goes_on_where_it_ended(
+    spark, kafka, topics, records, tmp_path
+):
+    source, output = topics.create(partitions=3), topics.create()
+    servers = {"kafka.bootstrap.servers": kafka.bootstrap_servers}
+    asked = {"subscribe": source, "startingOffsets": "earliest", "maxOffsetsPerTrigger": 40, "includeHeaders": "true"}
+
+    def run():
+        rows = spark.readStream.format("orderedkafka").options(**servers, **asked).load()
+        large = rows.where("cast(value as string) % 2 = 0").drop("topic", "partition")
+        writer = large.writeStream.format("orderedkafka").options(**servers, topic=output)
+        query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+        assert query.awaitTermination(120)
+
+    for first in (1, 101):
+        records.produce(
+            source, [Record(b"%d" % n, 1_000 + n, n % 3, headers=[("n", b"%d" % n)]) for n in range(first, first + 100)]
+        )
+        run()
+    seen = records.read(output)
+    even = [b"%d" % n for n in range(2, 201, 2)]
+    assert [record.value for record in seen] == even
+    assert [record.timestamp for record in seen] == [1_000 + int(value) for value in even]
+    assert [dict(record.headers)["n"] for record in seen] == even
 
 
 def ordered_write(frame, kafka, topic, **settings):

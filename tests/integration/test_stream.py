@@ -210,3 +210,5 @@ def test_progress_shows_how_far_it_is_to_the_high_ends(runs, topics, records):
     shown = next(source for source in sources if source["numInputRows"] == 2)
     assert shown["endOffset"]["place"]["offsets"] == {topic: [2]}
     assert shown["latestOffset"]["high_ends"] == {topic: [5]}
+    behind = [source["latestOffset"]["offsets_behind"] for source in sources if source["numInputRows"]]
+    assert behind == [3, 1, 0]

@@ -74,23 +74,63 @@ assert "pandas" not in sys.modules
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux for the process's size")
-def test_a_worker_stays_small_and_does_not_grow_with_the_topic(kafka, topics, records):
+@pytest.mark.parametrize(
+    ("value", "headers", "third"),
+    [(bytes(1_000), [], 100_000), (b"x", [("trace", bytes(20_000))], 10_000)],
+    ids=["large values", "large headers"],
+)
+def test_a_worker_stays_small_and_does_not_grow_with_the_topic(kafka, topics, records, value, headers, third):  # noqa: PLR0917
     topic = topics.create()
-    records.produce(topic, [Record(bytes(1_000), timestamp=t) for t in range(1, 300_001)], **{"linger.ms": 50})
+    written = (Record(value, timestamp=t, headers=headers) for t in range(1, 3 * third + 1))
+    records.produce(topic, written, **{"linger.ms": 50, "queue.buffering.max.messages": 2_000})
     program = f"""
 from pathlib import Path
 from support.slices import whole
-from airflow_provider_orderedkafka.kafka.reader import read_slice
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
-settings = ReadSettings({{"bootstrap.servers": {kafka.bootstrap_servers!r}}})
-for end in (100_000, 200_000, 300_000):
-    rows = sum(batch.num_rows for batch in read_slice(whole({topic!r}, {{0: end}}, {{0: end - 100_000}}), settings))
+from airflow_provider_orderedkafka.spark.reading import read_batches
+settings = ReadSettings({{"bootstrap.servers": {kafka.bootstrap_servers!r}}}, include_headers=True)
+for end in ({third}, {2 * third}, {3 * third}):
+    slice_ = whole({topic!r}, {{0: end}}, {{0: end - {third}}})
+    rows = sum(batch.num_rows for batch in read_batches(slice_, settings))
     most = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
     print(rows, int(most.split()[1]) // 1024)
 """
     sizes = [tuple(map(int, line.split())) for line in run(program).splitlines()]
-    assert [rows for rows, _ in sizes] == [100_000] * 3
-    assert sizes[2][1] < min(400, sizes[0][1] + 40)
+    assert [rows for rows, _ in sizes] == [third] * 3
+    assert sizes[2][1] < min(300, sizes[0][1] + 40)
+
+
+def test_a_secret_in_a_large_function_is_in_no_file_of_spark(tmp_path):
+    program = f"""
+import os
+from functools import partial
+from pathlib import Path
+import pyarrow as pa
+from support import quick_java
+from airflow_provider_orderedkafka.spark.session import start_session
+os.environ.update(quick_java.environment())
+asked = "--master local[1] --conf spark.ui.enabled=false --conf spark.log.level=ERROR"
+os.environ["PYSPARK_SUBMIT_ARGS"] = asked + " --conf spark.local.dir={tmp_path} pyspark-shell"
+session = start_session()
+secret = "-".join(["a", "canary", "in", "a", "cage"])
+shown = secret.replace("canary", "bird")
+
+def by_rdd(secret, ballast, rows):
+    yield len(ballast)
+
+def by_frame(secret, ballast, batches):
+    list(batches)
+    yield pa.RecordBatch.from_pylist([{{"n": len(ballast)}}])
+
+large = os.urandom(2_000_000)
+session.sparkContext.parallelize([0], 1).mapPartitions(partial(by_rdd, secret, large)).collect()
+session.range(0, 1, 1, 1).mapInArrow(partial(by_frame, secret, large), "n long").collect()
+session.sparkContext.broadcast(shown)
+files = [path.read_bytes() for path in Path("{tmp_path}").rglob("*") if path.is_file()]
+print(*(sum(word.encode() in file for file in files) for word in (secret, shown)))
+session.stop()
+"""
+    assert run(program) == "0 1\n"
 
 
 @pytest.mark.parametrize(("writing", "ready"), [("config", 1), ("None", 0)])

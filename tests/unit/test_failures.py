@@ -82,3 +82,18 @@ def test_what_a_transform_raised_is_told_by_its_last_line_whatever_stands_in_it(
     found = understood(PySparkException(WORKER.format(error=raised)))
     assert type(found) is TransformError
     assert str(found) == f"Python code in a task failed: {raised}"
+
+
+@pytest.mark.parametrize(
+    ("raised", "said"),
+    [
+        ('cimpl.KafkaException: KafkaError{code=_TIMED_OUT,val=-185,str="Timed out"}', "Kafka's client failed"),
+        ("ConnectionRefusedError: [Errno 111] Connection refused", "what a task needs failed"),
+    ],
+)
+def test_what_comes_from_outside_a_task_is_no_fault_of_the_transform_and_can_be_tried_again(raised, said):
+    found = understood(PySparkException(WORKER.format(error=raised)))
+    assert type(found) is TaskFailedError
+    assert str(found).startswith(said)
+    assert str(found).endswith(raised)
+    assert found.exit_code == 75

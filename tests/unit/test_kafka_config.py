@@ -25,12 +25,12 @@ def refusal(name, value="x"):
     return str(caught.value)
 
 
-def answer_of_librdkafka(name):
-    """What it says to a value that no setting has; empty where it takes even that."""
+def answer_of_librdkafka(name, value="\x01"):
+    """What it says to a value, else to one that no setting has; empty where it takes even that."""
     from confluent_kafka import KafkaException, Producer
 
     try:
-        Producer({"logger": CLIENT_LOG, name: "\x01"})
+        Producer({"logger": CLIENT_LOG, name: value})
     except KafkaException as error:
         return error.args[0].str()
     except TypeError:  # the binding wants a truth
@@ -158,6 +158,37 @@ def test_an_unknown_setting_is_named_with_the_nearest_one(name, hint):
 def test_a_setting_that_librdkafka_knows_is_taken_even_if_our_list_does_not_have_it(monkeypatch):
     monkeypatch.setattr("airflow_provider_orderedkafka.kafka.config.KNOWN", KNOWN - {"client.rack"})
     assert options(kafka_client_rack="a")["client.rack"] == "a"
+
+
+KERBEROS = [
+    ({"sasl.mechanisms": "GSSAPI", "security.protocol": "SASL_SSL"}, "'sasl.mechanisms'"),
+    ({"sasl.mechanism": "gssapi", "sasl.kerberos.keytab": "k.keytab"}, "'sasl.mechanism'"),
+    ({"security.protocol": "sasl_plaintext"}, "'security.protocol' without 'sasl.mechanisms'"),
+]
+
+
+@pytest.mark.parametrize(("asked", "named"), KERBEROS)
+def test_kerberos_is_refused_where_the_installed_client_was_built_without_it(asked, named):
+    if "Unsupported" not in answer_of_librdkafka("builtin.features", "sasl_gssapi"):
+        pytest.skip("the installed client was built with it")
+    with pytest.raises(SettingError) as caught:
+        KafkaConfig.from_connection({"bootstrap.servers": "b:1", **asked})
+    assert f"{named} asks for Kerberos (GSSAPI), which the installed confluent-kafka" in str(caught.value)
+    assert "pip install --no-binary confluent-kafka" in str(caught.value)
+
+
+@pytest.mark.parametrize(("asked", "_named"), KERBEROS)
+def test_kerberos_is_taken_where_the_installed_client_was_built_with_it(asked, _named, monkeypatch):
+    monkeypatch.setattr("airflow_provider_orderedkafka.kafka.config._KERBEROS", "sasl_plain")  # this one has that
+    assert KafkaConfig.from_connection({"bootstrap.servers": "b:1", **asked}).items() >= asked.items()
+
+
+@pytest.mark.parametrize(
+    "others", [{"sasl.mechanisms": "SCRAM-SHA-512"}, {"orderedkafka.resolver": "of.ours:it"}], ids=["scram", "resolver"]
+)
+def test_other_mechanisms_and_those_that_a_resolver_gives_are_no_kerberos(others):
+    asked = {"bootstrap.servers": "b:1", "security.protocol": "sasl_ssl", **others}
+    assert dict(KafkaConfig.from_connection(asked)) == asked
 
 
 def test_values_must_be_plain():

@@ -4,49 +4,17 @@ import time
 from collections import deque
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, Message
+from confluent_kafka import KafkaError
+from support.scripted import ORDERS, REFUNDS, ScriptedConsumer, event, record
 
 from airflow_provider_orderedkafka.core.cuts import Bound
 from airflow_provider_orderedkafka.core.ports import Sighting
-from airflow_provider_orderedkafka.core.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import AccessDeniedError, DataLossError, UnknownTopicError, UnreachableError
 from airflow_provider_orderedkafka.kafka.consumers import KeptConsumer
 from airflow_provider_orderedkafka.kafka.looking import Look
 from airflow_provider_orderedkafka.kafka.watching import Watch
 
-ORDERS, REFUNDS = TopicPartition("orders", 0), TopicPartition("refunds", 0)
 LATEST = 1_000
-
-
-class ScriptedConsumer:
-    """Gives prepared messages, one list for each time it is asked; keeps what is assigned."""
-
-    def __init__(self, *script, log_start=0, log_end=100):
-        self.script = deque(script)
-        self.assigned = {}
-        self._log = (log_start, log_end)
-
-    def consume(self, _most, timeout):
-        return self.script.popleft() if timeout and self.script else []
-
-    def incremental_assign(self, partitions):
-        self.assigned |= {(p.topic, p.partition): p.offset for p in partitions}
-
-    def incremental_unassign(self, partitions):
-        for partition in partitions:
-            del self.assigned[partition.topic, partition.partition]
-
-    def get_watermark_offsets(self, _partition, _timeout):
-        return self._log
-
-
-def record(offset, timestamp=1, partition=ORDERS):
-    return Message(*partition, offset, timestamp=(1, timestamp))
-
-
-def event(code, offset=OFFSET_BEGINNING, partition=ORDERS, said="as the broker says"):
-    place = {} if partition is None else {"topic": partition.topic, "partition": partition.partition}
-    return Message(offset=offset, error=KafkaError(code, said), **place)
 
 
 def watch(consumer, deadline=0.0, starts=None, limit=10, troubles=()):

@@ -1,0 +1,60 @@
+"""Headers: as Python objects the way they came, or as an Arrow array.
+
+Kafka lets a header's name be any bytes; its client for Python gives names in UTF-8 alone. Another name comes as
+`UNREADABLE`, so that its record can be read at all, with the header's value.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import Message
+from numpy.typing import NDArray
+
+from airflow_provider_orderedkafka.kafka import buffers
+
+Header = tuple[str, bytes | None]
+Lists = Sequence[list[Header] | None]
+
+UNREADABLE: Final = "\N{REPLACEMENT CHARACTER}"
+
+_HEADER: Final = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+HEADERS: Final = pa.list_(pa.field("element", _HEADER))
+
+
+@dataclass(frozen=True, slots=True)
+class Headers:
+    """Each record's headers as they came, None where it has none, and how many bytes they have."""
+
+    lists: Lists
+    sizes: NDArray[np.int64]
+
+    def array(self, places: NDArray[np.intp]) -> Any:
+        """An Arrow array of those at these places."""
+        lists = [self.lists[at] for at in places.tolist()]
+        sizes = np.array([-1 if each is None else len(each) for each in lists], np.int64)
+        items = list(chain.from_iterable(each for each in lists if each is not None))
+        value_sizes = np.array([-1 if value is None else len(value) for _, value in items], np.int64)
+        values = buffers.payloads([value or b"" for _, value in items], value_sizes)
+        names = buffers.texts([name for name, _ in items])
+        return buffers.lists(HEADERS, sizes, buffers.structs(_HEADER, names, values))
+
+
+def headers_of(messages: Sequence[Message]) -> list[list[Header] | None]:
+    """The headers of each message."""
+    found: list[list[Header] | None] = []
+    while len(found) < len(messages):
+        try:
+            found.extend(map(Message.headers, messages[len(found) :]))
+        except SystemError:  # of the message behind those that were found: it has a name that is not UTF-8
+            found.append(_readable(messages[len(found)]))
+    return found
+
+
+def _readable(message: Message) -> list[Header]:
+    """Asked again, the client leaves unreadable names out of their pairs: touching one would end the process."""
+    pairs: list[Any] = message.headers() or []
+    return [(UNREADABLE if repr(pair).startswith("(<NULL>") else pair[0], pair[1]) for pair in pairs]

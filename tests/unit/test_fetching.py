@@ -1,0 +1,42 @@
+"""What a fetch makes of what its consumer gives; the consumer is one of this test's own."""
+
+from collections import deque
+
+import pytest
+from confluent_kafka import KafkaError
+from support.scripted import ORDERS, REFUNDS, ScriptedConsumer, event, record
+from support.slices import slice_of, stretch
+
+from airflow_provider_orderedkafka.core.positions import TopicPartition
+from airflow_provider_orderedkafka.kafka.consumers import KeptConsumer
+from airflow_provider_orderedkafka.kafka.fetching import Fetch
+from airflow_provider_orderedkafka.kafka.reading import ReadSettings
+
+ONE_TOPIC = slice_of(stretch("orders", 0, 0, 3), stretch("orders", 2, 0, 3))
+TWO_TOPICS = slice_of(stretch("orders", 0, 0, 3), stretch("refunds", 0, 0, 3))
+
+
+def fetched(slice_, consumer):
+    columns = Fetch(slice_, ReadSettings({}), KeptConsumer(consumer, deque()), None).run().columns()
+    return list(zip(columns.rank.tolist(), columns.offset.tolist(), strict=True))
+
+
+def test_records_among_events_are_progress():
+    reset = event(KafkaError._AUTO_OFFSET_RESET, 0)
+    consumer = ScriptedConsumer(*([reset, record(offset)] for offset in range(3)))
+    assert fetched(slice_of(stretch("orders", 0, 0, 3)), consumer) == [(0, 0), (0, 1), (0, 2)]
+
+
+@pytest.mark.parametrize(
+    ("slice_", "last", "others"),
+    [
+        (ONE_TOPIC, TopicPartition("orders", 2), [TopicPartition("orders", 1), TopicPartition("orders", 3)]),
+        (TWO_TOPICS, REFUNDS, [TopicPartition("orders", 7), TopicPartition("returns", 0)]),
+    ],
+    ids=["one topic", "two topics"],
+)
+def test_a_record_of_another_partition_moves_none_of_the_slice(slice_, last, others):
+    strange = [record(90, partition=other) for other in others]
+    own = [record(offset, partition=partition) for partition in (ORDERS, last) for offset in range(3)]
+    consumer = ScriptedConsumer(strange, [own[0], strange[0], *own[1:]])
+    assert fetched(slice_, consumer) == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
