@@ -296,6 +296,18 @@ MUTANTS = [
         "a field that nobody knows is read",
         f"{PACKAGE}/core/codec.py",
         {"sorted(set(value) ^ set(fields))": "sorted(set(fields) - set(value))"},
-        ("tests/unit/test_codec.py",),
+        ("tests/unit/test_golden.py",),
+    ),
+    (
+        "a document of an older version is not read",
+        f"{PACKAGE}/core/codec.py",
+        {"OLDEST = 1": "OLDEST = VERSION"},
+        ("tests/unit/test_golden.py",),
+    ),
+    (
+        "a format changed",
+        f"{PACKAGE}/core/codec.py",
+        {"sort_keys=True": "sort_keys=False"},
+        ("tests/unit/test_golden.py",),
     ),
 ]
