@@ -75,7 +75,7 @@ def judged(checkout: Path, mutants: Iterable[Mutant], seconds: float = SECONDS) 
         "the product as it is", "", {}, tuple(dict.fromkeys(test for each in mutants for test in each.tests))
     )
     begun = time.monotonic()
-    code, said = _tested(checkout, right, seconds * len(mutants))
+    code, said = _tested(checkout, right, SECONDS * len(mutants))
     if code != 0:
         yield Verdict(right.name, time.monotonic() - begun, wrong=f"its own tests do not pass: {_tail(said)}")
         return
