@@ -9,14 +9,14 @@ export PYTHON PORT
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help environment demo ui test faults bench lint lock clean
+.PHONY: help environment demo ui test faults soak mutants bench lint lock clean
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo "  PYTHON=python3.12   the Python to build the environment with (3.11, 3.12 or 3.13)"
 	@echo "  ARGS='-k cuts'      more arguments for pytest"
-	@echo "  WORKERS=2           how many processes run the tests (4, faults 3), each with a broker and a Spark of its own"
+	@echo "  WORKERS=2           how many processes run the tests (4, faults 3, soak 2), each with a broker and a Spark of its own"
 
 environment: ## build .venv from requirements.lock, or do nothing when it is up to date
 	@scripts/environment
@@ -34,6 +34,13 @@ test: environment ## run every test but those that break things on purpose
 faults: WORKERS ?= 3
 faults: environment ## run the tests that kill processes, stop brokers and take minutes
 	$(BIN)/python -m pytest -m fault -n $(WORKERS) --dist loadgroup $(ARGS)
+
+soak: WORKERS ?= 2
+soak: environment ## try 10,000 examples of each property, hours of them
+	@ORDEREDKAFKA_EXAMPLES=10000 $(BIN)/python -m pytest tests/property -n $(WORKERS) --timeout 14400 $(ARGS)
+
+mutants: environment ## make wrong products, and see that a test catches each (ARGS="'no sort' floor": only some)
+	@$(BIN)/python scripts/mutants.py $(ARGS)
 
 bench: environment ## measure against Spark's connector and kafkarrow (an hour, on a machine that does nothing else)
 	@scripts/uv pip install --quiet --no-deps --target .cache/peers kafkarrow==0.1.1

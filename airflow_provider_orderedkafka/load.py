@@ -5,14 +5,14 @@ load is here; what it found out is in the ledger.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any, Self, get_args
 
 from airflow_provider_orderedkafka.core.codec import canonical
 from airflow_provider_orderedkafka.core.documents import Isolation, OnDataLoss
-from airflow_provider_orderedkafka.core.durations import parse_duration
+from airflow_provider_orderedkafka.core.durations import format_duration, parse_duration
 from airflow_provider_orderedkafka.core.pacing import Pace
 from airflow_provider_orderedkafka.core.starts import Start, parse_start
 from airflow_provider_orderedkafka.errors import SettingError
@@ -61,11 +61,12 @@ class OrderedLoad:
     include_headers: bool = True
 
     def __post_init__(self) -> None:
-        topics = (self.topics,) if isinstance(self.topics, str) else tuple(self.topics)
+        _check_topics(self)
+        topics = (self.topics,) if isinstance(self.topics, str) else self.topics
         object.__setattr__(self, "topics", tuple(sorted(set(topics))))
         if isinstance(self.start, Mapping):
             object.__setattr__(self, "start", canonical(self.start))
-        for rule in (_check_name, _check_topics, _check_numbers, _check_choices, _check_times, _check_pairs):
+        for rule in (_check_name, _check_numbers, _check_choices, _check_times, _check_pairs):
             rule(self)
 
     @property
@@ -93,7 +94,7 @@ class OrderedLoad:
         kept = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "start"}
         for name in ("max_delay", "grace", "future_tolerance"):
             value = kept[name]
-            kept[name] = None if value is None else f"{parse_duration(value, name)}ms"
+            kept[name] = None if value is None else format_duration(parse_duration(value, name))
         return {**kept, "topics": list(self.topics)}
 
     @classmethod
@@ -111,9 +112,10 @@ def _check_name(load: OrderedLoad) -> None:
 
 
 def _check_topics(load: OrderedLoad) -> None:
-    if not load.topics:
-        raise SettingError(f"load {load.name!r} names no topics: topics=['orders'] would do")
-    for topic in load.topics:
+    topics = [load.topics] if isinstance(load.topics, str) else load.topics
+    if not topics or not isinstance(topics, Collection):
+        raise SettingError(f"load {load.name!r} names no topics: topics=['orders'] would do, found {load.topics!r}")
+    for topic in topics:
         if not isinstance(topic, str) or not _TOPIC.fullmatch(topic) or topic in {".", ".."}:
             raise SettingError(
                 f"load {load.name!r}: {topic!r} cannot be a topic's name; Kafka allows letters, digits, ._-"

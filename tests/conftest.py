@@ -26,7 +26,10 @@ os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
 os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="orderedkafka-tests-")
 atexit.register(shutil.rmtree, os.environ["AIRFLOW_HOME"], ignore_errors=True)
 # How long an example takes says more of what else the machine does than of the code.
-hypothesis.settings.register_profile("patient", deadline=None)
+patient = hypothesis.settings(deadline=None, max_examples=int(os.environ.get("ORDEREDKAFKA_EXAMPLES", "100")))
+hypothesis.settings.register_profile("patient", patient)
+# What fails a mutant need not be small.
+hypothesis.settings.register_profile("mutants", patient, phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate])
 hypothesis.settings.load_profile("patient")
 
 

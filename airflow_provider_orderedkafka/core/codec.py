@@ -1,7 +1,7 @@
 """Frozen dataclasses to canonical JSON and back, strictly, by the types of their fields.
 
 Reading refuses what is missing, unknown or of another type with a `DocumentError` that names the document, the path
-and what was found. Integers are counts, offsets and times: none is negative, but for the time of a `Floor`.
+and what was found. Integers are counts, offsets and times of 64 bits: none is negative, but for the time of a `Floor`.
 
 Every document says which version it has. What is written has the newest, so that an older release refuses it. A
 document of an older version is still read: a field that it does not have takes its default, which must say how things
@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any, Literal, Self, Union, get_args, get_origin, get_type_hints
 
 from airflow_provider_orderedkafka.core.cuts import BEFORE_TIME, Floor
-from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.positions import LARGEST, Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import DocumentError
 
 VERSION = 2
@@ -45,7 +45,8 @@ class Document:
         name = cls.__name__.lower()
         try:
             value = json.loads(text)
-        except ValueError as error:
+            canonical(value).encode()  # JSON may escape what no text can hold, and Python's reads NaN
+        except (ValueError, RecursionError) as error:
             raise DocumentError(f"{name}: not JSON ({error}), found {text[:80]!r}") from error
         if not isinstance(value, dict):
             raise DocumentError(f"{name}: the document must be an object, found {value!r}")
@@ -102,11 +103,11 @@ def _expect(holds: bool, value: Any, path: str, expected: str) -> Any:  # noqa: 
 
 
 def _is_integer(value: Any, minimum: int = 0) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= minimum
+    return isinstance(value, int) and not isinstance(value, bool) and minimum <= value <= LARGEST
 
 
 def _integer(_kind: Any, value: Any, path: str) -> Any:
-    return _expect(_is_integer(value), value, path, "an integer from 0 on")
+    return _expect(_is_integer(value), value, path, f"an integer from 0 to {LARGEST}")
 
 
 def _text(_kind: Any, value: Any, path: str) -> Any:

@@ -1,6 +1,7 @@
 """Durations as people write them: `"15m"`, `"1h30m"`, `"250ms"`. Inside they are whole milliseconds.
 
-A bare number is refused, because Spark means milliseconds by it and Airflow seconds; zero needs no unit.
+A bare number is refused, because Spark means milliseconds by it and Airflow seconds; zero needs no unit. So is what no
+clock could add to the present.
 """
 
 import re
@@ -10,7 +11,10 @@ from typing import Final
 from airflow_provider_orderedkafka.errors import SettingError
 
 MILLISECONDS: Final = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
-ALLOWED: Final = "numbers with units from large to small, such as '15m', '1h30m', '2d' or '250ms' (d, h, m, s, ms)"
+LONGEST: Final = timedelta(days=1_000_000)
+ALLOWED: Final = (
+    "numbers with units from large to small, such as '15m', '1h30m', '2d' or '250ms' (d, h, m, s, ms), up to 1000000d"
+)
 
 _PART: Final = r"(?:(?P<{0}>[0-9]{{1,12}})\s*{0})?\s*"
 _WRITTEN: Final = re.compile("".join(_PART.format(unit) for unit in MILLISECONDS))
@@ -18,7 +22,7 @@ _WRITTEN: Final = re.compile("".join(_PART.format(unit) for unit in MILLISECONDS
 
 def parse_duration(value: object, name: str) -> int:
     """The milliseconds of a duration, for the setting called `name`; a `SettingError` says what is allowed."""
-    if isinstance(value, timedelta) and value >= timedelta():
+    if isinstance(value, timedelta) and timedelta() <= value <= LONGEST:
         return value // timedelta(milliseconds=1)
     if value == 0 and not isinstance(value, bool):
         return 0
@@ -28,7 +32,9 @@ def parse_duration(value: object, name: str) -> int:
         if text == "0":
             return 0
         if text and found:
-            return sum(int(number) * MILLISECONDS[unit] for unit, number in found.groupdict().items() if number)
+            total = sum(int(number) * MILLISECONDS[unit] for unit, number in found.groupdict().items() if number)
+            if total <= LONGEST // timedelta(milliseconds=1):
+                return total
     raise SettingError(f"{name!r} must be {ALLOWED}, found {value!r}{_hint(value)}")
 
 

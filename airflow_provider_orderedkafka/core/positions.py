@@ -10,6 +10,15 @@ from typing import Any, NamedTuple, Self
 
 from airflow_provider_orderedkafka.errors import DocumentError
 
+LARGEST = 2**63 - 1
+"""The largest offset, count or time in Kafka."""
+
+
+def whole_number(text: str) -> int | None:
+    """The number from 1 on that the text says; None where it says none, or one that nothing here can hold."""
+    text = text.strip()
+    return int(text) if text.isdecimal() and len(text) < len(str(LARGEST)) and int(text) else None
+
 
 class TopicPartition(NamedTuple):
     """One partition of one topic."""
@@ -91,7 +100,9 @@ class Offsets(Mapping[TopicPartition, int]):
             for partition, offset in enumerate(array):
                 if offset is None:
                     continue
-                if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
-                    raise DocumentError(f"'{path}.{topic}[{partition}]' must be an integer from 0 on, found {offset!r}")
+                if not isinstance(offset, int) or isinstance(offset, bool) or not 0 <= offset <= LARGEST:
+                    raise DocumentError(
+                        f"'{path}.{topic}[{partition}]' must be an integer from 0 to {LARGEST}, found {offset!r}"
+                    )
                 found[TopicPartition(topic, partition)] = offset
         return cls(found)

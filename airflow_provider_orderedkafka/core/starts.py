@@ -9,13 +9,14 @@ would say it.
 """
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from airflow_provider_orderedkafka.core.durations import format_duration, parse_duration
-from airflow_provider_orderedkafka.core.positions import TopicPartition
+from airflow_provider_orderedkafka.core.positions import LARGEST, TopicPartition
 from airflow_provider_orderedkafka.errors import SettingError
 
 EARLIEST: Final = -2
@@ -23,6 +24,7 @@ LATEST: Final = -1
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST: Final = 253_402_300_799_999  # the end of the year 9999
+_PARTITION: Final = re.compile("0|[1-9][0-9]{0,9}")
 _SHOWN: Final = 200
 _COMMITTED: Final = "committed:"
 _ALLOWED: Final = (
@@ -126,9 +128,9 @@ def parse_moment(value: object, name: str, allowed: str = _MOMENT) -> Moment:
         return Moment(_expect(0 <= value <= _LAST, value, name, value, allowed))
     if isinstance(value, str):
         text = value.strip()
-        if text.isascii() and text.isdigit():
-            return parse_moment(int(text), name, allowed)
         try:
+            if text.isascii() and text.isdigit():
+                return parse_moment(int(text), name, allowed)
             return _moment(datetime.fromisoformat(text), name, value)
         except ValueError as error:
             if isinstance(error, SettingError):
@@ -143,7 +145,7 @@ def _moment(moment: datetime, name: str, given: object) -> Moment:
             f"found {given!r}; write 'Z' behind it for UTC, or an offset such as '+02:00'"
         )
     time = (moment - _EPOCH) // timedelta(milliseconds=1)
-    return Moment(_expect(time >= 0, time, name, given, "a moment from 1970 on"))
+    return Moment(_expect(0 <= time <= _LAST, time, name, given, "a moment from 1970 on and before 10000, in UTC"))
 
 
 def _ago(text: str, name: str) -> Ago:
@@ -164,7 +166,7 @@ def read_json(text: str, name: str) -> Any:
         raise SettingError(
             f"{name!r} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}, found {text[:_SHOWN]!r}"
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SettingError(f"{name!r}: {error}, found {text[:_SHOWN]!r}") from error
 
 
@@ -185,12 +187,12 @@ def _explicit(value: dict[str, Any], name: str) -> Explicit:
 def _of_topic(topic: str, offsets: Any, name: str) -> Iterator[tuple[TopicPartition, int]]:
     path = f"{name}.{topic}"
     expected = "an array of offsets indexed by partition, or an object of offsets by partition"
-    _expect(isinstance(offsets, list | dict), None, path, offsets, expected)
+    _expect(isinstance(offsets, list | dict) and bool(offsets), None, path, offsets, expected)
     for key, offset in offsets.items() if isinstance(offsets, dict) else enumerate(offsets):
         partition = str(key)
-        whole = partition.isascii() and partition.isdigit() and partition == str(int(partition))
+        whole = _PARTITION.fullmatch(partition) is not None
         _expect(whole, None, path, key, "partitions numbered from 0 on")
-        valid = isinstance(offset, int) and not isinstance(offset, bool) and offset >= EARLIEST
+        valid = isinstance(offset, int) and not isinstance(offset, bool) and EARLIEST <= offset <= LARGEST
         _expect(valid, None, f"{path}[{partition}]", offset, "an offset from 0 on, -2 for earliest or -1 for latest")
         yield TopicPartition(topic, int(partition)), offset
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
+from airflow_provider_orderedkafka.core.positions import whole_number
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.config import SERVERS, client_config, understood
 from airflow_provider_orderedkafka.kafka.sending import Lent
@@ -73,11 +74,12 @@ def deadline_seconds(config: Mapping[str, str]) -> float:
     given = [config[name] for name in _TIMEOUTS if name in config]
     if not given:
         return DEADLINE_SECONDS
-    if not str(given[0]).isdecimal() or int(given[0]) < 1:
+    milliseconds = whole_number(str(given[0]))
+    if milliseconds is None:
         raise SettingError(
             f"'kafka.delivery.timeout.ms' must be a number of milliseconds from 1 on, found {given[0]!r}"
         )
-    return int(given[0]) / 1_000
+    return milliseconds / 1_000
 
 
 def make_producer(config: Mapping[str, str]) -> Lent:

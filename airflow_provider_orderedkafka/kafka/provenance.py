@@ -97,9 +97,12 @@ def read_provenance(headers: Headers) -> Provenance | None:
     if not values:
         return None
     try:
-        return _decode(values[-1])
+        found = _decode(values[-1])
     except (struct.error, IndexError, TypeError, UnicodeDecodeError) as error:
         raise DocumentError(f"the header {HEADER!r} is damaged ({error}), found {values[-1]!r}") from error
+    if found.source is not None and min(found.source.partition, found.offset or 0) < 0:
+        raise DocumentError(f"the header {HEADER!r} is damaged (no such position), found {values[-1]!r}")
+    return found
 
 
 def _decode(value: Any) -> Provenance:

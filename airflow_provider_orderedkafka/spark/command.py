@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.positions import whole_number
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.spark.help import DESCRIPTION, MORE
 
@@ -148,18 +149,21 @@ def _parser(program: str) -> argparse.ArgumentParser:
 
 
 def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
+    number = whole_number(text)
+    if number is None:
         raise argparse.ArgumentTypeError(f"it must be a whole number from 1 on, found {text!r}")
-    return int(text)
+    return number
 
 
 def _range(text: str) -> Range:
     if text.lstrip().startswith("{"):
         return Range.from_text(text)
     try:
-        return Range.from_text(Path(text).read_text("utf-8"))
-    except OSError as error:
-        raise SettingError(f"--range {text!r} is neither JSON nor a file that can be read: {error.strerror}") from error
+        found = Path(text).read_text("utf-8")
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise SettingError(f"--range {text!r} is neither JSON nor a file that can be read: {why}") from error
+    return Range.from_text(found)
 
 
 def _pairs(argument: str, texts: Sequence[str]) -> dict[str, str]:
@@ -182,7 +186,7 @@ def _from_environment() -> dict[str, str]:
         return {}
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
         raise SettingError(f"the environment variable {ENVIRONMENT} must hold a JSON object of strings")

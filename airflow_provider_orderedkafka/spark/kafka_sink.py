@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
 from airflow_provider_orderedkafka.core.lanes import KeepOrder
+from airflow_provider_orderedkafka.core.positions import whole_number
 from airflow_provider_orderedkafka.errors import SettingError
 
 if TYPE_CHECKING:
@@ -40,10 +41,10 @@ def asked_of(options: Mapping[str, str]) -> Asked:
     order, writers = own.get("keepOrder", "key").lower(), own.get("writers")
     if order not in get_args(KeepOrder):
         raise SettingError(f"sink option 'keepOrder' must be 'key', 'partition' or 'none', found {own['keepOrder']!r}")
-    if writers is not None and (not writers.isdecimal() or int(writers) < 1):
+    if writers is not None and whole_number(writers) is None:
         raise SettingError(f"sink option 'writers' must be a whole number from 1 on, found {writers!r}")
     kept: KeepOrder = next(each for each in get_args(KeepOrder) if each == order)
-    return Asked(kept, None if writers is None else int(writers))
+    return Asked(kept, None if writers is None else whole_number(writers))
 
 
 def completed(arguments: "Arguments") -> dict[str, str]:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from airflow_provider_orderedkafka.core.documents import Isolation, OnDataLoss, Range
 from airflow_provider_orderedkafka.core.durations import parse_duration
 from airflow_provider_orderedkafka.core.pacing import Pace
+from airflow_provider_orderedkafka.core.positions import whole_number
 from airflow_provider_orderedkafka.core.starts import Moment, Start, parse_moment, parse_start
 from airflow_provider_orderedkafka.core.subscriptions import Subscription, parse_subscription
 from airflow_provider_orderedkafka.errors import SettingError
@@ -48,8 +49,8 @@ class SourceOptions:
 
 
 def _count(name: str, text: str) -> int:
-    number = int(text) if text.strip().isdecimal() else 0
-    if number < 1:
+    number = whole_number(text)
+    if number is None:
         raise SettingError(f"option {name!r} must be a whole number from 1 on, found {text!r}")
     return number
 
@@ -80,11 +81,12 @@ def _range(name: str, text: str) -> Range:
     if text.lstrip().startswith("{"):
         return Range.from_text(text)
     try:
-        return Range.from_text(Path(text).read_text())
-    except OSError as error:
+        found = Path(text).read_text("utf-8")
+    except (OSError, ValueError) as error:
         raise SettingError(
             f"option {name!r} must be a range document or a path to one, found {text!r}: {error}"
         ) from error
+    return Range.from_text(found)
 
 
 def _subscription(name: str, text: str) -> Subscription:

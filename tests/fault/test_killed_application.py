@@ -15,6 +15,10 @@ from support.ranges import whole_range
 from support.records import Records
 from support.topics import Topics
 
+from airflow_provider_orderedkafka.kafka.sending import Lent
+from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
+from airflow_provider_orderedkafka.spark.table_sink import TableWriter
+
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
 
 BATCH = 1_500
@@ -27,14 +31,14 @@ def written(records: Records, output: str) -> int:
 
 
 POINTS = {
-    1: Moment("spark/checkpoint.py:put_note", "call"),
-    2: Moment("spark/checkpoint.py:put_note", "return"),
-    3: Moment("kafka/sending.py:send", "return"),
-    4: Moment("kafka/sending.py:settle", "return"),
-    5: Moment("spark/checkpoint.py:put_counts", "call"),
-    6: Moment("spark/checkpoint.py:put_counts", "return"),
-    7: Moment("spark/checkpoint.py:put_report", "call"),
-    8: Moment("spark/checkpoint.py:put_report", "return"),
+    1: Moment(Checkpoint.put_note, "call"),
+    2: Moment(Checkpoint.put_note, "return"),
+    3: Moment(Lent.send, "return"),
+    4: Moment(Lent.settle, "return"),
+    5: Moment(Checkpoint.put_counts, "call"),
+    6: Moment(Checkpoint.put_counts, "return"),
+    7: Moment(Checkpoint.put_report, "call"),
+    8: Moment(Checkpoint.put_report, "return"),
 }
 """Where the attempts are killed, one after the other."""
 
@@ -81,7 +85,7 @@ def held(request: Any, kafka: Any, topics: Topics, records: Records, tmp_path: P
     records.produce(source, events(3 * BATCH, 1))
     loaded = whole_range(kafka.bootstrap_servers, source, batch_offsets=BATCH)
     load = Load(kafka.bootstrap_servers, tmp_path, loaded, "--output-topic", output, *LANES[request.param])
-    application = load.start(Moment("kafka/sending.py:send", "return", 1, str(load.checkpoint / "notes/2.json")))
+    application = load.start(Moment(Lent.send, "return", 1, str(load.checkpoint / "notes/2.json")))
     assert application.until_held(), application.log()[-3000:]
     return Held(request.param, load, application, source, output)
 
@@ -163,7 +167,7 @@ def test_a_table_whose_load_was_killed_is_row_for_row_that_of_a_load_that_was_no
         return Load(kafka.bootstrap_servers, tmp_path / name, loaded, *options, app="ordered_table.py")
 
     load, calm = to_table("killed"), to_table("calm")
-    application = load.start(Moment("spark/table_sink.py:__call__", "return"))
+    application = load.start(Moment(TableWriter.write, "return"))
     assert application.until_held(), application.log()[-3000:]
     application.kill()
     application = load.start()

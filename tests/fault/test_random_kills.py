@@ -1,7 +1,8 @@
 """Applications that are killed with -9 at random, again and again: every row once, in order, up to the limit.
 
 Each seed is one load: its lane, its limit, its batches, and one or two kills. A kill comes at a moment in the code of
-the driver or of a worker, or at any time at all; it takes the whole machine, the driver alone, or the workers alone.
+the driver or of a worker that surely comes, or at any time at all; it takes the whole machine, the driver alone, or the
+workers alone.
 """
 
 import random
@@ -19,23 +20,25 @@ from support.ranges import whole_range
 from support.records import Records
 from support.topics import Topics
 
+from airflow_provider_orderedkafka.kafka.sending import Lent
+from airflow_provider_orderedkafka.kafka.writing import write
+from airflow_provider_orderedkafka.spark.state import LocalState, _write
+
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(300)]
 
 SEEDS = 32
 SIDE_BY_SIDE = 2
 RECORDS = 1_200
-SIGNS = ("lease", "setup.json", "notes/1.json", "counts/1.json", "notes/2.json", "counts/2.json")
 SECONDS = 0.7
-"""A kill at any time comes within so many seconds after one of these files is there."""
+"""A kill at any time comes within so many seconds after a file is there."""
 
-DRIVER = {
-    "spark/state.py:put": 16,
-    "spark/state.py:_write": 16,
-    "spark/state.py:delete": 12,
-    "spark/batches.py:_run": 6,
-}
-WORKER = {"kafka/sending.py:send": 4, "kafka/sending.py:settle": 4, "kafka/writing.py:write": 4}
-"""The functions at whose calls and returns kills come, and up to the how manieth time."""
+FIRST = {LocalState.put: 3, _write: 3}
+DRIVER = {LocalState.put: 2, _write: 2, LocalState.delete: 6}
+WORKER = {Lent.send: 1, Lent.settle: 1, write: 1}
+"""The functions at whose calls and returns kills come, and up to the how manieth time from the note of a batch on.
+
+Each of them is called so often, whatever follows; those of `FIRST` from the beginning of an attempt on.
+"""
 
 
 ENDINGS = (0, 75, -9)
@@ -49,32 +52,41 @@ class Kills:
     chance: random.Random
     told: list[str] = field(default_factory=list)
 
-    def attempt(self, load: Load) -> None:
-        """One attempt, killed at random where it does not end before."""
-        moment = self._moment()
+    def attempt(self, load: Load, last: int) -> None:
+        """One attempt, killed at random; `last` is the batch in which the load ends."""
+        batches = range(load.newest("notes") + 1, last + 1)
+        moment = self._moment(load, batches)
         application = load.start(moment)
         if moment is None:
-            reached = application.until(load.there(self.chance.choice(SIGNS)))
+            application.until(load.there(self._sign(batches)))
             sleep(self.chance.uniform(0, SECONDS))
         else:
-            reached = application.until_held()
-        if reached and application.running:
+            assert application.until_held(), f"{moment} never came: {application.log()[-3000:]}"
+        if application.running:
             self._kill(application, load.stage(), moment)
         code = application.wait()
         assert code in ENDINGS, application.log()[-3000:]
 
-    def _moment(self) -> Moment | None:
-        places = self.chance.choice([None, DRIVER, WORKER])
+    def _moment(self, load: Load, batches: range) -> Moment | None:
+        """A moment that comes: from the note of a batch on that is not noted yet, or from the beginning on."""
+        places = self.chance.choice([None, FIRST, DRIVER, WORKER] if batches else [None])
         if places is None:
             return None
-        function = self.chance.choice(sorted(places))
-        return Moment(function, self.chance.choice(["call", "return"]), self.chance.randint(1, places[function]))
+        function, event = self.chance.choice([*places]), self.chance.choice(["call", "return"])
+        once = "/" if places is FIRST else str(load.checkpoint / f"notes/{self.chance.choice(batches)}.json")
+        return Moment(function, event, self.chance.randint(1, places[function]), once)
+
+    def _sign(self, batches: range) -> str:
+        """The file that a kill at any time comes after."""
+        noted = [f"notes/{batch}.json" for batch in batches]
+        return self.chance.choice(["lease", "setup.json", *noted])
 
     def _kill(self, application: Submitted, stage: str, moment: Moment | None) -> None:
-        in_driver = moment is not None and moment.function in DRIVER
+        in_driver = moment is not None and moment.function not in WORKER
         ways = ["kill", "kill_driver", *([] if in_driver else ["kill_workers"])]
         way = self.chance.choice(ways)
-        getattr(application, way)()
+        killed = getattr(application, way)()
+        assert moment is None or killed != 0, f"no worker was there at {moment}"
         self.told.append(f"{stage}: {way} at {moment or 'any time'}")
 
 
@@ -84,13 +96,14 @@ def run(seed: int, servers: str, topics: Topics, records: Records, folder: Path)
     source, output = topics.create("in", PARTITIONS), topics.create("out", 3)
     records.produce(source, events(RECORDS, seed))
     limit = chance.choice([None, chance.randrange(1, RECORDS)])
-    loaded = whole_range(servers, source, batch_offsets=chance.choice([200, 400]), rows_left=limit)
+    each = chance.choice([200, 400])
+    loaded = whole_range(servers, source, batch_offsets=each, rows_left=limit)
     lane = chance.choice(sorted(LANES))
     folder.mkdir()
     load, kills = Load(servers, folder, loaded, "--output-topic", output, *LANES[lane]), Kills(chance)
     for _ in range(chance.choice([1, 1, 1, 2])):
         if not load.complete():
-            kills.attempt(load)
+            kills.attempt(load, last=-(-(limit or RECORDS) // each))
     report = load.finish()
     assert f"by the {lane}" in (folder / "log").read_text()
     expected = expected_of(records, source)[: limit or RECORDS]

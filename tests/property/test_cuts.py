@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.simulated_log import Entry, Ordered, SimulatedLog, span_of
 
-from airflow_provider_orderedkafka.core.cuts import Floor, Place, Span
+from airflow_provider_orderedkafka.core.cuts import Floor, Place, Span, counts
 from airflow_provider_orderedkafka.core.planning import Planner, split
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 
@@ -248,6 +248,11 @@ def test_a_record_compares_by_order_time_then_topic_partition_and_offset():
         Ordered(1, b, 0),
         Ordered(2, a, 0),
     ]
+
+
+@pytest.mark.parametrize(("timestamp", "counted"), [(-1, False), (0, True), (LATEST, True), (LATEST + 1, False)])
+def test_a_timestamp_counts_from_the_epoch_up_to_the_latest(timestamp, counted):
+    assert counts(timestamp, LATEST) is counted
 
 
 def test_an_empty_range_has_no_slices():

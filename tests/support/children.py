@@ -1,5 +1,6 @@
 """Applications in processes of their own, to be killed: spark-submit with everything that it starts."""
 
+import inspect
 import json
 import os
 import signal
@@ -9,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import psutil
 
@@ -30,23 +31,27 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A moment in a process: a `function` (`spark/state.py:put`) is called, or returns, for the `number`-th time.
+    """A moment in a process: a function of the package is called, or returns, for the `number`-th time.
 
-    It counts from when the file `once` is there, in each process by itself.
+    It counts from when the file `once` is there, in each process by itself. The function is given as itself, so that a
+    test whose moment is gone fails where it is collected.
     """
 
-    function: str
+    function: Callable[..., Any]
     event: Literal["call", "return"]
     number: int = 1
     once: str = "/"
 
     def __str__(self) -> str:
-        return f"{self.event} {self.number} of {self.function}"
+        since = "" if self.once == "/" else f" from {Path(self.once).parent.name}/{Path(self.once).name} on"
+        return f"{self.event} {self.number} of {self.function.__qualname__}{since}"
 
     def held(self, mark: Path) -> dict[str, str]:
         """The environment in which a process is held at this moment, and makes the file `mark`."""
-        told = {name: getattr(self, name) for name in self.__slots__}
-        return {"ORDEREDKAFKA_HOLD": json.dumps({**told, "mark": str(mark)})}
+        function = inspect.unwrap(self.function)
+        told = {"file": f"{function.__module__.replace('.', '/')}.py", "function": function.__qualname__}
+        how = {"event": self.event, "number": self.number, "once": self.once, "mark": str(mark)}
+        return {"ORDEREDKAFKA_HOLD": json.dumps(told | how)}
 
 
 _started: "list[Submitted]" = []

@@ -68,15 +68,16 @@ class Load:
         """How far the files say it is: what a kill at this moment interrupts."""
         if self.there("report.json")():
             return "after the report" if json.loads(self._text("report.json"))["complete"] else "after a failure"
-        noted, counted = self._newest("notes"), self._newest("counts")
+        noted, counted = self.newest("notes"), self.newest("counts")
         if noted > counted:
             return "between a note and its counts"
         if counted:
             return "between two batches"
         return "before the first note" if self.there("lease")() else "before the lease"
 
+    def newest(self, folder: str) -> int:
+        """The newest batch of those that are noted, or counted; 0 where none is."""
+        return max((int(path.stem) for path in (self.checkpoint / folder).glob("*.json")), default=0)
+
     def _text(self, name: str) -> str:
         return (self.checkpoint / name).read_text()
-
-    def _newest(self, folder: str) -> int:
-        return max((int(path.stem) for path in (self.checkpoint / folder).glob("*.json")), default=0)

@@ -1,7 +1,7 @@
 """Holds the process that starts with this folder on its path at one moment, so that a test can kill it just there.
 
 Python imports a module of this name by itself. The moment comes as JSON in the environment: the `number`-th time that
-`function` of a module of the package is called, or returns (`event`), in this process, from when the file `once` is
+`function` of the package's `file` is called, or returns (`event`), in this process, from when the file `once` is
 there. Then the file `mark` is made, with the process's number, and the thread stands still. Everything else goes on as
 it would, and so does whoever comes to this moment later: of two processes that come at once, one is held.
 """
@@ -11,8 +11,6 @@ import os
 import sys
 import threading
 import time
-
-PACKAGE = "/airflow_provider_orderedkafka/"
 
 
 def is_first_to_make(mark):
@@ -27,15 +25,15 @@ def is_first_to_make(mark):
 
 
 def hold_at(moment):
-    path, _, function = moment["function"].rpartition(":")
+    function, file = moment["function"], f"/{moment['file']}"
     counted = 0
 
     def look(frame, event, argument):
         nonlocal counted
         code = frame.f_code
-        if event != moment["event"] or code.co_name != function:
+        if event != moment["event"] or code.co_qualname != function:
             return
-        if not code.co_filename.endswith(PACKAGE + path) or not os.path.exists(moment["once"]):  # noqa: PTH110
+        if not code.co_filename.endswith(file) or not os.path.exists(moment["once"]):  # noqa: PTH110
             return
         counted += 1
         if counted == moment["number"] and is_first_to_make(moment["mark"]):

@@ -1,0 +1,77 @@
+"""Mutants: the table fits the product as it is, and a survivor is told from one that was caught."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = runpy.run_path(str(ROOT / "scripts" / "mutants.py"))
+Mutant, judged, read_table = SCRIPT["Mutant"], SCRIPT["judged"], SCRIPT["read_table"]
+TABLE = read_table(ROOT / SCRIPT["TABLE"])
+
+
+@pytest.mark.parametrize("mutant", TABLE, ids=lambda mutant: mutant.name)
+def test_a_mutant_applies_to_the_product_as_it_is(mutant, tmp_path):
+    copy = tmp_path / mutant.file
+    copy.parent.mkdir(parents=True)
+    copy.write_text((ROOT / mutant.file).read_text())
+    mutant.apply(tmp_path)
+    compile(copy.read_text(), copy, "exec")
+    assert [test for test in mutant.tests if not (ROOT / test.partition("::")[0]).exists()] == []
+
+
+def test_every_mutant_has_a_name_of_its_own():
+    assert len({mutant.name for mutant in TABLE}) == len(TABLE)
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """A product of one function, with a test."""
+    root = tmp_path_factory.mktemp("checkout")
+    files = {
+        "product.py": "def most(one, other):\n    return max(one, other)  # the larger\n",
+        "conftest.py": 'import hypothesis\nhypothesis.settings.register_profile("mutants")\n',
+        "test_product.py": "from product import most\n\ndef test_most():\n    assert most(1, 2) == 2\n",
+        "test_wrong.py": "def test_wrong():\n    assert False\n",
+    }
+    for name, text in files.items():
+        (root / name).write_text(text)
+    return root
+
+
+def mutant(edits, test="test_product.py"):
+    return Mutant("smallest", "product.py", edits, (test,))
+
+
+@pytest.mark.parametrize(
+    ("edits", "by", "wrong"),
+    [
+        ({"max(": "min("}, "test_product.py::test_most", ""),
+        ({"# the larger": "# the smaller"}, "", "SURVIVED"),
+        ({"minimum": "max"}, "", "DOES NOT APPLY: this must be in product.py exactly once, and is there 0 times"),
+        ({"one": "two"}, "", "DOES NOT APPLY: this must be in product.py exactly once, and is there 2 times"),
+        ({"def most": "def least"}, "", "NOT KNOWN: "),
+    ],
+    ids=["caught", "harmless", "not there", "there twice", "broken"],
+)
+def test_a_mutant_is_caught_or_told_with_what_is_wrong(checkout, edits, by, wrong):
+    (verdict,) = judged(checkout, [mutant(edits)])
+    assert verdict.by == by
+    assert verdict.wrong.startswith(wrong)
+    assert bool(verdict.wrong) == bool(wrong)
+    assert "max(one, other)  # the larger" in (checkout / "product.py").read_text()
+
+
+def test_tests_that_fail_without_any_mutant_catch_nothing(checkout):
+    (verdict,) = judged(checkout, [mutant({"max(": "min("}, "test_wrong.py")])
+    assert not verdict.by
+    assert "the product as it is" in str(verdict)
+
+
+def test_tests_that_take_too_long_leave_the_verdict_open(checkout):
+    (checkout / "test_slow.py").write_text(
+        "import time\nfrom product import most\n\ndef test_slow():\n    time.sleep(60 * (most(0, 1) == 0))\n"
+    )
+    (verdict,) = judged(checkout, [mutant({"max(": "min("}, "test_slow.py")], seconds=1)
+    assert "NOT KNOWN: its tests took more than 1 s" in str(verdict)

@@ -1,0 +1,230 @@
+"""One of everything that is written down somewhere, and its text: what tests/golden holds for each version."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from airflow_provider_orderedkafka import ledger, mirror
+from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Doubt, Holding, Note, Setup, Surplus, Tally
+from airflow_provider_orderedkafka.core.codec import Document
+from airflow_provider_orderedkafka.core.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.documents import (
+    Boundaries,
+    Boundary,
+    Claim,
+    Claims,
+    Ledger,
+    Open,
+    Outcome,
+    Range,
+    Report,
+)
+from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.progress import Progress
+from airflow_provider_orderedkafka.core.streams import StreamOffset
+from airflow_provider_orderedkafka.core.watching import Watch
+from airflow_provider_orderedkafka.kafka.provenance import Stamp
+from airflow_provider_orderedkafka.kafka.sources import Source
+
+ORDERS = TopicPartition("orders", 0)
+LATER_ORDERS = TopicPartition("orders", 2)
+REFUNDS = TopicPartition("refünds", 0)
+TOPICS = {"orders": "Zs1qd1TDRHmTCqH6SgWgrA", "refünds": "r3yYJr0aQeSXJcTzGrV3lQ"}
+
+
+def offsets(orders: int, later: int, refunds: int) -> Offsets:
+    """Partition 1 of the orders takes no part."""
+    return Offsets({ORDERS: orders, LATER_ORDERS: later, REFUNDS: refunds})
+
+
+START = Place(offsets(3, 0, 7), Floor())
+END = Place(offsets(30, 5, 7), Floor(1_769_860_800_000))
+IN_A_TIE = Place(offsets(12, 1, 7), Floor(1_769_860_700_000, LATER_ORDERS))
+
+RANGE = Range(
+    id="orders-incremental-0123456789ab",
+    load="orders",
+    kind="incremental",
+    reason='32 offsets in 3 partitions, "up to the cut"',
+    ledger_revision=4,
+    topics=TOPICS,
+    start=START,
+    end=END,
+    planned_at=1_769_860_860_000,
+    future_tolerance=300_000,
+    on_data_loss="fail",
+    include_headers=True,
+    isolation="read_committed",
+    cluster_id="MkU3OEVBNTcwNTJENDM2Qk",
+    batch_offsets=20,
+    rows_left=100,
+    digest="output_topic='orders-ordered'\nkeep_order='key'",
+)
+UNBOUNDED = Range(
+    id="orders-replay-0123456789ab",
+    load="orders",
+    kind="replay",
+    reason="",
+    ledger_revision=0,
+    topics={},
+    start=Place(Offsets(), Floor()),
+    end=Place(Offsets(), Floor()),
+    planned_at=0,
+    future_tolerance=0,
+    on_data_loss="count",
+    include_headers=False,
+    isolation="read_uncommitted",
+    cluster_id="",
+    batch_offsets=None,
+    rows_left=None,
+    digest="",
+)
+OPEN = Open("orders-incremental-0123456789ab", "orders/scheduled__2026-01-31T12:00:00+00:00", 2, "s3://c/orders/0")
+OUTCOMES = (
+    Outcome("committed", "orders-incremental-a", 1, "orders/one", 1_769_860_000_000, "up to the cut", rows=90, late=2),
+    Outcome("abandoned", "orders-incremental-b", 1, "ada", 1_769_860_100_000, "a wrong topic"),
+    Outcome("rewound", "", 2, "ada", 1_769_860_200_000, "once more"),
+    Outcome("restored", "", 3, "ada", 1_769_860_300_000, "the database was lost"),
+)
+LEDGER = Ledger(
+    load="orders",
+    instance="0123456789ab",
+    revision=4,
+    place=IN_A_TIE,
+    topics=TOPICS,
+    first_looked_at=1_769_850_000_000,
+    last_run_at=1_769_860_000_000,
+    rows_emitted=90,
+    open=OPEN,
+    outcomes=OUTCOMES,
+    home_dag="orders",
+)
+REPORT = Report(
+    range_id=RANGE.id,
+    attempt=2,
+    complete=True,
+    limit_spent=True,
+    stop=IN_A_TIE,
+    batches=2,
+    rows_read=12,
+    rows_emitted=9,
+    late=1,
+    replayed=4,
+    lost=3,
+    dead_letters=2,
+    may_be_doubled=5,
+    bytes_read=1_234,
+    started_at=1_769_860_900_000,
+    ended_at=1_769_860_960_000,
+    error=None,
+    unprotected="provenance is off",
+    advice="the row limit is spent",
+)
+FAILED = Report(
+    range_id=RANGE.id,
+    attempt=1,
+    complete=False,
+    limit_spent=False,
+    stop=START,
+    batches=0,
+    rows_read=0,
+    rows_emitted=0,
+    late=0,
+    replayed=0,
+    lost=0,
+    dead_letters=0,
+    may_be_doubled=0,
+    bytes_read=0,
+    started_at=1_769_860_900_000,
+    ended_at=1_769_860_900_001,
+    error="Kafka acknowledged nothing for 120 s",
+)
+NOTE = Note(2, 1, START, IN_A_TIE, Offsets({TopicPartition("orders-ordered", 1): 17}), {"orders-ordered": "id"})
+TALLY = Tally(rows_read=6, rows_emitted=5, late=1, replayed=2, lost=3, dead_letters=1, may_be_doubled=4, bytes_read=99)
+
+VERSION_1: Mapping[str, Document] = {
+    "range": RANGE,
+    "range-unbounded": UNBOUNDED,
+    "ledger": LEDGER,
+    "ledger-first": Ledger("orders", "0123456789ab", 0, START, TOPICS, 1_769_850_000_000, None, 0, None, (), None),
+    "claim": Claim(Open("orders-interval-a", "orders/two"), ()),
+    "claim-ended": Claim(None, OUTCOMES[:1]),
+    "report": REPORT,
+    "report-failed": FAILED,
+    "boundary": Boundary(1_769_860_800_000, END, TOPICS, 1_769_860_860_000),
+    "boundaries": Boundaries((1_769_857_200_000, 1_769_860_800_000)),
+    "watch": Watch("4", 1_769_860_860_000, 2, "orders/one"),
+    "watch-unseen": Watch("before the first look", 0, 1),
+    "setup": Setup("direct", 4, "key", "murmur2", "orders-ordered", "shop:enrich", "its keys stay in their partitions"),
+    "setup-frames": Setup("frames", 1, "none", None, "a table", None, ""),
+    "note": NOTE,
+    "note-unprotected": Note(1, 3, START, END, Offsets(), {}),
+    "counts": Counts(2, TALLY, TALLY.plus(TALLY), 2, IN_A_TIE, limit_spent=True),
+    "allotment": Allotment(2, (5, 4, 0), IN_A_TIE, Surplus("orders", 2, 0, 3)),
+    "allotment-whole": Allotment(1, (), END, None),
+    "holding": Holding(2, "worker-1", 4_321, 1_769_860_000_000, 7, 1_769_860_028_000, let_go=True),
+    "stream": StreamOffset(END, Offsets({REFUNDS: 7}), 1_769_861_100_000, "read_committed", TOPICS, 5, 6),
+    "stream-first": StreamOffset(START, Offsets(), 0, "read_uncommitted", {}, 0, None),
+    "progress": Progress(RANGE.id, 2, 1, 12, 32, 11, 9, 1, 5_000, 1_769_860_700_000, 30),
+}
+"""As version 1 had them: a field that came later has its default here."""
+
+DOCUMENTS: Mapping[str, Document] = {
+    **VERSION_1,
+    "range": replace(RANGE, claim="orders-interval-0123456789ab"),
+    "ledger": replace(
+        LEDGER,
+        dead_letters=7,
+        outcomes=(replace(OUTCOMES[0], dead_letters=1, may_be_doubled=2, may_be_out_of_order=3, lost=4), *OUTCOMES[1:]),
+    ),
+    "claim": Claim(Open("orders-interval-a", "orders/two"), (), "orders-interval-a"),
+    "claims": Claims(("orders-interval-a", "orders-interval-b")),
+    "report": replace(REPORT, may_be_out_of_order=6, fingerprint=RANGE.fingerprint),
+    "counts": Counts(2, replace(TALLY, may_be_out_of_order=6), TALLY.plus(TALLY), 2, IN_A_TIE, limit_spent=True),
+    "note": replace(
+        NOTE,
+        code=("0123456789abcdef",),
+        provenance=2,
+        doubts=(Doubt(landed=4, doubtful=1, settled=False, known=False),),
+    ),
+}
+"""As they are now: where a field came later, the same with a value of its own in it."""
+
+PART = 400
+"""As long are the parts of a ledger here."""
+
+
+def texts() -> dict[str, str]:
+    """The text of everything, by the name of its file."""
+    documents = {f"{name}.json": document.to_text() for name, document in DOCUMENTS.items()}
+    others = {"mirror.json": mirror._metadata(LEDGER), "parts.json": parts(), "provenance.hex": "\n".join(headers())}
+    return documents | others
+
+
+def parts() -> str:
+    """What a store holds of a ledger that is too long for one value."""
+    store = Values()
+    with patch.object(ledger, "PART", PART):
+        ledger.LedgerStore("orders", store).save(LEDGER, None)
+    return json.dumps(store, sort_keys=True, ensure_ascii=False)
+
+
+class Values(dict[str, Any]):
+    """A store's values, by key."""
+
+    def set(self, key: str, value: Any) -> None:
+        self[key] = value
+
+    def delete(self, key: str) -> None:
+        self.pop(key, None)
+
+
+def headers() -> list[str]:
+    """The header of a row that came from a record, and of one that came from none."""
+    codes, partitions, places, times = np.array([(0, 2, 5, 1_769_860_800_000), (-1, -1, -1, 0)], np.int64).T
+    source = Source(("refünds",), codes, partitions, places, times)
+    return [value.hex() for value in Stamp(RANGE.id).headers(source, np.array([70_000, 0]))]

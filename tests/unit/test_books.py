@@ -1,0 +1,59 @@
+"""What a ledger is moved by: the whole report of its open range, which was planned where the ledger stands."""
+
+from dataclasses import replace
+
+import pytest
+from support.interleaving import Killed
+from support.runs import LOAD, PARTITION, TOPICS, World, a_range, a_report, place
+
+from airflow_provider_orderedkafka.core.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.lifecycle import Action, State, Step, action, asker, standing
+from airflow_provider_orderedkafka.core.moves import committed, first_look, opened, submitted
+from airflow_provider_orderedkafka.core.positions import Offsets
+from airflow_provider_orderedkafka.errors import LifecycleError
+
+PLANNED = a_range("range-1", revision=0, start=3, end=9)
+REPORT = a_report(PLANNED, attempt=1)
+
+
+@pytest.fixture
+def ledger():
+    first = first_look(LOAD, instance="i", home_dag="d", place=place(3), topics=TOPICS, now=0)
+    return submitted(opened(first, "range-1", "d/a"), "file:///c")
+
+
+def test_a_commit_moves_to_where_the_application_stopped_with_the_floor_of_what_follows(ledger):
+    stop = Place(Offsets({PARTITION: 7}), Floor(40, PARTITION))
+    after = committed(ledger, PLANNED, replace(REPORT, stop=stop), "d/a", now=5)
+    assert (after.place, after.revision, after.open) == (stop, 1, None)
+
+
+@pytest.mark.parametrize(
+    ("planned", "report", "said"),
+    [
+        (replace(PLANNED, ledger_revision=4), REPORT, "was planned at revision 4"),
+        (PLANNED, replace(REPORT, complete=False), "is not complete: attempt 1 stopped early"),
+        (PLANNED, replace(REPORT, range_id="range-2"), "they must be the same"),
+        (PLANNED, replace(REPORT, stop=place(2)), r"stops at orders\[0\]@2, outside the range"),
+        (PLANNED, replace(REPORT, stop=place(10)), r"stops at orders\[0\]@10, outside the range"),
+    ],
+    ids=["revision", "completeness", "range", "before", "behind"],
+)
+def test_what_does_not_fit_the_open_range_moves_nothing(ledger, planned, report, said):
+    with pytest.raises(LifecycleError, match=said):
+        committed(ledger, planned, report, "d/a", now=5)
+
+
+@pytest.mark.parametrize(("active", "does"), [(True, Action.SKIP), (False, Action.TAKE_OVER)])
+def test_a_range_is_taken_over_only_from_a_run_that_has_ended(ledger, active, does):
+    found = standing(ledger, "range-1")
+    assert action(found, Step.RESOLVE, asker(found, "d/b", owner_active=active)) is does
+
+
+def test_the_report_of_an_attempt_that_stopped_early_is_no_proof():
+    world = World(high=5)
+    run = world.run("d/a")
+    with pytest.raises(Killed):
+        run.load(run.resolve(), die=True)
+    assert world.reports["range-1/0"].complete is False
+    assert run.books.standing(world.ledger, "range-1").state is State.SUBMITTED

@@ -1,0 +1,121 @@
+"""What nothing here can hold is refused where it is said, with the setting's or the document's name."""
+
+import struct
+from datetime import timedelta
+
+import pytest
+from support.documents import OPEN, RANGE
+
+from airflow_provider_orderedkafka.core.documents import Claim, Range
+from airflow_provider_orderedkafka.core.durations import parse_duration
+from airflow_provider_orderedkafka.core.starts import parse_start
+from airflow_provider_orderedkafka.core.subscriptions import parse_subscription
+from airflow_provider_orderedkafka.errors import DocumentError, SettingError
+from airflow_provider_orderedkafka.kafka.producer import deadline_seconds
+from airflow_provider_orderedkafka.kafka.provenance import HEADER, read_provenance
+from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.spark.command import ENVIRONMENT, read_arguments
+from airflow_provider_orderedkafka.spark.kafka_sink import asked_of
+from airflow_provider_orderedkafka.spark.options import PARSERS
+
+DIGITS = "9" * 5_000
+DEEP = "[" * 20_000
+TOO_MANY = str(2**63)
+
+
+@pytest.mark.parametrize(
+    ("start", "said"),
+    [
+        (DIGITS, "'start' must be 'earliest'"),
+        ("9999-12-31T23:59:59-12:00", "'start' must be a moment from 1970 on and before 10000"),
+        ({"orders": []}, "'start.orders' must be an array of offsets"),
+        ({"orders": [2**63]}, "'start.orders.0.' must be an offset"),
+        ({"orders": {DIGITS: 0}}, "'start.orders' must be partitions numbered from 0 on"),
+        ('{"orders": ' + DEEP, "'start': maximum recursion depth"),
+        ('{"orders": [' + DIGITS, "'start': Exceeds the limit"),
+    ],
+    ids=["digits", "after 9999", "no partition", "offset", "partition", "depth", "digits in JSON"],
+)
+def test_a_start(start, said):
+    with pytest.raises(SettingError, match=said):
+        parse_start(start, "start")
+
+
+@pytest.mark.parametrize("duration", ["999999999999d", timedelta.max])
+def test_a_duration_that_no_clock_could_add(duration):
+    with pytest.raises(SettingError, match=r"'grace' must be .* up to 1000000d"):
+        parse_duration(duration, "grace")
+
+
+@pytest.mark.parametrize("pattern", ["(" * 9_000, "a{99999999999999999999}"], ids=["depth", "repetition"])
+def test_a_pattern(pattern):
+    with pytest.raises(SettingError, match="'subscribePattern' must be a regular expression"):
+        parse_subscription("subscribePattern", pattern)
+
+
+@pytest.mark.parametrize("count", [DIGITS, TOO_MANY], ids=["digits", "64 bits"])
+def test_a_count(count):
+    with pytest.raises(SettingError, match="'sliceOffsets' must be a whole number from 1 on"):
+        PARSERS["sliceOffsets"]("sliceOffsets", count)
+    with pytest.raises(SettingError, match="--row-limit: it must be a whole number from 1 on"):
+        read_arguments(["--checkpoint", "/c", "--row-limit", count], "app")
+    with pytest.raises(SettingError, match="'writers' must be a whole number from 1 on"):
+        asked_of({"writers": count})
+    with pytest.raises(SettingError, match=r"'kafka\.delivery\.timeout\.ms' must be a number of milliseconds"):
+        deadline_seconds({"delivery.timeout.ms": count})
+
+
+def test_a_path_or_a_file_that_is_no_text(tmp_path):
+    (tmp_path / "range").write_bytes(b"\xff")
+    for path in ("a\0b", str(tmp_path / "range")):
+        with pytest.raises(SettingError, match=r"--range .* is neither JSON nor a file that can be read"):
+            read_arguments(["--checkpoint", "/c", "--range", path], "app")
+        with pytest.raises(SettingError, match="'range' must be a range document or a path to one"):
+            PARSERS["range"]("range", path)
+
+
+def test_an_environment_that_is_too_deep(monkeypatch):
+    monkeypatch.setenv(ENVIRONMENT, DEEP)
+    with pytest.raises(SettingError, match=f"{ENVIRONMENT} must hold a JSON object of strings"):
+        read_arguments(["--checkpoint", "/c"], "app")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ('"attempt":2', f'"attempt":{TOO_MANY}', "'open.attempt' must be an integer from 0 to 9223372036854775807"),
+        ('"attempt":2', '"attempt":NaN', "claim: not JSON"),
+        ('"s3:', r'"\ud800s3:', "claim: not JSON"),
+        ('"outcomes":', '"outcomes":' + DEEP, "claim: not JSON"),
+    ],
+    ids=["64 bits", "no number", "no text", "depth"],
+)
+def test_a_document(before, after, said):
+    text = Claim(OPEN, ()).to_text()
+    assert before in text
+    with pytest.raises(DocumentError, match=said):
+        Claim.from_text(text.replace(before, after))
+
+
+def test_an_offset_in_a_document():
+    text = RANGE.to_text().replace("[3,null,0]", f"[{TOO_MANY},null,0]")
+    with pytest.raises(DocumentError, match=r"'start.offsets.orders\[0\]' must be an integer from 0 to 9223372036854"):
+        Range.from_text(text)
+
+
+@pytest.mark.parametrize("place", [(-2, 5), (0, -1)])
+def test_a_header_that_names_no_position(place):
+    value = b"\1\1r" + bytes(16) + struct.pack(">iqq", *place, 0) + b"orders"
+    with pytest.raises(DocumentError, match=r"is damaged \(no such position\)"):
+        read_provenance([(HEADER, value)])
+
+
+@pytest.mark.parametrize("topics", [None, 7, (), [[]]])
+def test_topics_that_are_none(topics):
+    with pytest.raises(SettingError, match=r"names no topics|cannot be a topic's name"):
+        OrderedLoad("orders", topics=topics)
+
+
+def test_a_load_comes_back_with_the_longest_delay():
+    load = OrderedLoad("orders", topics=["orders"], max_delay=timedelta(days=1_000_000))
+    assert OrderedLoad.from_json(load.to_json()).pace == load.pace
