@@ -11,7 +11,7 @@ until the ledger has moved: a range's own checkpoint is cleaned before that.
 from dataclasses import dataclass, replace
 
 from airflow_provider_orderedkafka.core import moves
-from airflow_provider_orderedkafka.core.cuts import Place
+from airflow_provider_orderedkafka.core.cuts import NO_FLOOR, Place
 from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
 from airflow_provider_orderedkafka.core.positions import Offsets
 from airflow_provider_orderedkafka.core.streams import StreamOffset, span_between
@@ -76,7 +76,7 @@ def next_range(ledgers: Ledgers, arguments: Arguments, now: int) -> tuple[Range 
     open_range = None if ledger is None else ledgers.range_of(ledger)
     if open_range is not None:
         return open_range, f"range {open_range.id} is taken up again"
-    stream.fix_target()
+    stream.fix_target(NO_FLOOR if ledger is None else ledger.place.floor)
     if ledger is None:
         ledger = ledgers.write(_first_look(stream, now))
     left = None if arguments.row_limit is None else max(arguments.row_limit - ledger.rows_emitted, 0)

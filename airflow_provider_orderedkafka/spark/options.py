@@ -21,6 +21,7 @@ from airflow_provider_orderedkafka.kafka.config import PREFIX, KafkaConfig
 
 SLICE_OFFSETS: Final = 100_000
 FUTURE_TOLERANCE: Final = 5 * 60 * 1_000
+TRANSACTION_WAIT: Final = 15 * 60 * 1_000
 ISOLATION: Final = PREFIX + ISOLATION_LEVEL
 
 
@@ -35,6 +36,7 @@ class SourceOptions:
     end: Start | None
     end_time: Moment | None
     grace: int | None
+    transaction_wait: int
     pace: Pace
     most: int | None
     slice_offsets: int
@@ -98,6 +100,7 @@ PARSERS: Final[dict[str, Callable[[str, str], Any]]] = {
     "includeHeaders": _flag,
     "sliceOffsets": _count,
     "grace": _duration,
+    "transactionWait": _duration,
     "futureTolerance": _duration,
     ISOLATION: _isolation,
 }
@@ -135,6 +138,7 @@ def parse_options(given: Mapping[str, str], *, stream: bool) -> SourceOptions:
         end=values.get("endingOffsets"),
         end_time=values.get("endingTimestamp"),
         grace=values.get("grace"),
+        transaction_wait=values.get("transactionWait", TRANSACTION_WAIT),
         pace=Pace(values.get("minOffsetsPerTrigger"), values.get("maxTriggerDelay")),
         most=values.get("maxOffsetsPerTrigger"),
         slice_offsets=values.get("sliceOffsets", SLICE_OFFSETS),
@@ -198,6 +202,7 @@ def _of_range(kafka: KafkaConfig, values: Mapping[str, Any]) -> SourceOptions:
         end=None,
         end_time=None,
         grace=None,
+        transaction_wait=TRANSACTION_WAIT,
         pace=Pace(),
         most=given.batch_offsets,
         slice_offsets=values.get("sliceOffsets", SLICE_OFFSETS),
