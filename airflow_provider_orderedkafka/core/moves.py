@@ -103,9 +103,10 @@ def abandoned(book: Book, by: str, reason: str, now: int) -> Book:
     return replace(book, open=None, outcomes=_kept(book, outcome))
 
 
-def rewound(ledger: Ledger, place: Place, by: str, reason: str, now: int) -> Ledger:
-    """Move to another place by a person's word; the next run may come from another home DAG."""
-    return _moved(ledger, place, Outcome("rewound", "", ledger.revision + 1, by, now, reason))
+def rewound(ledger: Ledger, place: Place, by: str, reason: str, now: int, *, topics: Mapping[str, str]) -> Ledger:
+    """Move to another place, in topics with these ids, by a person's word; another home DAG may go on from there."""
+    there = replace(ledger, topics={**ledger.topics, **topics})
+    return _moved(there, place, Outcome("rewound", "", ledger.revision + 1, by, now, reason))
 
 
 def restored(ledger: Ledger, by: str, reason: str, now: int) -> Ledger:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.apache.kafka.hooks.base import KafkaBaseHook
 
 from airflow_provider_orderedkafka.context import now_ms
+from airflow_provider_orderedkafka.core.cuts import NO_FLOOR, Place
 from airflow_provider_orderedkafka.core.documents import Kind, Ledger, Range
 from airflow_provider_orderedkafka.core.pacing import Verdict
 from airflow_provider_orderedkafka.core.positions import Offsets
@@ -140,13 +141,14 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         """The broker's id of each topic."""
         return self._discover(topics).ids
 
-    def resolve(self, start: str, topics: Sequence[str]) -> Offsets:
-        """Where a start policy leads now."""
+    def resolve(self, start: str, topics: Sequence[str]) -> First:
+        """Where a start policy leads now, and the ids of the topics there."""
         from airflow_provider_orderedkafka.core.starts import parse_start
         from airflow_provider_orderedkafka.kafka.starts import resolve_start
 
-        policy = parse_start(start, "to")
-        return resolve_start(self.config, policy, self._discover(topics).partitions, now_ms()).offsets
+        policy, found = parse_start(start, "to"), self._discover(topics)
+        resolved = resolve_start(self.config, policy, found.partitions, now_ms())
+        return First(Place(resolved.offsets, NO_FLOOR), found.ids, resolved.remarks)
 
     def high_ends(self, topics: Sequence[str]) -> Offsets:
         """How far the topics can be read now."""
