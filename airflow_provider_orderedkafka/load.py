@@ -32,6 +32,8 @@ class OrderedLoad:
     :param topics: The topics to load, together and in one order.
     :param start: Where the first run starts: `"earliest"`, `"latest"`, `"committed:<group>"`, an aware datetime,
         a time ago such as `"-2h"`, or `{"topic": [offset, ...]}`. Resolved once, at the first look.
+        A topic that is added later starts there too, at the first look at it; a partition that a topic gets, at its
+        first offset.
     :param kafka_conn_id: The `kafka` connection of Airflow's own provider.
     :param min_offsets: Run when at least so many offsets are there.
     :param max_delay: Run when so long has passed since the last run and anything is there, such as `"15m"`. As in Spark

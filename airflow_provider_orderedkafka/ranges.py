@@ -4,6 +4,7 @@
 of one moment.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -13,6 +14,7 @@ from airflow_provider_orderedkafka.core.pacing import Situation, Verdict, decide
 from airflow_provider_orderedkafka.core.places import about
 from airflow_provider_orderedkafka.core.planning import Planner
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.starts import without
 from airflow_provider_orderedkafka.core.subscriptions import Named
 from airflow_provider_orderedkafka.errors import DataLossError, TopicChangedError
 from airflow_provider_orderedkafka.kafka.config import KafkaConfig
@@ -45,12 +47,13 @@ class Sight:
         return Span(Offsets(start), Offsets(ends), self.place.floor, latest)
 
 
-def first_look(config: KafkaConfig, load: OrderedLoad, now: int) -> First:
-    """The start policy, resolved once and for all."""
-    found = discover(config, Named(tuple(load.topics)))
+def first_look(config: KafkaConfig, load: OrderedLoad, now: int, topics: Sequence[str] | None = None) -> First:
+    """The start policy, resolved once and for all, for some of the load's topics or for all of them."""
+    wanted = load.topics if topics is None else topics
+    found = discover(config, Named(tuple(wanted)))
     start = resolve_start(
         config,
-        load.start_policy,
+        without(load.start_policy, set(load.topics) - set(wanted)),
         found.partitions,
         now,
         isolation=load.isolation,

@@ -18,6 +18,7 @@ from airflow_provider_orderedkafka.core.documents import (
     Range,
     Report,
 )
+from airflow_provider_orderedkafka.core.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import LifecycleError
 
 Book = TypeVar("Book", bound=Ledger | Claim)
@@ -40,6 +41,12 @@ def first_look(
         outcomes=(),
         home_dag=home_dag,
     )
+
+
+def joined(ledger: Ledger, offsets: Mapping[TopicPartition, int], topics: Mapping[str, str]) -> Ledger:
+    """Take topics in that were added to the load, where its start policy leads; nothing moves, so it is no revision."""
+    place = Place(ledger.place.offsets.updated(offsets), ledger.place.floor)
+    return replace(ledger, place=place, topics={**ledger.topics, **topics})
 
 
 def opened(book: Book, range_id: str, owner: str) -> Book:

@@ -83,11 +83,11 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
             raise SettingError(f"connection {self.kafka_config_id!r}: {error}") from error
         return built
 
-    def first_look(self, load: OrderedLoad) -> First:
-        """Where the load's start policy leads now."""
+    def first_look(self, load: OrderedLoad, topics: Sequence[str] = ()) -> First:
+        """Where the load's start policy leads now, in these of its topics; in all of them unless said."""
         from airflow_provider_orderedkafka import ranges
 
-        first = ranges.first_look(self.config, load, now_ms())
+        first = ranges.first_look(self.config, load, now_ms(), topics or load.topics)
         for remark in first.remarks:
             self.log.warning("%s: %s", load.name, remark)
         return first

@@ -106,3 +106,16 @@ def test_a_quick_look_asks_about_the_partitions_that_the_ledger_knows(config, to
     assert ranges.verdict(config, load, ledger, now).run
     end = ranges.plan(config, load, ledger, run="a run", digest="", now=now).end.offsets
     assert end[TopicPartition(topic, 1)] == 1
+
+
+@pytest.mark.parametrize(("start", "begins"), [("latest", [3]), ("earliest", [0]), ("offsets", [2])])
+def test_a_topic_that_is_added_begins_where_the_start_policy_says(config, topics, records, start, begins):
+    old, added = topics.create(), topics.create()
+    records.produce(old, [Record(b"", 1)])
+    records.delete_before(old, {0: 1})
+    records.produce(added, [Record(b"", 1)] * 3)
+    policy = {old: [0], added: [2]} if start == "offsets" else start
+    load = OrderedLoad("orders", topics=[old, added], start=policy)
+    first = ranges.first_look(config, load, 0, [added])
+    assert list(first.place.offsets.values()) == begins
+    assert list(first.topics) == [added]

@@ -1,9 +1,9 @@
 """What a person does with a ledger of several topics."""
 
 import pytest
-from support.runs import LOAD, DictStore, MirrorByHand
+from support.runs import LOAD, DictStore, MirrorByHand, World
 
-from airflow_provider_orderedkafka import operations
+from airflow_provider_orderedkafka import operations, steps
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
@@ -11,6 +11,7 @@ from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.ledger import LedgerStore
 
 FIRST, SECOND, REFUNDS = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("refunds", 0)
+RETURNS = TopicPartition("returns", 0)
 PERSON = operations.Person("a person", "because", 1, lambda owner: False)
 
 
@@ -54,3 +55,19 @@ def test_the_topics_to_move_are_those_of_the_ledger_or_some_of_them(store):
     assert operations.named(ledger, ["refunds"]) == ("refunds",)
     with pytest.raises(SettingError, match=r"knows no topic 'orderz'; it knows 'orders', 'refunds'"):
         operations.named(ledger, ["orderz"])
+
+
+def test_a_topic_that_is_added_to_a_load_begins_once_and_for_all_where_the_start_policy_led_at_the_first_look(store):
+    world = World(store._store)
+    books, asked = world.run("d/1").books, []
+
+    def start(topics):
+        asked.append(list(topics))
+        return steps.First(Place(Offsets({RETURNS: 1_000}), Floor()), {"returns": "new"})
+
+    for _ in range(2):
+        ledger = steps.look(books, world.mirror, start, ("orders", "refunds", "returns"), home="d")
+    assert asked == [["returns"]]
+    assert dict(ledger.place.offsets) == {FIRST: 50, SECOND: 60, REFUNDS: 70, RETURNS: 1_000}
+    assert (ledger.revision, ledger.place.floor, ledger.topics["returns"]) == (0, Floor(1_000), "new")
+    assert world.mirror.shown.place == ledger.place
