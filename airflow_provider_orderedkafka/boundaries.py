@@ -2,8 +2,8 @@
 
 A boundary's place is, for each partition, the first visible record that is not older than its moment; where there is
 none yet, the high end, for good. So whatever arrives late later on lies in exactly one interval. It is never decided
-before its moment and the grace have passed, nor while an open transaction may still commit something older; and never
-outside of the boundaries around it.
+before its moment and the grace have passed, nor, for a while, where an open transaction may still commit something
+older that is not late already; and never outside of the boundaries around it.
 
 A store without compare-and-set lets two runs decide at the same moment. So a decision is read again after a while, and
 what stands there then holds; and a commit compares once more.
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from airflow_provider_orderedkafka.core.cuts import Place
+from airflow_provider_orderedkafka.core.cuts import NO_FLOOR, Floor, Place, held
 from airflow_provider_orderedkafka.core.documents import Boundary, Range
 from airflow_provider_orderedkafka.core.durations import format_duration
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
@@ -41,12 +41,13 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class Decider:
-    """Decides the boundaries of one load; `survey` asks Kafka."""
+    """Decides the boundaries of one load; `survey` asks Kafka, and `wait` is how long a transaction is waited for."""
 
     store: LedgerStore
     grace: int
+    wait: int
     now: Callable[[], int]
-    survey: Callable[[], Survey]
+    survey: Callable[[Floor], Survey]
 
     def boundary(self, time: int) -> Boundary:
         """The boundary at this moment, decided now where nobody has; `NotYetError` where it is too early."""
@@ -54,9 +55,8 @@ class Decider:
         if found is not None:
             return found
         seen = self._ripe(time)
-        times = self.store.boundaries()
-        low = self._nearest(reversed([each for each in times if each < time]))
-        high = self._nearest([each for each in times if each > time])
+        low = self._before(time)
+        high = self._nearest([each for each in self.store.boundaries() if each > time])
         decided = Boundary(time, between(seen.at(time), low, high), seen.topics, self.now())
         found = self.store.boundary(time)  # Kafka took its time to answer
         return self._agreed(decided) if found is None else found
@@ -85,13 +85,18 @@ class Decider:
                 f"the boundary at {moment(time)} of load {self.store.load!r} is decided "
                 f"{format_duration(self.grace)} after it, in {format_duration(left)}"
             )
-        seen = self.survey()
-        if seen.open_since is not None and seen.open_since < time:
+        low = self._before(time)
+        seen = self.survey(NO_FLOOR if low is None else low.floor)
+        if held(time, seen.open_since, self.now() - self.wait) < time:
             raise NotYetError(
-                f"the boundary at {moment(time)} of load {self.store.load!r} cannot be decided yet: a transaction that "
-                "began before it and is open may still commit older records"
+                f"the boundary at {moment(time)} of load {self.store.load!r} cannot be decided yet: a transaction "
+                f"that began before it and is open may still commit older records; it is decided without them "
+                f"{format_duration(self.wait)} after it (transaction_wait)"
             )
         return seen
+
+    def _before(self, time: int) -> Place | None:
+        return self._nearest(reversed([each for each in self.store.boundaries() if each < time]))
 
     def _nearest(self, times: Iterable[int]) -> Place | None:
         found = (self.store.boundary(time) for time in times)

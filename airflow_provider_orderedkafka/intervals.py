@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from airflow_provider_orderedkafka.boundaries import Decider, Survey, interval
-from airflow_provider_orderedkafka.core.cuts import Floor, Span
+from airflow_provider_orderedkafka.core.cuts import NO_FLOOR, Floor, Span
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.planning import Planner
 from airflow_provider_orderedkafka.core.progress import moment
@@ -29,7 +29,9 @@ def plan_interval(
     now: Callable[[], int],
 ) -> Range:
     """What lies between two moments; `NothingToLoad` says so where that is nothing."""
-    decider = Decider(store, load.grace_ms, now, lambda: survey(config, load, now()))
+    decider = Decider(
+        store, load.grace_ms, load.transaction_wait_ms, now, lambda floor: survey(config, load, now(), floor)
+    )
     begin, end = (decider.boundary(time) for time in times)
     found = discover(config, Named(tuple(load.topics)))
     new = [partition for partition in end.place.offsets if partition not in begin.place.offsets]
@@ -42,11 +44,11 @@ def plan_interval(
     return a_range(load, "interval", found, (start, stop), now=now(), digest=digest, reason=reason)
 
 
-def survey(config: KafkaConfig, load: OrderedLoad, now: int) -> Survey:
-    """The whole log, as a boundary needs it."""
+def survey(config: KafkaConfig, load: OrderedLoad, now: int, floor: Floor = NO_FLOOR) -> Survey:
+    """The whole log, as a boundary needs it; what is below the floor comes late to it."""
     found = discover(config, Named(tuple(load.topics)))
     latest = now + load.future_tolerance_ms
-    ends = readable_ends(config, found.partitions, load.isolation, latest)
-    span = Span(log_starts(config, found.partitions), ends.offsets, Floor(), latest)
+    ends = readable_ends(config, found.partitions, load.isolation, latest, floor=floor)
+    span = Span(log_starts(config, found.partitions), ends.offsets, NO_FLOOR, latest)
     planner = Planner(KafkaLog(config, load.isolation), span, found.compacted)
     return Survey(found.ids, ends.open_since, lambda time: planner.end(None, time))

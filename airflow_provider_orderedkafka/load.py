@@ -32,11 +32,16 @@ class OrderedLoad:
     :param topics: The topics to load, together and in one order.
     :param start: Where the first run starts: `"earliest"`, `"latest"`, `"committed:<group>"`, an aware datetime,
         a time ago such as `"-2h"`, or `{"topic": [offset, ...]}`. Resolved once, at the first look.
+        A topic that is added later starts there too, at the first look at it; a partition that a topic gets, at its
+        first offset.
     :param kafka_conn_id: The `kafka` connection of Airflow's own provider.
     :param min_offsets: Run when at least so many offsets are there.
-    :param max_delay: Run when so long has passed since the last run and anything is there, such as `"15m"`.
+    :param max_delay: Run when so long has passed since the last run and anything is there, such as `"15m"`. As in Spark
+        it counts from the last run, not from the oldest record that waits: after a quiet night one record starts a run.
     :param max_offsets: The most that one run spans.
     :param grace: How far behind the present a run ends, so that what is written late by no more than that is in order.
+    :param transaction_wait: For how long an open transaction keeps a run from ending after its first record, counted
+        from that one's timestamp, so that what it commits is not late. After that the others go on without it.
     :param batch_offsets: The most that one micro-batch spans.
     :param row_limit: Rows in all, over every run: always the first in order.
     :param future_tolerance: Timestamps later than this after the planning time count as missing.
@@ -53,6 +58,7 @@ class OrderedLoad:
     max_delay: Duration | None = None
     max_offsets: int | None = None
     grace: Duration = "5s"
+    transaction_wait: Duration = "15m"
     batch_offsets: int | None = None
     row_limit: int | None = None
     future_tolerance: Duration = "5m"
@@ -80,6 +86,11 @@ class OrderedLoad:
         return parse_duration(self.grace, "grace")
 
     @property
+    def transaction_wait_ms(self) -> int:
+        """`transaction_wait` in milliseconds."""
+        return parse_duration(self.transaction_wait, "transaction_wait")
+
+    @property
     def future_tolerance_ms(self) -> int:
         """`future_tolerance` in milliseconds."""
         return parse_duration(self.future_tolerance, "future_tolerance")
@@ -92,7 +103,7 @@ class OrderedLoad:
     def to_json(self) -> dict[str, Any]:
         """What a trigger needs of it, in values that Airflow can store: everything but the start, which is resolved."""
         kept = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "start"}
-        for name in ("max_delay", "grace", "future_tolerance"):
+        for name in ("max_delay", "grace", "transaction_wait", "future_tolerance"):
             value = kept[name]
             kept[name] = None if value is None else format_duration(parse_duration(value, name))
         return {**kept, "topics": list(self.topics)}
@@ -139,7 +150,7 @@ def _check_choices(load: OrderedLoad) -> None:
 
 
 def _check_times(load: OrderedLoad) -> None:
-    _ = load.pace, load.grace_ms, load.future_tolerance_ms, load.start_policy
+    _ = load.pace, load.grace_ms, load.transaction_wait_ms, load.future_tolerance_ms, load.start_policy
     if load.pace.max_delay == 0:
         raise SettingError(f"load {load.name!r}: max_delay must be longer than nothing; leave min_offsets out instead")
 

@@ -2,6 +2,9 @@
 
 Each partition's commit carries the revision, the rows, the floor and the ledger's instance as metadata, so that a
 person can restore a lost ledger from it. A ledger that is ahead repairs its mirror; the other way round is an error.
+
+Thousands of partitions are committed in portions. Each says which it is, of how many, so that a mirror of which only
+some came is not taken for a whole one.
 """
 
 import json
@@ -64,11 +67,20 @@ class GroupMirror:
 
     def write(self, ledger: Ledger) -> None:
         """Commit the ledger's place to the group."""
-        from airflow_provider_orderedkafka.kafka.groups import Commit, write_commits
+        from airflow_provider_orderedkafka.kafka.groups import write_commits
 
-        text = _metadata(ledger)
-        places = {partition: Commit(offset, text) for partition, offset in ledger.place.offsets.items()}
-        write_commits(self._config, self._group, places)
+        write_commits(self._config, self._group, *self.portions(ledger))
+
+    @staticmethod
+    def portions(ledger: Ledger) -> "list[dict[TopicPartition, Commit]]":
+        """What is to be committed, in portions that a broker takes."""
+        from airflow_provider_orderedkafka.kafka.groups import AT_ONCE, Commit
+
+        places = list(ledger.place.offsets.items())
+        portions = max(-(-len(places) // AT_ONCE), 1)
+        texts = [_metadata(ledger, (portion, portions)) for portion in range(portions)]
+        # Every so many-th partition: a topic that is deleted later takes no portion away.
+        return [{p: Commit(offset, text) for p, offset in places[n::portions]} for n, text in enumerate(texts)]
 
     def read(self, partitions: Iterable[TopicPartition] | None = None) -> Mirrored | None:
         """What the group says of these partitions; None where it says nothing, or was never written by a ledger."""
@@ -101,18 +113,17 @@ class GroupMirror:
         )
 
 
-def _metadata(ledger: Ledger) -> str:
+def _metadata(ledger: Ledger, portion: tuple[int, int]) -> str:
     floor, split = ledger.place.floor, ledger.place.floor.split
-    return canonical(
-        {
-            "by": MARK,
-            "instance": ledger.instance,
-            "revision": ledger.revision,
-            "rows": ledger.rows_emitted,
-            "dead_letters": ledger.dead_letters,
-            "floor": [floor.time, *([] if split is None else split)],
-        }
-    )
+    told = {
+        "by": MARK,
+        "instance": ledger.instance,
+        "revision": ledger.revision,
+        "rows": ledger.rows_emitted,
+        "dead_letters": ledger.dead_letters,
+        "floor": [floor.time, *([] if split is None else split)],
+    }
+    return canonical(told if portion == (0, 1) else {**told, "portion": portion})
 
 
 def _mirrored(found: "Mapping[TopicPartition, Commit]") -> Mirrored | None:
@@ -124,9 +135,16 @@ def _mirrored(found: "Mapping[TopicPartition, Commit]") -> Mirrored | None:
     time, *split = newest["floor"]
     floor = Floor(time, TopicPartition(*split) if split else None)
     offsets = Offsets((partition, commit.offset) for partition, commit in found.items())
-    whole = all(value == newest for value in values)
     dead = newest.get("dead_letters", 0)  # a mirror that an older release wrote has none
-    return Mirrored(newest["instance"], newest["revision"], newest["rows"], Place(offsets, floor), whole, dead)
+    place = Place(offsets, floor)
+    return Mirrored(newest["instance"], newest["revision"], newest["rows"], place, _whole(values), dead)
+
+
+def _whole(values: Iterable[dict[str, Any]]) -> bool:
+    """Whether all that was written is of one revision, and every portion of it is there."""
+    portions = [tuple(value.get("portion", (0, 1))) for value in values]
+    told = {canonical({**value, "portion": None}) for value in values}
+    return len(told) == 1 and len({of for _, of in portions}) == 1 and len(set(portions)) == portions[0][1]
 
 
 def _told(metadata: str) -> dict[str, Any] | None:

@@ -4,8 +4,9 @@ Each of these is a word of somebody's, with a reason, kept among the outcomes; n
 open range is active. A move is shown before it is made. The command line and the operations DAG both come here.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.cuts import Floor, Place
@@ -20,6 +21,7 @@ from airflow_provider_orderedkafka.mirror import Mirrored
 from airflow_provider_orderedkafka.steps.books import Mirror, show
 
 SHOWN = 20
+NO_TOPICS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,29 +79,43 @@ def abandon(store: LedgerStore, person: Person) -> Ledger:
     return after
 
 
-def preview(ledger: Ledger, place: Place) -> str:
+def named(ledger: Ledger, topics: Iterable[str]) -> tuple[str, ...]:
+    """The topics that are to move: those that are named, or else all that the ledger knows."""
+    found = tuple(topics) or tuple(ledger.topics)
+    for topic in found:
+        if topic not in ledger.topics:
+            known = ", ".join(map(repr, ledger.topics))
+            raise SettingError(f"the ledger of load {ledger.load!r} knows no topic {topic!r}; it knows {known}")
+    return found
+
+
+def preview(ledger: Ledger, place: Place, topics: Mapping[str, str] = NO_TOPICS) -> str:
     """What moving the ledger there means, partition by partition."""
+    stands = _still(ledger, topics)
     return "\n".join(
         [f"load {ledger.load} moves from revision {ledger.revision} to {ledger.revision + 1}:"]
-        + [_move(partition, ledger.place.offsets.get(partition), offset) for partition, offset in place.offsets.items()]
+        + [_move(partition, stands.get(partition), offset) for partition, offset in place.offsets.items()]
         + ["Rows that are loaded again are written again; rows that are left out are never written."]
     )
 
 
-def rewind(store: LedgerStore, mirror: Mirror, person: Person, place: Place) -> Ledger:
-    """Move the ledger; partitions that the place does not name stay where they are."""
+def rewind(
+    store: LedgerStore, mirror: Mirror, person: Person, place: Place, topics: Mapping[str, str] = NO_TOPICS
+) -> Ledger:
+    """Move the ledger, in `topics` with the ids that they have now; partitions of other topics stay where they are."""
     ledger = ledger_of(store)
     _not_owned(ledger, person)
-    whole = Place(ledger.place.offsets.updated(place.offsets), place.floor)
-    after = moves.rewound(ledger, whole, person.name, person.reason, person.now)
+    whole = Place(Offsets(_still(ledger, topics)).updated(place.offsets), place.floor)
+    after = moves.rewound(ledger, whole, person.name, person.reason, person.now, topics=topics)
     store.save(after, ledger)
     show(store, mirror, after)
     return after
 
 
-def rewound_place(ledger: Ledger, offsets: Offsets) -> Place:
+def rewound_place(ledger: Ledger, offsets: Offsets, topics: Mapping[str, str] = NO_TOPICS) -> Place:
     """Where a rewind to these offsets leads: the present place keeps its floor, any other begins without one."""
-    same = all(ledger.place.offsets.get(partition) == offset for partition, offset in offsets.items())
+    stands = _still(ledger, topics)
+    same = all(stands.get(partition) == offset for partition, offset in offsets.items())
     return Place(offsets, ledger.place.floor if same else Floor())
 
 
@@ -143,6 +159,12 @@ def _not_owned(ledger: Ledger, person: Person) -> None:
             f"range {ledger.open.range_id!r} of load {ledger.load!r} is owned by {ledger.open.owner}, which is active: "
             "let it finish, or mark that DAG run failed first"
         )
+
+
+def _still(ledger: Ledger, topics: Mapping[str, str]) -> dict[TopicPartition, int]:
+    """Where the ledger stands, but for topics that were deleted and created again: there its offsets mean nothing."""
+    anew = {topic for topic, found in topics.items() if ledger.topics.get(topic, found) != found}
+    return {partition: offset for partition, offset in ledger.place.offsets.items() if partition.topic not in anew}
 
 
 def _opened(ledger: Ledger) -> str:

@@ -5,20 +5,23 @@ of one moment.
 """
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from airflow_provider_orderedkafka.core.cuts import Floor, Place, Span
+from airflow_provider_orderedkafka.core.cuts import Floor, Place, Span, held
 from airflow_provider_orderedkafka.core.documents import Kind, Ledger, Range
 from airflow_provider_orderedkafka.core.limits import limit_spent, rows_left
 from airflow_provider_orderedkafka.core.pacing import Situation, Verdict, decide
+from airflow_provider_orderedkafka.core.places import about
 from airflow_provider_orderedkafka.core.planning import Planner
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.starts import without
 from airflow_provider_orderedkafka.core.subscriptions import Named
 from airflow_provider_orderedkafka.errors import DataLossError, TopicChangedError
 from airflow_provider_orderedkafka.kafka.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.ends import Ends, readable_ends
 from airflow_provider_orderedkafka.kafka.log import KafkaLog
-from airflow_provider_orderedkafka.kafka.offsets import first_at, log_starts
+from airflow_provider_orderedkafka.kafka.offsets import log_starts
 from airflow_provider_orderedkafka.kafka.starts import resolve_start
 from airflow_provider_orderedkafka.kafka.topics import Discovery, discover
 from airflow_provider_orderedkafka.load import OrderedLoad
@@ -34,11 +37,9 @@ class Sight:
     place: Place
     ends: Ends
 
-    def cut_time(self, grace: int) -> int:
+    def cut_time(self, grace: int, wait: int) -> int:
         """What is at or after it waits: it is too young, or an open transaction may still commit older records."""
-        since = self.ends.open_since
-        times = [self.now - grace, *([] if since is None else [since])]
-        return max(min(times), 0)
+        return max(held(self.now - grace, self.ends.open_since, self.now - wait), 0)
 
     def span(self, latest: int) -> Span:
         """Everything from the load's place to the ends; where the log ends before the place there is nothing."""
@@ -47,12 +48,13 @@ class Sight:
         return Span(Offsets(start), Offsets(ends), self.place.floor, latest)
 
 
-def first_look(config: KafkaConfig, load: OrderedLoad, now: int) -> First:
-    """The start policy, resolved once and for all."""
-    found = discover(config, Named(tuple(load.topics)))
+def first_look(config: KafkaConfig, load: OrderedLoad, now: int, topics: Sequence[str] | None = None) -> First:
+    """The start policy, resolved once and for all, for some of the load's topics or for all of them."""
+    wanted = load.topics if topics is None else topics
+    found = discover(config, Named(tuple(wanted)))
     start = resolve_start(
         config,
-        load.start_policy,
+        without(load.start_policy, set(load.topics) - set(wanted)),
         found.partitions,
         now,
         isolation=load.isolation,
@@ -83,21 +85,21 @@ def _glance(config: KafkaConfig, load: OrderedLoad, ledger: Ledger, now: int) ->
 
 
 def _sight(config: KafkaConfig, load: OrderedLoad, found: Discovery, place: Place, now: int) -> Sight:
-    ends = readable_ends(config, found.partitions, load.isolation, now + load.future_tolerance_ms)
+    latest = now + load.future_tolerance_ms
+    ends = readable_ends(config, found.partitions, load.isolation, latest, floor=place.floor)
     return Sight(now, found, place, ends)
 
 
 def verdict(config: KafkaConfig, load: OrderedLoad, ledger: Ledger, now: int, *, known: bool = False) -> Verdict:
-    """Whether to run now; counted by the index alone, which never counts too much.
+    """Whether to run now; counted by the index, and by a few looks where a record of the future blinds it.
 
     With `known` only the partitions that the ledger knows are asked about: a third of the questions.
     """
     sight = _glance(config, load, ledger, now) if known else look_at(config, load, ledger, now)
-    span = sight.span(now)
-    (answers,) = first_at(config, span.partitions, [sight.cut_time(load.grace_ms)], load.isolation)
-    cut = {p: min(max(answers[p].offset, span.start[p]), end) if p in answers else end for p, end in span.end.items()}
+    span = sight.span(now + load.future_tolerance_ms)
+    older = about(KafkaLog(config, load.isolation), span, sight.cut_time(load.grace_ms, load.transaction_wait_ms))
     since = ledger.first_looked_at if ledger.last_run_at is None else ledger.last_run_at
-    return decide(load.pace, Situation(Offsets(cut).since(span.start), since, now, sight.ends.held_back))
+    return decide(load.pace, Situation(older.since(span.start), since, now, sight.ends.held_back))
 
 
 def plan(config: KafkaConfig, load: OrderedLoad, ledger: Ledger, *, digest: str, now: int) -> Range:
@@ -106,7 +108,7 @@ def plan(config: KafkaConfig, load: OrderedLoad, ledger: Ledger, *, digest: str,
     sight = look_at(config, load, ledger, now)
     span = sight.span(now + load.future_tolerance_ms)
     log = KafkaLog(config, load.isolation)
-    time = sight.cut_time(load.grace_ms)
+    time = sight.cut_time(load.grace_ms, load.transaction_wait_ms)
     end = Planner(log, span, sight.discovery.compacted).end(load.max_offsets, time)
     if end.offsets == span.start:
         raise NothingToLoad(_nothing(load, sight))
@@ -167,9 +169,11 @@ def _rows_left(load: OrderedLoad, ledger: Ledger) -> int | None:
 
 def _nothing(load: OrderedLoad, sight: Sight) -> str:
     waiting = sight.ends.offsets.since(sight.place.offsets)
-    young = f": {waiting:,} offsets are younger than the grace of {load.grace}" if waiting else ""
-    held = f"; open transactions hold {sight.ends.held_back:,} offsets back" if sight.ends.held_back else ""
-    return f"nothing to load{young}{held}"
+    kept = sight.cut_time(load.grace_ms, load.transaction_wait_ms) < sight.now - load.grace_ms
+    why = "wait for an open transaction" if kept else f"are younger than the grace of {load.grace}"
+    rest = f": {waiting:,} offsets {why}" if waiting else ""
+    behind = f"; open transactions hold {sight.ends.held_back:,} offsets back" if sight.ends.held_back else ""
+    return f"nothing to load{rest}{behind}"
 
 
 def _reason(load: OrderedLoad, span: Span, end: Place) -> str:
@@ -189,7 +193,7 @@ def _same_topics(load: OrderedLoad, ledger: Ledger, found: Discovery) -> None:
             raise TopicChangedError(
                 f"topic {topic.name!r} was deleted and created again (its id was {was}, now it is {topic.id}): {first} "
                 f"means something else now; begin in the new one with `orderedkafka ledger rewind {load.name} "
-                "--to earliest`, or create the load anew under another name"
+                f'--topic {topic.name} --to earliest --reason "created again"`'
             )
 
 
@@ -204,5 +208,6 @@ def _nothing_lost(load: OrderedLoad, ledger: Ledger, written: Offsets) -> None:
 def _lost(load: OrderedLoad, partition: TopicPartition, stands: int, end: int) -> DataLossError:
     return DataLossError(
         f"load {load.name!r} stands at {partition.at(stands)}, the log ends at {partition.at(end)}: records that were "
-        f"loaded are gone from Kafka; go on from its end with `orderedkafka ledger rewind {load.name} --to latest`"
+        f"loaded are gone from Kafka; go on from its end with `orderedkafka ledger rewind {load.name} "
+        f'--topic {partition.topic} --to latest --reason "records are gone"`'
     )

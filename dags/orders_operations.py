@@ -23,6 +23,14 @@ with DAG(
             maxLength=10_000,
             section="Rewind",
         ),
+        "topics": Param(
+            "",
+            type="string",
+            title="Only these topics",
+            description="Separated by commas; all of them where it is empty.",
+            maxLength=10_000,
+            section="Rewind",
+        ),
         "reason": Param(
             "", type="string", title="Reason", description="Kept with the ledger.", maxLength=500, section="Confirm"
         ),
@@ -36,6 +44,7 @@ with DAG(
         load="orders",
         action="{{ params.action }}",
         to="{{ params.to }}",
+        topics="{{ params.topics }}",
         reason="{{ params.reason }}",
         confirmed="{{ params.confirmed }}",
     )

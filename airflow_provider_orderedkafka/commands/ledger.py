@@ -26,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where = rewind.add_mutually_exclusive_group(required=True)
     where.add_argument("--to", metavar="PLACE", help=START_HELP)
     where.add_argument("--to-current", action="store_true", help="stay, but let another DAG take the load over")
+    rewind.add_argument("--topic", action="append", default=[], help="move only this topic; may be given several times")
     restore = actions.add_parser("restore", help="take a lost ledger up again from its mirror in the consumer group")
     for action in (rewind, restore):
         action.add_argument("--kafka-conn-id", default="kafka_default", help="default: %(default)s")
@@ -60,12 +61,13 @@ def _rewind(arguments: argparse.Namespace, store: LedgerStore) -> int:
 
     ledger = operations.ledger_of(store)
     hook = OrderedKafkaHook(arguments.kafka_conn_id)
-    place = ledger.place
+    place, topics = ledger.place, operations.NO_TOPICS
     if not arguments.to_current:
-        place = operations.rewound_place(ledger, hook.resolve(arguments.to, tuple(ledger.topics)))
-    print(operations.preview(ledger, place))
+        found = hook.resolve(arguments.to, operations.named(ledger, arguments.topic))
+        place, topics = operations.rewound_place(ledger, found.place.offsets, found.topics), found.topics
+    print(operations.preview(ledger, place, topics))
     _agreed(arguments, "Move the ledger?")
-    return _done(operations.rewind(store, hook.mirror(store.load), _person(arguments), place).revision)
+    return _done(operations.rewind(store, hook.mirror(store.load), _person(arguments), place, topics).revision)
 
 
 def _restore(arguments: argparse.Namespace, store: LedgerStore) -> int:

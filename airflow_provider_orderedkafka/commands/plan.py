@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_orderedkafka.commands.at_airflow import airflow, is_about_airflow, store_of
 from airflow_provider_orderedkafka.core.documents import Ledger, Range
 from airflow_provider_orderedkafka.core.lifecycle import standing
+from airflow_provider_orderedkafka.core.moves import joined
 from airflow_provider_orderedkafka.core.pacing import Verdict
 from airflow_provider_orderedkafka.core.progress import moment
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError
@@ -67,6 +68,9 @@ def _next_range(load: OrderedLoad) -> tuple[Range, Verdict]:
 
     hook, store = OrderedKafkaHook(load.kafka_conn_id), _store(load)
     ledger = (None if store is None else store.ledger()) or _imagined(load, hook.first_look(load))
+    if added := [topic for topic in load.topics if topic not in ledger.topics]:
+        first = hook.first_look(load, added)
+        ledger = joined(ledger, first.place.offsets, first.topics)
     return hook.plan(load, ledger), hook.verdict(load, ledger)
 
 

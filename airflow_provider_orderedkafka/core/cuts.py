@@ -39,6 +39,9 @@ class Floor:
         return self.time + 1 if self.split is not None and partition < self.split else self.time
 
 
+NO_FLOOR = Floor()
+
+
 class Bound(NamedTuple):
     """The first visible record from `offset` on whose timestamp is at least `time`; without a time, `offset` itself."""
 
@@ -135,6 +138,14 @@ class Span:
 def counts(timestamp: int, latest: int) -> bool:
     """Whether a timestamp moves the running maximum: it exists, and is not of the future."""
     return 0 <= timestamp <= latest
+
+
+def held(time: int, open_since: int | None, at_most: int) -> int:
+    """The time of a cut, kept back to the first timestamp that an open transaction may commit, but `at_most` to there.
+
+    Without that bound one transaction that nobody ends would keep everything else from being loaded.
+    """
+    return time if open_since is None else min(time, max(open_since, at_most))
 
 
 def slices(limits: Offsets, cuts: Sequence[Cut], latest: int) -> list[Slice]:

@@ -6,7 +6,7 @@ be older too, because the index also counts transaction markers and aborted reco
 its `until`, so gaps in time cost nothing.
 
 An `OwnIndex` answers for a partition that the broker's index cannot help with. It is made by reading the partition
-once and keeps a sample of running maxima.
+once and keeps a sample of running maxima, for as long as the same timestamps count.
 """
 
 from bisect import bisect_left, bisect_right
@@ -23,26 +23,36 @@ SAMPLE_EVERY = 256
 
 @dataclass(frozen=True, slots=True)
 class OwnIndex:
-    """A sample of running maxima: every visible record of `[start, offsets[i])` is no newer than `maxima[i]`."""
+    """A sample of running maxima: every visible record of `[start, offsets[i])` is no newer than `maxima[i]`.
+
+    `future` is the earliest timestamp that was of the future when it was made, where there was one.
+    """
 
     start: int
     end: int
     offsets: tuple[int, ...]
     maxima: tuple[int, ...]
+    future: int | None = None
 
     @classmethod
     def read(cls, records: Iterable[tuple[int, int]], start: int, end: int, latest: int) -> "OwnIndex":
         """Read offsets and timestamps once; memory grows with a sample of the records only."""
-        offsets, maxima, highest = [start], [BEFORE_TIME], BEFORE_TIME
+        offsets, maxima, highest, future = [start], [BEFORE_TIME], BEFORE_TIME, None
         records = iter(records)
         while chunk := list(islice(records, SAMPLE_EVERY)):
+            later = (time for _, time in chunk if time > latest)
+            future = min(later, default=None) if future is None else min(later, default=future)
             highest = max(highest, max((time for _, time in chunk if counts(time, latest)), default=BEFORE_TIME))
             if highest > maxima[-1]:
                 offsets.append(chunk[-1][0] + 1)
                 maxima.append(highest)
             else:
                 offsets[-1] = max(offsets[-1], chunk[-1][0] + 1)
-        return cls(start, end, tuple(offsets), tuple(maxima))
+        return cls(start, end, tuple(offsets), tuple(maxima), future)
+
+    def holds(self, latest: int) -> bool:
+        """Whether what counted when it was made is what counts up to `latest`."""
+        return self.maxima[-1] <= latest and (self.future is None or latest < self.future)
 
     def at(self, time: int) -> Answer | None:
         """A lower bound of the place where the running maximum reaches this time, and until which time it holds."""
@@ -65,6 +75,8 @@ class TimeIndex:
 
     def __init__(self, log: Log, span: Span, own: dict[TopicPartition, OwnIndex]) -> None:
         self.span = span
+        for partition in [partition for partition, index in own.items() if not index.holds(span.latest)]:
+            del own[partition]
         self.own = own
         self._log = log
         self._starts = tuple(span.start.values())

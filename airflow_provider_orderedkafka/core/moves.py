@@ -20,6 +20,7 @@ from airflow_provider_orderedkafka.core.documents import (
     Report,
 )
 from airflow_provider_orderedkafka.core.lifecycle import way_out
+from airflow_provider_orderedkafka.core.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import LifecycleError
 
 Book = TypeVar("Book", bound=Ledger | Claim)
@@ -42,6 +43,12 @@ def first_look(
         outcomes=(),
         home_dag=home_dag,
     )
+
+
+def joined(ledger: Ledger, offsets: Mapping[TopicPartition, int], topics: Mapping[str, str]) -> Ledger:
+    """Take topics in that were added to the load, where its start policy leads; nothing moves, so it is no revision."""
+    place = Place(ledger.place.offsets.updated(offsets), ledger.place.floor)
+    return replace(ledger, place=place, topics={**ledger.topics, **topics})
 
 
 def opened(book: Book, range_id: str, owner: str) -> Book:
@@ -106,9 +113,10 @@ def abandoned(book: Book, by: str, reason: str, now: int) -> Book:
     return replace(book, open=None, outcomes=_kept(book, outcome))
 
 
-def rewound(ledger: Ledger, place: Place, by: str, reason: str, now: int) -> Ledger:
-    """Move to another place by a person's word; the next run may come from another home DAG."""
-    return _moved(ledger, place, Outcome("rewound", "", ledger.revision + 1, by, now, reason))
+def rewound(ledger: Ledger, place: Place, by: str, reason: str, now: int, *, topics: Mapping[str, str]) -> Ledger:
+    """Move to another place, in topics with these ids, by a person's word; another home DAG may go on from there."""
+    there = replace(ledger, topics={**ledger.topics, **topics})
+    return _moved(there, place, Outcome("rewound", "", ledger.revision + 1, by, now, reason))
 
 
 def restored(ledger: Ledger, by: str, reason: str, now: int) -> Ledger:

@@ -2,12 +2,14 @@
 
 `Places.at(time)` is the row of offsets where each partition's running maximum reaches the time, exactly. Where a look
 passes too many older records the index is blind there; the partition is read once and the look repeated.
+
+`about(log, span, time)` is the same for who only asks how much there is, and often: it never reads a partition.
 """
 
-from airflow_provider_orderedkafka.core.cuts import Bound
+from airflow_provider_orderedkafka.core.cuts import Bound, Span, counts
 from airflow_provider_orderedkafka.core.index import Row, TimeIndex
 from airflow_provider_orderedkafka.core.ports import Log, Sighting
-from airflow_provider_orderedkafka.core.positions import TopicPartition
+from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 
 PATIENCE = 1_000
 """How many visible records older than a bound may follow it before the index counts as blind there."""
@@ -78,3 +80,32 @@ class Places:
             if same:
                 return sighting
         return None
+
+
+def about(log: Log, span: Span, time: int) -> Offsets:
+    """Up to where each partition is older than a time, by the index.
+
+    Where its answer is a record of the future, which hides all that follows it, a few records are looked at instead.
+    There what came late may make it a little too much.
+    """
+    index = TimeIndex(log, span, {})
+    found = Offsets(zip(span.partitions, index.at([time])[0].offsets, strict=True))
+    answers = {partition: index.answer(time, place) for place, partition in enumerate(span.partitions)}
+    blind = [p for p, answer in answers.items() if answer and answer.timestamp > span.latest and found[p] < span.end[p]]
+    return found.updated(_halved(log, span, time, {partition: found[partition] for partition in blind}))
+
+
+def _halved(log: Log, span: Span, time: int, low: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Halve what may be older until a look finds the place; a record in the middle stands for those around it."""
+    high = {partition: span.end[partition] for partition in low}
+    while middle := {p: Bound((low[p] + high[p]) // 2) for p in low if high[p] - low[p] > PATIENCE}:
+        limits = {partition: high[partition] for partition in middle}
+        for partition, sighting in log.look(middle, limits, span.latest, PATIENCE).items():
+            young = counts(sighting.timestamp, span.latest) and sighting.timestamp >= time
+            if sighting.offset is None or young:
+                high[partition] = middle[partition].offset
+            else:
+                low[partition] = sighting.offset + 1
+    bounds = {partition: Bound(offset, time) for partition, offset in low.items()}
+    seen = log.look(bounds, high, span.latest, PATIENCE)
+    return {p: high[p] if sighting.offset is None else sighting.offset for p, sighting in seen.items()}

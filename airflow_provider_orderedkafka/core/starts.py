@@ -10,7 +10,7 @@ would say it.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -97,6 +97,13 @@ class Explicit:
 _NAMED: Final = {EARLIEST: "{p}@earliest", LATEST: "{p}@latest"}
 
 Start = Earliest | Latest | Committed | Moment | Ago | Explicit
+
+
+def without(start: Start, topics: Container[str]) -> Start:
+    """The same start for all but these topics."""
+    if not isinstance(start, Explicit):
+        return start
+    return Explicit(tuple((p, offset) for p, offset in start.offsets if p.topic not in topics))
 
 
 def parse_start(value: object, name: str) -> Start:

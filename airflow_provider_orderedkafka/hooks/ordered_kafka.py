@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.apache.kafka.hooks.base import KafkaBaseHook
 
 from airflow_provider_orderedkafka.context import now_ms
+from airflow_provider_orderedkafka.core.cuts import NO_FLOOR, Place
 from airflow_provider_orderedkafka.core.documents import Ledger, Range
 from airflow_provider_orderedkafka.core.pacing import Verdict
 from airflow_provider_orderedkafka.core.positions import Offsets
@@ -82,11 +83,11 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
             raise SettingError(f"connection {self.kafka_config_id!r}: {error}") from error
         return built
 
-    def first_look(self, load: OrderedLoad) -> First:
-        """Where the load's start policy leads now."""
+    def first_look(self, load: OrderedLoad, topics: Sequence[str] = ()) -> First:
+        """Where the load's start policy leads now, in these of its topics; in all of them unless said."""
         from airflow_provider_orderedkafka import ranges
 
-        first = ranges.first_look(self.config, load, now_ms())
+        first = ranges.first_look(self.config, load, now_ms(), topics or load.topics)
         for remark in first.remarks:
             self.log.warning("%s: %s", load.name, remark)
         return first
@@ -131,13 +132,14 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         """The broker's id of each topic."""
         return self._discover(topics).ids
 
-    def resolve(self, start: str, topics: Sequence[str]) -> Offsets:
-        """Where a start policy leads now."""
+    def resolve(self, start: str, topics: Sequence[str]) -> First:
+        """Where a start policy leads now, and the ids of the topics there."""
         from airflow_provider_orderedkafka.core.starts import parse_start
         from airflow_provider_orderedkafka.kafka.starts import resolve_start
 
-        policy = parse_start(start, "to")
-        return resolve_start(self.config, policy, self._discover(topics).partitions, now_ms()).offsets
+        policy, found = parse_start(start, "to"), self._discover(topics)
+        resolved = resolve_start(self.config, policy, found.partitions, now_ms())
+        return First(Place(resolved.offsets, NO_FLOOR), found.ids, resolved.remarks)
 
     def high_ends(self, topics: Sequence[str]) -> Offsets:
         """How far the topics can be read now."""

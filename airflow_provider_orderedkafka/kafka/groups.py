@@ -18,6 +18,9 @@ from airflow_provider_orderedkafka.errors import AccessDeniedError, OrderedKafka
 from airflow_provider_orderedkafka.kafka.answers import DEADLINE, DENIED, TRANSIENT, Patience, why_silent
 from airflow_provider_orderedkafka.kafka.config import client_config, understood
 
+AT_ONCE: Final = 1_000
+"""How many partitions are committed at once: with the longest names two thirds of what a broker takes, 1 MiB."""
+
 _TRY_SECONDS: Final = 1.0
 _PAUSE: Final = 0.1
 _KEPT_TROUBLES: Final = 20
@@ -48,15 +51,19 @@ def read_commits(
 
 
 def write_commits(
-    config: Mapping[str, str], group: str, commits: Mapping[TopicPartition, Commit], deadline: float = DEADLINE
+    config: Mapping[str, str], group: str, *portions: Mapping[TopicPartition, Commit], deadline: float = DEADLINE
 ) -> None:
-    """Let the group stand there; partitions that are gone are passed over."""
-    wanted = [KafkaPartition(*p, commit.offset, metadata=commit.metadata) for p, commit in commits.items()]
+    """Let the group stand there, one portion after the other; partitions that are gone are passed over.
+
+    A portion of more than `AT_ONCE` partitions may be too large for a broker.
+    """
+    wanted = [[KafkaPartition(*p, c.offset, metadata=c.metadata) for p, c in some.items()] for some in portions if some]
     if not wanted:
         return
     with _asking(config, group, f"a commit of group {group!r}", deadline) as asking:
-        asking.committed(wanted)  # a commit itself waits long where the group may not be used
-        asking.commit(wanted)
+        asking.committed(wanted[0][:1])  # a commit itself waits long where the group may not be used
+        for portion in wanted:
+            asking.commit(portion)
 
 
 class _Asking:
@@ -88,10 +95,14 @@ class _Asking:
     def commit(self, wanted: list[KafkaPartition]) -> None:
         """Commit, once; partitions that are gone are passed over."""
         try:
-            self.consumer.commit(offsets=wanted, asynchronous=False)
+            answers = self.consumer.commit(offsets=wanted, asynchronous=False)
         except KafkaException as failure:
-            if failure.args[0].code() not in _GONE:
-                raise self._told(failure.args[0]) from failure
+            errors = [failure.args[0]]
+        else:
+            errors = [answer.error for answer in answers if answer.error is not None]
+        refused = next((error for error in errors if error.code() not in _GONE), None)
+        if refused is not None:
+            raise self._told(refused)
 
     def _refusal(self) -> KafkaError | None:
         """A refusal that the client heard on its way to the group's coordinator: the question hears nothing of it."""
@@ -104,6 +115,8 @@ class _Asking:
         what = self._patience.what
         if error.code() in DENIED:
             return AccessDeniedError(f"Kafka refuses {what}: {error.str()}; {DENIED[error.code()]}")
+        if error.code() >= KafkaError.UNKNOWN and error.code() not in TRANSIENT:  # below are the client's own
+            return OrderedKafkaError(f"Kafka refuses {what}: {error.str()} ({error.name()})")
         return UnreachableError(
             f"Kafka at {self._servers!r} did not answer within {self._patience.seconds:g} s, asked for {what} "
             f"({why_silent(error, self._troubles, self._servers)}); is it up, and can it be reached from here?"

@@ -17,7 +17,10 @@ def check_topics(config: Mapping[str, str], topics: Iterable[str], planned: Mapp
         if found != planned.get(name, found):
             raise TopicChangedError(
                 f"topic {name!r} was deleted and created again after this range was planned (its id was "
-                f"{planned[name]}, now it is {found}): abandon the range, and rewind to the new topic's start"
+                f"{planned[name]}, now it is {found}), so it cannot be finished. In Airflow give it up with "
+                f'`orderedkafka ledger abandon <load> --reason "created again"`, and begin in the new topic with '
+                f'`orderedkafka ledger rewind <load> --topic {name} --to earliest --reason "created again"`; by hand, '
+                "begin with a new checkpoint"
             )
 
 

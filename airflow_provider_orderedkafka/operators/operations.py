@@ -1,6 +1,7 @@
 """A person's work on a ledger, for those without a shell: the same code as `orderedkafka ledger`."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -8,9 +9,10 @@ from airflow.sdk import BaseOperator
 from airflow_provider_orderedkafka import operations
 from airflow_provider_orderedkafka.assets import ledger_asset
 from airflow_provider_orderedkafka.context import books_of, fail, is_active, now_ms, run_of
-from airflow_provider_orderedkafka.core.documents import Ledger, Place
+from airflow_provider_orderedkafka.core.documents import Ledger
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.ledger import LedgerStore
+from airflow_provider_orderedkafka.steps import First
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -26,12 +28,13 @@ class LedgerOperationsOperator(BaseOperator):
     :param load: The load's name.
     :param action: `"show"`, `"abandon"` or `"rewind"`.
     :param to: Where a rewind leads: all that `OrderedLoad.start` takes.
+    :param topics: The topics that a rewind moves, as a list or separated by commas; all of them unless said.
     :param reason: Why; kept with the ledger.
     :param confirmed: Whether to do it: `True`, or the text `"True"` that a template gives.
     :param kafka_conn_id: The `kafka` connection.
     """
 
-    template_fields: Sequence[str] = ("action", "to", "reason", "confirmed")
+    template_fields: Sequence[str] = ("action", "to", "topics", "reason", "confirmed")
     ui_color = "#f2dcdb"
 
     def __init__(
@@ -40,6 +43,7 @@ class LedgerOperationsOperator(BaseOperator):
         load: str,
         action: str = "show",
         to: str = "",
+        topics: Sequence[str] | str = "",
         reason: str = "",
         confirmed: bool | str = False,
         kafka_conn_id: str = "kafka_default",
@@ -49,6 +53,7 @@ class LedgerOperationsOperator(BaseOperator):
         self.load = load
         self.action = action
         self.to = to
+        self.topics = topics
         self.reason = reason
         self.confirmed = confirmed
         self.kafka_conn_id = kafka_conn_id
@@ -69,25 +74,28 @@ class LedgerOperationsOperator(BaseOperator):
         ledger = operations.ledger_of(store)
         if self.action == "show":
             return operations.shown(ledger)
-        place = self._place(ledger) if self.action == "rewind" else None
-        preview = operations.shown(ledger) if place is None else operations.preview(ledger, place)
+        found = self._found(ledger) if self.action == "rewind" else None
+        preview = operations.shown(ledger) if found is None else operations.preview(ledger, found.place, found.topics)
         if str(self.confirmed) != "True":
             return f"{preview}\nNothing was changed: confirm it to do it."
-        after = self._do(context, store, place)
+        after = self._do(context, store, found)
         return f"{preview}\ndone: the ledger is at revision {after.revision}"
 
-    def _do(self, context: "Context", store: LedgerStore, place: Place | None) -> Ledger:
+    def _do(self, context: "Context", store: LedgerStore, found: First | None) -> Ledger:
         person = operations.Person(_who(context), self.reason, now_ms(), is_active)
-        if place is None:
+        if found is None:
             return operations.abandon(store, person)
-        return operations.rewind(store, self._hook().mirror(self.load), person, place)
+        return operations.rewind(store, self._hook().mirror(self.load), person, found.place, found.topics)
 
-    def _place(self, ledger: Ledger) -> Place:
+    def _found(self, ledger: Ledger) -> First:
         if not self.to.strip():
             raise SettingError(
                 "a rewind needs a place to go to: 'earliest', 'latest', a moment, a time ago, or offsets"
             )
-        return operations.rewound_place(ledger, self._hook().resolve(self.to, tuple(ledger.topics)))
+        names = self.topics.split(",") if isinstance(self.topics, str) else self.topics
+        topics = operations.named(ledger, [name.strip() for name in names if name.strip()])
+        found: First = self._hook().resolve(self.to, topics)
+        return replace(found, place=operations.rewound_place(ledger, found.place.offsets, found.topics))
 
     def _hook(self) -> Any:
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook

@@ -1,6 +1,7 @@
 """Resolve: from where the ledger stands and what Kafka has to a range, written down before anything is read."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from airflow.sdk import BaseOperator
@@ -95,7 +96,8 @@ class ResolveOffsetRangeOperator(BaseOperator):
     def _incremental(self, context: "Context", hook: "OrderedKafkaHook", books: Books) -> Resolved:
         refuse_backfill(context, self.load.name)
         home = context["ti"].dag_id
-        ledger = look(books, hook.mirror(self.load.name, self.load.topics), lambda: hook.first_look(self.load), home)
+        mirror = hook.mirror(self.load.name, self.load.topics)
+        ledger = look(books, mirror, partial(hook.first_look, self.load), self.load.topics, home=home)
         return resolve(
             books,
             TaskMemory(context),

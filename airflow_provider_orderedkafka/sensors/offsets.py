@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
@@ -90,9 +91,8 @@ class OffsetRangeSensor(BaseSensorOperator):
         books, home = books_of(self.load.name, context), context["ti"].dag_id
         try:
             refuse_backfill(context, self.load.name)
-            ledger = look(
-                books, hook.mirror(self.load.name, self.load.topics), lambda: hook.first_look(self.load), home=home
-            )
+            mirror = hook.mirror(self.load.name, self.load.topics)
+            ledger = look(books, mirror, partial(hook.first_look, self.load), self.load.topics, home=home)
             verdict = wait(books, ledger, self.load.row_limit) or hook.verdict(self.load, ledger)
         except OrderedKafkaError as error:
             fail(error)

@@ -13,7 +13,7 @@ import secrets
 from dataclasses import dataclass, replace
 
 from airflow_provider_orderedkafka.core import moves
-from airflow_provider_orderedkafka.core.cuts import Place
+from airflow_provider_orderedkafka.core.cuts import NO_FLOOR, Place
 from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
 from airflow_provider_orderedkafka.core.limits import limit_spent, rows_left
 from airflow_provider_orderedkafka.core.positions import Offsets
@@ -79,7 +79,7 @@ def next_range(ledgers: Ledgers, arguments: Arguments, now: int) -> tuple[Range 
     open_range = None if ledger is None else ledgers.range_of(ledger)
     if open_range is not None:
         return open_range, f"range {open_range.id} is taken up again"
-    stream.fix_target()
+    stream.fix_target(NO_FLOOR if ledger is None else ledger.place.floor)
     if ledger is None:
         ledger = ledgers.write(_first_look(stream, now))
     if spent := limit_spent(ledger, arguments.row_limit):

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from airflow_provider_orderedkafka.core.cuts import Span
+from airflow_provider_orderedkafka.core.cuts import Floor, Span
 from airflow_provider_orderedkafka.core.planning import Planner
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.starts import Start
@@ -90,10 +90,10 @@ class Cluster:
         wanted = list(partitions)
         return log_starts(self.options.kafka, wanted) if wanted else Offsets()
 
-    def ends(self, partitions: tuple[TopicPartition, ...], now: int) -> Ends:
-        """How far these partitions can be read now."""
+    def ends(self, partitions: tuple[TopicPartition, ...], now: int, floor: Floor) -> Ends:
+        """How far these partitions can be read now, from where the floor is."""
         latest = now + self.options.future_tolerance
-        return readable_ends(self.options.kafka, partitions, self.options.isolation, latest)
+        return readable_ends(self.options.kafka, partitions, self.options.isolation, latest, floor=floor)
 
 
 def _check_cluster(loaded: "Range", found: str, servers: str) -> None:

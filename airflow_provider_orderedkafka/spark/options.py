@@ -24,6 +24,7 @@ from airflow_provider_orderedkafka.kafka.config import PREFIX, KafkaConfig
 SLICE_OFFSETS: Final = 100_000
 FUTURE_TOLERANCE: Final = 5 * 60 * 1_000
 MAX_TRIGGER_DELAY: Final = 15 * 60 * 1_000  # where a minimum is set, as Spark has it
+TRANSACTION_WAIT: Final = 15 * 60 * 1_000
 ISOLATION: Final = PREFIX + ISOLATION_LEVEL
 _OF_SPARK: Final = re.compile(r"(\d+)(min)?")
 
@@ -39,6 +40,7 @@ class SourceOptions:
     end: Start | None
     end_time: Moment | None
     grace: int | None
+    transaction_wait: int
     pace: Pace
     most: int | None
     slice_offsets: int
@@ -109,6 +111,7 @@ PARSERS: Final[dict[str, Callable[[str, str], Any]]] = {
     "includeHeaders": _flag,
     "sliceOffsets": _count,
     "grace": _duration,
+    "transactionWait": _duration,
     "futureTolerance": _duration,
     ISOLATION: _isolation,
 }
@@ -150,6 +153,7 @@ def parse_options(given: Mapping[str, str], *, stream: bool) -> SourceOptions:
         end=values.get("endingOffsets"),
         end_time=values.get("endingTimestamp"),
         grace=values.get("grace"),
+        transaction_wait=values.get("transactionWait", TRANSACTION_WAIT),
         pace=_pace(values),
         most=values.get("maxOffsetsPerTrigger"),
         slice_offsets=values.get("sliceOffsets", SLICE_OFFSETS),
@@ -218,6 +222,7 @@ def _of_range(kafka: KafkaConfig, values: Mapping[str, Any]) -> SourceOptions:
         end=None,
         end_time=None,
         grace=None,
+        transaction_wait=TRANSACTION_WAIT,
         pace=Pace(),
         most=given.batch_offsets,
         slice_offsets=values.get("sliceOffsets", SLICE_OFFSETS),

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_orderedkafka.core.cuts import Floor, Place, Slice, Span
+from airflow_provider_orderedkafka.core.cuts import NO_FLOOR, Floor, Place, Slice, Span, held
 from airflow_provider_orderedkafka.core.pacing import Situation, decide
 from airflow_provider_orderedkafka.core.planning import Planner
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
@@ -50,9 +50,9 @@ class Stream:
         self._decided: bool | None = None
         self._own: dict[TopicPartition, OwnIndex] = {}
 
-    def fix_target(self) -> None:
+    def fix_target(self, floor: Floor = NO_FLOOR) -> None:
         """From now on read to what there is now, and no further; whether it is enough is decided once."""
-        self._fixed, self._decided = self._target(), None
+        self._fixed, self._decided = self._target(floor), None
 
     @property
     def cluster_id(self) -> str:
@@ -78,7 +78,7 @@ class Stream:
 
     def after(self, at: StreamOffset, most: int | None) -> StreamOffset | None:
         """Where the next batch ends; None when there is nothing to run now."""
-        target = self._fixed or self._target()
+        target = self._fixed or self._target(at.place.floor)
         _check_topics(at, target.topics)
         added = self._cluster.starts_of(p for p in target.ends if p not in at.place.offsets)
         planner = self._cluster.planner(self._rest(at, added, target), self._own)
@@ -108,7 +108,7 @@ class Stream:
         stands = {partition: min(at.place.offsets.get(partition, 0), end) for partition, end in ends.items()}
         return {"high_ends": ends.to_json(), "offsets_behind": ends.since(stands)}
 
-    def _target(self) -> Target:
+    def _target(self, floor: Floor = NO_FLOOR) -> Target:
         topics, given = self._cluster.topics(), self._options.range
         if given is not None:
             return Target(given.planned_at, topics, given.end.offsets)
@@ -116,14 +116,14 @@ class Stream:
         if self._options.end is not None:
             ends = self._cluster.resolve(self._options.end, topics.partitions, now, word="end")
             return Target(now, topics, ends)
-        there = self._cluster.ends(topics.partitions, now)
+        there = self._cluster.ends(topics.partitions, now, floor)
         return Target(now, topics, there.offsets, self._cut_time(now, there.open_since), there.held_back)
 
     def _cut_time(self, now: int, open_since: int | None) -> int | None:
-        """What is at or after it waits: no later than the first record of an open transaction, lest that be late."""
+        """What is at or after it waits: for a while no later than an open transaction's first record."""
         end, grace = self._options.end_time, self._options.grace
         given = [*([] if end is None else [end.time]), *([] if grace is None else [now - grace])]
-        return min([*given, *([] if open_since is None else [open_since])]) if given else None
+        return held(min(given), open_since, now - self._options.transaction_wait) if given else None
 
     def _rest(self, at: StreamOffset, added: Offsets, target: Target) -> Span:
         """What is left to read: from where the stream stands to the target's ends."""

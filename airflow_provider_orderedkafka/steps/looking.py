@@ -1,6 +1,6 @@
 """The first steps of a run: look at the ledger, and wait where it leaves the decision to Kafka."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import uuid4
 
@@ -22,16 +22,20 @@ class First:
     remarks: tuple[str, ...] = ()
 
 
+Start = Callable[[Sequence[str]], First]
+"""Where a load's start policy leads now, in these topics."""
+
+
 class NothingToLoad(Exception):  # noqa: N818 - not an error: a run may find nothing
     """Why there is no range to plan."""
 
 
-def look(books: Books, mirror: Mirror, start: Callable[[], First], home: str) -> Ledger:
-    """The ledger; at the first look it is written, with the start policy resolved once and for all."""
+def look(books: Books, mirror: Mirror, start: Start, topics: Sequence[str], *, home: str) -> Ledger:
+    """The ledger; at the first look at a topic it is written, with the start policy resolved once and for all."""
     ledger = checked(books.store, mirror)
     if ledger is not None:
-        return _at_home(books, ledger, home)
-    first = start()
+        return _with_added(books, mirror, _at_home(books, ledger, home), start, topics)
+    first = start(topics)
     ledger = moves.first_look(
         books.store.load,
         instance=uuid4().hex[:12],
@@ -43,6 +47,17 @@ def look(books: Books, mirror: Mirror, start: Callable[[], First], home: str) ->
     books.store.save(ledger, None)
     show(books.store, mirror, ledger)
     return ledger
+
+
+def _with_added(books: Books, mirror: Mirror, ledger: Ledger, start: Start, topics: Sequence[str]) -> Ledger:
+    added = [topic for topic in topics if topic not in ledger.topics]
+    if not added:
+        return ledger
+    first = start(added)
+    after = moves.joined(ledger, first.place.offsets, first.topics)
+    books.store.save(after, ledger)
+    show(books.store, mirror, after)
+    return after
 
 
 def wait(books: Books, ledger: Ledger, row_limit: int | None) -> Verdict | None:

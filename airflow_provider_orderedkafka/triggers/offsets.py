@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
@@ -23,6 +24,7 @@ from airflow_provider_orderedkafka.core.watching import Seen, Watch, fired, noti
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
 from airflow_provider_orderedkafka.ledger import LedgerStore
 from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.operations import ledger_of
 
 if TYPE_CHECKING:
     from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
@@ -35,6 +37,9 @@ THOROUGH_SECONDS = 60.0
 
 LOOKS_AT_ONCE = 16
 
+LARGEST = 30_000
+"""Characters of a ledger that travel in a trigger's arguments: encrypted they fit into 64 KiB, which MySQL keeps."""
+
 Found = TypeVar("Found")
 
 _threads = ThreadPoolExecutor(LOOKS_AT_ONCE, "orderedkafka-look")
@@ -43,15 +48,17 @@ _threads = ThreadPoolExecutor(LOOKS_AT_ONCE, "orderedkafka-look")
 class OffsetRangeTrigger(BaseEventTrigger):
     """Fires when enough offsets are there, or long enough has passed.
 
-    `waiting` is for a run that deferred: it has the numbers of its ledger with it, because a plain trigger cannot read
-    the ledger, and fires once. `watching` is for an asset's watcher: it reads the ledger, never ends, fires once for
-    each revision, and again, ever later, while a run that it started ends without a commit.
+    `waiting` is for a run that deferred, and fires once: it has the numbers of its ledger with it, or, where these are
+    too many for a trigger's arguments, reads them when it begins. `watching` is for an asset's watcher: it reads the
+    ledger, never ends, fires once for each revision, and again, ever later, while a run that it started ends without a
+    commit.
 
     :param load: The load, as `OrderedLoad.to_json` gives it.
-    :param ledger: The text of the ledger that a deferred run saw.
+    :param ledger: The text of the ledger that a deferred run saw, without its outcomes.
     :param poll_interval: Seconds between two looks.
     :param moment: Without a ledger, the moment to wait for, in milliseconds.
     :param backoff: How long a watcher waits before it starts another run for the same revision, in milliseconds.
+    :param stored: Whether a deferred run's ledger is to be read, because it is too large to take along.
     """
 
     def __init__(
@@ -61,6 +68,8 @@ class OffsetRangeTrigger(BaseEventTrigger):
         poll_interval: float = POLL_SECONDS,
         moment: int | None = None,
         backoff: int = 60_000,
+        *,
+        stored: bool = False,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.load = load
@@ -68,12 +77,15 @@ class OffsetRangeTrigger(BaseEventTrigger):
         self.poll_interval = poll_interval
         self.moment = moment
         self.backoff = backoff
+        self.stored = stored
         self._looked_thoroughly = 0.0
 
     @classmethod
     def waiting(cls, load: OrderedLoad, ledger: Ledger | None, poll_interval: float, moment: int | None) -> Self:
         """For a run that deferred: until the ledger's load is due, or without one until the moment."""
-        return cls(load.to_json(), None if ledger is None else ledger.to_text(), poll_interval, moment)
+        text = None if ledger is None else replace(ledger, open=None, outcomes=()).to_text()
+        large = text is not None and len(text) > LARGEST
+        return cls(load.to_json(), None if large else text, poll_interval, moment, stored=large)
 
     @classmethod
     def watching(cls, load: OrderedLoad, poll_interval: float = POLL_SECONDS, backoff: int = 60_000) -> Self:
@@ -82,19 +94,23 @@ class OffsetRangeTrigger(BaseEventTrigger):
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """The path and the arguments."""
-        names = ("load", "ledger", "poll_interval", "moment", "backoff")
+        names = ("load", "ledger", "poll_interval", "moment", "backoff", "stored")
         return PATH, {name: getattr(self, name) for name in names}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Look until it is time; a watcher goes on after that."""
         load = OrderedLoad.from_json(self.load)
-        events = self._watch(load) if self.ledger is None and self.moment is None else self._wait(load)
+        events = (
+            self._watch(load) if self.ledger is None and self.moment is None and not self.stored else self._wait(load)
+        )
         async for event in events:
             yield event
 
     async def _wait(self, load: OrderedLoad) -> AsyncIterator[TriggerEvent]:
         """Kafka's absence is waited out; what cannot mend itself ends the wait."""
         ledger = None if self.ledger is None else Ledger.from_text(self.ledger)
+        if self.stored:
+            ledger = await _in_thread(lambda: ledger_of(ledger_store(load.name)))
         while True:
             try:
                 verdict = await self._verdict(load, ledger)

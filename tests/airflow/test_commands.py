@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 import sysconfig
@@ -11,6 +13,9 @@ import pytest
 
 from airflow_provider_orderedkafka import cli
 from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.errors import TopicChangedError
+from airflow_provider_orderedkafka.kafka.config import KafkaConfig
+from airflow_provider_orderedkafka.kafka.identity import check_topics
 
 SCRIPT = str(Path(sysconfig.get_path("scripts")) / "orderedkafka")
 
@@ -111,6 +116,46 @@ def test_nothing_is_moved_while_the_run_that_owns_the_range_is_active(bench, led
         assert code == 65
         assert f"is owned by {bench.load}/{run.run_id}, which is active" in said
     assert ledger_of(bench.load).open is not None
+
+
+def followed(advice, load):
+    """Run the commands that a message advises; their exit codes."""
+    commands = re.findall(r"`orderedkafka (ledger [^`]*)`", advice.replace("<load>", load))
+    return [cli.main([*shlex.split(command), "--yes"]) for command in commands]
+
+
+def test_a_topic_that_was_created_again_is_loaded_whole_after_the_rewind_that_the_error_advises(
+    bench, topics, capsys, ledger_of
+):
+    topics.grow(bench.topic, 2)
+    bench.write(6)
+    dag = bench.dag()
+    dag.test()
+    topics.recreate(bench.topic)
+    bench.write(9)
+    capsys.readouterr()
+    assert dag.test().state == "failed"
+    (advice,) = set(re.findall(r"topic .* was deleted and created again .*`", capsys.readouterr().out))
+    assert followed(advice, bench.load) == [0]
+    assert f"  {bench.topic}[0]@0: new" in capsys.readouterr().out
+    assert dag.test().state == "success"
+    assert [entry["offsets"] for entry in bench.diary] == [6, 9]
+    assert list(ledger_of(bench.load).place.offsets.values()) == [9]
+
+
+def test_a_range_whose_topic_was_created_again_is_given_up_as_the_error_advises(bench, topics, kafka, ledger_of):
+    bench.write(6)
+    bench.order("fail 65")
+    dag = bench.dag()
+    assert dag.test().state == "failed"
+    planned = ledger_of(bench.load).topics
+    topics.recreate(bench.topic)
+    bench.write(9)
+    with pytest.raises(TopicChangedError) as found:
+        check_topics(KafkaConfig({"bootstrap.servers": kafka.bootstrap_servers}), [bench.topic], planned, 15)
+    assert followed(str(found.value), bench.load) == [0, 0]
+    assert dag.test().state == "success"
+    assert [entry["offsets"] for entry in bench.diary] == [6, 9]
 
 
 def test_a_connection_of_the_database_is_found_as_airflow_s_own_commands_find_it(bench, kafka, ledger, monkeypatch):

@@ -6,13 +6,20 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
-from support.runs import LOAD, TOPICS, place
+from cryptography.fernet import Fernet
+from support.runs import LOAD, TOPICS, DictStore, place
 
 from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.documents import OUTCOMES_KEPT, Outcome
 from airflow_provider_orderedkafka.core.pacing import Verdict
+from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.ledger import LedgerStore
+from airflow_provider_orderedkafka.triggers import offsets
 from airflow_provider_orderedkafka.triggers.offsets import OffsetRangeTrigger
 
 ROOT = Path(__file__).parents[2]
@@ -37,6 +44,53 @@ def test_waiting_runs_share_a_client_and_never_hold_the_loop_however_slow_kafka_
     assert (found["early"], found["fired"], found["clients"]) == (0, TRIGGERS, 1)
     assert found["looks"] >= TRIGGERS
     assert found["times it stood still for 0.5 s"] <= found["looks"] / 10  # a busy machine may do that by itself
+
+
+def a_large_ledger():
+    """Ten thousand partitions of topics with names as long as they can be, and all the outcomes that are kept."""
+    names = [str(n).ljust(249, "x") for n in range(10)]
+    place = Place(Offsets({TopicPartition(name, p): 10**12 + p for name in names for p in range(1_000)}), Floor())
+    topics = dict.fromkeys(names, "x" * 22)
+    outcome = Outcome("committed", "r" * 120, 1, "d/" + "r" * 200, 1, "reason " * 15, 10**9)
+    ledger = moves.first_look("l" * 100, instance="i", home_dag="d", place=place, topics=topics, now=0)
+    return OrderedLoad(ledger.load, topics=names), replace(ledger, outcomes=(outcome,) * OUTCOMES_KEPT)
+
+
+def test_what_a_trigger_takes_along_fits_into_any_database_however_many_partitions_there_are():
+    from airflow.models.trigger import Trigger
+
+    load, large = a_large_ledger()
+    small = Place(Offsets(list(large.place.offsets.items())[:1_500]), Floor())
+    for ledger in (large, replace(large, place=small)):
+        _, arguments = OffsetRangeTrigger.waiting(load, ledger, 1, None).serialize()
+        text = Trigger.encrypt_kwargs(arguments)  # where Airflow has no key it stays as it is
+        assert len(Fernet(Fernet.generate_key()).encrypt(text.encode())) < 64 * 1024
+        assert arguments["stored"] == (ledger is large)
+
+
+def test_a_ledger_that_is_too_large_to_take_along_is_read_where_it_is_kept(monkeypatch):
+    load, ledger = a_large_ledger()
+    store, asked = LedgerStore(load.name, DictStore(), lambda: None), []
+    store.save(ledger, None)
+
+    def enough(trigger, load, seen):
+        asked.append(seen)
+        return Verdict(run=True, reason="enough")
+
+    monkeypatch.setattr(OffsetRangeTrigger, "_ask", enough)
+    monkeypatch.setattr(offsets, "ledger_store", lambda _: store)
+    trigger = OffsetRangeTrigger(**OffsetRangeTrigger.waiting(load, ledger, 1, None).serialize()[1])
+    assert asyncio.run(anext(trigger.run())).payload == {"reason": "enough"}
+    assert asked == [ledger]
+
+
+def test_a_run_that_waits_finds_its_ledger_in_airflow_by_itself(bench, monkeypatch):
+    monkeypatch.setattr(offsets, "LARGEST", 0)
+    bench.write(3)
+    assert (
+        bench.dag('min_offsets=10, max_delay="2s"', 'steps={"wait": {"poke_interval": 0.2}}').test().state == "success"
+    )
+    assert [entry["offsets"] for entry in bench.diary] == [3]
 
 
 def test_looks_that_wait_for_kafka_keep_no_thread_that_others_wait_for(monkeypatch):

@@ -4,14 +4,15 @@ import uuid
 from dataclasses import replace
 
 import pytest
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from airflow_provider_orderedkafka.core import positions
 from airflow_provider_orderedkafka.core.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.moves import first_look
 from airflow_provider_orderedkafka.core.positions import Offsets
-from airflow_provider_orderedkafka.errors import LifecycleError
+from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError
 from airflow_provider_orderedkafka.kafka.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.groups import Commit, write_commits
+from airflow_provider_orderedkafka.kafka.groups import AT_ONCE, Commit, write_commits
 from airflow_provider_orderedkafka.mirror import GroupMirror, group_of
 
 
@@ -89,6 +90,52 @@ def test_a_mirror_that_knows_more_than_the_ledger_is_an_error_with_ways_out(conf
     with pytest.raises(LifecycleError, match=words) as error:
         mirror.check(cases[seen])
     assert "delete the group" in str(error.value) or "deleting the group" in str(error.value)
+
+
+EACH = 60
+
+
+@pytest.fixture
+def small_broker(topics, config, monkeypatch):
+    """A broker that takes as much less at once than one does by default as there are fewer partitions."""
+    GroupMirror(config, "anybody", lambda: [positions.TopicPartition(topics.create(), 0)]).read()  # it makes the topic
+
+    def limit(operation, size=None):
+        entry = ConfigEntry("max.message.bytes", size, incremental_operation=operation)
+        groups = ConfigResource(ResourceType.TOPIC, "__consumer_offsets", incremental_configs=[entry])
+        topics.admin.incremental_alter_configs([groups])[groups].result(20)
+
+    limit(AlterConfigOpType.SET, str(1024 * 1024 * EACH // AT_ONCE))
+    monkeypatch.setattr("airflow_provider_orderedkafka.kafka.groups.AT_ONCE", EACH)
+    yield
+    limit(AlterConfigOpType.DELETE)
+
+
+@pytest.fixture
+def many(topics, small_broker):
+    """A ledger of two topics with many partitions, with names as long as they can be."""
+    names = [topics.name().ljust(249, letter) for letter in "ab"]
+    for name in names:
+        topics.create_named(name, EACH)
+    load = f"load-{uuid.uuid4().hex[:8]}".ljust(100, "x")
+    offsets = Offsets({positions.TopicPartition(name, p): 10**12 + p for name in names for p in range(EACH)})
+    place = Place(offsets, Floor(1_790_000_000_000, positions.TopicPartition(names[0], EACH // 2)))
+    return first_look(load, instance="a" * 12, home_dag="d", place=place, topics=dict.fromkeys(names, "x"), now=1)
+
+
+def test_a_mirror_of_many_partitions_is_written_in_portions_and_repaired_where_some_are_missing(config, many):
+    mirror, group = GroupMirror(config, many.load, lambda: many.place.offsets), group_of(many.load)
+    first, second = mirror.portions(many)
+    with pytest.raises(OrderedKafkaError, match="Kafka refuses a commit of group"):
+        write_commits(config, group, first | second)
+    write_commits(config, group, first)
+    assert not mirror.read().whole
+    mirror.check(many)
+    assert (mirror.read().whole, mirror.read().place) == (True, many.place)
+    write_commits(config, group, mirror.portions(at(many, 1))[0])
+    assert not mirror.read().whole
+    mirror.check(at(many, 1))
+    assert (mirror.read().whole, mirror.read().revision) == (True, 1)
 
 
 def test_a_group_that_a_person_moved_is_put_back_by_the_ledger(config, load, ledger):

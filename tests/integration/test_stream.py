@@ -2,15 +2,20 @@
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyspark.errors import StreamingQueryException
 from support.records import Record
 
+from airflow_provider_orderedkafka.core.cuts import Floor, Place
 from airflow_provider_orderedkafka.spark import register
+from airflow_provider_orderedkafka.spark.options import parse_options
+from airflow_provider_orderedkafka.spark.stream import Stream
 
 BASE = 1_700_000_000_000
+HOUR = 3_600_000
 
 
 class Runs:
@@ -163,6 +168,28 @@ def test_young_records_wait_for_their_grace(runs, topics, records):
     write(records, topic, [1, 2, now - 10, 3])
     assert [row[3] for row in runs.run(subscribe=topic, grace="1h")[0]] == [0, 1]
     assert [row[3] for row in runs.run(subscribe=topic)[0]] == [2, 3]
+
+
+def left_by(kafka, now, **options):
+    """The offsets that a stream's next batch ends at, from a floor an hour ago."""
+    given = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "startingOffsets": "earliest", "grace": "5s"}
+    stream = Stream(parse_options({**given, **options}, stream=True))
+    begin = stream.first()
+    at = replace(begin, place=Place(begin.place.offsets, Floor(now - HOUR)))
+    end = stream.after(at, None)
+    return 0 if end is None else end.place.offsets.since(begin.place.offsets)
+
+
+def test_a_transaction_is_waited_for_no_longer_than_asked_and_not_for_what_is_late_anyway(kafka, topics, records):
+    topic = topics.create(partitions=2)
+    now = time.time_ns() // 1_000_000
+    records.produce(topic, [Record(b"", now - HOUR // 2 + n) for n in range(7)])
+    with records.transaction() as past:
+        past.produce(topic, [Record(b"", now - 24 * HOUR, 1)])
+        assert left_by(kafka, now, subscribe=topic) == 7
+        past.produce(topic, [Record(b"", now - HOUR * 3 // 4, 1)])
+        assert left_by(kafka, now, subscribe=topic) == 7
+        assert left_by(kafka, now, subscribe=topic, transactionWait="1h") == 0
 
 
 def test_a_processing_time_trigger_keeps_on_reading_and_keeps_the_minimum(runs, topics, records):

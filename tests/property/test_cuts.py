@@ -207,6 +207,39 @@ def test_ranges_follow_each_other_in_order_whatever_arrives_late_between_them(da
 
 @EXAMPLES
 @given(st.data(), logs(), floors, sizes)
+def test_an_own_index_is_kept_from_batch_to_batch_only_while_the_same_timestamps_count(data, log, floor, each):
+    place, own = Place(log.starts(), floor), {}
+    for _ in range(3):
+        latest = data.draw(st.sampled_from([5, 12, LATEST, FUTURE]))
+        span = Span(place.offsets, log.ends(), place.floor, latest)
+        place = Planner(log, span, (), own).end(data.draw(sizes))
+        taken = Span(span.start, place.offsets, span.floor, latest)
+        with pytest.MonkeyPatch.context() as monkey:
+            with_patience(0, monkey)
+            slices = Planner(log, taken, (), own).slices(each)
+        assert concatenated(log, slices) == log.in_order(taken)
+
+
+def test_a_record_that_was_of_the_future_when_its_partition_was_read_is_in_order_once_it_counts():
+    blind, sound = TopicPartition("a", 0), TopicPartition("a", 1)
+    ahead = Entry(3_000, 300_000 + 400_000)
+    entries = [Entry(0, FUTURE), *(Entry(n, n * 100) for n in range(1, 6_000))]
+    log = SimulatedLog({blind: entries, sound: [Entry(n, n * 100 + 50) for n in range(6_000)]})
+    log.entries[blind][3_000] = ahead
+    own = {}
+    planner = Planner(log, span_of(log, Floor(), 600_000), (), own)
+    planner.slices(500)
+    assert list(own) == [blind]
+    end = planner.end(4_000)
+    kept = Span(end.offsets, log.ends(), end.floor, 650_000)
+    Planner(log, kept, (), own).slices(500)
+    assert log.scanned == [blind]
+    rest = Span(end.offsets, log.ends(), end.floor, 1_200_000)
+    assert concatenated(log, Planner(log, rest, (), own).slices(500)) == log.in_order(rest)
+
+
+@EXAMPLES
+@given(st.data(), logs(), floors, sizes)
 def test_what_compaction_leaves_is_read_exactly_once_and_in_order(data, log, floor, each):
     span = spans(log, floor)
     slices = Planner(log, span, compacted=["a", "b"]).slices(each)

@@ -182,7 +182,9 @@ class Run:
 
     def resolve(self, digest: str = "") -> str:
         memory = DictView(self.world.memories.setdefault(self.name, {}))
-        ledger = steps.look(self.books, self.world.mirror, lambda: steps.First(place(0), TOPICS), home="d")
+        ledger = steps.look(
+            self.books, self.world.mirror, lambda _: steps.First(place(0), TOPICS), tuple(TOPICS), home="d"
+        )
         resolved = steps.resolve(self.books, memory, ledger, lambda seen: self._plan(seen, digest), digest)
         if resolved.range is None:
             raise Skipped(resolved.reason)

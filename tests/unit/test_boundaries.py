@@ -14,6 +14,7 @@ from airflow_provider_orderedkafka.errors import LifecycleError, NotYetError
 from airflow_provider_orderedkafka.ledger import LedgerStore
 
 NOON, ONE = 1_000, 2_000
+WAIT = 300
 
 
 def at(time, offset):
@@ -40,7 +41,7 @@ def interval():
 
 def decider(world, place, now=ONE + 100):
     survey = Survey(TOPICS, None, lambda time: place(time) if callable(place) else at(time, place))
-    return Decider(world.ledger_store, 50, lambda: now, lambda: survey)
+    return Decider(world.ledger_store, 50, WAIT, lambda: now, lambda floor: survey)
 
 
 def test_a_boundary_is_decided_once_and_not_before_its_moment_and_the_grace_have_passed():
@@ -49,6 +50,32 @@ def test_a_boundary_is_decided_once_and_not_before_its_moment_and_the_grace_have
         decider(world, 7, ONE + 40).boundary(ONE)
     assert decider(world, 7).boundary(ONE).place == at(ONE, 7)
     assert decider(world, 8).boundary(ONE).place == at(ONE, 7)
+
+
+def waited(world, open_since, now):
+    """A decider at a moment when one transaction is open."""
+    floors = []
+
+    def survey(floor):
+        floors.append(floor)
+        return Survey(TOPICS, open_since, lambda time: at(time, 7))
+
+    return Decider(world.ledger_store, 50, WAIT, lambda: now, survey), floors
+
+
+def test_a_boundary_waits_for_a_transaction_that_may_commit_older_records_but_not_for_ever():
+    world = World()
+    with pytest.raises(NotYetError, match=r"may still commit older records; it is decided without them 300ms after it"):
+        waited(world, ONE - 1, ONE + WAIT - 1)[0].boundary(ONE)
+    assert waited(world, ONE - 1, ONE + WAIT)[0].boundary(ONE).place == at(ONE, 7)
+
+
+def test_what_is_older_than_the_boundary_before_is_late_anyway_and_holds_nothing_back(world):
+    for time in (NOON, ONE):
+        world.ledger_store.name_boundary(time, 10)
+    found, floors = waited(world, None, ONE + 600)
+    assert found.boundary(ONE + 500).time == ONE + 500
+    assert floors == [Floor(ONE)]
 
 
 def test_who_decides_while_another_asks_kafka_is_the_one_that_holds():

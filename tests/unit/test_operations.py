@@ -1,0 +1,73 @@
+"""What a person does with a ledger of several topics."""
+
+import pytest
+from support.runs import LOAD, DictStore, MirrorByHand, World
+
+from airflow_provider_orderedkafka import operations, steps
+from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.ledger import LedgerStore
+
+FIRST, SECOND, REFUNDS = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("refunds", 0)
+RETURNS = TopicPartition("returns", 0)
+PERSON = operations.Person("a person", "because", 1, lambda owner: False)
+
+
+@pytest.fixture
+def store():
+    place = Place(Offsets({FIRST: 50, SECOND: 60, REFUNDS: 70}), Floor(1_000))
+    topics = {"orders": "old", "refunds": "r"}
+    found = LedgerStore(LOAD, DictStore(), lambda: None)
+    found.save(moves.first_look(LOAD, instance="i", home_dag="d", place=place, topics=topics, now=0), None)
+    return found
+
+
+def rewound(store, offsets, topics):
+    ledger, mirror = store.ledger(), MirrorByHand()
+    place = operations.rewound_place(ledger, Offsets(offsets), topics)
+    return operations.rewind(store, mirror, PERSON, place, topics)
+
+
+def test_a_rewind_takes_the_new_id_of_a_topic_that_was_created_again_and_leaves_the_others_where_they_are(store):
+    after = rewound(store, {FIRST: 0}, {"orders": "new"})
+    assert dict(after.topics) == {"orders": "new", "refunds": "r"}
+    assert dict(after.place.offsets) == {FIRST: 0, REFUNDS: 70}
+    assert after.place.floor == Floor()
+
+
+def test_a_rewind_in_a_topic_that_is_as_it_was_keeps_the_partitions_that_it_does_not_name(store):
+    after = rewound(store, {FIRST: 0}, {"orders": "old"})
+    assert dict(after.place.offsets) == {FIRST: 0, SECOND: 60, REFUNDS: 70}
+
+
+def test_the_same_offsets_of_another_topic_are_another_place(store):
+    ledger = store.ledger()
+    here = Offsets({FIRST: 50})
+    assert operations.rewound_place(ledger, here, {"orders": "old"}).floor == Floor(1_000)
+    assert operations.rewound_place(ledger, here, {"orders": "new"}).floor == Floor()
+
+
+def test_the_topics_to_move_are_those_of_the_ledger_or_some_of_them(store):
+    ledger = store.ledger()
+    assert operations.named(ledger, ()) == ("orders", "refunds")
+    assert operations.named(ledger, ["refunds"]) == ("refunds",)
+    with pytest.raises(SettingError, match=r"knows no topic 'orderz'; it knows 'orders', 'refunds'"):
+        operations.named(ledger, ["orderz"])
+
+
+def test_a_topic_that_is_added_to_a_load_begins_once_and_for_all_where_the_start_policy_led_at_the_first_look(store):
+    world = World(store._store)
+    books, asked = world.run("d/1").books, []
+
+    def start(topics):
+        asked.append(list(topics))
+        return steps.First(Place(Offsets({RETURNS: 1_000}), Floor()), {"returns": "new"})
+
+    for _ in range(2):
+        ledger = steps.look(books, world.mirror, start, ("orders", "refunds", "returns"), home="d")
+    assert asked == [["returns"]]
+    assert dict(ledger.place.offsets) == {FIRST: 50, SECOND: 60, REFUNDS: 70, RETURNS: 1_000}
+    assert (ledger.revision, ledger.place.floor, ledger.topics["returns"]) == (0, Floor(1_000), "new")
+    assert world.mirror.shown.place == ledger.place
