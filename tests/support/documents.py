@@ -201,8 +201,8 @@ PART = 400
 def texts() -> dict[str, str]:
     """The text of everything, by the name of its file."""
     documents = {f"{name}.json": document.to_text() for name, document in DOCUMENTS.items()}
-    others = {"mirror.json": mirror._metadata(LEDGER), "parts.json": parts(), "provenance.hex": "\n".join(headers())}
-    return documents | others
+    mirrors = {"mirror.json": mirror._metadata(LEDGER, (0, 1)), "mirror-portion.json": mirror._metadata(LEDGER, (1, 3))}
+    return documents | mirrors | {"parts.json": parts(), "provenance.hex": "\n".join(headers())}
 
 
 def parts() -> str:
