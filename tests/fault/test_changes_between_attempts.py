@@ -16,19 +16,30 @@ from typing import Any
 import pytest
 from support.children import HOLDING, Moment, end_what_was_started
 from support.loads import START, Load, events
-from support.outputs import FLAWLESS, Expected, Findings, by_key, by_partition, check_rows, expected_of, stamp
+from support.outputs import (
+    FLAWLESS,
+    Expected,
+    Findings,
+    by_key,
+    by_nothing,
+    by_partition,
+    check_rows,
+    expected_of,
+    stamp,
+)
 from support.ranges import whole_range
 from support.records import Record, Records
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.core.documents import Report
+from airflow_provider_orderedkafka.kafka.sending import Lent
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
 
 COUNT = 6_000
 PARTITIONS = 4
 FRAMES = ("--transform", "support.transforms:unchanged")
-HALF = Moment("kafka/sending.py:send", "return", 2)
+HALF = Moment(Lent.send, "return", 2)
 """A worker that has sent its second chunk stands still; the others go on."""
 
 
@@ -87,10 +98,6 @@ class Case:
 
     def __str__(self) -> str:
         return self.name
-
-
-def by_nothing(record: Any) -> object:
-    return record.offset
 
 
 TRIPLED = ("--transform", "support.transforms:tripled")
@@ -264,6 +271,27 @@ def test_a_dead_letter_topic_may_be_named_after_the_first_attempt(
     landed = [stamp(each).source for topic in (output, dead) for each in records.read(topic)]
     assert sorted(landed) == sorted(each.position for each in expected_of(records, source))
     assert (report.rows_emitted, report.dead_letters, report.may_be_doubled) == (COUNT - 2, 2, 0)
+
+
+def test_rows_for_several_outputs_are_known_again_in_all_of_them(
+    kafka: Any, topics: Topics, records: Records, tmp_path: Path
+) -> None:
+    source, outputs = topics.create("in", PARTITIONS), [topics.create("one", 2), topics.create("other", 3)]
+    records.produce(source, events(COUNT, 1))
+    expected = expected_of(records, source)
+    loaded = whole_range(kafka.bootstrap_servers, source)
+    how = {"environment": {"ROUTED_TO": ",".join(outputs)}, "submit": SMALL_CHUNKS}
+    argv = ("--transform", "support.transforms:routed", *sink(outputTopics=",".join(outputs), writers=3), *slices(500))
+    load = Load(kafka.bootstrap_servers, tmp_path, loaded, **how)
+    application = load.start(HALF, argv)
+    assert application.until_held(), application.log()[-3000:]
+    time.sleep(2)
+    application.kill()
+    landed = [len(records.read(output)) for output in outputs]
+    assert 0 < sum(landed) < COUNT
+    report = gone_on(load, argv)
+    assert check_rows(expected, [each for output in outputs for each in records.read(output)], 1) == FLAWLESS
+    assert (report.replayed, report.may_be_doubled) == (sum(landed), 0)
 
 
 def test_a_key_in_a_partition_where_the_direct_lane_did_not_expect_it_is_written_and_reported(

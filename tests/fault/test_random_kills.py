@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 from support.children import Moment, Submitted
-from support.loads import LANES, PARTITIONS, Load, events
-from support.outputs import FLAWLESS, check, expected_of
+from support.loads import PARTITIONS, WAYS, Load, events
+from support.outputs import FLAWLESS, check_rows, expected_of
 from support.ranges import whole_range
 from support.records import Records
 from support.topics import Topics
@@ -95,23 +95,24 @@ def run(seed: int, servers: str, topics: Topics, records: Records, folder: Path)
     chance = random.Random(seed)
     source, output = topics.create("in", PARTITIONS), topics.create("out", 3)
     records.produce(source, events(RECORDS, seed))
-    limit = chance.choice([None, chance.randrange(1, RECORDS)])
+    name, way = chance.choice(sorted(WAYS.items()))
+    rows = RECORDS * way.each_gives
+    limit = chance.choice([None, chance.randrange(1, rows)])
     each = chance.choice([200, 400])
     loaded = whole_range(servers, source, batch_offsets=each, rows_left=limit)
-    lane = chance.choice(sorted(LANES))
     folder.mkdir()
-    load, kills = Load(servers, folder, loaded, "--output-topic", output, *LANES[lane]), Kills(chance)
+    load, kills = Load(servers, folder, loaded, "--output-topic", output, *way.argv), Kills(chance)
     for _ in range(chance.choice([1, 1, 1, 2])):
         if not load.complete():
-            kills.attempt(load, last=-(-(limit or RECORDS) // each))
+            kills.attempt(load, last=-(-(limit or rows) // (each * way.each_gives)))
     report = load.finish()
-    assert f"by the {lane}" in (folder / "log").read_text()
-    expected = expected_of(records, source)[: limit or RECORDS]
-    assert check(expected, records.read(output)) == FLAWLESS, kills.told
-    assert (report.complete, report.rows_emitted, report.may_be_doubled) == (True, len(expected), 0), kills.told
+    assert f"by the {way.lane}" in (folder / "log").read_text()
+    expected, found = expected_of(records, source), records.read(output)
+    assert check_rows(expected, found, way.each_gives, way.keeps, limit) == FLAWLESS, kills.told
+    assert (report.complete, report.rows_emitted, report.may_be_doubled) == (True, limit or rows, 0), kills.told
     assert report.limit_spent == (limit is not None)
     assert sorted(path.name for path in load.checkpoint.iterdir()) == ["report.json"]
-    return [f"seed {seed}, {lane}, limit {limit}: {told}" for told in kills.told]
+    return [f"seed {seed}, {name}, limit {limit}: {told}" for told in kills.told]
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, SIDE_BY_SIDE))

@@ -4,16 +4,43 @@ import json
 import random
 import zlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from support.children import Moment, Submitted
-from support.records import Record
+from support.outputs import by_key, by_nothing, by_partition
+from support.records import Record, Seen
 
 START = 1_700_000_000_000
 PARTITIONS = 4
 FRAMES = ("--sink-option", "writers=3", "--transform", "support.transforms:unchanged")
+
+
+@dataclass(frozen=True)
+class Way:
+    """How rows go and what they come to: the lane that a run says, how many each record gives, what keeps its order."""
+
+    argv: tuple[str, ...]
+    lane: str = "DataFrame lane"
+    each_gives: int = 1
+    keeps: Callable[[Seen], object] = by_key
+
+
+def _sink(**options: object) -> tuple[str, ...]:
+    return tuple(part for name, value in options.items() for part in ("--sink-option", f"{name}={value}"))
+
+
+WAYS = {
+    "direct": Way((), "direct lane"),
+    "direct, in no order": Way(_sink(keepOrder="none"), "direct lane", keeps=by_nothing),
+    "by key": Way(FRAMES),
+    "by partition": Way((*FRAMES, *_sink(keepOrder="partition")), keeps=by_partition),
+    "in no order": Way((*FRAMES, *_sink(keepOrder="none")), keeps=by_nothing),
+    "three rows for a record": Way((*_sink(writers=3), "--transform", "support.transforms:tripled"), each_gives=3),
+}
+
 LANES: dict[str, tuple[str, ...]] = {"direct lane": (), "DataFrame lane": FRAMES}
 """How each lane is asked for, by its name in what an application says."""
 

@@ -1,5 +1,7 @@
 """Transforms that applications in processes of their own import by name."""
 
+import os
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
@@ -21,7 +23,7 @@ def odd_ones(frame: DataFrame) -> DataFrame:
     return frame.where("offset % 2 = 1")
 
 
-def too_large_now_and_then(frame: DataFrame) -> DataFrame:
-    """Records of which one in a hundred becomes larger than its topic takes."""
-    large = f.expr("if(offset % 100 = 60, repeat('x', 20000), cast(value as string))")
-    return frame.withColumn("value", large)
+def routed(frame: DataFrame) -> DataFrame:
+    """Each record to one of the topics that the environment names, by its key."""
+    topics = f.array(*(f.lit(topic) for topic in os.environ["ROUTED_TO"].split(",")))
+    return frame.withColumn("topic", f.element_at(topics, f.pmod(f.hash("key"), f.size(topics)) + 1))
