@@ -292,3 +292,19 @@ def test_an_empty_range_has_no_slices():
     log = SimulatedLog({TopicPartition("a", 0): []})
     assert Planner(log, Span(Offsets(), Offsets(), Floor(), LATEST)).slices(10) == []
     assert Planner(log, span_of(log, Floor(), LATEST)).slices(10) == []
+
+
+@EXAMPLES
+@given(st.data(), logs(), floors, sizes)
+def test_between_literal_cuts_retention_at_any_moment_leads_to_no_record_twice(data, log, floor, each):
+    span = spans(log, floor)
+    read = []
+    for slice_ in Planner(log, span, compacted=["a", "b"]).slices(each):
+        for partition in span.partitions:
+            gone = max(data.draw(st.integers(span.start[partition], span.end[partition])), log.starts()[partition])
+            log.delete_before(partition, gone)
+        read += log.read(slice_)
+    positions = [(record.partition, record.offset) for record in read]
+    assert len(set(positions)) == len(positions)
+    assert {(record.partition, record.offset) for record in log.in_order(span)} <= set(positions)
+    assert read == sorted(read)
