@@ -102,7 +102,7 @@ MUTANTS = [
     (
         "rows of a record are numbered in each batch anew",
         f"{PACKAGE}/kafka/sources.py",
-        {"self._seen[place] = before + rows": "self._seen[place] = 0"},
+        {"self._seen.update(zip(records, (before + lengths).tolist(), strict=True))": "pass"},
         (LANDED,),
     ),
     (

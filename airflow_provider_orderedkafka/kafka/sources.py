@@ -9,6 +9,7 @@ an order that reading it again gives again.
 """
 
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, Final
 
 import numpy as np
@@ -19,8 +20,8 @@ from airflow_provider_orderedkafka.kafka import arrays, buffers
 from airflow_provider_orderedkafka.kafka.write_settings import ORDINAL, SOURCE, SourceColumns
 
 NOWHERE: Final = -1
-REMEMBERED: Final = 1_000_000
-"""Records of which a task knows how many rows came: more than a slice has, and a bound where there are no slices."""
+REMEMBERED: Final = 200_000
+"""Of so many records a task knows how many rows came, and of those of the last batch: a slice seldom has as many."""
 
 Ints = NDArray[np.int64]
 
@@ -92,18 +93,14 @@ class Ordinals:
         keys = np.stack([source.codes[rows], source.partitions[rows], source.offsets[rows]])
         begins = np.flatnonzero(np.append(True, (np.diff(keys) != 0).any(axis=0)))
         lengths = np.diff(np.append(begins, len(rows)))
-        places = zip(*keys[:, begins].tolist(), lengths.tolist(), strict=True)
-        before = [self._count((source.topics[code], partition, offset), n) for code, partition, offset, n in places]
-        found[rows] = np.arange(len(rows)) - np.repeat(begins - np.array(before), lengths)
-        return found
-
-    def _count(self, place: tuple[str, int, int], rows: int) -> int:
-        """How many rows of the record came before; so many more come now."""
-        before = self._seen.get(place, 0)
+        codes, partitions, offsets = keys[:, begins].tolist()
+        records = list(zip(map(source.topics.__getitem__, codes), partitions, offsets, strict=True))
+        before = np.fromiter(map(self._seen.get, records, repeat(0)), np.int64, len(records))
         if len(self._seen) >= REMEMBERED:
-            self._seen.clear()
-        self._seen[place] = before + rows
-        return before
+            self._seen = {record: count for record, count in zip(records, before.tolist(), strict=True) if count}
+        self._seen.update(zip(records, (before + lengths).tolist(), strict=True))
+        found[rows] = np.arange(len(rows)) - np.repeat(begins - before, lengths)
+        return found
 
 
 def with_ordinals(batch: Any, ordinals: Ints) -> Any:
