@@ -342,8 +342,8 @@ MUTANTS = [
     ),
     (
         "an open transaction is overtaken",
-        f"{PACKAGE}/ranges.py",
-        {"[] if since is None else [since]": ""},
+        f"{PACKAGE}/core/cuts.py",
+        {"else min(time, max(open_since, at_most))": "else time"},
         (SIGHTS,),
     ),
     # Books: who may do what, once.

@@ -14,6 +14,7 @@ from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Doubt,
 from airflow_provider_orderedkafka.core.cuts import Place
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.limits import rows_left
+from airflow_provider_orderedkafka.errors import StateError
 from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.failures import understood
 from airflow_provider_orderedkafka.spark.lease import Lease
@@ -174,6 +175,8 @@ class BatchLoop:
         for tries in range(1, TRIES + 1):
             try:
                 return self._parts.writer.write(batch, *self._noted(batch))
+            except StateError:  # what cannot be noted is not written
+                raise
             except Exception as error:
                 reason = understood(error)
                 self._parts.lease.check()

@@ -29,6 +29,8 @@ options of the source (--option), with --range only the first two:
   maxOffsetsPerTrigger  the most offsets in one batch
   minOffsetsPerTrigger  load nothing where fewer offsets are new ...
   maxTriggerDelay       ... unless the last range is so long ago (15m)
+  transactionWait       how long an open transaction keeps back what is newer
+                        than its first record (15m)
   grace                 leave out what is newer than this, such as 5s, so that
                         order also holds from range to range
   futureTolerance       how far ahead of the present a timestamp may be before

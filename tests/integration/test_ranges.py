@@ -43,7 +43,7 @@ def ledger_at(config):
 def planned(config, load, ledger, now):
     """How many offsets the next range spans; 0 where there is none."""
     try:
-        return ranges.plan(config, load, ledger, run="a run", digest="", now=now).offsets
+        return ranges.plan(config, load, ledger, digest="", now=now).offsets
     except NothingToLoad:
         return 0
 
@@ -93,7 +93,7 @@ def test_what_a_transaction_may_commit_in_time_is_waited_for_but_not_for_ever(co
         assert planned(config, impatient, ledger, now) == 100
         behind = ledger_at(load, [50, 0], floor=now - 60 * MINUTE)
         with pytest.raises(NothingToLoad, match="50 offsets wait for an open transaction; open transactions hold 2"):
-            ranges.plan(config, load, behind, run="a run", digest="", now=now)
+            ranges.plan(config, load, behind, digest="", now=now)
 
 
 def test_a_quick_look_asks_about_the_partitions_that_the_ledger_knows(config, topics, records, ledger_at, now):
@@ -104,7 +104,7 @@ def test_a_quick_look_asks_about_the_partitions_that_the_ledger_knows(config, to
     records.produce(topic, [Record(b"", now - MINUTE, 1)])
     assert not ranges.verdict(config, load, ledger, now, known=True).run
     assert ranges.verdict(config, load, ledger, now).run
-    end = ranges.plan(config, load, ledger, run="a run", digest="", now=now).end.offsets
+    end = ranges.plan(config, load, ledger, digest="", now=now).end.offsets
     assert end[TopicPartition(topic, 1)] == 1
 
 

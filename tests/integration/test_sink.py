@@ -311,7 +311,7 @@ def test_what_is_kept_in_order_twice_is_refused(frame):
 
 
 def test_rows_that_were_shuffled_behind_our_back_are_found_out(frame, kafka, topics):
-    with pytest.raises(PythonException, match=r"OrderViolationError: row \d+ of writer 0 came out of order"):
+    with pytest.raises(PythonException, match=r"OrderViolationError: row \d+ of its task came out of order"):
         ordered_write(keep_order(frame, writers=1).repartition(2), kafka, topics.create())
 
 

@@ -140,7 +140,7 @@ from airflow_provider_orderedkafka.kafka.producer import POOL
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 from airflow_provider_orderedkafka.spark.frames import _read
 config = {{"bootstrap.servers": {kafka.bootstrap_servers!r}}}
-assert list(_read([], ReadSettings(config), {writing}, iter(()))) == []
+assert list(_read([], ReadSettings(config), {writing}, None, iter(()))) == []
 print(len(POOL))
 """
     assert run(program) == f"{ready}\n"

@@ -14,6 +14,7 @@ from airflow_provider_orderedkafka.errors import LifecycleError
 
 PLANNED = a_range("range-1", revision=0, start=3, end=9)
 REPORT = a_report(PLANNED, attempt=1)
+LATER = replace(PLANNED, ledger_revision=4)
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def test_a_commit_moves_to_where_the_application_stopped_with_the_floor_of_what_
 @pytest.mark.parametrize(
     ("planned", "report", "said"),
     [
-        (replace(PLANNED, ledger_revision=4), REPORT, "was planned at revision 4"),
+        (LATER, a_report(LATER, attempt=1), "was planned at revision 4"),
         (PLANNED, replace(REPORT, complete=False), "is not complete: attempt 1 stopped early"),
         (PLANNED, replace(REPORT, range_id="range-2"), "they must be the same"),
         (PLANNED, replace(REPORT, stop=place(2)), r"stops at orders\[0\]@2, outside the range"),

@@ -8,7 +8,7 @@ from airflow_provider_orderedkafka.kafka.ends import Ends
 from airflow_provider_orderedkafka.kafka.topics import Discovery
 from airflow_provider_orderedkafka.ranges import Sight
 
-NOW = 100
+NOW, WAIT = 100, 90
 
 
 @pytest.mark.parametrize(
@@ -18,11 +18,19 @@ NOW = 100
         (30, None, 70),
         (30, 60, 60),
         (30, 80, 70),
+        (30, 5, 10),
         (NOW + 1, None, 0),
     ],
-    ids=["no grace", "a grace", "an open transaction", "a young transaction", "a grace longer than time"],
+    ids=[
+        "no grace",
+        "a grace",
+        "an open transaction",
+        "a young transaction",
+        "a transaction that is not waited for any longer",
+        "a grace longer than time",
+    ],
 )
 def test_a_range_ends_before_what_is_young_and_before_what_open_transactions_began_with(grace, open_since, cut):
     nothing = Offsets()
     sight = Sight(NOW, Discovery("c", (), ()), Place(nothing, Floor()), Ends(nothing, nothing, 0, open_since))
-    assert sight.cut_time(grace) == cut
+    assert sight.cut_time(grace, WAIT) == cut
