@@ -123,6 +123,24 @@ CASES = [
         keeps=by_nothing,
     ),
     Case("another lane", (*sink(writers=3), *slices(500)), sink(writers=1), made=keys_anywhere),
+    Case(
+        "one writer, by DataFrames",
+        (*FRAMES, *sink(writers=1), *slices(500)),
+        (*FRAMES, *sink(writers=1), *slices(700)),
+    ),
+    Case(
+        "one writer instead of three, three rows for a record",
+        (*TRIPLED, *sink(writers=3), *slices(500)),
+        (*TRIPLED, *sink(writers=1), *slices(500)),
+        each_gives=3,
+    ),
+    Case(
+        "one task, order by partition, rows without keys",
+        (*sink(writers=1, keepOrder="partition"), *slices(500)),
+        (*sink(writers=1, keepOrder="partition"), *slices(700)),
+        made=without_keys,
+        keeps=by_partition,
+    ),
     Case("another number of writers, direct lane", (*sink(writers=3), *slices(500)), sink(writers=2)),
     Case(
         "three rows for a record",

@@ -36,6 +36,7 @@ WAYS = {
     "direct": Way((), "direct lane"),
     "direct, in no order": Way(_sink(keepOrder="none"), "direct lane", keeps=by_nothing),
     "by key": Way(FRAMES),
+    "by one writer": Way(("--transform", "support.transforms:unchanged")),
     "by partition": Way((*FRAMES, *_sink(keepOrder="partition")), keeps=by_partition),
     "in no order": Way((*FRAMES, *_sink(keepOrder="none")), keeps=by_nothing),
     "three rows for a record": Way((*_sink(writers=3), "--transform", "support.transforms:tripled"), each_gives=3),
