@@ -23,6 +23,8 @@ REMEMBERED: Final = 1_000_000
 """Records of which a task knows how many rows came: more than a slice has, and a bound where there are no slices."""
 
 Ints = NDArray[np.int64]
+Position = tuple[str, int, int]
+"""Topic, partition and offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,14 @@ class Source:
         """Which rows say where they came from."""
         return (self.codes >= 0) & (self.partitions >= 0) & (self.offsets >= 0)
 
+    def first(self) -> Position | None:
+        """The position of the first row that has one."""
+        rows = np.flatnonzero(self.known())
+        if not len(rows):
+            return None
+        row = rows[0]
+        return self.topics[self.codes[row]], int(self.partitions[row]), int(self.offsets[row])
+
     def take(self, which: Any) -> "Source":
         """Those rows alone."""
         return Source(self.topics, self.codes[which], self.partitions[which], self.offsets[which], self.times[which])
@@ -80,7 +90,7 @@ class Ordinals:
     """Numbers the rows of each record from 0 on, over all batches of one task."""
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, int, int], int] = {}
+        self._seen: dict[Position, int] = {}
 
     def of(self, source: Source) -> Ints:
         """Each row's number; 0 for a row without a source."""
@@ -97,7 +107,7 @@ class Ordinals:
         found[rows] = np.arange(len(rows)) - np.repeat(begins - np.array(before), lengths)
         return found
 
-    def _count(self, place: tuple[str, int, int], rows: int) -> int:
+    def _count(self, place: Position, rows: int) -> int:
         """How many rows of the record came before; so many more come now."""
         before = self._seen.get(place, 0)
         if len(self._seen) >= REMEMBERED:
