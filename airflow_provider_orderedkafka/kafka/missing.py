@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from airflow_provider_orderedkafka.kafka.landed import Landed
-from airflow_provider_orderedkafka.kafka.sources import Ints, Ordinals, Source, with_ordinals
+from airflow_provider_orderedkafka.kafka.sources import Ints, Ordinals, Position, Source, with_ordinals
 from airflow_provider_orderedkafka.kafka.write_settings import SourceColumns
 
 Giving = Literal["one", "many", "joined"]
@@ -26,12 +26,13 @@ Giving = Literal["one", "many", "joined"]
 
 @dataclass(slots=True)
 class Missing:
-    """Passes on what is missing of the rows of one slice; `landed` is the slice's own part."""
+    """Passes on what is missing of the rows of one slice. `began` is the first record of which rows were looked at."""
 
     landed: Landed
     giving: Giving
     where: SourceColumns
     resent: int = 0
+    began: Position | None = None
     _ordinals: Ordinals = field(default_factory=Ordinals)
 
     def of(self, batches: Iterable[Any]) -> Iterator[Any]:
@@ -45,6 +46,7 @@ class Missing:
 
     def _missing(self, batch: Any) -> Any:
         source = Source.of(batch, self.where)
+        self.began = self.began or source.first()
         ordinals = np.zeros(len(source), np.int64) if self.giving == "one" else self._ordinals.of(source)
         there = self.landed.has(source, ordinals)
         if self.giving == "joined" and there.any():

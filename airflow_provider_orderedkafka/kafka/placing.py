@@ -2,12 +2,14 @@
 
 Kafka's client would take up new partitions in the middle of it; here they count from the next batch on.
 A key goes where the producer's partitioner would put it among so many partitions. A row that names its partition keeps
-it; a row without a key goes where Kafka's client likes, for nothing has to stay together.
+it; a row without a key goes where Kafka's client likes, for nothing has to stay together, or where its source says:
+then a replay puts it where it was meant to be, and the rows of each partition stay in order.
 """
 
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from airflow_provider_orderedkafka.kafka import arrays
 from airflow_provider_orderedkafka.kafka.faults import Targets
@@ -33,16 +35,26 @@ def placed(rows: Rows, targets: Targets) -> list[int]:
     """The partition of each row; -1 leaves it to Kafka's client."""
     given = np.full(len(rows), NO_PARTITION) if rows.partitions is None else rows.partitions
     partitioner = partitioner_of(targets.settings.config)
-    if partitioner is None or rows.keys is None or not targets.settings.partitions:
+    if partitioner is None or not targets.settings.partitions:
         return _as_list(given)
     counts = targets.of(rows).each(lambda output: targets.settings.partitions.get(output.name, 0), 0)
-    mine = (given == NO_PARTITION) & (counts > 0) & ~nulls(rows.keys)
-    if partitioner == "crc32":
-        mine &= sizes(rows.keys) > 0  # its own rule: an empty key is none
-    for count in np.unique(counts[mine]).tolist():
-        here = mine & (counts == count)
+    ours = (given == NO_PARTITION) & (counts > 0)
+    keyed = ours & _keyed(rows, partitioner)
+    for count in np.unique(counts[keyed]).tolist():
+        here = keyed & (counts == count)
         given = np.where(here, arrays.numbers(PARTITIONERS[partitioner](rows.keys, count)), given)
+    if targets.settings.keyless == "by source" and rows.source is not None:
+        spread = ours & ~keyed & rows.source.known()
+        given = np.where(spread, (rows.source.offsets + rows.source.partitions) % np.maximum(counts, 1), given)
     return _as_list(given)
+
+
+def _keyed(rows: Rows, partitioner: Partitioner) -> NDArray[np.bool_]:
+    """Which rows have a key by which they are placed."""
+    if rows.keys is None:
+        return np.zeros(len(rows), np.bool_)
+    found: NDArray[np.bool_] = ~nulls(rows.keys)
+    return found & (sizes(rows.keys) > 0) if partitioner == "crc32" else found  # to it an empty key is none
 
 
 def _as_list(partitions: Ints) -> list[int]:

@@ -24,6 +24,8 @@ REMEMBERED: Final = 200_000
 """Of so many records a task knows how many rows came, and of those of the last batch: a slice seldom has as many."""
 
 Ints = NDArray[np.int64]
+Position = tuple[str, int, int]
+"""Topic, partition and offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,14 @@ class Source:
         """Which rows say where they came from."""
         return (self.codes >= 0) & (self.partitions >= 0) & (self.offsets >= 0)
 
+    def first(self) -> Position | None:
+        """The position of the first row that has one."""
+        rows = np.flatnonzero(self.known())
+        if not len(rows):
+            return None
+        row = rows[0]
+        return self.topics[self.codes[row]], int(self.partitions[row]), int(self.offsets[row])
+
     def take(self, which: Any) -> "Source":
         """Those rows alone."""
         return Source(self.topics, self.codes[which], self.partitions[which], self.offsets[which], self.times[which])
@@ -81,7 +91,7 @@ class Ordinals:
     """Numbers the rows of each record from 0 on, over all batches of one task."""
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, int, int], int] = {}
+        self._seen: dict[Position, int] = {}
 
     def of(self, source: Source) -> Ints:
         """Each row's number; 0 for a row without a source."""

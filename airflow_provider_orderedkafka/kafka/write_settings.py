@@ -17,6 +17,7 @@ from airflow_provider_orderedkafka.kafka.provenance import range_prefix
 
 UsePartition = Literal["never", "given", "always"]
 SourceColumns = Literal["struct", "columns"]
+Keyless = Literal["anywhere", "by source"]
 
 SOURCE: Final = "_source"
 ORDINAL: Final = "_ordinal"
@@ -47,7 +48,8 @@ class WriteSettings:
     where the source positions are: the struct column `_source`, the plain columns topic, partition, offset and
     order_time, or nowhere. `output_topics` are those that a `topic` column may name, any where it is empty. `outputs`
     is what `plan_write` found out of the topics. `partitions` says of topics how many partitions the writer places
-    their keys over, whatever they have by then; Kafka's client places those of others.
+    their keys over, whatever they have by then; Kafka's client places those of others. `keyless` says who places rows
+    without a key: Kafka's client, or where they came from.
     """
 
     config: Mapping[str, str] = field(repr=False)
@@ -60,6 +62,7 @@ class WriteSettings:
     output_topics: tuple[str, ...] = ()
     outputs: Mapping[str, Output] = field(default_factory=dict)
     partitions: Mapping[str, int] = field(default_factory=dict)
+    keyless: Keyless = "anywhere"
 
     def __post_init__(self) -> None:
         if self.range_id is not None:

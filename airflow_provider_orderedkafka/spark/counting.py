@@ -8,12 +8,13 @@ It is an accumulator of Spark. A task that fails tells nothing; and where Spark 
 will sort, or for both sides of a union) the piece counts once, with the most that was told of it.
 """
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-Told = dict[int, int]
+Told = dict[Hashable, int]
 
 
 class TaskCounter:
@@ -22,7 +23,7 @@ class TaskCounter:
     def __init__(self, context: "SparkContext") -> None:
         self._told = context.accumulator({}, _Most())
 
-    def tell(self, piece: int, count: int) -> None:
+    def tell(self, piece: Hashable, count: int) -> None:
         """Say in a task what a piece came to."""
         if count:
             self._told.add({piece: count})

@@ -9,7 +9,7 @@ from airflow_provider_orderedkafka.core.lanes import Lane, lane
 from airflow_provider_orderedkafka.core.outputs import check_not_fed_back
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.missing import Giving
-from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings
+from airflow_provider_orderedkafka.kafka.write_settings import Keyless, WriteSettings
 from airflow_provider_orderedkafka.kafka.writing import plan_write
 from airflow_provider_orderedkafka.spark.arrow_transforms import as_frames
 from airflow_provider_orderedkafka.spark.direct_writer import DirectWriter
@@ -51,7 +51,8 @@ def writer_for(arguments: "Arguments", frames: RangeFrames) -> KafkaWriter | Dir
         placed = None if setup.placed is None else (setup.placed, look.partitions)
         source = "columns" if arguments.arrow_transform is None and output.settings.source else output.settings.source
         giving: Giving = "one" if arguments.arrow_transform is None else "many"
-        output = replace(output, settings=replace(output.settings, source=source), giving=giving)
+        keyless: Keyless = "by source" if asked.keep_order == "partition" else "anywhere"
+        output = replace(output, settings=replace(output.settings, source=source, keyless=keyless), giving=giving)
         return DirectWriter(frames, output, arguments.arrow_transform, placed, setup)
     facts = PlanFacts() if frames.transform is None else read_plan(frames.rows)
     settings = replace(output.settings, partitions={n: o.partitions for n, o in output.settings.outputs.items()})

@@ -1,7 +1,6 @@
 """The DataFrame lane to Kafka: batches are transformed, kept in order, and written by some tasks."""
 
-import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -57,7 +56,7 @@ class KafkaWriter:
         records = counted(self.frames.of_batch(batch, slices, parts, self.output.settings.config, losses))
         rows = without_surplus(self.frames.transformed(records), batch.surplus)
         if settings.range_id is not None and (self.output.giving != "one" or before.landed):
-            rows = missing(rows, parts, self.output.giving, resent)
+            rows = missing(rows, before.landed, self.output.giving, resent)
         rows = in_order(rows, self.setup, asked)
         told = rows.select(*written_columns(rows.dtypes, settings)).mapInArrow(_task(settings), _tally())
         check_plan(told, self.setup, self.output)  # a batch may be planned in another way than the one before it
@@ -66,27 +65,24 @@ class KafkaWriter:
         return read_tally(told).plus(batch_tally(note, before, written)).plus(counted_apart)
 
 
-def missing(rows: "DataFrame", parts: Sequence[Landed], giving: Giving, resent: TaskCounter) -> "DataFrame":
-    """The rows that are missing from the output, numbered where that is needed. Spark partition i is slice i, still."""
+def missing(rows: "DataFrame", landed: Landed, giving: Giving, resent: TaskCounter) -> "DataFrame":
+    """The rows that are missing from the output, numbered where that is needed.
+
+    Each task looks among all that landed: where one task has all the rows, Spark does not tell it which slice is which.
+    """
     from pyspark.sql.types import IntegerType, StructField, StructType
 
-    packed = [pickle.dumps(part) for part in parts]  # a task unpacks its own alone
     more = [] if giving == "one" else [StructField(ORDINAL, IntegerType())]
-    return rows.mapInArrow(partial(_missing, packed, giving, resent), StructType([*rows.schema.fields, *more]))
+    return rows.mapInArrow(partial(_missing, landed, giving, resent), StructType([*rows.schema.fields, *more]))
 
 
 def _missing(
-    packed: Sequence[bytes], giving: Giving, resent: TaskCounter, batches: Iterator["RecordBatch"]
+    landed: Landed, giving: Giving, resent: TaskCounter, batches: Iterator["RecordBatch"]
 ) -> Iterator["RecordBatch"]:
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    assert context is not None
-    number = context.partitionId()
-    landed = pickle.loads(packed[number]) if number < len(packed) else Landed()  # noqa: S301 - packed by the driver
     left = Missing(landed, giving, "struct")
     yield from left.of(batches)
-    resent.tell(number, left.resent)
+    if left.began is not None:
+        resent.tell(left.began, left.resent)
 
 
 def in_order(rows: "DataFrame", setup: Setup, settings: WriteSettings) -> "DataFrame":

@@ -157,6 +157,9 @@ def _read(node: Node, reads: Reads) -> PlanFacts:
         return _joined(node, reads)
     if name in AT_MOST_ONE | SEVERAL:
         return _passed(node, _read(_inner(node.children().head()), reads))
+    if name == "Coalesce":  # each record still gives the same rows
+        found = _read(_inner(node.children().head()), reads)
+        return replace(found, disordered=found.disordered or _why(node))
     return _lost(_why(node) if node.children().size() else f"they come from {_shown(node)}, and not from the records")
 
 

@@ -344,8 +344,10 @@ def test_a_transform_that_was_changed_and_gives_several_rows_loses_none_and_coun
     load = Load(scene.servers, tmp_path, loaded, "--output-topic", scene.output, **how)
     application = load.start(HALF, argv)
     assert application.until_held(), application.log()[-3000:]
+    time.sleep(2)
     application.kill()
     landed = len(records.read(scene.output))
+    assert landed
     module.write_text(code.replace("PARTS", "f.lit('new'), f.lit('a'), f.lit('b')"))
     report = gone_on(load, argv)
     values = {(stamp(each).source, each.value) for each in records.read(scene.output)}

@@ -194,9 +194,9 @@ def test_what_is_not_known_to_keep_the_order_is_named_with_the_way_out(rows, tra
         facts.check_ordered("ask for none")
 
 
-def test_a_coalesce_loses_the_order_and_where_each_slice_is(rows):
+def test_a_coalesce_loses_the_order_and_makes_the_same_rows_each_time(rows):
     facts = read_plan(rows(lambda records: records.coalesce(2)))
-    assert (facts.ordered, facts.trusted) == (False, False)
+    assert (facts.ordered, facts.trusted, facts.at_most_one) == (False, True, True)
     assert "Coalesce 2" in facts.disordered
     assert "leave out coalesce" in facts.disordered
 

@@ -1,0 +1,211 @@
+"""Never lost, never doubled, in order, limits exact: whatever kills an attempt, and whatever changes before the next.
+
+Loads of any shape are killed anywhere, and what there is to read, where it goes and how it is run changes in between.
+At last nothing goes wrong any more. Then the outputs are compared with what the definition says, which knows nothing of
+batches, slices, lanes and attempts.
+"""
+
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.attempts import Attempt, Change, Come, Done, Load, Shape, Trouble, World
+from support.small_kafka import DEAD
+
+from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.kafka.provenance import HEADER, read_provenance
+
+SOAK = bool(os.environ.get("ORDEREDKAFKA_SOAK"))
+EXAMPLES = settings(
+    max_examples=5_000 if SOAK else int(os.environ.get("ORDEREDKAFKA_EXAMPLES", "300")),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+Position = tuple[TopicPartition, int]
+Identity = tuple[Position, int]
+
+
+class Found(NamedTuple):
+    """A row as it stands in an output: which row it is, where it stands, and by which write it came."""
+
+    identity: Identity
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    write: int
+
+    @property
+    def source(self) -> Position:
+        return self.identity[0]
+
+
+keys = st.none() | st.sampled_from([b"a", b"b", b"c", b"d"])
+kinds = st.sampled_from([b"one", b"one", b"one", b"two", b"none", b"large"])
+come = st.builds(Come, st.integers(0, 5), st.integers(0, 12), keys, kinds)
+changes = st.builds(Change, st.sampled_from(["compact", "retain"]), st.integers(0, 5), st.integers(0, 15))
+troubles = st.one_of(
+    st.builds(Trouble, st.just("output"), st.integers(0, 12), st.booleans()),
+    st.builds(Trouble, st.just("source"), st.integers(0, 4), st.booleans()),
+    st.builds(Trouble, st.just("store"), st.integers(0, 30), st.booleans()),
+)
+
+
+def lists(of: st.SearchStrategy[Any], most: int, least: int = 0) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.lists(of, min_size=least, max_size=most).map(tuple)
+
+
+shapes = st.builds(
+    Shape,
+    topics=lists(st.integers(1, 3), 2, 1),
+    compacted=st.booleans(),
+    counts_losses=st.booleans(),
+    placed=st.booleans(),
+    making=st.sampled_from(["copy", "copy", "keep", "expand", "rekey", "route", "keep frames", "expand frames"]),
+    keep_order=st.sampled_from(["key", "key", "partition", "none"]),
+    batch_offsets=st.none() | st.integers(2, 12),
+    limited=st.booleans(),
+    loads=st.sampled_from([1, 1, 2]),
+).filter(lambda shape: not (shape.routed and shape.keep_order == "partition"))
+attempts = st.builds(
+    Attempt,
+    load=st.integers(0, 1),
+    writers=st.sampled_from([None, 1, 2, 3]),
+    slice_offsets=st.sampled_from([1, 2, 3, 5, 100]),
+    batch_bytes=st.sampled_from([1, 300, 10_000]),
+    raised=st.integers(0, 12),
+    grown=st.integers(0, 1),
+    names_dead_letters=st.booleans(),
+    come=lists(come, 4),
+    changes=lists(changes, 2),
+    troubles=lists(troubles, 2, 1),
+    fates=lists(st.integers(0, 5), 6, 1),
+)
+
+
+@EXAMPLES
+@given(shapes, st.integers(1, 4), lists(come, 20, 1), lists(attempts, 4, 1), st.integers(0, 40))
+def test_whatever_happens_each_row_is_there_once_in_order_and_limits_are_exact(shape, outputs, records, tried, raised):
+    world = World(shape, outputs)
+    world.come(records)
+    for attempt in tried:
+        load = attempt.load % shape.loads
+        world.run(replace(attempt, load=load))
+        for each in world.loads:
+            assert each.limit is None or len(rows_of(world, set(each.ranges))) <= each.limit
+    for load in world.loads:
+        load.limit = None if load.limit is None else load.limit + raised
+    world.finish()
+    for load in world.loads:
+        check_load(world, load)
+
+
+def check_load(world: World, load: Load) -> None:
+    """Compare what a load has come to with what the definition says."""
+    ledger, rows = load.ledger(), rows_of(world, set(load.ranges))
+    assert ledger is not None
+    assert max(Counter(row.identity for row in rows).values(), default=1) == 1, "doubled"
+    assert ledger.rows == len(rows)
+    assert load.limit is None or len(rows) <= load.limit
+    assert len(rows) == load.limit or ledger.place.offsets == Offsets(world.source.ends)
+    at = Offsets(dict.fromkeys(world.source.partitions, 0))
+    for loaded in load.ranges.values():
+        assert loaded.start.offsets == at
+        check_range(world, load, loaded)
+        at = load.reports[loaded.id].stop.offsets
+    assert ledger.place.offsets == at
+
+
+def check_range(world: World, load: Load, loaded: Range) -> None:
+    rows, report = rows_of(world, {loaded.id}), load.reports[loaded.id]
+    done = [each for each in load.done.values() if each.range_id == loaded.id]
+    check_rows(world, load, loaded, rows, done)
+    check_counts(load, loaded, rows, done)
+    check_order(world, load, loaded, rows)
+    for batch in done:
+        placed = defaultdict(set)
+        for row in rows:
+            if row.key is not None and row.topic != DEAD and within(row.source, batch.start, batch.end):
+                placed[row.topic, row.key].add(row.partition)
+        assert all(len(partitions) == 1 for partitions in placed.values()), "a key in two partitions"
+    assert report.complete
+
+
+def check_rows(world: World, load: Load, loaded: Range, rows: list[Found], done: list[Done]) -> None:
+    """Each row of each record is there: of those in reach of the limit, and of those that could be read."""
+    found = {row.identity for row in rows}
+    named = [(each, ordinal) for each in in_order(world, loaded) for ordinal in range(given_by(world, each))]
+    gone = {each for each in load.taken if within(each, loaded.start.offsets, loaded.end.offsets)}
+    if not gone:
+        assert found == set(named[: loaded.rows_left])
+        return
+    stop = load.reports[loaded.id].stop.offsets
+    cut = {((TopicPartition(s.topic, s.partition), s.offset), s.rows) for s in (each.surplus for each in done) if s}
+    assert found <= set(named)
+    for each, ordinal in named:
+        expected = within(each, loaded.start.offsets, stop) and each not in gone
+        cut_off = any(each == record and ordinal >= most for record, most in cut)
+        assert (each, ordinal) in found or not expected or cut_off, "lost"
+        assert (each, ordinal) not in found or within(each, loaded.start.offsets, stop)
+
+
+def check_counts(load: Load, loaded: Range, rows: list[Found], done: list[Done]) -> None:
+    """The report counts what can be counted."""
+    report = load.reports[loaded.id]
+    dead = sum(row.topic == DEAD for row in rows)
+    again = sum(within(row.source, each.start, each.end) and row.write < each.write for row in rows for each in done)
+    there = {row.source for row in rows}
+    lost = {each for each in load.expired - there if within(each, loaded.start.offsets, report.stop.offsets)}
+    assert (report.rows_emitted, report.dead_letters) == (len(rows) - dead, dead)
+    assert (report.replayed, report.lost) == (again, len(lost))
+    assert (report.may_be_doubled, report.may_be_out_of_order) == (0, 0)
+
+
+def check_order(world: World, load: Load, loaded: Range, rows: list[Found]) -> None:
+    """Rows of a key, or of an output partition, stand in the order; where records went, in that of their offsets."""
+    order = world.shape.keep_order
+    place = {each: number for number, each in enumerate(in_order(world, loaded))}
+    gone = any(within(each, loaded.start.offsets, loaded.end.offsets) for each in load.taken)
+    groups = defaultdict(list)
+    for row in rows:
+        if row.topic == DEAD or order == "none" or (order == "key" and row.key is None):
+            continue
+        group = (row.topic, row.partition, row.key if order == "key" else None, row.source[0] if gone else None)
+        groups[group].append((place[row.source], row.identity[1]))
+    assert all(found == sorted(found) for found in groups.values()), "out of order"
+
+
+def rows_of(world: World, ranges: set[str]) -> list[Found]:
+    """The rows of some ranges, in the order of each output partition; none of them is another than it says it is."""
+    return [found for row in world.outputs.rows() for found in _found(world, row, ranges)]
+
+
+def _found(world: World, row: Any, ranges: set[str]) -> Iterator[Found]:
+    provenance = read_provenance([(HEADER, row.provenance)])
+    assert provenance is not None
+    assert provenance.source is not None
+    assert provenance.offset is not None
+    if provenance.range_id in ranges:
+        source = provenance.source, provenance.offset
+        assert row.value == world.source.records[source].value
+        yield Found((source, provenance.ordinal), row.name, row.number, row.key, row.value, row.write)
+
+
+def in_order(world: World, loaded: Range) -> list[Position]:
+    """The records of a range, all that ever were there, in the order as its definition says."""
+    return [(each.partition, each.offset) for each in world.source.history.in_order(loaded.span)]
+
+
+def given_by(world: World, position: Position) -> int:
+    return world.shape.rows(world.source.records[position].value)
+
+
+def within(position: Position, start: Offsets, end: Offsets) -> bool:
+    partition, offset = position
+    return start.get(partition, 0) <= offset < end.get(partition, 0)

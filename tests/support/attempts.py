@@ -1,0 +1,455 @@
+"""Loads by hand on a small Kafka and a small Spark: attempt after attempt, with all that goes wrong in between.
+
+All but Kafka, Spark and the lease is the package's own: ledger, range, checkpoint, plan, lanes, limit, writers, report.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain, cycle
+from typing import Any, Literal, NamedTuple
+
+import pyarrow as pa
+
+from airflow_provider_orderedkafka.core.batches import Note, Surplus, Tally
+from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
+from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.errors import OrderedKafkaError, RowError, UnreachableError
+from airflow_provider_orderedkafka.spark import by_hand
+from airflow_provider_orderedkafka.spark.attempt import _unfinished, already_loaded
+from airflow_provider_orderedkafka.spark.batches import Batch, BatchLoop, Parts
+from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
+from airflow_provider_orderedkafka.spark.command import Arguments
+from airflow_provider_orderedkafka.spark.feed import Feed
+from airflow_provider_orderedkafka.spark.frames import RangeFrames
+from airflow_provider_orderedkafka.spark.kafka_lanes import writer_for
+from airflow_provider_orderedkafka.spark.limit import RowLimit, gives_at_most_one
+from airflow_provider_orderedkafka.spark.plans import PlanFacts
+from airflow_provider_orderedkafka.spark.report import Ending, report
+from support.small_kafka import DEAD, Outputs, Plugs, Source, plugged_in
+from support.small_spark import SmallFrame, SmallSession, Tasks
+
+Where = Literal["store", "source", "output"]
+Making = Literal["copy", "keep", "expand", "rekey", "route", "keep frames", "expand frames"]
+ROWS = {b"one": 1, b"none": 0, b"two": 2, b"large": 1}
+"""What records become, by what their values begin with; a large one is too large for an output."""
+
+
+class Killed(BaseException):
+    """A kill: nothing may catch it."""
+
+
+class Come(NamedTuple):
+    """A record that comes: in which partition (or where its key belongs), when, with which key, and what it becomes."""
+
+    partition: int
+    timestamp: int
+    key: bytes | None
+    kind: bytes
+
+
+class Trouble(NamedTuple):
+    """At the n-th touch of something the attempt is killed, or what it touched fails."""
+
+    where: Where
+    after: int
+    kills: bool
+
+
+class Change(NamedTuple):
+    """What happens to the source before an attempt: `compact` takes a record, `retain` all up to one."""
+
+    what: Literal["compact", "retain"]
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What stays the same from attempt to attempt."""
+
+    topics: tuple[int, ...]
+    compacted: bool
+    counts_losses: bool
+    placed: bool
+    making: Making
+    keep_order: str
+    batch_offsets: int | None
+    limited: bool
+    loads: int
+
+    @property
+    def routed(self) -> bool:
+        return self.making == "route"
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return ("out-0", "out-1") if self.routed else ("out",)
+
+    def rows(self, value: bytes) -> int:
+        """How many rows a record gives."""
+        kind = ROWS[value.split(b"-")[0]]
+        return {"copy": 1, "keep": min(kind, 1), "keep frames": min(kind, 1)}.get(self.making, kind)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt: what changed before it, how it is run, and what goes wrong in it.
+
+    `fates` says again and again what becomes of what is under way when something dies: how much has landed, how much is
+    still to land, how far the other tasks have come.
+    """
+
+    load: int = 0
+    writers: int | None = None
+    slice_offsets: int = 100
+    batch_bytes: int = 10_000
+    raised: int = 0
+    grown: int = 0
+    names_dead_letters: bool = False
+    come: tuple[Come, ...] = ()
+    changes: tuple[Change, ...] = ()
+    troubles: tuple[Trouble, ...] = ()
+    fates: tuple[int, ...] = (0,)
+
+
+class Done(NamedTuple):
+    """The last write of a batch that came to its end."""
+
+    range_id: str
+    start: Offsets
+    end: Offsets
+    write: int
+    surplus: Surplus | None
+
+
+@dataclass
+class MemoryState:
+    """Documents in memory."""
+
+    documents: dict[str, str]
+    location: str
+    touch: Callable[[str], None] = lambda _: None
+
+    def _name(self, name: str) -> str:
+        return f"{self.location}/{name}"
+
+    def get(self, name: str) -> str | None:
+        self.touch("store")
+        return self.documents.get(self._name(name))
+
+    def put(self, name: str, text: str) -> None:
+        self.touch("store")
+        self.documents[self._name(name)] = text
+        self.touch("store")
+
+    def names(self, folder: str = "") -> list[str]:
+        start = self._name(folder and f"{folder}/")
+        return sorted({name[len(start) :].split("/")[0] for name in self.documents if name.startswith(start)})
+
+    def delete(self, name: str) -> None:
+        self.touch("store")
+        for each in list(self.documents):
+            if each == self._name(name) or each.startswith(f"{self._name(name)}/"):
+                del self.documents[each]
+
+
+@dataclass
+class Load:
+    """One load by hand: its documents, and what is known of it from outside.
+
+    `taken` are the records that were gone before their batch was counted, `expired` the offsets that retention took.
+    """
+
+    name: str
+    limit: int | None
+    documents: dict[str, str] = field(default_factory=dict)
+    ranges: dict[str, Range] = field(default_factory=dict)
+    reports: dict[str, Report] = field(default_factory=dict)
+    done: dict[tuple[str, int], Done] = field(default_factory=dict)
+    taken: set[tuple[TopicPartition, int]] = field(default_factory=set)
+    expired: set[tuple[TopicPartition, int]] = field(default_factory=set)
+
+    def state(self, folder: str = "", touch: Callable[[str], None] = lambda _: None) -> MemoryState:
+        return MemoryState(self.documents, f"{self.name}/{folder}".rstrip("/"), touch)
+
+    def ledger(self) -> Ledger | None:
+        return by_hand.Ledgers(self.state()).read() if self.documents else None
+
+    def counted(self) -> Offsets:
+        """Up to where batches were counted."""
+        ledger = self.ledger()
+        if ledger is None:
+            return Offsets()
+        if ledger.open is None:
+            return ledger.place.offsets
+        checkpoint = Checkpoint(self.state(ledger.open.range_id))
+        found, counts = checkpoint.report(), checkpoint.counts()
+        if found is not None and found.complete:
+            return found.stop.offsets
+        return ledger.place.offsets if counts is None else counts.end.offsets
+
+
+@dataclass
+class Noticed:
+    """A writer, each of whose writes is noticed from outside."""
+
+    writer: Any
+    world: "World"
+    load: Load
+    range_id: str
+
+    @property
+    def output(self) -> Any:
+        return self.writer.output
+
+    def write(self, batch: Batch, note: Note, before: Any) -> Tally:
+        self.world.write += 1
+        tally: Tally = self.writer.write(batch, note, before)
+        done = Done(self.range_id, batch.start.offsets, batch.end.offsets, self.world.write, batch.surplus)
+        self.load.done[self.range_id, batch.number] = done
+        return tally
+
+
+class Lease:
+    attempt = 1
+
+    def check(self) -> None:
+        pass
+
+
+class World:
+    """A source, outputs, and loads of one shape between them."""
+
+    def __init__(self, shape: Shape, outputs: int) -> None:
+        self.shape = shape
+        names = [f"{chr(ord('a') + place)}" for place in range(len(shape.topics))]
+        partitions = [TopicPartition(n, p) for n, count in zip(names, shape.topics, strict=True) for p in range(count)]
+        self.source = Source(tuple(partitions), frozenset(names if shape.compacted else ()))
+        self.outputs = Outputs({**dict.fromkeys(shape.outputs, outputs), DEAD: 1})
+        self.loads = [Load(f"load-{n}", 0 if shape.limited else None) for n in range(shape.loads)]
+        self.names_dead_letters = [False] * shape.loads
+        self.write = 0
+        self.attempt = Attempt()
+        self._troubles: list[Trouble] = []
+        self._left: int | None = None
+        self._fates: Iterator[int] = cycle((0,))
+        self._plugs = Plugs(
+            self.source,
+            self.outputs,
+            self._touch,
+            lambda: next(self._fates),
+            lambda: self.write,
+            lambda: self.attempt.batch_bytes,
+            PlanFacts(at_most_one=shape.making in ("copy", "keep frames")),
+        )
+
+    def come(self, records: tuple[Come, ...]) -> None:
+        """Records are written to the source."""
+        for each in records:
+            partition = self.source.partitions[each.partition % len(self.source.partitions)]
+            if self.shape.placed and each.key is not None:
+                count = self.shape.topics[ord(partition.topic) - ord("a")]
+                partition = TopicPartition(partition.topic, placed_by_murmur2(each.key, count))
+            value = each.kind + b"-%d" % len(self.source.records)
+            value = value.ljust(1_200, b".") if each.kind == b"large" else value
+            self.source.add(partition, 1_000_000 + each.timestamp, each.key, value)
+
+    def change(self, change: Change) -> None:
+        """Compaction or retention takes records, where the topics are of the kind that loses them."""
+        partition = self.source.partitions[change.partition % len(self.source.partitions)]
+        end = self.source.ends[partition]
+        offset = change.offset % (end + 1)
+        if change.what == "compact" and self.shape.compacted and offset < end - 1:
+            self._take(partition, range(offset, offset + 1), expired=False)
+            self.source.compact(partition, offset)
+        if change.what == "retain" and self.shape.counts_losses and offset > self.source.starts()[partition]:
+            self._take(partition, range(self.source.starts()[partition], offset), expired=True)
+            self.source.log.delete_before(partition, offset)
+
+    def _take(self, partition: TopicPartition, offsets: range, *, expired: bool) -> None:
+        for load in self.loads:
+            counted = load.counted().get(partition, 0)
+            gone = {(partition, offset) for offset in offsets if offset >= counted}
+            load.taken |= gone
+            load.expired |= gone if expired else set()
+
+    def run(self, attempt: Attempt, *, calm: bool = False) -> bool:
+        """One attempt, however it ends; whether there was something to load."""
+        load = self.loads[attempt.load]
+        self.attempt, self._troubles, self._left = attempt, list(attempt.troubles), None
+        self._fates = cycle(attempt.fates)
+        self.come(attempt.come)
+        for change in attempt.changes:
+            self.change(change)
+        for name in self.outputs.counts:
+            self.outputs.counts[name] += attempt.grown if name != DEAD else 0
+        self.names_dead_letters[attempt.load] |= attempt.names_dead_letters
+        if load.limit is not None:
+            load.limit += attempt.raised
+        try:
+            with plugged_in(self._plugs):
+                return self._load(load, self._arguments(attempt, load))
+        except (Killed, UnreachableError, RowError):
+            if calm:
+                raise
+            return True
+
+    def finish(self) -> None:
+        """Attempts in which nothing goes wrong, until nothing is left to load."""
+        for number in range(len(self.loads)):
+            calm = Attempt(number, names_dead_letters=True, slice_offsets=3, fates=self.attempt.fates)
+            while self.run(calm, calm=True):
+                pass
+
+    def _arguments(self, attempt: Attempt, load: Load) -> Arguments:
+        frames, transform = TRANSFORMS[self.shape.making]
+        options = {
+            "kafka.bootstrap.servers": "nowhere:1",
+            "subscribe": ",".join(sorted({p.topic for p in self.source.partitions})),
+            "startingOffsets": "earliest",
+            "failOnDataLoss": str(not self.shape.counts_losses).lower(),
+            "sliceOffsets": str(attempt.slice_offsets),
+        }
+        if self.shape.batch_offsets is not None:
+            options["maxOffsetsPerTrigger"] = str(self.shape.batch_offsets)
+        sink = {"keepOrder": self.shape.keep_order}
+        if attempt.writers is not None:
+            sink["writers"] = str(attempt.writers)
+        if self.names_dead_letters[attempt.load]:
+            sink["deadLetterTopic"] = DEAD
+        if self.shape.routed:
+            sink["outputTopics"] = ",".join(self.shape.outputs)
+        return Arguments(
+            checkpoint=load.name,
+            row_limit=load.limit,
+            output_topic=None if self.shape.routed else "out",
+            transform=transform if frames else None,
+            arrow_transform=None if frames else transform,
+            options=options,
+            sink_options=sink,
+        )
+
+    def _load(self, load: Load, arguments: Arguments) -> bool:
+        ledgers = by_hand.Ledgers(load.state(touch=self._touch))
+        loaded, _ = by_hand.next_range(ledgers, arguments, 0)
+        if loaded is None:
+            return False
+        load.ranges[loaded.id] = loaded
+        checkpoint = Checkpoint(load.state(loaded.id, self._touch))
+        found = already_loaded(checkpoint, loaded)
+        if found is None:
+            found = self._attempted(load, by_hand.for_a_range(arguments, loaded), loaded, checkpoint)
+        load.reports[loaded.id] = found
+        by_hand.close(ledgers, loaded, found, 0)
+        return True
+
+    def _attempted(self, load: Load, arguments: Arguments, loaded: Range, checkpoint: Checkpoint) -> Report:
+        checkpoint.take_up(loaded)
+        session: Any = SmallSession(self._run_tasks)
+        writer = writer_for(arguments, RangeFrames(session, loaded, arguments.options, arguments.transform))
+        checkpoint.set_up(writer.setup)
+        limit = RowLimit(writer.frames, loaded.rows_left is not None and gives_at_most_one(writer.frames))
+        noticed: Any = Noticed(writer, self, load, loaded.id)
+        lease: Any = Lease()
+        loop = BatchLoop(Parts(loaded, checkpoint, lease, noticed, limit, _nothing, _nothing, _nothing))
+        if loaded.offsets and not loop.done:
+            for batch in Feed(writer.frames, checkpoint, loop.next).batches(lambda: loop.done):
+                loop.take(batch)
+        if (unfinished := _unfinished(loaded, loop.counts)) is not None:
+            raise AssertionError(unfinished)
+        found = report(loaded, checkpoint.counts(), Ending(1, 0, 1))
+        checkpoint.put_report(found)
+        checkpoint.clean()
+        return found
+
+    def _touch(self, where: str) -> None:
+        if self._left is not None:  # what goes on beside a task that has died already
+            self._left -= 1
+            if self._left < 0:
+                raise Killed
+        elif self._troubles and self._troubles[0].where == where:
+            where, after, kills = self._troubles[0]
+            if after > 0:
+                self._troubles[0] = Trouble(where, after - 1, kills)
+                return
+            del self._troubles[0]
+            raise Killed if kills else UnreachableError("away for a moment")
+
+    def _run_tasks(self, tasks: Tasks) -> list[Any]:
+        """Run tasks one after the other; beside one that dies, the others come as far as fate has it."""
+        found = []
+        for number, task in enumerate(tasks):
+            try:
+                found.append(task())
+            except BaseException:
+                self._cut_short(tasks[number + 1 :])
+                raise
+        return found
+
+    def _cut_short(self, tasks: Tasks) -> None:
+        for task in tasks:
+            self._left = next(self._fates)
+            try:
+                task()
+            except (Killed, OrderedKafkaError):
+                continue
+            finally:
+                self._left = None
+
+
+def placed_by_murmur2(key: bytes, partitions: int) -> int:
+    """Where Java's producers put a key."""
+    from airflow_provider_orderedkafka.kafka.murmur2 import partitions_of
+
+    found: int = partitions_of(pa.array([key], pa.binary()), partitions)[0].as_py()
+    return found
+
+
+def _nothing(*_: Any) -> None:
+    return None
+
+
+def expand(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """As many rows of each record as its value says."""
+    return _repeated(batch, lambda rows: rows)
+
+
+def keep(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Some of the records."""
+    return _repeated(batch, lambda rows: min(rows, 1))
+
+
+def _repeated(batch: pa.RecordBatch, times: Callable[[int], int]) -> pa.RecordBatch:
+    rows = [times(ROWS[value.split(b"-")[0]]) for value in batch.column("value").to_pylist()]
+    places = chain.from_iterable([place] * count for place, count in enumerate(rows))
+    return batch.take(pa.array(places, pa.int64()))
+
+
+def rekey(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows under other keys."""
+    batch = expand(batch)
+    keys = pa.array([value.rstrip(b".")[-1:] for value in batch.column("value").to_pylist()], pa.binary())
+    return batch.set_column(batch.schema.get_field_index("key"), "key", keys)
+
+
+def route(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows, to two topics by their values."""
+    batch = expand(batch)
+    topics = pa.array([f"out-{len(value) % 2}" for value in batch.column("value").to_pylist()], pa.string())
+    return batch.set_column(batch.schema.get_field_index("topic"), "topic", topics)
+
+
+def _as_frames(transform: Callable[[pa.RecordBatch], pa.RecordBatch]) -> Callable[[SmallFrame], SmallFrame]:
+    return lambda frame: frame.mapInArrow(lambda batches: map(transform, batches), frame.schema)
+
+
+TRANSFORMS: dict[str, tuple[bool, Any]] = {
+    "copy": (False, None),
+    "keep": (False, keep),
+    "expand": (False, expand),
+    "rekey": (False, rekey),
+    "route": (False, route),
+    "keep frames": (True, _as_frames(keep)),
+    "expand frames": (True, _as_frames(expand)),
+}
+"""Each way of making rows: whether it is a transform of DataFrames, and which."""

@@ -1,0 +1,315 @@
+"""As much of Kafka as a load uses, in this process: a log that is read and changes, outputs, and producers that die.
+
+Source       what is read: records come, retention and compaction take them; `history` has all that ever were
+Output       what is written: records land in order, some of a dead producer only when its outputs are settled
+plugged_in   puts both, and a small Spark, in the places where the package asks Kafka and Spark
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyspark.sql
+import pytest
+from confluent_kafka import Message
+from pyspark import TaskContext
+
+from airflow_provider_orderedkafka.core.batches import Tally
+from airflow_provider_orderedkafka.core.cuts import Bound, Floor, Slice, Span, Stretch
+from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.errors import DataLossError
+from airflow_provider_orderedkafka.kafka import producer, reader, replays, writing
+from airflow_provider_orderedkafka.kafka.catch import Catch, Columns
+from airflow_provider_orderedkafka.kafka.ends import Ends
+from airflow_provider_orderedkafka.kafka.outputs import DEFAULT_MAX_BYTES, Output
+from airflow_provider_orderedkafka.kafka.provenance import HEADER
+from airflow_provider_orderedkafka.kafka.reading import OnDataLoss, ReadSettings
+from airflow_provider_orderedkafka.kafka.sending import Lent
+from airflow_provider_orderedkafka.kafka.settling import Settled
+from airflow_provider_orderedkafka.kafka.starts import ResolvedStart
+from airflow_provider_orderedkafka.kafka.stretches import Progress
+from airflow_provider_orderedkafka.kafka.topics import Discovery, Topic
+from airflow_provider_orderedkafka.spark import (
+    cluster,
+    frames,
+    kafka_lanes,
+    kafka_output,
+    kafka_writer,
+    limit,
+    looks,
+    ordering,
+)
+from airflow_provider_orderedkafka.spark.plans import PlanFacts
+from support.simulated_log import Entry, SimulatedLog
+from support.small_spark import functions, here
+
+MOST_BYTES = 1_500
+"""What a record of an output may take, so that rows can be too large."""
+
+DEAD = "dead"
+
+
+class Record(NamedTuple):
+    """A record of the source."""
+
+    partition: TopicPartition
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes
+
+    def message(self) -> Message:
+        return Message(*self.partition, self.offset, self.key, self.value, None, None, (1, self.timestamp))
+
+
+@dataclass
+class Source:
+    """Topics that are read."""
+
+    partitions: tuple[TopicPartition, ...]
+    compacted: frozenset[str] = frozenset()
+    records: dict[tuple[TopicPartition, int], Record] = field(default_factory=dict)
+    history: SimulatedLog = field(init=False)
+    log: SimulatedLog = field(init=False)
+    ends: dict[TopicPartition, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.history = SimulatedLog({p: [] for p in self.partitions})
+        self.log = SimulatedLog({p: [] for p in self.partitions})
+        self.ends = dict.fromkeys(self.partitions, 0)
+
+    def add(self, partition: TopicPartition, timestamp: int, key: bytes | None, value: bytes) -> None:
+        offset = self.ends[partition]
+        self.records[partition, offset] = Record(partition, offset, timestamp, key, value)
+        for log in (self.history, self.log):
+            log.entries[partition].append(Entry(offset, timestamp))
+        self.ends[partition] = offset + 1
+
+    def starts(self) -> dict[TopicPartition, int]:
+        return {p: self.log.gone_before.get(p, 0) for p in self.partitions}
+
+    def compact(self, partition: TopicPartition, offset: int) -> None:
+        """Take one record away; the newest stays, as in Kafka."""
+        kept = [each for each in self.log.entries[partition] if each.offset != offset]
+        self.log.entries[partition] = kept if offset < self.ends[partition] - 1 else self.log.entries[partition]
+
+    def there(self, partition: TopicPartition, offset: int) -> bool:
+        return any(each.offset == offset for each in self.log.entries[partition])
+
+    def discovery(self, *_: Any) -> Discovery:
+        counts = {p.topic: p.partition + 1 for p in self.partitions}
+        topics = (Topic(name, f"id-{name}", count, name in self.compacted) for name, count in counts.items())
+        return Discovery("cluster", tuple(topics), self.partitions)
+
+    def fetched(self, slice_: Slice, settings: ReadSettings) -> Catch:
+        """The records of a slice, as a fetch catches them."""
+        progress, catch = Progress(slice_), Catch(settings)
+        for rank, stretch in enumerate(slice_.stretches):
+            log_start = self.starts()[stretch.partition]
+            if stretch.start.offset < log_start and not progress.finished()[rank]:
+                if settings.on_data_loss is OnDataLoss.FAIL:
+                    raise DataLossError(f"{stretch.partition.at(stretch.start.offset)} is gone")
+                catch.lose(stretch.partition, progress.gone_before(rank, log_start))
+        come = [
+            (rank, offset, time, 1)
+            for rank, stretch in enumerate(slice_.stretches)
+            if not progress.finished()[rank]
+            for offset, time in self.log.scan(
+                stretch.partition, int(progress.position[rank]), self.ends[stretch.partition], count=False
+            )
+        ]
+        columns = Columns(*np.array(come, np.int64).reshape(-1, 4).T)
+        messages = [self.records[slice_.stretches[rank].partition, offset].message() for rank, offset, *_ in come]
+        catch.add(messages, columns, progress.admit(*columns[:3]))
+        return catch
+
+
+class Row(NamedTuple):
+    """A record of an output; `write` is the number of the write that handed it over."""
+
+    name: str
+    number: int
+    key: bytes | None
+    value: bytes | None
+    provenance: bytes
+    write: int
+
+    def message(self) -> Message:
+        return Message(self.name, self.number, 0, self.key, self.value, [(HEADER, self.provenance)])
+
+
+@dataclass
+class Outputs:
+    """Topics that are written. `flying` has what dead producers sent and nobody sees yet."""
+
+    counts: dict[str, int]
+    logs: dict[TopicPartition, list[Row]] = field(default_factory=lambda: defaultdict(list))
+    flying: list[Row] = field(default_factory=list)
+    picked: int = 0
+
+    def land(self, row: Row) -> None:
+        self.logs[TopicPartition(row.name, row.number)].append(row)
+
+    def pick(self, topic: str) -> int:
+        """A partition for a row that names none and has no key."""
+        self.picked += 1
+        return self.picked % self.counts[topic]
+
+    def rows(self) -> list[Row]:
+        return [row for rows in self.logs.values() for row in rows]
+
+    def look_up(self, _config: Any, names: Any, *_: Any) -> dict[str, Output]:
+        most = {DEAD: DEFAULT_MAX_BYTES}
+        return {n: Output(n, f"id-{n}", self.counts[n], most.get(n, MOST_BYTES)) for n in names}
+
+    def discovery(self, _config: Any, named: Any, *_: Any) -> Discovery:
+        partitions = [TopicPartition(name, n) for name in named.topics for n in range(self.counts[name])]
+        return Discovery("cluster", (), tuple(partitions))
+
+    def ends(self, _config: Any, partitions: Any, *_: Any) -> Offsets:
+        return Offsets((partition, len(self.logs[partition])) for partition in partitions)
+
+    def settle(
+        self, _config: Any, partitions: Any, noted: Offsets, take: Callable[[Any], int], _settle: Any
+    ) -> Settled:
+        """Read all from the note on; what was on its way lands between two looks."""
+        at = {partition: noted.get(partition, 0) for partition in partitions}
+        for flying in (self.flying, []):
+            for partition, start in at.items():
+                take([row.message() for row in self.logs[partition][start:]])
+                at[partition] = len(self.logs[partition])
+            for row in flying:
+                self.land(row)
+            self.flying = []
+        return Settled(settled=True, gone=0)
+
+
+@dataclass
+class SmallProducer:
+    """Holds what it is given until it is flushed; what it leaves of that in each partition is `fate`'s to say."""
+
+    outputs: Outputs
+    touch: Callable[[], None]
+    fate: Callable[[], int]
+    write: int
+    waiting: list[Row] = field(default_factory=list)
+
+    def produce(self, topic: str, value: Any, key: Any, number: int, *more: Any) -> None:
+        self.touch()
+        number = self.outputs.pick(topic) if number < 0 else number
+        assert number < self.outputs.counts[topic]
+        self.waiting.append(Row(topic, number, key, value, dict(more[-1])[HEADER], self.write))
+
+    def poll(self, _seconds: float) -> None:
+        pass
+
+    def flush(self, _seconds: float) -> int:
+        for row in self.waiting:
+            self.outputs.land(row)
+        self.waiting.clear()
+        return 0
+
+    def purge(self, **_: bool) -> None:
+        """Die: of each partition the first few have landed, the next few are on their way, the others are gone."""
+        by_partition = defaultdict(list)
+        for row in self.waiting:
+            by_partition[row.name, row.number].append(row)
+        self.waiting.clear()
+        for rows in by_partition.values():
+            landed, flying = self.fate(), self.fate()
+            for row in rows[:landed]:
+                self.outputs.land(row)
+            self.outputs.flying += rows[landed : landed + flying]
+
+    def close(self) -> None:
+        pass
+
+    def __len__(self) -> int:
+        return len(self.waiting)
+
+
+@dataclass(frozen=True)
+class Plugs:
+    """What the package meets in place of Kafka and Spark, beside the source and the outputs."""
+
+    source: Source
+    outputs: Outputs
+    touch: Callable[[str], None]
+    fate: Callable[[], int]
+    writes: Callable[[], int]
+    batch_bytes: Callable[[], int]
+    facts: PlanFacts
+
+
+@contextmanager
+def plugged_in(plugs: Plugs) -> Iterator[None]:
+    """The package on a small Kafka and a small Spark."""
+    with pytest.MonkeyPatch.context() as patch:
+        _plug_source(patch, plugs)
+        _plug_outputs(patch, plugs)
+        _plug_spark(patch, plugs)
+        yield
+
+
+def _plug_source(patch: pytest.MonkeyPatch, plugs: Plugs) -> None:
+    source = plugs.source
+
+    def fetch(slice_: Slice, settings: ReadSettings, _budget: int | None) -> Catch:
+        plugs.touch("source")
+        return source.fetched(slice_, settings)
+
+    def ends(*_: Any, **__: Any) -> Ends:
+        return Ends(Offsets(source.ends), Offsets(source.ends))
+
+    def starts(_config: Any, _start: Any, partitions: Sequence[TopicPartition], *_: Any, **__: Any) -> ResolvedStart:
+        return ResolvedStart(Offsets(dict.fromkeys(partitions, 0)))
+
+    def sample(span: Span, settings: ReadSettings) -> list[Any]:
+        stretches = [
+            Stretch(p, Bound(max(start, source.starts()[p])), Bound(span.end[p]), span.end[p], -1)
+            for p, start in span.start.items()
+            if max(start, source.starts()[p]) < span.end[p]
+        ]
+        return list(reader.read_slice(Slice(0, tuple(stretches), span.latest, 0, Floor()), settings))
+
+    patch.setattr(reader, "_fetch", fetch)
+    patch.setattr(cluster, "KafkaLog", lambda *_: source.log)
+    patch.setattr(cluster, "discover", source.discovery)
+    patch.setattr(cluster, "readable_ends", ends)
+    patch.setattr(cluster, "resolve_start", starts)
+    patch.setattr(looks, "sample", sample)
+    settings = frames.read_settings
+    patch.setattr(frames, "read_settings", lambda *a: replace(settings(*a), batch_bytes=plugs.batch_bytes()))
+
+
+def _plug_outputs(patch: pytest.MonkeyPatch, plugs: Plugs) -> None:
+    outputs = plugs.outputs
+
+    @contextmanager
+    def lend(_config: Mapping[str, str]) -> Iterator[Lent]:
+        made = SmallProducer(outputs, lambda: plugs.touch("output"), plugs.fate, plugs.writes())
+        try:
+            yield Lent(made, 1.0)
+        except BaseException:
+            made.purge()
+            raise
+
+    patch.setattr(producer.POOL, "lend", lend)
+    patch.setattr(writing, "look_up_outputs", outputs.look_up)
+    patch.setattr(kafka_output, "high_ends", outputs.ends)
+    patch.setattr(replays, "high_ends", outputs.ends)
+    patch.setattr(replays, "discover", outputs.discovery)
+    patch.setattr(replays, "read_until_settled", outputs.settle)
+
+
+def _plug_spark(patch: pytest.MonkeyPatch, plugs: Plugs) -> None:
+    for module in (kafka_lanes, kafka_writer, limit):
+        patch.setattr(module, "read_plan", lambda *_, **__: plugs.facts)
+    patch.setattr(ordering, "read_any_plan", lambda *_: plugs.facts)
+    patch.setattr(kafka_writer, "counted", lambda frame: frame)
+    patch.setattr(kafka_writer, "read_tally", lambda _: Tally())
+    patch.setattr(TaskContext, "get", staticmethod(here))
+    patch.setattr(pyspark.sql, "functions", functions)
