@@ -14,6 +14,7 @@ from airflow_provider_orderedkafka.assets import ledger_asset
 from airflow_provider_orderedkafka.context import books_of, fail, skip
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.lifecycle import Action
+from airflow_provider_orderedkafka.core.outputs import Outputs
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.endings import TOLD, explained, told
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError
@@ -181,12 +182,10 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):  # type: ignore[misc]
     def _arguments(self, path: str, checkpoint: str, attempt: int) -> list[str]:
         arguments = ["--range", path, "--checkpoint", checkpoint, "--attempt", str(attempt)]
         if self.output_topic:
-            arguments += [
-                "--output-topic",
-                self.output_topic,
-                "--sink-option",
-                f"keepOrder={self.keep_order or 'none'}",
-            ]
+            arguments += ["--output-topic", self.output_topic]
+        named = Outputs.of(self.output_topic, self.application_args or ())
+        if named.names("output_topic", "topic", "outputtopics") and not named.names("keeporder"):
+            arguments += ["--sink-option", f"keepOrder={self.keep_order or 'none'}"]
         return arguments
 
     def _place(self, loaded: Range, times: int) -> str:

@@ -208,6 +208,10 @@ def _function(argument: str, text: str | None) -> Transform | None:
         ) from error
     except AttributeError as error:
         raise SettingError(f"{argument} {text!r}: the module {module_name!r} has no {name!r}") from error
+    except Exception as error:
+        raise SettingError(
+            f"{argument} {text!r}: importing the module {module_name!r} failed with {type(error).__name__}: {error}"
+        ) from error
     if not callable(function):
         raise SettingError(f"{argument} {text!r} must name a function, found {function!r}")
     found: Transform = function

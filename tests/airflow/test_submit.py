@@ -238,3 +238,19 @@ def test_an_output_that_only_a_run_knows_is_looked_at_before_an_attempt_is_writt
     assert steps_of(bench, states(run))["load"] == "failed"
     assert f"would write into '{bench.topic}' (output_topic='{bench.topic}')" in capsys.readouterr().out
     assert ledger_of(bench.load).open.attempt == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told", "order"),
+    [
+        ("output_topic='out',", (), "partition"),
+        ("", ("--sink-option", "outputTopics=out,other"), "partition"),
+        ("output_topic='out',", ("--sink-option", "keepOrder=none"), "none"),
+    ],
+)
+def test_the_order_that_is_asked_for_is_submitted_once_wherever_the_output_is_named(
+    bench, submitted, arguments, told, order
+):
+    bench.write(3)
+    bench.dag(arguments=f"keep_order='partition', {arguments}", told=told).test()
+    assert [each for each in submitted() if each.startswith("keepOrder")] == [f"keepOrder={order}"]

@@ -20,7 +20,7 @@ with DAG({load!r}, schedule={schedule}, catchup=False, max_active_runs=1):
     ordered_load(
         load,
         application={application!r},
-        application_args=["--diary", {diary!r}, "--orders", {orders!r}],
+        application_args=["--diary", {diary!r}, "--orders", {orders!r}, *{told!r}],
         {arguments}
     )
 """
@@ -37,7 +37,7 @@ class Bench:
         self._diary, self._orders = folder / "diary", folder / "orders"
         self._written = 0
 
-    def dag(self, settings="", arguments="", schedule="None"):
+    def dag(self, settings="", arguments="", schedule="None", told=()):
         source = SOURCE.format(
             load=self.load,
             topic=self.topic,
@@ -47,6 +47,7 @@ class Bench:
             settings=settings,
             arguments=arguments,
             schedule=schedule,
+            told=told,
         )
         return self._dag_file(source, f"{self.load.replace('-', '_')}.py")
 

@@ -58,6 +58,7 @@ def test_a_broken_environment_is_refused_without_showing_what_it_holds(
         (("--checkpoint", "/c", "--transform", "enrich"), "--transform must be module:function"),
         (("--checkpoint", "/c", "--transform", "not_there:f"), "Ship the module with --py-files"),
         (("--checkpoint", "/c", "--transform", "json:f"), "the module 'json' has no 'f'"),
+        (("--checkpoint", "/c", "--transform", "support.broken:f"), "support.broken' failed with ZeroDivisionError: "),
         (("--checkpoint", "/c", "--transform", "json:__name__"), "must name a function"),
         (
             ("--checkpoint", "/c", "--range", a_range().to_text(), "--row-limit", "5"),

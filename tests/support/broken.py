@@ -1,0 +1,3 @@
+"""A module of transforms that cannot be imported."""
+
+WRONG = 1 // 0
