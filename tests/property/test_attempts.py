@@ -65,7 +65,7 @@ shapes = st.builds(
     Shape,
     topics=lists(st.integers(1, 3), 2, 1),
     compacted=st.sampled_from([False, False, False, True]),
-    counts_losses=st.sampled_from([False, False, True]),
+    counts_losses=st.booleans(),
     placed=st.booleans(),
     making=st.sampled_from(["copy", "copy", "keep", "expand", "rekey", "route", "keep frames", "expand frames"]),
     keep_order=st.sampled_from(["key", "key", "partition", "none"]),
@@ -89,6 +89,7 @@ attempts = st.builds(
 )
 
 
+# What went wrong once, or is rare.
 KEYLESS = Shape(
     topics=(1,),
     compacted=False,
@@ -107,8 +108,15 @@ HIDDEN_BY_A_MARKER = tuple(
 )
 ALL_LANDED = Attempt(slice_offsets=1, troubles=(Trouble("output", 2, kills=True),), fates=(2,))
 
+RISING = tuple(Come(0, time, None, b"one") for time in range(4))
+ONE_WRITER_OF_TWO = Attempt(writers=2, troubles=(Trouble("output", 2, kills=True),))
+OTHER_SLICES = Attempt(writers=2, slice_offsets=1)
+EXPIRED_SINCE = Attempt(changes=(Change("retain", 0, 2),))
+
 
 @EXAMPLES
+@example(replace(KEYLESS, topics=(2,)), 2, RISING, (ONE_WRITER_OF_TWO, OTHER_SLICES), 0)
+@example(replace(KEYLESS, counts_losses=True), 1, RISING, (replace(ALL_LANDED, writers=1), EXPIRED_SINCE), 0)
 @example(replace(KEYLESS, keep_order="key"), 2, HIDDEN_BY_A_MARKER, (ALL_LANDED, Attempt(slice_offsets=1)), 0)
 @example(KEYLESS, 2, (Come(0, 0, None, b"one"),) * 4, (ONE_LEADER_WAS_SLOW,), 0)
 @given(shapes, st.integers(1, 4), lists(come, 20, 1), lists(attempts, 4, 1), st.integers(0, 40))
