@@ -11,18 +11,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from support.attempts import Attempt, Change, Come, Done, Load, Shape, Trouble, World
+from support.attempts import MARKER, Attempt, Change, Come, Done, Load, Shape, Trouble, World
 from support.small_kafka import DEAD
 
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, read_provenance
 
-SOAK = bool(os.environ.get("ORDEREDKAFKA_SOAK"))
+SOAK = "5000" if os.environ.get("ORDEREDKAFKA_SOAK") else "300"
 EXAMPLES = settings(
-    max_examples=5_000 if SOAK else int(os.environ.get("ORDEREDKAFKA_EXAMPLES", "300")),
+    max_examples=int(os.environ.get("ORDEREDKAFKA_EXAMPLES", SOAK)),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -47,7 +47,7 @@ class Found(NamedTuple):
 
 
 keys = st.none() | st.sampled_from([b"a", b"b", b"c", b"d"])
-kinds = st.sampled_from([b"one", b"one", b"one", b"two", b"none", b"large"])
+kinds = st.sampled_from([b"one", b"one", b"one", b"two", b"none", b"large", MARKER])
 come = st.builds(Come, st.integers(0, 5), st.integers(0, 12), keys, kinds)
 changes = st.builds(Change, st.sampled_from(["compact", "retain"]), st.integers(0, 5), st.integers(0, 15))
 troubles = st.one_of(
@@ -64,7 +64,7 @@ def lists(of: st.SearchStrategy[Any], most: int, least: int = 0) -> st.SearchStr
 shapes = st.builds(
     Shape,
     topics=lists(st.integers(1, 3), 2, 1),
-    compacted=st.booleans(),
+    compacted=st.sampled_from([False, False, False, True]),
     counts_losses=st.booleans(),
     placed=st.booleans(),
     making=st.sampled_from(["copy", "copy", "keep", "expand", "rekey", "route", "keep frames", "expand frames"]),
@@ -89,7 +89,36 @@ attempts = st.builds(
 )
 
 
+# What went wrong once, or is rare.
+KEYLESS = Shape(
+    topics=(1,),
+    compacted=False,
+    counts_losses=False,
+    placed=False,
+    making="copy",
+    keep_order="partition",
+    batch_offsets=None,
+    limited=False,
+    loads=1,
+)
+ONE_LEADER_WAS_SLOW = Attempt(writers=1, troubles=(Trouble("output", 3, kills=True),), fates=(0, 0, 1, 0))
+
+HIDDEN_BY_A_MARKER = tuple(
+    Come(0, time, None, kind) for time, kind in [(0, b"one"), (10, MARKER), (1, b"one"), (12, b"one")]
+)
+ALL_LANDED = Attempt(slice_offsets=1, troubles=(Trouble("output", 2, kills=True),), fates=(2,))
+
+RISING = tuple(Come(0, time, None, b"one") for time in range(4))
+ONE_WRITER_OF_TWO = Attempt(writers=2, troubles=(Trouble("output", 2, kills=True),))
+OTHER_SLICES = Attempt(writers=2, slice_offsets=1)
+EXPIRED_SINCE = Attempt(changes=(Change("retain", 0, 2),))
+
+
 @EXAMPLES
+@example(replace(KEYLESS, topics=(2,)), 2, RISING, (ONE_WRITER_OF_TWO, OTHER_SLICES), 0)
+@example(replace(KEYLESS, counts_losses=True), 1, RISING, (replace(ALL_LANDED, writers=1), EXPIRED_SINCE), 0)
+@example(replace(KEYLESS, keep_order="key"), 2, HIDDEN_BY_A_MARKER, (ALL_LANDED, Attempt(slice_offsets=1)), 0)
+@example(KEYLESS, 2, (Come(0, 0, None, b"one"),) * 4, (ONE_LEADER_WAS_SLOW,), 0)
 @given(shapes, st.integers(1, 4), lists(come, 20, 1), lists(attempts, 4, 1), st.integers(0, 40))
 def test_whatever_happens_each_row_is_there_once_in_order_and_limits_are_exact(shape, outputs, records, tried, raised):
     world = World(shape, outputs)

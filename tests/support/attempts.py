@@ -33,6 +33,11 @@ Making = Literal["copy", "keep", "expand", "rekey", "route", "keep frames", "exp
 ROWS = {b"one": 1, b"none": 0, b"two": 2, b"large": 1}
 """What records become, by what their values begin with; a large one is too large for an output."""
 
+MARKER = b"marker"
+"""What comes in place of a record where a transaction ends."""
+
+EPOCH = 1_000_000
+
 
 class Killed(BaseException):
     """A kill: nothing may catch it."""
@@ -252,7 +257,7 @@ class World:
                 partition = TopicPartition(partition.topic, placed_by_murmur2(each.key, count))
             value = each.kind + b"-%d" % len(self.source.records)
             value = value.ljust(1_200, b".") if each.kind == b"large" else value
-            self.source.add(partition, 1_000_000 + each.timestamp, each.key, value)
+            self.source.add(partition, EPOCH + each.timestamp, each.key, None if each.kind == MARKER else value)
 
     def change(self, change: Change) -> None:
         """Compaction or retention takes records, where the topics are of the kind that loses them."""

@@ -81,11 +81,13 @@ class Source:
         self.log = SimulatedLog({p: [] for p in self.partitions})
         self.ends = dict.fromkeys(self.partitions, 0)
 
-    def add(self, partition: TopicPartition, timestamp: int, key: bytes | None, value: bytes) -> None:
+    def add(self, partition: TopicPartition, timestamp: int, key: bytes | None, value: bytes | None) -> None:
+        """A record comes; without a value it is a marker, which the index knows and no reader sees."""
         offset = self.ends[partition]
-        self.records[partition, offset] = Record(partition, offset, timestamp, key, value)
+        if value is not None:
+            self.records[partition, offset] = Record(partition, offset, timestamp, key, value)
         for log in (self.history, self.log):
-            log.entries[partition].append(Entry(offset, timestamp))
+            log.entries[partition].append(Entry(offset, timestamp, visible=value is not None))
         self.ends[partition] = offset + 1
 
     def starts(self) -> dict[TopicPartition, int]:
@@ -95,9 +97,6 @@ class Source:
         """Take one record away; the newest stays, as in Kafka."""
         kept = [each for each in self.log.entries[partition] if each.offset != offset]
         self.log.entries[partition] = kept if offset < self.ends[partition] - 1 else self.log.entries[partition]
-
-    def there(self, partition: TopicPartition, offset: int) -> bool:
-        return any(each.offset == offset for each in self.log.entries[partition])
 
     def discovery(self, *_: Any) -> Discovery:
         counts = {p.topic: p.partition + 1 for p in self.partitions}
