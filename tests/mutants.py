@@ -11,6 +11,7 @@ CUTS = "tests/property/test_cuts.py"
 LANDED = "tests/property/test_landed.py"
 LIFE = "tests/property/test_lifecycle.py"
 LIMIT = "tests/unit/test_limit_in_a_batch.py"
+MODEL = "tests/property/test_attempts.py"
 READING = "tests/property/test_reading.py"
 SIGHTS = "tests/unit/test_sights.py"
 
@@ -154,12 +155,77 @@ MUTANTS = [
         ("tests/unit/test_checkpoint.py",),
     ),
     (
-        "two ranges have one name",
+        "two loads by hand give their ranges one name",
         f"{PACKAGE}/spark/by_hand.py",
         {"-{secrets.token_hex(6)}": ""},
-        (
-            "tests/integration/test_by_hand.py::test_by_hand_two_loads_into_one_output_never_take_each_other_s_rows_for_their_own",
-        ),
+        (MODEL,),
+    ),
+    (
+        "ordinal left out of the header",
+        f"{PACKAGE}/kafka/provenance.py",
+        {'table["ordinal"], table["partition"] = ordinals,': 'table["ordinal"], table["partition"] = 0,'},
+        (MODEL,),
+    ),
+    (
+        "slices of a replay cut by time",
+        f"{PACKAGE}/spark/direct_writer.py",
+        {"self.frames.slices(batch, each, literal=bool(landed))": "self.frames.slices(batch, each)"},
+        (MODEL,),
+    ),
+    (
+        "an output that grew is written whole in a begun batch",
+        f"{PACKAGE}/spark/kafka_output.py",
+        {"partitions=now | noted)": "partitions=now)"},
+        (MODEL,),
+    ),
+    (
+        "a batch that the limit cut counts up to its planned end",
+        f"{PACKAGE}/spark/batches.py",
+        {
+            "batch = self._limited(batch)": "planned, batch = batch, self._limited(batch)",
+            "self.counts = self._counted(batch, tally)": "self.counts = self._counted(planned, tally)",
+        },
+        (MODEL,),
+    ),
+    (
+        "dead letters are forgotten from run to run",
+        f"{PACKAGE}/core/moves.py",
+        {"dead_letters=ledger.dead_letters + report.dead_letters,": ""},
+        (MODEL,),
+    ),
+    (
+        "rows without a key are spread by their number",
+        f"{PACKAGE}/spark/ordering.py",
+        {"    if SOURCE in frame.columns:\n        place =": "    if False:\n        place ="},
+        (MODEL,),
+    ),
+    (
+        "rows without a key are left to Kafka's client where partitions are kept in order",
+        f"{PACKAGE}/spark/kafka_lanes.py",
+        {'"by source" if asked.keep_order == "partition" else "anywhere"': '"anywhere"'},
+        (MODEL,),
+    ),
+    (
+        "of what landed only the first slice's is left out",
+        f"{PACKAGE}/spark/kafka_writer.py",
+        {
+            "rows = missing(rows, before.landed, self": (
+                "rows = missing(rows, parts[0] if parts else before.landed, self"
+            )
+        },
+        (MODEL,),
+    ),
+    (
+        "slices take nothing along",
+        f"{PACKAGE}/spark/direct_writer.py",
+        {"landed.within(part.spans)": "landed.within({})"},
+        (MODEL,),
+    ),
+    (
+        "the rows of the last record pass the limit",
+        f"{PACKAGE}/spark/limit.py",
+        {"left = 0 if surplus is None else surplus.rows": "surplus = None; left = 0"},
+        (MODEL,),
     ),
     (
         "a counted batch is written again",
