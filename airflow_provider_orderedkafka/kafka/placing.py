@@ -34,7 +34,10 @@ def partitioner_of(config: Any) -> Partitioner | None:
 def placed(rows: Rows, targets: Targets) -> list[int]:
     """The partition of each row; -1 leaves it to Kafka's client."""
     given = np.full(len(rows), NO_PARTITION) if rows.partitions is None else rows.partitions
-    partitioner = partitioner_of(targets.settings.config)
+    by_source = targets.settings.keyless == "by source"
+    partitioner = (
+        "murmur2" if by_source else partitioner_of(targets.settings.config)
+    )  # as by DataFrames, whatever is set
     if partitioner is None or not targets.settings.partitions:
         return _as_list(given)
     counts = targets.of(rows).each(lambda output: targets.settings.partitions.get(output.name, 0), 0)
@@ -43,7 +46,7 @@ def placed(rows: Rows, targets: Targets) -> list[int]:
     for count in np.unique(counts[keyed]).tolist():
         here = keyed & (counts == count)
         given = np.where(here, arrays.numbers(PARTITIONERS[partitioner](rows.keys, count)), given)
-    if targets.settings.keyless == "by source" and rows.source is not None:
+    if by_source and rows.source is not None:
         spread = ours & ~keyed & rows.source.known()
         given = np.where(spread, (rows.source.offsets + rows.source.partitions) % np.maximum(counts, 1), given)
     return _as_list(given)

@@ -132,6 +132,16 @@ def test_keys_are_placed_where_the_clients_own_partitioner_puts_them(topics, rec
     assert places[0] == places[1]
 
 
+def test_where_partitions_are_kept_in_order_keys_are_placed_in_one_way_whatever_partitioner_is_set(topics, records, to):
+    topic = topics.create(partitions=5)
+    keys = [b"key-%d" % number for number in range(500)]
+    asked = plan_write(to(topic), columns("value", "key"))
+    config = {**asked.config, "partitioner": "consistent_random"}
+    write([batch(value=keys, key=keys)], replace(asked, config=config, partitions={topic: 5}, keyless="by source"))
+    landed = {record.key: record.partition for record in records.read(topic)}
+    assert landed == dict(zip(keys, partitions_of(pa.array(keys), 5).to_pylist(), strict=True))
+
+
 def test_a_row_that_names_its_partition_keeps_it_though_keys_are_placed(topics, records, to):
     topic = topics.create(partitions=4)
     settings = replace(plan_write(to(topic), columns("value", "key", "partition")), partitions={topic: 4})
