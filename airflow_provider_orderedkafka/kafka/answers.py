@@ -33,6 +33,9 @@ SHOWS_AFTER: Final = 2.0
 DOUBTS_AFTER: Final = 3.0
 """Seconds without an answer after which it is looked at whether the question makes sense."""
 
+_FIRST_ASK: Final = 1 / 3
+"""The part of a patience after which is asked again: the broker that was asked may be gone, and waited for in vain."""
+
 _LOOK: Final = 0.25
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 0.5
@@ -126,14 +129,18 @@ def gather(
     """
     answers: dict[Question, Any] = {}
     left, pause = list(questions), _FIRST_PAUSE
-    wait = _Wait(admin, patience, doubt)
+    wait, first = _Wait(admin, patience, doubt), True
     while left:
         failed: dict[Question, KafkaError | None] = {}
-        for question, future in zip(left, ask(left, patience.left + _LOOK), strict=True):
+        seconds = min(patience.left, patience.seconds * _FIRST_ASK) if first else patience.left
+        first = False
+        for question, future in zip(left, ask(left, seconds + _LOOK), strict=True):
             outcome = wait.outcome(question, future)
             (failed if outcome is None or isinstance(outcome, KafkaError) else answers)[question] = outcome
         if failed and patience.left == 0:
             raise _unanswered(admin, list(failed), patience, wait.last)
+        if any(error is not None and error.code() == KafkaError._TIMED_OUT for error in failed.values()):
+            admin.look_again(patience.left)
         outdated = [question for question, error in failed.items() if error is not None and error.code() in OUTDATED]
         if outdated and relearn is not None:
             relearn(outdated)

@@ -17,6 +17,7 @@ from airflow_provider_orderedkafka.kafka.config import client_config, understood
 
 _KEPT_TROUBLES: Final = 20
 _MOST_SIDE_BY_SIDE: Final = 3
+_LEAST_SECONDS: Final = 0.01
 
 
 class Admin:
@@ -47,6 +48,14 @@ class Admin:
             if left > 0:
                 with suppress(KafkaException):  # told by the question, which is asked again
                     client.list_topics(topic, timeout=left)
+
+    def look_again(self, seconds: float) -> None:
+        """Let the clients look which brokers there are: much of what any could answer they ask of the controller."""
+        from confluent_kafka import KafkaException
+
+        for client in self._clients:
+            with suppress(KafkaException):  # told by the question, which is asked again
+                client.list_topics(timeout=max(seconds / len(self._clients), _LEAST_SECONDS))
 
     def troubles(self, since: float) -> list[Any]:
         """The errors told since a moment of the monotonic clock, the newest last."""

@@ -27,6 +27,9 @@ class Client:
     def __init__(self, *troubles):
         self._troubles = list(troubles)
 
+    def look_again(self, _seconds):
+        self.looked = True
+
     def troubles(self, _since):
         return self._troubles
 
