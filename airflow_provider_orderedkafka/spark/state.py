@@ -69,6 +69,10 @@ def join(location: str, *names: str) -> str:
     return "/".join([location.rstrip("/"), *names])
 
 
+_CHANGED = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
+"""What a deletion meets where somebody else is at work in the same place: what came meanwhile stays."""
+
+
 class LocalState:
     """Documents on local disk: a temporary name, fsync, rename, fsync of the folder."""
 
@@ -117,7 +121,10 @@ class LocalState:
     def delete(self, name: str) -> None:
         """Delete a document, or a folder with all that is in it."""
         path = self._base / name
-        with _explained("delete", path), contextlib.suppress(FileNotFoundError):  # another one deletes it too
+        with (
+            _explained("delete", path),
+            contextlib.suppress(*_CHANGED),
+        ):  # another one deletes it too, or puts something there
             if not path.is_dir():
                 path.unlink()
                 return

@@ -41,6 +41,12 @@ def test_a_start(start, said):
         parse_start(start, "start")
 
 
+@pytest.mark.parametrize("start", [{"": float("inf")}, {"orders": [float("nan")]}, {"orders": float("inf")}])
+def test_a_start_that_no_json_can_hold(start):
+    with pytest.raises(SettingError, match="'start"):
+        OrderedLoad("orders", topics=["orders"], start=start)
+
+
 @pytest.mark.parametrize("duration", ["999999999999d", timedelta.max])
 def test_a_duration_that_no_clock_could_add(duration):
     with pytest.raises(SettingError, match=r"'grace' must be .* up to 1000000d"):
