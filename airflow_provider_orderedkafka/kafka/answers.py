@@ -33,7 +33,7 @@ SHOWS_AFTER: Final = 2.0
 DOUBTS_AFTER: Final = 3.0
 """Seconds without an answer after which it is looked at whether the question makes sense."""
 
-_FIRST_ASK: Final = 1 / 3
+_ONE_ASK: Final = 1 / 3
 """The part of a patience after which is asked again: the broker that was asked may be gone, and waited for in vain."""
 
 _LOOK: Final = 0.25
@@ -120,26 +120,30 @@ def gather(
     *,
     doubt: Callable[[], None] | None = None,
     relearn: Callable[[Sequence[Question]], None] | None = None,
+    by_controller: bool = False,
 ) -> dict[Question, Any]:
     """The answer to each question; `doubt` is called once if they take long, and may raise what it found out.
 
-    `relearn` is called with those that were asked of a leader that is none any more, before they are asked again.
+    Where the client asks the controller that it knows (`by_controller`), that broker may be gone: after a part of the
+    patience it looks again which brokers there are. `relearn` is called with those that were asked of a leader that is
+    none any more, before they are asked again.
 
     Raises UnreachableError with the questions that were not answered, AccessDeniedError, UnknownTopicError.
     """
     answers: dict[Question, Any] = {}
     left, pause = list(questions), _FIRST_PAUSE
-    wait, first = _Wait(admin, patience, doubt), True
+    wait = _Wait(admin, patience, doubt)
     while left:
         failed: dict[Question, KafkaError | None] = {}
-        seconds = min(patience.left, patience.seconds * _FIRST_ASK) if first else patience.left
-        first = False
+        seconds = min(patience.left, patience.seconds * _ONE_ASK) if by_controller else patience.left
         for question, future in zip(left, ask(left, seconds + _LOOK), strict=True):
             outcome = wait.outcome(question, future)
             (failed if outcome is None or isinstance(outcome, KafkaError) else answers)[question] = outcome
         if failed and patience.left == 0:
             raise _unanswered(admin, list(failed), patience, wait.last)
-        if any(error is not None and error.code() == KafkaError._TIMED_OUT for error in failed.values()):
+        if by_controller and any(
+            error is not None and error.code() == KafkaError._TIMED_OUT for error in failed.values()
+        ):
             admin.look_again(patience.left)
         outdated = [question for question, error in failed.items() if error is not None and error.code() in OUTDATED]
         if outdated and relearn is not None:

@@ -71,7 +71,7 @@ def _settings(config: Mapping[str, str], names: tuple[str, ...], deadline: float
         return list(asked.client.describe_configs(resources, request_timeout=seconds).values())
 
     try:
-        found = gather(asked, ask, names, Patience(deadline, "the settings of the output topic"))
+        found = gather(asked, ask, names, Patience(deadline, "the settings of the output topic"), by_controller=True)
     except AccessDeniedError:
         return {name: {} for name in names}
     return {name: {key: entry.value for key, entry in found[name].items()} for name in names}

@@ -173,7 +173,7 @@ def _describe(asked: Admin, names: Sequence[str], deadline: float) -> dict[str, 
         return [answers[name] for name in questions]
 
     try:
-        return gather(asked, ask, names, patience)
+        return gather(asked, ask, names, patience, by_controller=True)
     except UnknownTopicError:
         raise _unknown(asked, names, patience) from None
 
@@ -201,4 +201,4 @@ def _configs(asked: Admin, names: Sequence[str], deadline: float) -> dict[str, A
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in questions]
         return list(asked.client.describe_configs(resources, request_timeout=seconds).values())
 
-    return gather(asked, ask, names, Patience(deadline, "the settings of topic"))
+    return gather(asked, ask, names, Patience(deadline, "the settings of topic"), by_controller=True)

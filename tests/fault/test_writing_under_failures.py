@@ -19,10 +19,8 @@ from support.topics import Topics
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.embedded import EmbeddedKafka
 from airflow_provider_orderedkafka.errors import DeliveryError
-from airflow_provider_orderedkafka.kafka.clients import admin
 from airflow_provider_orderedkafka.kafka.consumers import close_idle
 from airflow_provider_orderedkafka.kafka.missing import Missing
-from airflow_provider_orderedkafka.kafka.outputs import look_up_outputs
 from airflow_provider_orderedkafka.kafka.provenance import read_provenance
 from airflow_provider_orderedkafka.kafka.replays import Begun, Outputs, find_landed
 from airflow_provider_orderedkafka.kafka.settling import Settle
@@ -248,15 +246,6 @@ def test_a_broker_that_stays_away_fails_the_write_at_its_deadline_and_a_rerun_co
     assert 0 < landed < ROWS
     assert attempt(config, topic, noted)[0] == landed
     check(records.read(topic))
-
-
-def test_what_any_broker_can_answer_is_answered_though_the_one_that_is_asked_first_is_gone(three_brokers, request):
-    config = {"bootstrap.servers": three_brokers.bootstrap_servers}
-    topic = Topics(three_brokers.bootstrap_servers, request.node.name).create(partitions=3, replicas=3)
-    look_up_outputs(config, [topic])
-    known = admin(config).client.list_topics(timeout=5)
-    three_brokers.brokers[sorted(known.brokers).index(known.controller_id)].kill()
-    assert look_up_outputs(config, [topic])[topic].partitions == 3
 
 
 def test_many_writers_in_one_process_share_what_they_send_with(kafka, topics, records):
