@@ -82,10 +82,6 @@ class Source:
         row = rows[0]
         return self.topics[self.codes[row]], int(self.partitions[row]), int(self.offsets[row])
 
-    def take(self, which: Any) -> "Source":
-        """Those rows alone."""
-        return Source(self.topics, self.codes[which], self.partitions[which], self.offsets[which], self.times[which])
-
 
 class Ordinals:
     """Numbers the rows of each record from 0 on, over all batches of one task."""
