@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 from airflow_provider_orderedkafka import __version__
-from airflow_provider_orderedkafka.errors import OrderedKafkaError
+from airflow_provider_orderedkafka.errors import OrderedKafkaError, exit_code
 
 _PROGRAM = "orderedkafka"
 _USAGE = 2
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(list(sys.argv[1:] if argv is None else argv))
     except OrderedKafkaError as error:
         print(f"{_PROGRAM}: {error}", file=sys.stderr)
-        return error.exit_code
+        return exit_code(error)
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:  # the reader of the output left, such as `head`
