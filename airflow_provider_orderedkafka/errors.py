@@ -74,9 +74,13 @@ class StateError(OrderedKafkaError):
 
 
 class FencedError(OrderedKafkaError):
-    """A newer attempt has taken over this range: this one has to end."""
+    """A newer attempt, which `by` names, has taken over this range, or may have, unseen: this one has to end."""
 
     retryable = True
+
+    def __init__(self, message: str = "", *, by: str | None = None) -> None:
+        super().__init__(message)
+        self.by = by
 
 
 class LifecycleError(OrderedKafkaError):

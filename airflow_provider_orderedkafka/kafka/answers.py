@@ -163,7 +163,6 @@ class _Wait:
         self._admin = admin
         self._patience = patience
         self._doubt = doubt
-        self._begun = time.monotonic()
         self.last: KafkaError | None = None
 
     def outcome(self, question: object, future: Future[Any]) -> Any:
@@ -185,7 +184,7 @@ class _Wait:
             except TimeoutError:
                 if refusal := self._refusal():
                     return refusal
-                if time.monotonic() - self._begun > DOUBTS_AFTER:
+                if self._patience.waited > DOUBTS_AFTER:
                     self._have_doubts()
                 if self._patience.left == 0:
                     return None

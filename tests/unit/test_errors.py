@@ -11,6 +11,7 @@ import pytest
 from airflow_provider_orderedkafka import errors
 from airflow_provider_orderedkafka.errors import (
     DataLossError,
+    FencedError,
     OrderedKafkaError,
     PlacedError,
     RowError,
@@ -57,6 +58,10 @@ def test_an_error_takes_its_place_along_to_other_processes(kind, again):
     assert str(error) == "gone"
     assert (error.topic, error.partition, error.offset) == ("orders", 3, 17)
     assert error.__notes__ == ["at orders[3]@17"]
+
+
+def test_who_has_taken_over_is_known_in_other_processes_too():
+    assert pickle.loads(pickle.dumps(FencedError("end", by="attempt 2"))).by == "attempt 2"
 
 
 def test_an_error_without_a_place_says_nothing_of_one():
