@@ -60,7 +60,7 @@ class TopicChangedError(PlacedError):
 
 
 class DataLossError(PlacedError):
-    """Records that were promised are gone, from `offset` on: a person has to decide whether to go on without them."""
+    """Records are gone that were to be read from `offset` on: a person has to decide whether to go on without them."""
 
 
 class OrderViolationError(PlacedError):

@@ -212,5 +212,5 @@ def _lost(load: OrderedLoad, partition: TopicPartition, stands: int, end: int) -
         f"loaded are gone from Kafka; go on from its end with `orderedkafka ledger rewind {load.name} "
         f'--topic {partition.topic} --to latest --reason "records are gone"`',
         **partition._asdict(),
-        offset=end,
+        offset=stands,
     )

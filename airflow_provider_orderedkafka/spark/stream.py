@@ -135,7 +135,7 @@ class Stream:
                     f"the stream stands at {partition.at(offset)}, the log ends at {partition.at(end)}: records that "
                     "were read are gone from Kafka; start again with a new checkpoint",
                     **partition._asdict(),
-                    offset=end,
+                    offset=offset,
                 )
             ends[partition] = max(end, offset)
         return Span(start, Offsets(ends), at.place.floor, self._latest(target))

@@ -148,8 +148,9 @@ def test_a_topic_that_was_created_again_and_is_shorter_is_no_mere_loss(own, own_
     planned = settings(own, topic_ids=topic_ids({"bootstrap.servers": own.bootstrap_servers}, [topic]))
     own_topics.recreate(topic)
     own_records.produce(topic, kilobytes(3))
-    with pytest.raises(TopicChangedError, match="created again"):
+    with pytest.raises(TopicChangedError) as told:
         list(read_slice(whole(topic, {0: 10}, {0: 7}), planned))
+    assert told.value.topic == topic
 
 
 def test_a_topic_that_may_not_be_read_is_told_at_once(own, own_topics, own_records):
