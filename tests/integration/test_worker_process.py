@@ -11,7 +11,6 @@ from support.records import Record
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.spark.bundle import build_bundle
 from airflow_provider_orderedkafka.spark.executors import check_executors
-from airflow_provider_orderedkafka.spark.session import start_session
 
 
 def run(program):
@@ -144,76 +143,6 @@ assert list(_read([], ReadSettings(config), {writing}, None, iter(()))) == []
 print(len(POOL))
 """
     assert run(program) == f"{ready}\n"
-
-
-def test_dataframes_run_in_the_worker_processes_that_tasks_before_them_have_started(spark):
-    session = start_session()
-    assert session is spark
-
-    def parent(batches):
-        from airflow_provider_orderedkafka.kafka import buffers
-
-        for _ in batches:
-            yield buffers.counts(parent=os.getppid())
-
-    of_tasks = session.sparkContext.parallelize([0], 1).map(lambda _: os.getppid()).collect()
-    of_frames = [row.parent for row in session.range(1, numPartitions=1).mapInArrow(parent, "parent long").collect()]
-    assert of_frames == of_tasks
-
-
-def test_a_daemon_of_workers_starts_no_thread_by_what_it_imports(monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # as Spark sets it
-    program = """
-import os, sys
-from airflow_provider_orderedkafka.spark.worker_daemon import NEEDED, imported
-imported()
-assert {*NEEDED, "confluent_kafka", "numpy", "pyarrow"} <= set(sys.modules)
-assert "pandas" not in sys.modules
-print(len(os.listdir("/proc/self/task")))
-"""
-    assert run(program) == "1\n"
-
-
-def test_workers_of_one_daemon_draw_different_numbers():
-    program = """
-import numpy.random as random, os
-from airflow_provider_orderedkafka.spark.worker_daemon import imported
-random.seed(1)
-imported()
-for _ in range(2):
-    if os.fork() == 0:
-        print(random.random(), flush=True)
-        os._exit(0)
-    os.wait()
-"""
-    first, second = run(program).splitlines()
-    assert first != second
-
-
-def test_workers_of_a_local_session_have_what_they_need_before_their_first_task(tmp_path):
-    program = """
-import os, sys
-from pathlib import Path
-from airflow_provider_orderedkafka.spark.session import LazySession
-
-def look(_):
-    import pyspark
-    yield Path(f"/proc/{os.getppid()}/cmdline").read_text().split("\\0")[2], pyspark.__file__, "pyarrow" in sys.modules
-
-spark = LazySession()
-context = spark.started().sparkContext
-((daemon, pyspark, loaded),) = context.parallelize([0], 1).mapPartitions(look).collect()
-assert daemon == "airflow_provider_orderedkafka.spark.worker_daemon", daemon
-assert ".zip" not in pyspark, pyspark
-assert loaded
-spark.stop()
-"""
-    script = tmp_path / "look.py"
-    script.write_text(program)
-    submit = Path(sys.executable).parent / "spark-submit"
-    settings = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(Path(__file__).parents[2])}
-    command = [submit, "--master", "local[2]", "--conf", "spark.ui.enabled=false", script]
-    subprocess.run(command, check=True, timeout=120, env={**os.environ, **settings}, cwd=tmp_path)
 
 
 def test_the_package_is_not_missed_where_it_came_by_py_files(spark, tmp_path, monkeypatch):
