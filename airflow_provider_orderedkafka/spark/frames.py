@@ -146,10 +146,8 @@ def _read(
     asked: Iterator["RecordBatch"],
 ) -> Iterator["RecordBatch"]:
     """The records of the slice whose number comes in."""
-    from airflow_provider_orderedkafka.kafka.arrays import numbers
-
     for batch in asked:
-        for number in numbers(batch.column(0)).tolist():
+        for number in batch.column(0).to_pylist():
             if number < len(packed):
                 tally = ReadTally()
                 slice_, landed = pickle.loads(packed[number])  # noqa: S301 - packed by the driver

@@ -119,11 +119,12 @@ def _tally() -> "StructType":
 
 def _task(settings: WriteSettings) -> Any:
     def task(batches: Iterator["RecordBatch"]) -> Iterator["RecordBatch"]:
-        from airflow_provider_orderedkafka.kafka import buffers, reader  # noqa: F401 - it may read the next batch
+        from pyarrow import RecordBatch
+
         from airflow_provider_orderedkafka.kafka.writing import write
 
         only_attempt()
         found = write(batches, settings)
-        yield buffers.counts(rows=found.rows, dead_letters=found.dead_letters)
+        yield RecordBatch.from_pylist([{"rows": found.rows, "dead_letters": found.dead_letters}])
 
     return task

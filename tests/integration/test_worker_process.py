@@ -22,56 +22,6 @@ def run(program):
     return done.stdout.decode()
 
 
-def test_reading_does_not_import_pandas(kafka, topics, records):
-    topic = topics.create()
-    headers = [("a", b"1"), ("b", None)]
-    records.produce(topic, [Record(b"x", timestamp=1, headers=headers), Record(None, timestamp=2)])
-    program = f"""
-import sys
-from support.slices import whole
-from airflow_provider_orderedkafka.kafka.reader import read_slice
-from airflow_provider_orderedkafka.kafka.reading import ReadSettings
-settings = ReadSettings({{"bootstrap.servers": {kafka.bootstrap_servers!r}}}, include_headers=True)
-(batch,) = read_slice(whole({topic!r}, {{0: 2}}), settings)
-assert batch.num_rows == 2
-assert "pandas" not in sys.modules
-"""
-    run(program)
-
-
-def test_writing_does_not_import_pandas(kafka, topics):
-    topic = topics.create()
-    columns = {
-        "topic": "string",
-        "value": "binary",
-        "key": "binary",
-        "headers": "array<struct<key:string,value:binary>>",
-    }
-    program = f"""
-import sys
-import numpy as np
-import pyarrow as pa
-from airflow_provider_orderedkafka.kafka import buffers
-from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings
-from airflow_provider_orderedkafka.kafka.writing import plan_write, write
-sizes = np.array([1, -1], np.int64)
-pairs = pa.struct([("key", pa.string()), ("value", pa.binary())])
-header = buffers.structs(pairs, buffers.texts(["a", "b"]), buffers.payloads([b"1", b""], sizes))
-rows = {{
-    "topic": buffers.repeated({topic!r}, 2),
-    "value": buffers.payloads([b"x", b""], sizes),
-    "key": buffers.payloads([b"", b"k"], np.array([-1, 1], np.int64)),
-    "headers": buffers.lists(pa.list_(pairs), np.array([2, -1], np.int64), header),
-}}
-settings = WriteSettings({{"bootstrap.servers": {kafka.bootstrap_servers!r}}}, output_topics=({topic!r},))
-settings = plan_write(settings, {list(columns.items())!r})
-print(write([pa.RecordBatch.from_arrays(list(rows.values()), list(rows))], settings).rows)
-buffers.counts(rows=2)
-assert "pandas" not in sys.modules
-"""
-    assert run(program) == "2\n"
-
-
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux for the process's size")
 @pytest.mark.parametrize(
     ("value", "headers", "third"),
