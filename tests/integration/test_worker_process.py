@@ -82,19 +82,6 @@ session.stop()
     assert run(program) == "0 1\n"
 
 
-@pytest.mark.parametrize(("writing", "ready"), [("config", 1), ("None", 0)])
-def test_a_process_that_read_is_ready_to_write_where_a_batch_follows(kafka, writing, ready):
-    program = f"""
-from airflow_provider_orderedkafka.kafka.producer import POOL
-from airflow_provider_orderedkafka.kafka.reading import ReadSettings
-from airflow_provider_orderedkafka.spark.frames import _read
-config = {{"bootstrap.servers": {kafka.bootstrap_servers!r}}}
-assert list(_read([], ReadSettings(config), {writing}, None, iter(()))) == []
-print(len(POOL))
-"""
-    assert run(program) == f"{ready}\n"
-
-
 def test_the_package_is_not_missed_where_it_came_by_py_files(spark, tmp_path, monkeypatch):
     context = spark.sparkContext
     bare = tmp_path / "python"
