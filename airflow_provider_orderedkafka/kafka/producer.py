@@ -25,9 +25,6 @@ from airflow_provider_orderedkafka.kafka.sending import Lent
 _log = logging.getLogger(__name__)
 
 IDLE_SECONDS: Final = 60.0
-SETTLING_SECONDS: Final = 0.1
-"""How long a new producer is left to connect before it is given a record."""
-
 DEADLINE_SECONDS: Final = 120.0
 _TIMEOUTS: Final = ("message.timeout.ms", "delivery.timeout.ms")
 
@@ -89,8 +86,7 @@ def make_producer(config: Mapping[str, str]) -> Lent:
     troubles: deque[Any] = deque(maxlen=1)
     settings = client_config(producer_config(config), "producer", {**_OURS, "error_cb": troubles.append})
     try:
-        ready = time.monotonic() + SETTLING_SECONDS
-        return Lent(Producer(settings), deadline_seconds(config), ready, troubles=troubles)
+        return Lent(Producer(settings), deadline_seconds(config), troubles=troubles)
     except (KafkaException, ValueError, TypeError) as error:
         raise understood(error, config) from error
 
