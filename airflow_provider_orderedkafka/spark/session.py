@@ -9,7 +9,6 @@ from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.spark.progress import watched
 from airflow_provider_orderedkafka.spark.state import local_path
 
 if TYPE_CHECKING:
@@ -107,7 +106,7 @@ def start_session() -> "SparkSession":
 
 def few_lines(asked: "SparkConf") -> dict[str, str]:
     """On a terminal Spark's own lines do not hide ours, unless that is asked for."""
-    if not watched(sys.stdout) or asked.contains(LOG_LEVEL):
+    if not sys.stdout.isatty() or asked.contains(LOG_LEVEL):
         return {}
     return {LOG_LEVEL: "WARN"}
 

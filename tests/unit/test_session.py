@@ -73,10 +73,10 @@ def test_a_session_is_started_once_in_the_background(monkeypatch: pytest.MonkeyP
 def test_on_a_terminal_spark_says_less_unless_it_was_asked_to_say_more(monkeypatch: pytest.MonkeyPatch) -> None:
     asked_nothing: Any = SimpleNamespace(contains=lambda _name: False)
     asked: Any = SimpleNamespace(contains=lambda name: name == "spark.log.level")
-    monkeypatch.setattr("airflow_provider_orderedkafka.spark.session.watched", lambda _out: True)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     assert few_lines(asked_nothing) == {"spark.log.level": "WARN"}
     assert few_lines(asked) == {}
-    monkeypatch.setattr("airflow_provider_orderedkafka.spark.session.watched", lambda _out: False)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: False)
     assert few_lines(asked_nothing) == {}
 
 
