@@ -7,12 +7,13 @@
 A setting that only Java's clients know, or that is not the user's to set, is a `SettingError` with the way out.
 `orderedkafka.resolver` may name a function `package.module:function`; it is called with the settings wherever a
 client is made, on driver and executors, and returns settings to add: secrets that should not travel, an `oauth_cb`.
+What is no importable function is kept for this process alone, by a name of its own: `keep_resolver`.
 """
 
 import difflib
 import importlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Literal
 
 from airflow_provider_orderedkafka.errors import SettingError
@@ -20,6 +21,7 @@ from airflow_provider_orderedkafka.kafka.client_log import CLIENT_LOG
 from airflow_provider_orderedkafka.kafka.properties import CONSUMER, FIXED, HARMLESS, JAVA_ONLY, KNOWN, PRODUCER
 
 Role = Literal["admin", "consumer", "producer"]
+Resolver = Callable[[dict[str, Any]], Mapping[str, Any]]
 
 PREFIX: Final = "kafka."
 RESOLVER: Final = "orderedkafka.resolver"
@@ -42,6 +44,8 @@ _PROTOCOL: Final = "security.protocol"
 _MECHANISM: Final = ("sasl.mechanisms", "sasl.mechanism")
 _KERBEROS: Final = "sasl_gssapi"  # as librdkafka names what it was built with
 _JAVA_STORES: Final = (".jks", ".jceks", ".bcfks")
+
+_kept: dict[str, Resolver] = {}
 
 
 class KafkaConfig(Mapping[str, str]):
@@ -106,6 +110,17 @@ def client_config(config: Mapping[str, str], role: Role, ours: Mapping[str, Any]
     resolver = kept.pop(RESOLVER, None)
     added = {} if resolver is None else _function(resolver)(dict(kept))
     return {**_DEFAULTS, **kept, **added, "logger": CLIENT_LOG, **(ours or {})}
+
+
+def keep_resolver(name: str, resolver: Resolver) -> str:
+    """Keep a resolver for this process, under a name that stands for it in configurations."""
+    _kept[name] = resolver
+    return name
+
+
+def is_kept(resolver: str | None) -> bool:
+    """Whether only this process has it."""
+    return resolver in _kept
 
 
 def understood(error: Exception, config: Mapping[str, str]) -> SettingError:
@@ -201,6 +216,8 @@ def _answer(name: str, value: str) -> str:
 
 
 def _function(path: str) -> Any:
+    if path in _kept:
+        return _kept[path]
     module, _, name = path.partition(":")
     try:
         return getattr(importlib.import_module(module), name)
