@@ -31,7 +31,6 @@ COMMANDS = {
     "demo": Command("airflow_provider_orderedkafka.demo.command", "see it work: a story, loaded and checked"),
     "broker": Command("airflow_provider_orderedkafka.embedded.command", "run a real Kafka on this machine"),
     "doctor": Command("airflow_provider_orderedkafka.doctor", "say what is missing here, and how to mend it"),
-    "warm-up": Command("airflow_provider_orderedkafka.commands.warm_up", "let Spark start sooner on this machine"),
     "ledger": Command("airflow_provider_orderedkafka.commands.ledger", "show a load's ledger, move it, mend it"),
     "plan": Command("airflow_provider_orderedkafka.commands.plan", "explain a load's next range before it is loaded"),
 }
