@@ -85,7 +85,6 @@ class Lent:
     deadline: float
     users: int = 0
     broken: bool = False
-    idle_since: float = 0.0
     troubles: deque[Any] = field(default_factory=lambda: deque(maxlen=1))
     lock: threading.Lock = field(default_factory=threading.Lock)
 
