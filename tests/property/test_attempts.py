@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from support.attempts import MARKER, Attempt, Change, Come, Done, Load, Shape, Trouble, World
+from support.attempts import Done, Load, World
+from support.draws import MARKER, Attempt, Change, Come, Shape, Trouble
 from support.small_kafka import DEAD
 
 from airflow_provider_orderedkafka.core.documents import Range

@@ -5,8 +5,8 @@ All but Kafka, Spark and the lease is the package's own: ledger, range, checkpoi
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain, cycle
-from typing import Any, Literal, NamedTuple
+from itertools import cycle
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -25,96 +25,16 @@ from airflow_provider_orderedkafka.spark.kafka_lanes import writer_for
 from airflow_provider_orderedkafka.spark.limit import RowLimit, gives_at_most_one
 from airflow_provider_orderedkafka.spark.plans import PlanFacts
 from airflow_provider_orderedkafka.spark.report import Ending, report
+from support.draws import MARKER, Attempt, Change, Come, Shape, Trouble
+from support.makings import TRANSFORMS
 from support.small_kafka import DEAD, Outputs, Plugs, Source, plugged_in
-from support.small_spark import SmallFrame, SmallSession, Tasks
-
-Where = Literal["store", "source", "output"]
-Making = Literal["copy", "keep", "expand", "rekey", "route", "keep frames", "expand frames"]
-ROWS = {b"one": 1, b"none": 0, b"two": 2, b"large": 1}
-"""What records become, by what their values begin with; a large one is too large for an output."""
-
-MARKER = b"marker"
-"""What comes in place of a record where a transaction ends."""
+from support.small_spark import SmallSession, Tasks
 
 EPOCH = 1_000_000
 
 
 class Killed(BaseException):
     """A kill: nothing may catch it."""
-
-
-class Come(NamedTuple):
-    """A record that comes: in which partition (or where its key belongs), when, with which key, and what it becomes."""
-
-    partition: int
-    timestamp: int
-    key: bytes | None
-    kind: bytes
-
-
-class Trouble(NamedTuple):
-    """At the n-th touch of something the attempt is killed, or what it touched fails."""
-
-    where: Where
-    after: int
-    kills: bool
-
-
-class Change(NamedTuple):
-    """What happens to the source before an attempt: `compact` takes a record, `retain` all up to one."""
-
-    what: Literal["compact", "retain"]
-    partition: int
-    offset: int
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What stays the same from attempt to attempt."""
-
-    topics: tuple[int, ...]
-    compacted: bool
-    counts_losses: bool
-    placed: bool
-    making: Making
-    keep_order: str
-    batch_offsets: int | None
-    limited: bool
-    loads: int
-
-    @property
-    def routed(self) -> bool:
-        return self.making == "route"
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        return ("out-0", "out-1") if self.routed else ("out",)
-
-    def rows(self, value: bytes) -> int:
-        """How many rows a record gives."""
-        kind = ROWS[value.split(b"-")[0]]
-        return {"copy": 1, "keep": min(kind, 1), "keep frames": min(kind, 1)}.get(self.making, kind)
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """One attempt: what changed before it, how it is run, and what goes wrong in it.
-
-    `fates` says again and again what becomes of what is under way when something dies: how much has landed, how much is
-    still to land, how far the other tasks have come.
-    """
-
-    load: int = 0
-    writers: int | None = None
-    slice_offsets: int = 100
-    batch_bytes: int = 10_000
-    raised: int = 0
-    grown: int = 0
-    names_dead_letters: bool = False
-    come: tuple[Come, ...] = ()
-    changes: tuple[Change, ...] = ()
-    troubles: tuple[Trouble, ...] = ()
-    fates: tuple[int, ...] = (0,)
 
 
 class Done(NamedTuple):
@@ -412,49 +332,3 @@ def placed_by_murmur2(key: bytes, partitions: int) -> int:
 
 def _nothing(*_: Any) -> None:
     return None
-
-
-def expand(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """As many rows of each record as its value says."""
-    return _repeated(batch, lambda rows: rows)
-
-
-def keep(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Some of the records."""
-    return _repeated(batch, lambda rows: min(rows, 1))
-
-
-def _repeated(batch: pa.RecordBatch, times: Callable[[int], int]) -> pa.RecordBatch:
-    rows = [times(ROWS[value.split(b"-")[0]]) for value in batch.column("value").to_pylist()]
-    places = chain.from_iterable([place] * count for place, count in enumerate(rows))
-    return batch.take(pa.array(places, pa.int64()))
-
-
-def rekey(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows under other keys."""
-    batch = expand(batch)
-    keys = pa.array([value.rstrip(b".")[-1:] for value in batch.column("value").to_pylist()], pa.binary())
-    return batch.set_column(batch.schema.get_field_index("key"), "key", keys)
-
-
-def route(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows, to two topics by their values."""
-    batch = expand(batch)
-    topics = pa.array([f"out-{len(value) % 2}" for value in batch.column("value").to_pylist()], pa.string())
-    return batch.set_column(batch.schema.get_field_index("topic"), "topic", topics)
-
-
-def _as_frames(transform: Callable[[pa.RecordBatch], pa.RecordBatch]) -> Callable[[SmallFrame], SmallFrame]:
-    return lambda frame: frame.mapInArrow(lambda batches: map(transform, batches), frame.schema)
-
-
-TRANSFORMS: dict[str, tuple[bool, Any]] = {
-    "copy": (False, None),
-    "keep": (False, keep),
-    "expand": (False, expand),
-    "rekey": (False, rekey),
-    "route": (False, route),
-    "keep frames": (True, _as_frames(keep)),
-    "expand frames": (True, _as_frames(expand)),
-}
-"""Each way of making rows: whether it is a transform of DataFrames, and which."""
