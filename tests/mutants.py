@@ -206,6 +206,12 @@ MUTANTS = [
         (MODEL,),
     ),
     (
+        "who finishes a batch forgets that its keys were relied on",
+        f"{PACKAGE}/spark/kafka_output.py",
+        {"placed=note.placed or self.placed": "placed=self.placed"},
+        (MODEL,),
+    ),
+    (
         "of what landed only the first slice's is left out",
         f"{PACKAGE}/spark/kafka_writer.py",
         {

@@ -14,6 +14,7 @@ from airflow_provider_orderedkafka.core.batches import Note, Surplus, Tally
 from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, RowError, UnreachableError
+from airflow_provider_orderedkafka.kafka.murmur2 import partitions_of
 from airflow_provider_orderedkafka.spark import by_hand
 from airflow_provider_orderedkafka.spark.attempt import _unfinished, already_loaded
 from airflow_provider_orderedkafka.spark.batches import Batch, BatchLoop, Parts
@@ -172,12 +173,16 @@ class World:
         """Records are written to the source."""
         for each in records:
             partition = self.source.partitions[each.partition % len(self.source.partitions)]
-            if self.shape.placed and each.key is not None:
-                count = self.shape.topics[ord(partition.topic) - ord("a")]
-                partition = TopicPartition(partition.topic, placed_by_murmur2(each.key, count))
+            if self.shape.placed and each.key is not None and not each.astray:
+                partition = self.home(partition.topic, each.key)
             value = each.kind + b"-%d" % len(self.source.records)
             value = value.ljust(1_200, b".") if each.kind == b"large" else value
             self.source.add(partition, EPOCH + each.timestamp, each.key, None if each.kind == MARKER else value)
+
+    def home(self, topic: str, key: bytes) -> TopicPartition:
+        """Where Java's producers put a key."""
+        count = self.shape.topics[ord(topic) - ord("a")]
+        return TopicPartition(topic, partitions_of(pa.array([key], pa.binary()), count)[0].as_py())
 
     def change(self, change: Change) -> None:
         """Compaction or retention takes records, where the topics are of the kind that loses them."""
@@ -320,14 +325,6 @@ class World:
                 continue
             finally:
                 self._left = None
-
-
-def placed_by_murmur2(key: bytes, partitions: int) -> int:
-    """Where Java's producers put a key."""
-    from airflow_provider_orderedkafka.kafka.murmur2 import partitions_of
-
-    found: int = partitions_of(pa.array([key], pa.binary()), partitions)[0].as_py()
-    return found
 
 
 def _nothing(*_: Any) -> None:

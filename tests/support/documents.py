@@ -190,6 +190,7 @@ DOCUMENTS: Mapping[str, Document] = {
         code=("0123456789abcdef",),
         provenance=2,
         doubts=(Doubt(landed=4, doubtful=1, settled=False, known=False),),
+        placed="murmur2",
     ),
 }
 """As they are now: where a field came later, the same with a value of its own in it."""

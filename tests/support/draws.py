@@ -12,12 +12,16 @@ MARKER = b"marker"
 
 
 class Come(NamedTuple):
-    """A record that comes: in which partition (or where its key belongs), when, with which key, and what it becomes."""
+    """A record that comes: in which partition (or where its key belongs), when, with which key, and what it becomes.
+
+    One that is `astray` is in that partition wherever its key belongs.
+    """
 
     partition: int
     timestamp: int
     key: bytes | None
     kind: bytes
+    astray: bool = False
 
 
 class Trouble(NamedTuple):

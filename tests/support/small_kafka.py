@@ -18,10 +18,10 @@ from confluent_kafka import Message
 from pyspark import TaskContext
 
 from airflow_provider_orderedkafka.core.batches import Tally
-from airflow_provider_orderedkafka.core.cuts import Bound, Floor, Slice, Span, Stretch
+from airflow_provider_orderedkafka.core.cuts import Slice
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import DataLossError
-from airflow_provider_orderedkafka.kafka import producer, reader, replays, writing
+from airflow_provider_orderedkafka.kafka import producer, reader, replays, samples, writing
 from airflow_provider_orderedkafka.kafka.catch import Catch, Columns
 from airflow_provider_orderedkafka.kafka.ends import Ends
 from airflow_provider_orderedkafka.kafka.outputs import DEFAULT_MAX_BYTES, Output
@@ -39,7 +39,6 @@ from airflow_provider_orderedkafka.spark import (
     kafka_output,
     kafka_writer,
     limit,
-    looks,
     ordering,
 )
 from airflow_provider_orderedkafka.spark.plans import PlanFacts
@@ -266,20 +265,12 @@ def _plug_source(patch: pytest.MonkeyPatch, plugs: Plugs) -> None:
     def starts(_config: Any, _start: Any, partitions: Sequence[TopicPartition], *_: Any, **__: Any) -> ResolvedStart:
         return ResolvedStart(Offsets(dict.fromkeys(partitions, 0)))
 
-    def sample(span: Span, settings: ReadSettings) -> list[Any]:
-        stretches = [
-            Stretch(p, Bound(max(start, source.starts()[p])), Bound(span.end[p]), span.end[p], -1)
-            for p, start in span.start.items()
-            if max(start, source.starts()[p]) < span.end[p]
-        ]
-        return list(reader.read_slice(Slice(0, tuple(stretches), span.latest, 0, Floor()), settings))
-
     patch.setattr(reader, "_fetch", fetch)
     patch.setattr(cluster, "KafkaLog", lambda *_: source.log)
     patch.setattr(cluster, "discover", source.discovery)
     patch.setattr(cluster, "readable_ends", ends)
     patch.setattr(cluster, "resolve_start", starts)
-    patch.setattr(looks, "sample", sample)
+    patch.setattr(samples, "EACH", 1)  # so that keys may stand elsewhere than the sample says
     settings = frames.read_settings
     patch.setattr(frames, "read_settings", lambda *a: replace(settings(*a), batch_bytes=plugs.batch_bytes()))
 
