@@ -338,7 +338,7 @@ def test_the_rows_that_follow_fill_up_a_row_limit_where_a_batch_came_out_smaller
         (("--output-topic", "{out}", "--option", "subscribe=x"), "cannot stand beside 'range'"),
     ],
 )
-def test_a_wrong_setting_is_one_message_before_anything_is_written(  # noqa: PLR0917
+def test_a_wrong_setting_is_one_message_before_anything_is_written(
     app: Application,
     topics: Topics,
     records: Records,
