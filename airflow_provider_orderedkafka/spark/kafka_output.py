@@ -105,8 +105,9 @@ class KafkaOutput:
                 note.batch,
             )
             landed, doubtful = Landed(), doubtful + landed.rows
-        sure = found.settled and not doubtful
-        return Before(landed, None if sure else Doubt(landed.rows, doubtful, found.settled, known=not doubtful))
+        if found.settled and not doubtful + found.again:
+            return Before(landed)
+        return Before(landed, Doubt(landed.rows, doubtful + found.again, found.settled, known=not doubtful))
 
     def _found(self, note: Note) -> Replay:
         settings = self.settings

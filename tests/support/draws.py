@@ -33,16 +33,19 @@ class Trouble(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What happens to the source before an attempt: `compact` takes a record, `retain` all up to one."""
+    """What happens before an attempt: to the source, `compact` takes a record, `retain` all up to one.
 
-    what: Literal["compact", "retain"]
+    To an output: `clean` takes what is not the last of its key up to an offset, `anew` makes its topic anew.
+    """
+
+    what: Literal["compact", "retain", "clean", "anew"]
     partition: int
     offset: int
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What stays the same from attempt to attempt."""
+    """What stays the same from attempt to attempt. `keeps_last`: the outputs are compacted."""
 
     topics: tuple[int, ...]
     compacted: bool
@@ -53,6 +56,7 @@ class Shape:
     batch_offsets: int | None
     limited: bool
     loads: int
+    keeps_last: bool = False
 
     @property
     def routed(self) -> bool:
