@@ -84,7 +84,8 @@ class MemoryState:
 class Load:
     """One load by hand: its documents, and what is known of it from outside.
 
-    `taken` are the records that were gone before their batch was counted, `expired` the offsets that retention took.
+    `taken` are the records that were gone before their batch was counted, `expired` the offsets that retention took,
+    `expiring` those that it took while an attempt ran, which may have read them.
     """
 
     name: str
@@ -95,6 +96,7 @@ class Load:
     done: dict[tuple[str, int], Done] = field(default_factory=dict)
     taken: set[tuple[TopicPartition, int]] = field(default_factory=set)
     expired: set[tuple[TopicPartition, int]] = field(default_factory=set)
+    expiring: set[tuple[TopicPartition, int]] = field(default_factory=set)
 
     def state(self, folder: str = "", touch: Callable[[str], None] = lambda _: None) -> MemoryState:
         return MemoryState(self.documents, f"{self.name}/{folder}".rstrip("/"), touch)
@@ -161,6 +163,8 @@ class World:
         self.attempt = Attempt()
         self._troubles: list[Trouble] = []
         self._left: int | None = None
+        self._meanwhile: list[tuple[int, Come | Change]] = []
+        self._running: Load | None = None
         self._fates: Iterator[int] = cycle((0,))
         self._plugs = Plugs(
             self.source,
@@ -224,12 +228,15 @@ class World:
             counted = load.counted().get(partition, 0)
             gone = {(partition, offset) for offset in offsets if offset >= counted}
             load.taken |= gone
-            load.expired |= gone if expired else set()
+            if expired:
+                which = load.expired if load is not self._running else load.expiring
+                which |= gone
 
     def run(self, attempt: Attempt, *, calm: bool = False) -> bool:
         """One attempt, however it ends; whether there was something to load."""
         load = self.loads[attempt.load]
         self.attempt, self._troubles, self._left = attempt, list(attempt.troubles), None
+        self._meanwhile, self._running = list(attempt.meanwhile), None
         self._fates = cycle(attempt.fates)
         self.come(attempt.come)
         for change in attempt.changes:
@@ -239,6 +246,7 @@ class World:
         self.names_dead_letters[attempt.load] |= attempt.names_dead_letters
         if load.limit is not None:
             load.limit += attempt.raised
+        self._running = load
         try:
             with plugged_in(self._plugs):
                 return self._load(load, self._arguments(attempt, load))
@@ -320,7 +328,21 @@ class World:
         checkpoint.clean()
         return found
 
+    def _happen(self) -> None:
+        """What happens to the source while an attempt runs."""
+        if not self._meanwhile:
+            return
+        after, event = self._meanwhile.pop(0)
+        if after > 0:
+            self._meanwhile.insert(0, (after - 1, event))
+        elif isinstance(event, Come):
+            self.come((event,))
+        else:
+            self.change(event)
+
     def _touch(self, where: str) -> None:
+        if where != "store":
+            self._happen()
         if self._left is not None:  # what goes on beside a task that has died already
             self._left -= 1
             if self._left < 0:

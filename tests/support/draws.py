@@ -77,7 +77,8 @@ class Attempt:
     """One attempt: what changed before it, how it is run, and what goes wrong in it.
 
     `fates` says again and again what becomes of what is under way when something dies: how much has landed, how much is
-    still to land, how far the other tasks have come.
+    still to land, how far the other tasks have come. `meanwhile` is what happens to the source after so many touches of
+    source and output.
     """
 
     load: int = 0
@@ -91,3 +92,4 @@ class Attempt:
     changes: tuple[Change, ...] = ()
     troubles: tuple[Trouble, ...] = ()
     fates: tuple[int, ...] = (0,)
+    meanwhile: tuple[tuple[int, Come | Change], ...] = ()
