@@ -84,7 +84,8 @@ class Note(Document):
     `output_ids` are those topics' ids, as the ends mean nothing once a topic was made anew. Both are empty where there
     is nothing to protect. How many partitions a topic has there is how many its keys are placed over until the batch
     is done. `code` has a digest of each transform that took part; `provenance` is the version of the header by which
-    the first attempt's rows are known. `doubts` are written down before what they are about is written.
+    the first attempt's rows are known. `doubts` are written down before what they are about is written. `placed` is the
+    partitioner by which an attempt relied on each key to stay in one partition of the source.
     """
 
     batch: int
@@ -96,6 +97,7 @@ class Note(Document):
     code: tuple[str, ...] = ()
     provenance: int = 1
     doubts: tuple[Doubt, ...] = ()
+    placed: Literal["murmur2", "crc32"] | None = None
 
     def joined(self, outputs: Offsets, output_ids: Mapping[str, str], code: str) -> Self:
         """The note once an attempt takes part that writes to these outputs, now that far, by this code."""

@@ -31,25 +31,26 @@ Share = list[tuple[Slice, Landed]]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a task is told beside its slices. `placed` says how each topic's keys must be placed to stay in order."""
+    """What a task is told beside its slices. Keys that are not `placed` like this may be out of order."""
 
     read: ReadSettings
     write: WriteSettings
     transform: ArrowTransform | None
     giving: Giving
     placed: tuple[Partitioner, int] | None
+    same_keys: bool
     surplus: Surplus | None
 
 
 @dataclass(frozen=True, slots=True)
 class DirectWriter:
-    """Writes batches to Kafka, each task its share of the partition numbers."""
+    """Writes batches to Kafka, each task its share of the source's `partitions`."""
 
     frames: RangeFrames
     output: KafkaOutput
     transform: ArrowTransform | None
-    placed: tuple[Partitioner, int] | None
     setup: Setup
+    partitions: int
 
     def write(self, batch: Batch, note: Note, before: Before | None) -> Tally:
         """Read and write the batch but for what is there already."""
@@ -60,7 +61,8 @@ class DirectWriter:
             self.output.of_batch(note),
             self.transform,
             self.output.giving,
-            self.placed,
+            None if note.placed is None else (note.placed, self.partitions),
+            self.setup.placed is not None,
             batch.surplus,
         )
         written, total = Written(), Tally()
@@ -110,8 +112,7 @@ class Read:
         read = read_records if work.transform is None else read_batches
         batches = self._placed(read(slice_, work.read, tally))
         if work.transform is not None:
-            same_keys = work.placed is not None
-            batches = (applied(work.transform, batch, same_keys=same_keys) for batch in batches)
+            batches = (applied(work.transform, batch, same_keys=work.same_keys) for batch in batches)
         batches = trimmed(batches, work.surplus)
         if work.write.source is not None:
             batches = Missing(landed, work.giving, work.write.source).of(batches)

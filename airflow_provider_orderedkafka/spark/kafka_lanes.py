@@ -46,14 +46,13 @@ def writer_for(arguments: "Arguments", frames: RangeFrames) -> KafkaWriter | Dir
         transform=arguments.transform_name,
         reason=way.reason,
     )
-    output = replace(output, code=arguments.code)
+    output = replace(output, code=arguments.code, placed=setup.placed)
     if setup.lane == "direct":
-        placed = None if setup.placed is None else (setup.placed, look.partitions)
         source = "columns" if arguments.arrow_transform is None and output.settings.source else output.settings.source
         giving: Giving = "one" if arguments.arrow_transform is None else "many"
         keyless: Keyless = "by source" if asked.keep_order == "partition" else "anywhere"
         output = replace(output, settings=replace(output.settings, source=source, keyless=keyless), giving=giving)
-        return DirectWriter(frames, output, arguments.arrow_transform, placed, setup)
+        return DirectWriter(frames, output, arguments.arrow_transform, setup, look.partitions)
     facts = PlanFacts() if frames.transform is None else read_plan(frames.rows)
     settings = replace(output.settings, partitions={n: o.partitions for n, o in output.settings.outputs.items()})
     output = replace(output, settings=settings, giving=_giving(facts), untrusted=facts.untrusted)

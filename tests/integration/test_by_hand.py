@@ -59,7 +59,7 @@ def exploded(frame: Any) -> Any:
 
 
 @pytest.mark.parametrize(("transform", "times"), [(None, 1), (exploded, 2)], ids=["direct", "frames"])
-def test_by_hand_a_row_limit_counts_the_dead_letters_of_all_runs(  # noqa: PLR0917
+def test_by_hand_a_row_limit_counts_the_dead_letters_of_all_runs(
     app: Application,
     topics: Topics,
     records: Records,
@@ -224,7 +224,7 @@ def test_by_hand_only_what_is_new_is_loaded_where_the_start_is_not_said(
         (["--option", "subscribe=not-there"], 65, "'not-there' does not exist"),
     ],
 )
-def test_by_hand_a_wrong_option_is_one_message_and_an_exit_code(  # noqa: PLR0917
+def test_by_hand_a_wrong_option_is_one_message_and_an_exit_code(
     app: Application,
     topics: Topics,
     capsys: pytest.CaptureFixture[str],
