@@ -17,6 +17,7 @@ from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.positions import whole_number
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.spark.help import DESCRIPTION, MORE
+from airflow_provider_orderedkafka.spark.options import SourceOptions, parse_options
 
 ENVIRONMENT = "ORDEREDKAFKA_OPTIONS"
 """The environment variable that may hold more options, so that secrets are not arguments: one JSON object."""
@@ -29,15 +30,19 @@ class Arguments:
     """What was asked for on the command line."""
 
     checkpoint: str
-    range: Range | None = None
+    source: SourceOptions
     attempt: int | None = None
     report: str | None = None
     row_limit: int | None = None
     output_topic: str | None = None
     transform: Transform | None = None
     arrow_transform: Transform | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
     sink_options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def range(self) -> Range | None:
+        """The range that is given; None where the next one is to be found."""
+        return self.source.range
 
     @property
     def transform_name(self) -> str | None:
@@ -76,15 +81,14 @@ def read_arguments(argv: Sequence[str], program: str) -> Arguments:
         raise SettingError("--transform and --arrow-transform are two ways to do one thing: leave one out")
     return Arguments(
         checkpoint=found.checkpoint,
-        range=loaded,
         attempt=found.attempt,
         report=found.report,
         row_limit=found.row_limit,
         output_topic=found.output_topic,
         transform=_function("--transform", found.transform),
         arrow_transform=_function("--arrow-transform", found.arrow_transform),
-        options=_from_environment() | _pairs("--option", found.option),
         sink_options=_pairs("--sink-option", found.sink_option),
+        source=_source(_from_environment() | _pairs("--option", found.option), loaded),
     )
 
 
@@ -146,6 +150,12 @@ def _parser(program: str) -> argparse.ArgumentParser:
     )
     where.add_argument("--attempt", metavar="NUMBER", type=_positive, help=argparse.SUPPRESS)
     return parser
+
+
+def _source(options: Mapping[str, str], loaded: Range | None) -> SourceOptions:
+    if any(name.lower() == "range" for name in options):
+        raise SettingError("option 'range' is an argument here: give the range with --range")
+    return parse_options(options, stream=True, loaded=loaded)
 
 
 def _positive(text: str) -> int:

@@ -72,7 +72,7 @@ class DirectWriter:
     def _shares(self, batch: Batch, landed: Landed) -> list[Share]:
         """The batch's slices, split by partition number, each with what landed of it."""
         loaded, tasks = self.frames.loaded, self.setup.writers
-        each = self.frames.cluster.options.slice_offsets * tasks
+        each = self.frames.slice_offsets * tasks
         slices = self.frames.slices(batch, each, literal=bool(landed))
         task_of = share_out(sizes(loaded.start.offsets, loaded.end.offsets), tasks)
         parts = [[_part(slice_, task_of, task) for slice_ in slices] for task in range(tasks)]

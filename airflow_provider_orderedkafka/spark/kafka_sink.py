@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, get_args
 from airflow_provider_orderedkafka.core.lanes import KeepOrder
 from airflow_provider_orderedkafka.core.positions import whole_number
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.kafka.config import PREFIX
 
 if TYPE_CHECKING:
     from airflow_provider_orderedkafka.spark.batches import Writer
@@ -53,7 +54,7 @@ def completed(arguments: "Arguments") -> dict[str, str]:
     lower = {name.lower(): value for name, value in options.items()}
     found = dict(options)
     if "kafka.bootstrap.servers" not in lower:
-        found = {name: value for name, value in arguments.options.items() if name.lower().startswith("kafka.")} | found
+        found = {PREFIX + name: value for name, value in arguments.source.kafka.items()} | found
     if arguments.output_topic is not None:
         if lower.get("topic", arguments.output_topic) != arguments.output_topic:
             raise SettingError(

@@ -135,11 +135,16 @@ EXCLUSIVE: Final = (("startingOffsets", "startingTimestamp"), ("endingOffsets", 
 STREAM_ONLY: Final = ("minOffsetsPerTrigger", "maxOffsetsPerTrigger", "maxTriggerDelay")
 
 
-def parse_options(given: Mapping[str, str], *, stream: bool) -> SourceOptions:
-    """Read the options of a source; a `SettingError` names the one that is wrong and the way out."""
+def parse_options(given: Mapping[str, str], *, stream: bool, loaded: Range | None = None) -> SourceOptions:
+    """Read the options of a source; a `SettingError` names the one that is wrong and the way out.
+
+    `loaded` is a range that is given otherwise than by the option `range`, and shapes the reading like that one.
+    """
     kafka, values = KafkaConfig.from_options(given), _parsed(given)
+    if loaded is not None:
+        values["range"] = loaded
     if "range" in values:
-        return _of_range(kafka, values)
+        return _beside_range(kafka, values)
     _check(values, stream=stream)
     kind = next(name for name in SUBSCRIPTIONS if name in values)
     default = "latest" if stream else "earliest"
@@ -210,24 +215,28 @@ def _check(values: Mapping[str, Any], *, stream: bool) -> None:
         )
 
 
-def _of_range(kafka: KafkaConfig, values: Mapping[str, Any]) -> SourceOptions:
+def _beside_range(kafka: KafkaConfig, values: Mapping[str, Any]) -> SourceOptions:
     if odd := sorted(set(values) - WITH_RANGE):
         raise SettingError(f"option {odd[0]!r} cannot stand beside 'range', which says all of it: leave it out")
-    given: Range = values["range"]
+    return range_options(kafka, values["range"], values.get("sliceOffsets", SLICE_OFFSETS))
+
+
+def range_options(kafka: KafkaConfig, loaded: Range, slice_offsets: int) -> SourceOptions:
+    """The options by which a range is read."""
     return SourceOptions(
         kafka=kafka,
         subscription=None,
-        range=given,
+        range=loaded,
         start=None,
         end=None,
         end_time=None,
         grace=None,
         transaction_wait=TRANSACTION_WAIT,
         pace=Pace(),
-        most=given.batch_offsets,
-        slice_offsets=values.get("sliceOffsets", SLICE_OFFSETS),
-        future_tolerance=given.future_tolerance,
-        isolation=given.isolation,
-        on_data_loss=given.on_data_loss,
-        include_headers=given.include_headers,
+        most=loaded.batch_offsets,
+        slice_offsets=slice_offsets,
+        future_tolerance=loaded.future_tolerance,
+        isolation=loaded.isolation,
+        on_data_loss=loaded.on_data_loss,
+        include_headers=loaded.include_headers,
     )

@@ -173,20 +173,22 @@ arguments = st.lists(
     st.sampled_from([*ARGUMENTS, "--sink-option", "--checkpoint", "--attempt", "--help", "--opt", "-h"]) | edited(),
     max_size=8,
 )
+CLUSTER = ("--checkpoint", "/c", "--option", "kafka.bootstrap.servers=broker:9092")
+sources = st.sampled_from([CLUSTER, (*CLUSTER, "--option", "subscribe=orders")])
 
 
 @EXAMPLES
-@given(arguments, st.none() | edited().filter(lambda text: "\0" not in text and text.isascii()))
-def test_a_command_line(argv, environment):
+@given(sources, arguments, st.none() | edited().filter(lambda text: "\0" not in text and text.isascii()))
+def test_a_command_line(source, argv, environment):
     with pytest.MonkeyPatch.context() as monkey:
         monkey.delenv(ENVIRONMENT, raising=False)
         if environment is not None:
             monkey.setenv(ENVIRONMENT, environment)
-        found = outcome(lambda: read_arguments(["--checkpoint", "/c", *argv], "app"))
+        found = outcome(lambda: read_arguments([*source, *argv], "app"))
         if isinstance(found, Refused | Helped):
             return
         assert found.row_limit is None or 0 < found.row_limit < 2**63
-        assert found == read_arguments(["--checkpoint", "/c", *argv], "app")
+        assert found == read_arguments([*source, *argv], "app")
 
 
 TEXTS = {
