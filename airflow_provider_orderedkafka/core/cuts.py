@@ -19,6 +19,9 @@ from typing import NamedTuple
 
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 
+FUTURE_TOLERANCE = 5 * 60 * 1_000
+"""How far ahead of the present a timestamp counts, where nothing else is said."""
+
 BEFORE_TIME = -1
 """The order time of a record that no timestamp came before: one millisecond before the epoch."""
 

@@ -34,6 +34,17 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}[{self.partition}]@{offset}"
 
 
+class Position(NamedTuple):
+    """Where a record stands in the order."""
+
+    order_time: int
+    partition: TopicPartition
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.partition.at(self.offset)} (order time {self.order_time})"
+
+
 class Offsets(Mapping[TopicPartition, int]):
     """An offset for each of some partitions, in the order of partitions; equal when it says the same."""
 

@@ -9,12 +9,12 @@ A setting that only Java's clients know, or that is not the user's to set, is a 
 client is made, on driver and executors, and returns settings to add: secrets that should not travel, an `oauth_cb`.
 """
 
-import difflib
 import importlib
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal
 
+from airflow_provider_orderedkafka.core.spelling import meant
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.client_log import CLIENT_LOG
 from airflow_provider_orderedkafka.kafka.properties import CONSUMER, FIXED, HARMLESS, JAVA_ONLY, KNOWN, PRODUCER
@@ -126,7 +126,7 @@ def _checked(given: Mapping[str, Any], prefix: str, kind: str) -> KafkaConfig:
         if name in FIXED and settings[name].lower() != HARMLESS.get(name):
             raise SettingError(f"{shown} is not yours to set: {FIXED[name].format(p=prefix)}")
         if name not in KNOWN and name != RESOLVER and not _new_to_us(name, settings[name]):
-            raise SettingError(f"{shown} is unknown to Kafka's client{_nearest(name, prefix)}")
+            raise SettingError(f"{shown} is unknown to Kafka's client; {_nearest(name, prefix)}")
     _check_values(settings, prefix, kind)
     return KafkaConfig({name: value for name, value in settings.items() if name not in (*FIXED, ISOLATION)})
 
@@ -158,8 +158,7 @@ def _check_values(settings: Mapping[str, str], prefix: str, kind: str) -> None:
 
 
 def _nearest(name: str, prefix: str) -> str:
-    near = difflib.get_close_matches(name, [*(KNOWN - set(FIXED)), *JAVA_ONLY], 1)
-    return f"; did you mean {prefix + near[0]!r}?" if near else "; its settings are librdkafka's, not Java's"
+    return meant(name, [*(KNOWN - set(FIXED)), *JAVA_ONLY], "its settings are librdkafka's, not Java's", prefix)
 
 
 def _check_kerberos(settings: Mapping[str, str], prefix: str, kind: str) -> None:

@@ -14,13 +14,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
 from airflow_provider_orderedkafka.core.positions import whole_number
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.spark.help import DESCRIPTION, MORE
 from airflow_provider_orderedkafka.spark.options import SourceOptions, parse_options
-
-ENVIRONMENT = "ORDEREDKAFKA_OPTIONS"
-"""The environment variable that may hold more options, so that secrets are not arguments: one JSON object."""
 
 Transform = Callable[[Any], Any]
 
@@ -108,7 +106,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
         action="append",
         default=[],
         help="an option of the source, as often as needed; they are listed below. Those that should not be seen among "
-        f"a machine's processes can come in the environment: {ENVIRONMENT} holds a JSON object of them",
+        f"a machine's processes can come in the environment: {OPTIONS_VARIABLE} holds a JSON object of them",
     )
     what.add_argument(
         "--row-limit",
@@ -191,7 +189,7 @@ def _pairs(argument: str, texts: Sequence[str]) -> dict[str, str]:
 def _from_environment() -> dict[str, str]:
     import json
 
-    text = os.environ.get(ENVIRONMENT)
+    text = os.environ.get(OPTIONS_VARIABLE)
     if not text:
         return {}
     try:
@@ -199,7 +197,7 @@ def _from_environment() -> dict[str, str]:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-        raise SettingError(f"the environment variable {ENVIRONMENT} must hold a JSON object of strings")
+        raise SettingError(f"the environment variable {OPTIONS_VARIABLE} must hold a JSON object of strings")
     return value
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from airflow_provider_orderedkafka.core.batches import Note, Setup, Surplus, Tally
 from airflow_provider_orderedkafka.core.cuts import Slice
-from airflow_provider_orderedkafka.core.lanes import share_out, sizes
+from airflow_provider_orderedkafka.core.lanes import Partitioner, share_out, sizes
 from airflow_provider_orderedkafka.kafka.landed import Landed
 from airflow_provider_orderedkafka.kafka.missing import Giving, Missing
-from airflow_provider_orderedkafka.kafka.partitioners import Partitioner, misplaced
+from airflow_provider_orderedkafka.kafka.partitioners import misplaced
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
 from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings, Written
 from airflow_provider_orderedkafka.spark.arrow_transforms import ArrowTransform, applied

@@ -4,17 +4,18 @@ Spark hands options over in lower case. Everything is checked here, before Kafka
 is named with the nearest known one, a known one with a value that it cannot have says what it can have.
 """
 
-import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from airflow_provider_orderedkafka.core.cuts import FUTURE_TOLERANCE
 from airflow_provider_orderedkafka.core.documents import Isolation, OnDataLoss, Range
 from airflow_provider_orderedkafka.core.durations import parse_duration
 from airflow_provider_orderedkafka.core.pacing import Pace
 from airflow_provider_orderedkafka.core.positions import whole_number
+from airflow_provider_orderedkafka.core.spelling import meant
 from airflow_provider_orderedkafka.core.starts import Moment, Start, parse_moment, parse_start
 from airflow_provider_orderedkafka.core.subscriptions import Subscription, parse_subscription
 from airflow_provider_orderedkafka.errors import SettingError
@@ -22,7 +23,6 @@ from airflow_provider_orderedkafka.kafka.config import ISOLATION as ISOLATION_LE
 from airflow_provider_orderedkafka.kafka.config import PREFIX, KafkaConfig
 
 SLICE_OFFSETS: Final = 100_000
-FUTURE_TOLERANCE: Final = 5 * 60 * 1_000
 MAX_TRIGGER_DELAY: Final = 15 * 60 * 1_000  # where a minimum is set, as Spark has it
 TRANSACTION_WAIT: Final = 15 * 60 * 1_000
 ISOLATION: Final = PREFIX + ISOLATION_LEVEL
@@ -191,9 +191,7 @@ def _unknown(given_name: str) -> SettingError:
     for name, instead in INSTEAD.items():
         if given_name.lower() == name.lower():
             return SettingError(f"option {name!r} of Spark's connector has no meaning here: {instead}")
-    lower = {name.lower(): name for name in PARSERS}
-    near = difflib.get_close_matches(given_name.lower(), lower, 1)
-    hint = f"did you mean {lower[near[0]]!r}?" if near else "known are 'kafka.*' and " + ", ".join(map(repr, PARSERS))
+    hint = meant(given_name, PARSERS, f"known are 'kafka.*' and {', '.join(map(repr, PARSERS))}")
     return SettingError(f"unknown option {given_name!r}: {hint}")
 
 

@@ -5,10 +5,10 @@
 Spark hands options over in lower case. An unknown one is an error that names the nearest known one.
 """
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from airflow_provider_orderedkafka.core.spelling import meant
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.config import PREFIX, KafkaConfig
 from airflow_provider_orderedkafka.kafka.write_settings import Column, UsePartition, WriteSettings, source_of
@@ -89,9 +89,7 @@ def _unknown(name: str) -> SettingError:
     for other, instead in _INSTEAD.items():
         if name.lower() == other.lower():
             return SettingError(f"option {other!r} has no meaning for the sink: {instead}")
-    lower = {known.lower(): known for known in PARSERS}
-    near = difflib.get_close_matches(name.lower(), lower, 1)
-    hint = f"did you mean {lower[near[0]]!r}?" if near else f"known are 'kafka.*' and {', '.join(map(repr, PARSERS))}"
+    hint = meant(name, PARSERS, f"known are 'kafka.*' and {', '.join(map(repr, PARSERS))}")
     return SettingError(f"unknown option {name!r} of the sink: {hint}")
 
 

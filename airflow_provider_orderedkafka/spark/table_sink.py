@@ -7,13 +7,13 @@ folder for each batch, `<path>/range_id=<range>/batch=<number>`; Spark reads the
 replace what has the same two values.
 """
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_orderedkafka.core.batches import Note, Setup, Tally
 from airflow_provider_orderedkafka.core.positions import Offsets
+from airflow_provider_orderedkafka.core.spelling import nearest
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.write_settings import SOURCE
 from airflow_provider_orderedkafka.spark.arrow_transforms import as_frames, output_schema
@@ -105,8 +105,8 @@ def table_sink(arguments: "Arguments", frames: RangeFrames) -> TableWriter:
 
 def _hint(given: Mapping[str, str]) -> str:
     for name in given:
-        if near := difflib.get_close_matches(name, KNOWN, 1):
-            return f"; did you mean {near[0]!r} instead of {name!r}?"
+        if near := nearest(name, KNOWN):
+            return f"; did you mean {near!r} instead of {name!r}?"
     return ""
 
 

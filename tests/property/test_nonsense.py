@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from support.documents import DOCUMENTS
 
 from airflow_provider_orderedkafka.core.durations import format_duration, parse_duration
+from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
 from airflow_provider_orderedkafka.core.starts import Explicit, Start, parse_moment, parse_start
 from airflow_provider_orderedkafka.core.subscriptions import Assigned, Matching, Named, parse_subscription
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, read_provenance
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.spark import options, sink_options
-from airflow_provider_orderedkafka.spark.command import ENVIRONMENT, read_arguments
+from airflow_provider_orderedkafka.spark.command import read_arguments
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 EXAMPLES = settings(max_examples=int(os.environ.get("ORDEREDKAFKA_EXAMPLES", "300")))
@@ -181,9 +182,9 @@ sources = st.sampled_from([CLUSTER, (*CLUSTER, "--option", "subscribe=orders")])
 @given(sources, arguments, st.none() | edited().filter(lambda text: "\0" not in text and text.isascii()))
 def test_a_command_line(source, argv, environment):
     with pytest.MonkeyPatch.context() as monkey:
-        monkey.delenv(ENVIRONMENT, raising=False)
+        monkey.delenv(OPTIONS_VARIABLE, raising=False)
         if environment is not None:
-            monkey.setenv(ENVIRONMENT, environment)
+            monkey.setenv(OPTIONS_VARIABLE, environment)
         found = outcome(lambda: read_arguments([*source, *argv], "app"))
         if isinstance(found, Refused | Helped):
             return

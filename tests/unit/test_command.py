@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from unit.test_batches import a_range
 
+from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
 from airflow_provider_orderedkafka.core.subscriptions import Named
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
 from airflow_provider_orderedkafka.spark import options, sink_options
-from airflow_provider_orderedkafka.spark.command import ENVIRONMENT, Arguments, read_arguments
+from airflow_provider_orderedkafka.spark.command import Arguments, read_arguments
 from airflow_provider_orderedkafka.spark.kafka_sink import OWN
 from airflow_provider_orderedkafka.spark.table_sink import KNOWN
 
@@ -35,7 +36,7 @@ def test_options_are_pairs_whose_values_may_hold_anything() -> None:
 
 
 def test_secrets_can_come_by_the_environment_and_arguments_win(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(ENVIRONMENT, json.dumps({"kafka.sasl.password": "secret", "subscribe": "a"}))
+    monkeypatch.setenv(OPTIONS_VARIABLE, json.dumps({"kafka.sasl.password": "secret", "subscribe": "a"}))
     found = read(*CLUSTER, "--option", "subscribe=b")
     assert found.source.kafka["sasl.password"] == "secret"
     assert found.source.subscription == Named(("b",))
@@ -51,8 +52,8 @@ def test_beside_a_range_only_what_it_does_not_say_itself_is_taken() -> None:
 def test_a_broken_environment_is_refused_without_showing_what_it_holds(
     monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    monkeypatch.setenv(ENVIRONMENT, text)
-    with pytest.raises(SettingError, match=f"{ENVIRONMENT} must hold a JSON object of strings") as caught:
+    monkeypatch.setenv(OPTIONS_VARIABLE, text)
+    with pytest.raises(SettingError, match=f"{OPTIONS_VARIABLE} must hold a JSON object of strings") as caught:
         read("--checkpoint", "/c")
     assert "secret" not in str(caught.value)
 

@@ -8,13 +8,14 @@ from support.documents import OPEN, RANGE
 
 from airflow_provider_orderedkafka.core.documents import Claim, Range
 from airflow_provider_orderedkafka.core.durations import parse_duration
+from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
 from airflow_provider_orderedkafka.core.starts import parse_start
 from airflow_provider_orderedkafka.core.subscriptions import parse_subscription
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
 from airflow_provider_orderedkafka.kafka.producer import deadline_seconds
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, read_provenance
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.spark.command import ENVIRONMENT, read_arguments
+from airflow_provider_orderedkafka.spark.command import read_arguments
 from airflow_provider_orderedkafka.spark.kafka_sink import asked_of
 from airflow_provider_orderedkafka.spark.options import PARSERS
 
@@ -53,7 +54,9 @@ def test_a_duration_that_no_clock_could_add(duration):
         parse_duration(duration, "grace")
 
 
-@pytest.mark.parametrize("pattern", ["(" * 9_000, "a{99999999999999999999}"], ids=["depth", "repetition"])
+@pytest.mark.parametrize(
+    "pattern", ["(" * 9_000, "a{99999999999999999999}", f"a{{{'9' * 5_000}}}"], ids=["depth", "repetition", "digits"]
+)
 def test_a_pattern(pattern):
     with pytest.raises(SettingError, match="'subscribePattern' must be a regular expression"):
         parse_subscription("subscribePattern", pattern)
@@ -81,8 +84,8 @@ def test_a_path_or_a_file_that_is_no_text(tmp_path):
 
 
 def test_an_environment_that_is_too_deep(monkeypatch):
-    monkeypatch.setenv(ENVIRONMENT, DEEP)
-    with pytest.raises(SettingError, match=f"{ENVIRONMENT} must hold a JSON object of strings"):
+    monkeypatch.setenv(OPTIONS_VARIABLE, DEEP)
+    with pytest.raises(SettingError, match=f"{OPTIONS_VARIABLE} must hold a JSON object of strings"):
         read_arguments(["--checkpoint", "/c"], "app")
 
 
