@@ -73,14 +73,19 @@ class KafkaConfig(Mapping[str, str]):
         return self._settings[SERVERS]
 
     @classmethod
-    def from_options(cls, options: Mapping[str, str], prefix: str = PREFIX) -> "KafkaConfig":
+    def from_options(
+        cls, options: Mapping[str, str], prefix: str = PREFIX, beneath: "KafkaConfig | None" = None
+    ) -> "KafkaConfig":
         """What the options whose names begin with the prefix say; others are not looked at.
 
-        `isolation.level` is left out: it belongs to a range, and whoever makes one reads it.
+        `isolation.level` is left out: it belongs to a range, and whoever makes one reads it. Options that name no
+        servers are added to the settings `beneath`.
         """
         given = {
             name[len(prefix) :].lower(): value for name, value in options.items() if name.lower().startswith(prefix)
         }
+        if beneath is not None and SERVERS not in given:
+            given = {**beneath, **given}
         return _checked(given, prefix, "option")
 
     @classmethod

@@ -17,7 +17,8 @@ from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
 from airflow_provider_orderedkafka.core.positions import whole_number
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.spark.help import DESCRIPTION, MORE
+from airflow_provider_orderedkafka.spark.help import DESCRIPTION, more
+from airflow_provider_orderedkafka.spark.option_tables import SOURCE
 from airflow_provider_orderedkafka.spark.options import SourceOptions, parse_options
 
 Transform = Callable[[Any], Any]
@@ -94,7 +95,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser = _Parser(
         prog=program,
         description=DESCRIPTION,
-        epilog=MORE,
+        epilog=more(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -151,8 +152,10 @@ def _parser(program: str) -> argparse.ArgumentParser:
 
 
 def _source(options: Mapping[str, str], loaded: Range | None) -> SourceOptions:
-    if any(name.lower() == "range" for name in options):
-        raise SettingError("option 'range' is an argument here: give the range with --range")
+    given = {name.lower() for name in options}
+    for option in SOURCE.options:
+        if option.elsewhere and option.name.lower() in given:
+            raise SettingError(f"option {option.name!r} is an argument of an application: {option.elsewhere}")
     return parse_options(options, stream=True, loaded=loaded)
 
 

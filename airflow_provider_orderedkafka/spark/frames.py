@@ -21,7 +21,8 @@ from airflow_provider_orderedkafka.kafka.write_settings import SOURCE
 from airflow_provider_orderedkafka.spark.cluster import Cluster
 from airflow_provider_orderedkafka.spark.columns import spark_columns
 from airflow_provider_orderedkafka.spark.counting import TaskCounter
-from airflow_provider_orderedkafka.spark.options import SLICE_OFFSETS, SourceOptions, range_options
+from airflow_provider_orderedkafka.spark.option_tables import SLICE_OFFSETS
+from airflow_provider_orderedkafka.spark.options import SourceOptions, range_options
 from airflow_provider_orderedkafka.spark.reading import read_batches, read_settings
 from airflow_provider_orderedkafka.spark.session import LazySession
 

@@ -20,6 +20,7 @@ from airflow_provider_orderedkafka.spark.arrow_transforms import as_frames, outp
 from airflow_provider_orderedkafka.spark.batches import Batch, Output
 from airflow_provider_orderedkafka.spark.frames import RangeFrames, read_counts
 from airflow_provider_orderedkafka.spark.limit import without_surplus
+from airflow_provider_orderedkafka.spark.option_tables import TABLE_SINK
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 RANGE_ID, BATCH = "range_id", "batch"
 FILES = frozenset({"parquet", "orc", "json", "csv", "avro"})
 """The formats that are folders of files, and nothing else."""
-
-KNOWN = ("path", "table", "format")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,7 @@ def table_sink(arguments: "Arguments", frames: RangeFrames) -> TableWriter:
 
 def _hint(given: Mapping[str, str]) -> str:
     for name in given:
-        if near := nearest(name, KNOWN):
+        if near := nearest(name, TABLE_SINK.parsers):
             return f"; did you mean {near!r} instead of {name!r}?"
     return ""
 

@@ -20,6 +20,7 @@ from airflow_provider_orderedkafka.kafka.provenance import HEADER, read_provenan
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.spark import options, sink_options
 from airflow_provider_orderedkafka.spark.command import read_arguments
+from airflow_provider_orderedkafka.spark.option_tables import APPLICATION_SINK, SOURCE
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 EXAMPLES = settings(max_examples=int(os.environ.get("ORDEREDKAFKA_EXAMPLES", "300")))
@@ -134,15 +135,15 @@ def test_a_subscription(kind, text):
 
 
 SERVERS = {"kafka.bootstrap.servers": "broker:9092"}
-names = st.sampled_from([*options.PARSERS, *sink_options.PARSERS, *options.INSTEAD, "kafka.client.id", "Subscribe"])
+names = st.sampled_from([*SOURCE.parsers, *APPLICATION_SINK.parsers, *SOURCE.instead, "kafka.client.id", "Subscribe"])
 given_options = st.dictionaries(names, edited(), max_size=4).map(lambda found: {**SERVERS, **found})
 
 
 @pytest.mark.filterwarnings("ignore:Possible (nested set|set)")
 @EXAMPLES
-@given(st.sampled_from(sorted(options.PARSERS)), edited())
+@given(st.sampled_from(sorted(SOURCE.parsers)), edited())
 def test_an_option_of_the_source(name, text):
-    found = outcome(lambda: options.PARSERS[name](name, text))
+    found = outcome(lambda: SOURCE.parsers[name](name, text))
     if isinstance(found, Refused):
         return
     if type(found) is int:

@@ -9,10 +9,8 @@ from unit.test_batches import a_range
 from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
 from airflow_provider_orderedkafka.core.subscriptions import Named
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
-from airflow_provider_orderedkafka.spark import options, sink_options
 from airflow_provider_orderedkafka.spark.command import Arguments, read_arguments
-from airflow_provider_orderedkafka.spark.kafka_sink import OWN
-from airflow_provider_orderedkafka.spark.table_sink import KNOWN
+from airflow_provider_orderedkafka.spark.option_tables import APPLICATION_SINK, SOURCE, TABLE_SINK
 
 CLUSTER = ("--checkpoint", "/c", "--option", "kafka.bootstrap.servers=broker:9092")
 ORDERS = (*CLUSTER, "--option", "subscribe=orders")
@@ -110,8 +108,8 @@ def test_help_explains_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> Non
     assert max(map(len, text.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("name", sorted({*options.PARSERS, *sink_options.PARSERS, *OWN.values(), *KNOWN} - {"topic"}))
+@pytest.mark.parametrize("name", sorted({*SOURCE.parsers, *APPLICATION_SINK.parsers, *TABLE_SINK.parsers} - {"range"}))
 def test_help_names_every_option(capsys: pytest.CaptureFixture[str], name: str) -> None:
     with pytest.raises(SystemExit):
         read("--help")
-    assert name.removeprefix("kafka.") in capsys.readouterr().out
+    assert f"\n  {name} " in capsys.readouterr().out

@@ -16,8 +16,7 @@ from airflow_provider_orderedkafka.kafka.producer import deadline_seconds
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, read_provenance
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.spark.command import read_arguments
-from airflow_provider_orderedkafka.spark.kafka_sink import asked_of
-from airflow_provider_orderedkafka.spark.options import PARSERS
+from airflow_provider_orderedkafka.spark.option_tables import APPLICATION_SINK, SOURCE
 
 DIGITS = "9" * 5_000
 DEEP = "[" * 20_000
@@ -65,11 +64,11 @@ def test_a_pattern(pattern):
 @pytest.mark.parametrize("count", [DIGITS, TOO_MANY], ids=["digits", "64 bits"])
 def test_a_count(count):
     with pytest.raises(SettingError, match="'sliceOffsets' must be a whole number from 1 on"):
-        PARSERS["sliceOffsets"]("sliceOffsets", count)
+        SOURCE.parsers["sliceOffsets"]("sliceOffsets", count)
     with pytest.raises(SettingError, match="--row-limit: it must be a whole number from 1 on"):
         read_arguments(["--checkpoint", "/c", "--row-limit", count], "app")
     with pytest.raises(SettingError, match="'writers' must be a whole number from 1 on"):
-        asked_of({"writers": count})
+        APPLICATION_SINK.parsed({"writers": count})
     with pytest.raises(SettingError, match=r"'kafka\.delivery\.timeout\.ms' must be a number of milliseconds"):
         deadline_seconds({"delivery.timeout.ms": count})
 
@@ -80,7 +79,7 @@ def test_a_path_or_a_file_that_is_no_text(tmp_path):
         with pytest.raises(SettingError, match=r"--range .* is neither JSON nor a file that can be read"):
             read_arguments(["--checkpoint", "/c", "--range", path], "app")
         with pytest.raises(SettingError, match="'range' must be a range document or a path to one"):
-            PARSERS["range"]("range", path)
+            SOURCE.parsers["range"]("range", path)
 
 
 def test_an_environment_that_is_too_deep(monkeypatch):
