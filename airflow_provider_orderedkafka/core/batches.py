@@ -7,10 +7,11 @@ not counted may have been written in part: it is a replay. One that was counted 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Literal, Self
+from typing import Self
 
 from airflow_provider_orderedkafka.core.codec import Document
 from airflow_provider_orderedkafka.core.cuts import Place
+from airflow_provider_orderedkafka.core.lanes import KeepOrder, Kind, Partitioner
 from airflow_provider_orderedkafka.core.positions import Offsets
 
 
@@ -47,10 +48,10 @@ class Setup(Document):
     where the direct lane relies on it; `reason` says why this lane.
     """
 
-    lane: Literal["frames", "direct"]
+    lane: Kind
     writers: int
-    keep_order: Literal["key", "partition", "none"]
-    placed: Literal["murmur2", "crc32"] | None
+    keep_order: KeepOrder
+    placed: Partitioner | None
     output: str
     transform: str | None
     reason: str
@@ -97,7 +98,7 @@ class Note(Document):
     code: tuple[str, ...] = ()
     provenance: int = 1
     doubts: tuple[Doubt, ...] = ()
-    placed: Literal["murmur2", "crc32"] | None = None
+    placed: Partitioner | None = None
 
     def joined(self, outputs: Offsets, output_ids: Mapping[str, str], code: str) -> Self:
         """The note once an attempt takes part that writes to these outputs, now that far, by this code."""

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
 from airflow_provider_orderedkafka.core.positions import whole_number
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.spark.help import DESCRIPTION, MORE
-
-ENVIRONMENT = "ORDEREDKAFKA_OPTIONS"
-"""The environment variable that may hold more options, so that secrets are not arguments: one JSON object."""
+from airflow_provider_orderedkafka.spark.help import DESCRIPTION, more
+from airflow_provider_orderedkafka.spark.option_tables import SOURCE
+from airflow_provider_orderedkafka.spark.options import SourceOptions, parse_options
 
 Transform = Callable[[Any], Any]
 
@@ -29,15 +29,19 @@ class Arguments:
     """What was asked for on the command line."""
 
     checkpoint: str
-    range: Range | None = None
+    source: SourceOptions
     attempt: int | None = None
     report: str | None = None
     row_limit: int | None = None
     output_topic: str | None = None
     transform: Transform | None = None
     arrow_transform: Transform | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
     sink_options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def range(self) -> Range | None:
+        """The range that is given; None where the next one is to be found."""
+        return self.source.range
 
     @property
     def transform_name(self) -> str | None:
@@ -76,15 +80,14 @@ def read_arguments(argv: Sequence[str], program: str) -> Arguments:
         raise SettingError("--transform and --arrow-transform are two ways to do one thing: leave one out")
     return Arguments(
         checkpoint=found.checkpoint,
-        range=loaded,
         attempt=found.attempt,
         report=found.report,
         row_limit=found.row_limit,
         output_topic=found.output_topic,
         transform=_function("--transform", found.transform),
         arrow_transform=_function("--arrow-transform", found.arrow_transform),
-        options=_from_environment() | _pairs("--option", found.option),
         sink_options=_pairs("--sink-option", found.sink_option),
+        source=_source(_from_environment() | _pairs("--option", found.option), loaded),
     )
 
 
@@ -92,7 +95,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser = _Parser(
         prog=program,
         description=DESCRIPTION,
-        epilog=MORE,
+        epilog=more(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -104,7 +107,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
         action="append",
         default=[],
         help="an option of the source, as often as needed; they are listed below. Those that should not be seen among "
-        f"a machine's processes can come in the environment: {ENVIRONMENT} holds a JSON object of them",
+        f"a machine's processes can come in the environment: {OPTIONS_VARIABLE} holds a JSON object of them",
     )
     what.add_argument(
         "--row-limit",
@@ -148,6 +151,14 @@ def _parser(program: str) -> argparse.ArgumentParser:
     return parser
 
 
+def _source(options: Mapping[str, str], loaded: Range | None) -> SourceOptions:
+    given = {name.lower() for name in options}
+    for option in SOURCE.options:
+        if option.elsewhere and option.name.lower() in given:
+            raise SettingError(f"option {option.name!r} is an argument of an application: {option.elsewhere}")
+    return parse_options(options, stream=True, loaded=loaded)
+
+
 def _positive(text: str) -> int:
     number = whole_number(text)
     if number is None:
@@ -181,7 +192,7 @@ def _pairs(argument: str, texts: Sequence[str]) -> dict[str, str]:
 def _from_environment() -> dict[str, str]:
     import json
 
-    text = os.environ.get(ENVIRONMENT)
+    text = os.environ.get(OPTIONS_VARIABLE)
     if not text:
         return {}
     try:
@@ -189,7 +200,7 @@ def _from_environment() -> dict[str, str]:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-        raise SettingError(f"the environment variable {ENVIRONMENT} must hold a JSON object of strings")
+        raise SettingError(f"the environment variable {OPTIONS_VARIABLE} must hold a JSON object of strings")
     return value
 
 

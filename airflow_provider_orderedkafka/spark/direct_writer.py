@@ -7,10 +7,10 @@ from typing import Any
 
 from airflow_provider_orderedkafka.core.batches import Note, Setup, Surplus, Tally
 from airflow_provider_orderedkafka.core.cuts import Slice
-from airflow_provider_orderedkafka.core.lanes import share_out, sizes
+from airflow_provider_orderedkafka.core.lanes import Partitioner, share_out, sizes
 from airflow_provider_orderedkafka.kafka.landed import Landed
 from airflow_provider_orderedkafka.kafka.missing import Giving, Missing
-from airflow_provider_orderedkafka.kafka.partitioners import Partitioner, misplaced
+from airflow_provider_orderedkafka.kafka.partitioners import misplaced
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
 from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings, Written
 from airflow_provider_orderedkafka.spark.arrow_transforms import ArrowTransform, applied
@@ -74,7 +74,7 @@ class DirectWriter:
     def _shares(self, batch: Batch, landed: Landed) -> list[Share]:
         """The batch's slices, split by partition number, each with what landed of it."""
         loaded, tasks = self.frames.loaded, self.setup.writers
-        each = self.frames.cluster.options.slice_offsets * tasks
+        each = self.frames.slice_offsets * tasks
         slices = self.frames.slices(batch, each, literal=bool(landed))
         task_of = share_out(sizes(loaded.start.offsets, loaded.end.offsets), tasks)
         parts = [[_part(slice_, task_of, task) for slice_ in slices] for task in range(tasks)]

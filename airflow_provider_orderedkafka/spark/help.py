@@ -1,5 +1,11 @@
 """What `--help` of the applications says around their arguments."""
 
+from textwrap import fill
+
+from airflow_provider_orderedkafka.spark.option_tables import APPLICATION_SINK, SOURCE, TABLE_SINK
+
+WIDTH, INDENT = 80, 25
+
 DESCRIPTION = """\
 Load a range of Kafka offsets with Spark, in time order, and write a report.
 
@@ -14,44 +20,14 @@ checkpoint it goes on where it was: nothing is lost, and as long as provenance
 is on nothing is written twice. Run again after success it does nothing."""
 
 MORE = """\
-options of the source (--option), with --range only the first two:
-  kafka.*               the client's settings: kafka.bootstrap.servers, and so
-                        on; kafka.isolation.level is read_committed (the
-                        default) or read_uncommitted
-  sliceOffsets          offsets that one task reads at a time (100,000)
-  subscribe             topics, separated by commas; or subscribePattern, assign
-  startingOffsets       where the first range starts: earliest, latest (the
-                        default: the first run loads nothing, the next one
-                        what came since), committed:GROUP, or JSON of offsets;
-                        or startingTimestamp, a moment
-  endingOffsets         where to stop: latest (the default) or JSON of offsets;
-                        or endingTimestamp
-  maxOffsetsPerTrigger  the most offsets in one batch
-  minOffsetsPerTrigger  load nothing where fewer offsets are new ...
-  maxTriggerDelay       ... unless the last range is so long ago (15m)
-  transactionWait       how long an open transaction keeps back what is newer
-                        than its first record (15m)
-  grace                 leave out what is newer than this, such as 5s, so that
-                        order also holds from range to range
-  futureTolerance       how far ahead of the present a timestamp may be before
-                        it counts as missing (5m)
-  failOnDataLoss        false: what retention took is counted, not an error
-  includeHeaders        true: the records' headers are read and written, too
+options of the source (--option); beside --range only kafka.* and sliceOffsets:
+{source}
 
 options of the output (--sink-option), to Kafka:
-  kafka.*               another cluster than the source's
-  keepOrder             key (the default), partition or none
-  provenance            false: no header that says where a row came from; what
-                        a killed run wrote is then written twice
-  deadLetterTopic       where rows go that cannot be written
-  outputTopics          which topics a column 'topic' may name
-  usePartition          true: rows go where a column 'partition' says
-  writers               how many tasks write side by side
+{sink}
 
 options of the output (--sink-option), to tables (ordered_table.py):
-  path                  a folder; or table=CATALOG.SCHEMA.NAME
-  format                parquet (the default), or any other of Spark's
-  ...                   all others are the format's own
+{tables}
 
 examples:
   copy what is new since the last run into a topic, in time order
@@ -78,3 +54,14 @@ exit codes:
   65   a retry cannot mend it: a person has to decide, the message says what
   75   a retry can mend it: run the same command again
   130  it was interrupted, 143 it was told to end: run the same command again"""
+
+
+def more() -> str:
+    """The epilog: every option, examples, exit codes."""
+    tables = {"source": SOURCE, "sink": APPLICATION_SINK, "tables": TABLE_SINK}
+    return MORE.format(**{name: "\n".join(map(_entry, table.told())) for name, table in tables.items()})
+
+
+def _entry(told: tuple[str, str]) -> str:
+    name, text = told
+    return fill(text, WIDTH, initial_indent=f"  {name:<{INDENT - 2}}", subsequent_indent=" " * INDENT)

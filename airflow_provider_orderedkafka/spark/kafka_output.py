@@ -4,12 +4,12 @@ import logging
 from dataclasses import dataclass, field, replace
 
 from airflow_provider_orderedkafka.core.batches import Doubt, Note, Tally
+from airflow_provider_orderedkafka.core.lanes import Partitioner
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import TaskFailedError
 from airflow_provider_orderedkafka.kafka.landed import Landed
 from airflow_provider_orderedkafka.kafka.missing import Giving
 from airflow_provider_orderedkafka.kafka.offsets import high_ends
-from airflow_provider_orderedkafka.kafka.partitioners import Partitioner
 from airflow_provider_orderedkafka.kafka.provenance import VERSION
 from airflow_provider_orderedkafka.kafka.replays import Begun, Outputs, Replay, find_landed
 from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings, Written

@@ -212,6 +212,18 @@ def test_by_hand_only_what_is_new_is_loaded_where_the_start_is_not_said(
     assert report.rows_emitted == 10
 
 
+def test_by_hand_records_of_aborted_transactions_are_loaded_where_that_is_asked_for(
+    app: Application, topics: Topics, records: Records
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 1)
+    records.produce(source, events(10, 1))
+    records.abort(source, events(5, 2))
+    argv = ["--option", f"subscribe={source}", "--option", "startingOffsets=earliest"]
+    report = app.run("--output-topic", output, *argv, "--option", "kafka.isolation.level=read_uncommitted")
+    assert report is not None
+    assert report.rows_emitted == 15
+
+
 @pytest.mark.parametrize(
     ("argv", "code", "message"),
     [

@@ -77,7 +77,7 @@ MUTANTS = [
     (
         "future timestamps count in a slice",
         f"{PACKAGE}/kafka/ordering.py",
-        {"(timestamp >= 0) & (timestamp <= slice_.latest)": "timestamp >= 0"},
+        {"(timestamp >= 0) & (timestamp <= latest)": "timestamp >= 0"},
         ("tests/unit/test_ordering.py",),
     ),
     (

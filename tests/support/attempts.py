@@ -25,6 +25,7 @@ from airflow_provider_orderedkafka.spark.feed import Feed
 from airflow_provider_orderedkafka.spark.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.kafka_lanes import writer_for
 from airflow_provider_orderedkafka.spark.limit import RowLimit, gives_at_most_one
+from airflow_provider_orderedkafka.spark.options import parse_options
 from airflow_provider_orderedkafka.spark.plans import PlanFacts
 from airflow_provider_orderedkafka.spark.report import Ending, report
 from support.draws import MARKER, Attempt, Change, Come, Shape, Trouble
@@ -291,7 +292,7 @@ class World:
             output_topic=None if self.shape.routed else "out",
             transform=transform if frames else None,
             arrow_transform=None if frames else transform,
-            options=options,
+            source=parse_options(options, stream=True),
             sink_options=sink,
         )
 
@@ -304,7 +305,7 @@ class World:
         checkpoint = Checkpoint(load.state(loaded.id, self._touch))
         found = already_loaded(checkpoint, loaded)
         if found is None:
-            found = self._attempted(load, by_hand.for_a_range(arguments, loaded), loaded, checkpoint)
+            found = self._attempted(load, arguments, loaded, checkpoint)
         load.reports[loaded.id] = found
         by_hand.close(ledgers, loaded, found, 0)
         return True
@@ -312,7 +313,9 @@ class World:
     def _attempted(self, load: Load, arguments: Arguments, loaded: Range, checkpoint: Checkpoint) -> Report:
         checkpoint.take_up(loaded)
         session: Any = SmallSession(self._run_tasks)
-        writer = writer_for(arguments, RangeFrames(session, loaded, arguments.options, arguments.transform))
+        source = arguments.source
+        frames = RangeFrames(session, loaded, source.kafka, source.slice_offsets, arguments.transform)
+        writer = writer_for(arguments, frames)
         checkpoint.set_up(writer.setup)
         limit = RowLimit(writer.frames, loaded.rows_left is not None and gives_at_most_one(writer.frames))
         noticed: Any = Noticed(writer, self, load, loaded.id)

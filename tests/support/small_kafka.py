@@ -26,7 +26,7 @@ from airflow_provider_orderedkafka.kafka.catch import Catch, Columns
 from airflow_provider_orderedkafka.kafka.ends import Ends
 from airflow_provider_orderedkafka.kafka.outputs import DEFAULT_MAX_BYTES, Output
 from airflow_provider_orderedkafka.kafka.provenance import HEADER
-from airflow_provider_orderedkafka.kafka.reading import OnDataLoss, ReadSettings
+from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 from airflow_provider_orderedkafka.kafka.sending import Lent
 from airflow_provider_orderedkafka.kafka.settling import Settled
 from airflow_provider_orderedkafka.kafka.starts import ResolvedStart
@@ -108,7 +108,7 @@ class Source:
         for rank, stretch in enumerate(slice_.stretches):
             log_start = self.starts()[stretch.partition]
             if stretch.start.offset < log_start and not progress.finished()[rank]:
-                if settings.on_data_loss is OnDataLoss.FAIL:
+                if settings.on_data_loss == "fail":
                     raise DataLossError(f"{stretch.partition.at(stretch.start.offset)} is gone")
                 catch.lose(stretch.partition, progress.gone_before(rank, log_start))
         come = [
