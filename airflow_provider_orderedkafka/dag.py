@@ -58,7 +58,7 @@ def ordered_load(
     :param wait: Whether to wait until there is enough; without, the run is skipped when nothing is there.
     :param submit: Another way to run the application: gets a `Launch`, returns the operator. Needs `checkpoint`.
     :param steps: More arguments by step, such as `{"load": {"retries": 3, "pool": "spark"}}`.
-    :param submit_arguments: More arguments of `SparkSubmitOperator`, such as `conf` or `executor_memory`.
+    :param submit_arguments: More arguments of `SubmitOrderedLoadOperator`, such as `conf` or `executor_memory`.
     """
     from airflow_provider_orderedkafka.operators.commit import CommitOffsetRangeOperator
     from airflow_provider_orderedkafka.operators.resolve import ResolveOffsetRangeOperator

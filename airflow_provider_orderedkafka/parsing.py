@@ -11,6 +11,7 @@ from airflow_provider_orderedkafka.core.outputs import Outputs, check_not_fed_ba
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.launching import packaged_application
 from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.submission import master_of
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG
@@ -128,7 +129,7 @@ def check_checkpoint(load: OrderedLoad, conn_id: str, checkpoint: str | None) ->
     text = os.environ.get(f"AIRFLOW_CONN_{conn_id.upper()}")
     if checkpoint is not None or not text:
         return
-    master = _host(text, conn_id)
+    master = _master(text, conn_id)
     if not master.startswith("local"):
         raise SettingError(no_checkpoint(load.name, conn_id, master))
 
@@ -142,11 +143,11 @@ def no_checkpoint(load: str, conn_id: str, master: str) -> str:
     )
 
 
-def _host(text: str, conn_id: str) -> str:
+def _master(text: str, conn_id: str) -> str:
     from airflow.sdk import Connection
 
     try:
         found = Connection.from_json(text, conn_id) if text.startswith("{") else Connection.from_uri(text, conn_id)
     except Exception:  # noqa: BLE001 - what is wrong with a connection is said when it is used
         return "local"
-    return found.host or "yarn"
+    return master_of(found)
