@@ -19,9 +19,9 @@ from airflow_provider_orderedkafka.endings import TOLD, explained, told
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.launching import KeepOrder, check_keep_order, packaged_application
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.operators.spark_submit import SparkSubmitParameters
 from airflow_provider_orderedkafka.parsing import check_output, no_checkpoint
 from airflow_provider_orderedkafka.reports import place_of, read_report, readable
+from airflow_provider_orderedkafka.spark_parameters import SparkSubmitParameters
 from airflow_provider_orderedkafka.steps import Loading
 from airflow_provider_orderedkafka.steps import load as what_to_do
 from airflow_provider_orderedkafka.submission import Submission, masked, submit_command

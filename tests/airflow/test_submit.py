@@ -18,8 +18,8 @@ from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.hooks.spark_process import interpreter_environment
 from airflow_provider_orderedkafka.launching import SECRET_REFERENCE, options_for, packed
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.operators.spark_submit import REFUSED, SparkSubmitParameters
 from airflow_provider_orderedkafka.operators.submit import SubmitOrderedLoadOperator
+from airflow_provider_orderedkafka.spark_parameters import REFUSED, SparkSubmitParameters
 
 CANARY = "canary-7d1f0a55"
 
