@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import TaskGroup
-from airflow.sdk.definitions._internal.contextmanager import DagContext
 
 from airflow_provider_orderedkafka.core.documents import Kind
+from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.submitting import Launch, Submit, submitted
 
 if TYPE_CHECKING:
-    from airflow.sdk import Asset, BaseOperator
+    from airflow.sdk import DAG, Asset, BaseOperator
 
     from airflow_provider_orderedkafka.core.lanes import OrderBy
     from airflow_provider_orderedkafka.operators.resolve import OnClear
@@ -58,7 +58,7 @@ def ordered_load(
     :param wait: Whether to wait until there is enough; without, the run is skipped when nothing is there.
     :param submit: Another way to run the application: gets a `Launch`, returns the operator. Needs `checkpoint`.
     :param steps: More arguments by step, such as `{"load": {"retries": 3, "pool": "spark"}}`.
-    :param submit_arguments: More arguments of `SparkSubmitOperator`, such as `conf` or `executor_memory`.
+    :param submit_arguments: More arguments of `SubmitOrderedLoadOperator`, such as `conf` or `executor_memory`.
     """
     from airflow_provider_orderedkafka.operators.commit import CommitOffsetRangeOperator
     from airflow_provider_orderedkafka.operators.resolve import ResolveOffsetRangeOperator
@@ -73,7 +73,8 @@ def ordered_load(
     from airflow_provider_orderedkafka.sensors.offsets import OffsetRangeSensor
     from airflow_provider_orderedkafka.steps.restating import digest_of
 
-    check_dag(load, mode)
+    group = _group(load)
+    check_dag(load, mode, group)
     check_steps(load, mode, steps or {})
     more = {step: (steps or {}).get(step, {}) for step in STEPS}
     arguments = {**submit_arguments, **more["load"]}
@@ -87,7 +88,6 @@ def ordered_load(
         keep_order=keep_order,
         **shape_of(arguments.get("application_args")),
     )
-    group = OrderedLoadGroup(load.name, tooltip=f"Load {', '.join(load.topics)} in time order")
     with group:
         resolve = ResolveOffsetRangeOperator(
             task_id="resolve",
@@ -107,7 +107,7 @@ def ordered_load(
                 output_topic=output_topic,
                 checkpoint=checkpoint,
                 keep_order=keep_order,
-                application=_application(application),
+                application=_application(application, group.dag),
                 conn_id=spark_conn_id,
                 digest=digest,
                 **arguments,
@@ -137,9 +137,15 @@ def _spark_submit(load: OrderedLoad, resolve: "BaseOperator", **arguments: Any) 
     return SubmitOrderedLoadOperator(task_id="load", load=load, range_id=resolve.output, **arguments)
 
 
-def _application(application: str) -> str:
+def _group(load: OrderedLoad) -> OrderedLoadGroup:
+    try:
+        return OrderedLoadGroup(load.name, tooltip=f"Load {', '.join(load.topics)} in time order")
+    except RuntimeError as error:  # what Airflow says there
+        raise SettingError(f"load {load.name!r}: ordered_load() is called inside a DAG: `with DAG(...):`") from error
+
+
+def _application(application: str, dag: "DAG") -> str:
     """An application's path; a relative one counts from the file that defines the DAG."""
-    dag = DagContext.get_current()
-    if not application or dag is None or "://" in application or Path(application).is_absolute():
+    if not application or "://" in application or Path(application).is_absolute():
         return application
     return str(Path(dag.fileloc).parent / application)

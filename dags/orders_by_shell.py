@@ -1,4 +1,4 @@
-"""Orders, loaded by another operator than the Spark provider's: here a shell that calls spark-submit.
+"""Orders, loaded by another operator: here a shell that calls spark-submit.
 
 Any operator will do (Kubernetes, Databricks, EMR, Livy): it gets the range and the checkpoint as templates, and passes
 `launch.task` on. The attempt is written down before it begins, and the commit goes by the report that the application
