@@ -15,6 +15,8 @@ from airflow_provider_orderedkafka.core.documents import Isolation, OnDataLoss
 from airflow_provider_orderedkafka.core.durations import format_duration, parse_duration
 from airflow_provider_orderedkafka.core.pacing import Pace
 from airflow_provider_orderedkafka.core.starts import Start, parse_start
+from airflow_provider_orderedkafka.core.subscriptions import Named
+from airflow_provider_orderedkafka.core.terms import Terms, rewinding
 from airflow_provider_orderedkafka.errors import SettingError
 
 Duration = str | timedelta
@@ -95,6 +97,26 @@ class OrderedLoad:
     def future_tolerance_ms(self) -> int:
         """`future_tolerance` in milliseconds."""
         return parse_duration(self.future_tolerance, "future_tolerance")
+
+    @property
+    def terms(self) -> Terms:
+        """What is asked for of each range, for whoever finds the next one."""
+        return Terms(
+            load=self.name,
+            subscription=Named(tuple(self.topics)),
+            start=self.start_policy,
+            grace=self.grace_ms,
+            transaction_wait=self.transaction_wait_ms,
+            future_tolerance=self.future_tolerance_ms,
+            isolation=self.isolation,
+            on_data_loss=self.on_data_loss,
+            include_headers=self.include_headers,
+            pace=self.pace,
+            max_offsets=self.max_offsets,
+            batch_offsets=self.batch_offsets,
+            row_limit=self.row_limit,
+            way_out=rewinding(self.name),
+        )
 
     @property
     def start_policy(self) -> Start:

@@ -13,7 +13,7 @@ LIFE = "tests/property/test_lifecycle.py"
 LIMIT = "tests/unit/test_limit_in_a_batch.py"
 MODEL = "tests/property/test_attempts.py"
 READING = "tests/property/test_reading.py"
-SIGHTS = "tests/unit/test_sights.py"
+NEXT_RANGE = "tests/unit/test_next_range.py"
 
 MUTANTS = [
     # What is written, and when it counts as written.
@@ -156,7 +156,7 @@ MUTANTS = [
     ),
     (
         "two loads by hand give their ranges one name",
-        f"{PACKAGE}/spark/by_hand.py",
+        f"{PACKAGE}/ranges.py",
         {"-{secrets.token_hex(6)}": ""},
         (MODEL,),
     ),
@@ -402,15 +402,15 @@ MUTANTS = [
     ),
     (
         "grace ignored",
-        f"{PACKAGE}/ranges.py",
-        {"self.now - grace": "self.now"},
-        (SIGHTS,),
+        f"{PACKAGE}/core/next_range.py",
+        {"(seen.now - terms.grace, f": "(seen.now, f"},
+        (NEXT_RANGE,),
     ),
     (
         "an open transaction is overtaken",
         f"{PACKAGE}/core/cuts.py",
         {"else min(time, max(open_since, at_most))": "else time"},
-        (SIGHTS,),
+        (NEXT_RANGE,),
     ),
     # Books: who may do what, once.
     (
@@ -461,7 +461,7 @@ MUTANTS = [
     (
         "a boundary is decided before the grace",
         f"{PACKAGE}/boundaries.py",
-        {"left = time + self.grace - self.now()": "left = time - self.now()"},
+        {"left = time + grace - self.now()": "left = time - self.now()"},
         ("tests/unit/test_boundaries.py",),
     ),
     (

@@ -4,29 +4,16 @@ readable_ends(config, partitions, isolation, latest, floor=...)  ->  Ends
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from airflow_provider_orderedkafka.core.cuts import NO_FLOOR, Bound, Floor
 from airflow_provider_orderedkafka.core.documents import Isolation
+from airflow_provider_orderedkafka.core.next_range import Ends
 from airflow_provider_orderedkafka.core.places import PATIENCE
 from airflow_provider_orderedkafka.core.ports import Log
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.kafka.answers import DEADLINE
 from airflow_provider_orderedkafka.kafka.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.offsets import high_ends
-
-
-@dataclass(frozen=True, slots=True)
-class Ends:
-    """The high ends; behind them, how many offsets open transactions keep back, and from which timestamp on.
-
-    `written` are the ends of what is there, kept back or not.
-    """
-
-    offsets: Offsets
-    written: Offsets
-    held_back: int = 0
-    open_since: int | None = None
 
 
 def readable_ends(

@@ -15,11 +15,13 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "airflow_provider_orderedkafka"
 
 # What each layer may import of the package. What is not named here is the Airflow side.
+LOADS = {"boundaries", "ledger", "ranges", "steps"}  # a load's life without Airflow
 LAYERS: dict[str, set[str]] = {
     "errors": set(),
     "core": {"errors"},
     "kafka": {"core", "errors"},
-    "spark": {"core", "errors", "kafka"},
+    **dict.fromkeys(LOADS, {"core", "errors", "kafka", *LOADS}),
+    "spark": {"core", "errors", "kafka", *LOADS},
     "embedded": {"cache", "errors"},
     "cache": set(),
     "cli": {"errors"},
@@ -32,6 +34,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "errors": set(),
     "core": set(),
     "kafka": {"confluent_kafka", "numpy", "pyarrow"},
+    **dict.fromkeys(LOADS, set()),
     "spark": {"confluent_kafka", "numpy", "py4j", "pyarrow", "pyspark"},
     "embedded": {"confluent_kafka", "psutil"},
     "cache": set(),

@@ -137,7 +137,7 @@ def test_by_hand_a_run_that_failed_takes_the_same_range_up_again(
     resumed, following = app.run(*argv), app.run(*argv)
     assert resumed is not None
     assert following is not None
-    assert f"range {begun.id} is taken up again" in capsys.readouterr().out
+    assert f"range {begun.id}: take the range over" in capsys.readouterr().out
     assert (resumed.range_id, resumed.attempt, resumed.stop, resumed.rows_emitted) == (begun.id, 2, begun.end, 60)
     assert following.rows_emitted == 40
     assert len({stamp(each).source for each in records.read(output)}) == 100
