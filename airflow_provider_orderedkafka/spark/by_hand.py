@@ -18,6 +18,7 @@ from airflow_provider_orderedkafka import ranges
 from airflow_provider_orderedkafka.core.codec import canonical
 from airflow_provider_orderedkafka.core.documents import Ledger, Range
 from airflow_provider_orderedkafka.core.lifecycle import Action
+from airflow_provider_orderedkafka.core.pacing import Pace
 from airflow_provider_orderedkafka.core.subscriptions import names
 from airflow_provider_orderedkafka.errors import DocumentError, LifecycleError, SettingError, StateError
 from airflow_provider_orderedkafka.ledger import LedgerStore
@@ -109,8 +110,10 @@ def next_range(books: Books, arguments: Arguments) -> tuple[Range | None, str]:
     named = names(terms.subscription)
     now = books.now()
     ledger = look(books, Alone(), lambda topics: ranges.first_look(options.kafka, terms, now, topics), named, home=None)
-    said = wait(books, ledger, terms.row_limit) or ranges.verdict(options.kafka, terms, ledger, now)
-    if not said.run:
+    said = wait(books, ledger, terms.row_limit)
+    if said is None and terms.pace != Pace():
+        said = ranges.verdict(options.kafka, terms, ledger, now)
+    if said is not None and not said.run:
         return None, said.reason
     name = f"range-{ledger.revision + 1:06d}"  # tells people which came first
     resolved = resolve(

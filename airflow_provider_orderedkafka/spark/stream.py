@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_orderedkafka.core.cuts import Place, Slice
 from airflow_provider_orderedkafka.core.next_range import Ends, NothingToLoad, Survey, check_ends, next_place, verdict
+from airflow_provider_orderedkafka.core.pacing import Pace
 from airflow_provider_orderedkafka.core.positions import Offsets
 from airflow_provider_orderedkafka.core.starts import Earliest
 from airflow_provider_orderedkafka.core.streams import StreamOffset, span_between
@@ -103,8 +104,7 @@ class Stream:
 
     def _enough(self, at: StreamOffset, seen: Survey) -> bool:
         """Whether there is enough for a trigger; an available-now query decides it once."""
-        pace = self._terms.pace
-        if pace.min_offsets is None and pace.max_delay is None:
+        if self._terms.pace == Pace():
             return True
         if self._decided is None or self._fixed is None:
             found = verdict(self._cluster.log, at.place, seen, self._terms, at.since)
