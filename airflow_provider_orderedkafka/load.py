@@ -89,16 +89,6 @@ class OrderedLoad:
         return parse_duration(self.grace, "grace")
 
     @property
-    def transaction_wait_ms(self) -> int:
-        """`transaction_wait` in milliseconds."""
-        return parse_duration(self.transaction_wait, "transaction_wait")
-
-    @property
-    def future_tolerance_ms(self) -> int:
-        """`future_tolerance` in milliseconds."""
-        return parse_duration(self.future_tolerance, "future_tolerance")
-
-    @property
     def terms(self) -> Terms:
         """What is asked for of each range, for whoever finds the next one."""
         return Terms(
@@ -106,8 +96,8 @@ class OrderedLoad:
             subscription=Named(tuple(self.topics)),
             start=self.start_policy,
             grace=self.grace_ms,
-            transaction_wait=self.transaction_wait_ms,
-            future_tolerance=self.future_tolerance_ms,
+            transaction_wait=parse_duration(self.transaction_wait, "transaction_wait"),
+            future_tolerance=parse_duration(self.future_tolerance, "future_tolerance"),
             isolation=self.isolation,
             on_data_loss=self.on_data_loss,
             include_headers=self.include_headers,
@@ -173,7 +163,7 @@ def _check_choices(load: OrderedLoad) -> None:
 
 
 def _check_times(load: OrderedLoad) -> None:
-    _ = load.pace, load.grace_ms, load.transaction_wait_ms, load.future_tolerance_ms, load.start_policy
+    _ = load.terms  # reads each of them
     if load.pace.max_delay == 0:
         raise SettingError(f"load {load.name!r}: max_delay must be longer than nothing; leave min_offsets out instead")
 

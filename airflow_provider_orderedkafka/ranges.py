@@ -33,7 +33,7 @@ def first_look(config: KafkaConfig, terms: Terms, now: int, topics: Sequence[str
     start = resolve(config, terms, without(terms.start, set(named) - set(wanted)), found.partitions, now)
     for remark in start.remarks:
         _log.warning("%s: %s", terms.load, remark)
-    return First(Place(start.offsets, Floor()), found.ids, start.remarks)
+    return First(Place(start.offsets, Floor()), found.ids)
 
 
 def look_at(config: KafkaConfig, terms: Terms, ledger: Ledger, now: int) -> Survey:

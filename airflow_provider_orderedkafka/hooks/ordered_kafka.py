@@ -137,7 +137,9 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
 
         policy, found = parse_start(start, "to"), self._discover(topics)
         resolved = resolve_start(self.config, policy, found.partitions, now_ms())
-        return First(Place(resolved.offsets, NO_FLOOR), found.ids, resolved.remarks)
+        for remark in resolved.remarks:
+            self.log.warning("%s", remark)
+        return First(Place(resolved.offsets, NO_FLOOR), found.ids)
 
     def high_ends(self, topics: Sequence[str]) -> Offsets:
         """How far the topics can be read now."""

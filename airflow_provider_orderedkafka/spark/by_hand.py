@@ -20,6 +20,7 @@ from airflow_provider_orderedkafka.core.documents import Ledger, Range
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.core.pacing import Pace
 from airflow_provider_orderedkafka.core.subscriptions import names
+from airflow_provider_orderedkafka.core.terms import NEW_CHECKPOINT
 from airflow_provider_orderedkafka.errors import DocumentError, LifecycleError, SettingError, StateError
 from airflow_provider_orderedkafka.ledger import LedgerStore
 from airflow_provider_orderedkafka.spark.checkpoint import NOTES, Checkpoint
@@ -32,6 +33,7 @@ from airflow_provider_orderedkafka.steps import Books, commit, load, look, resol
 LEDGER = "ledger.json"
 OPEN = "range.json"
 BY_HAND = "by hand"
+WAY_OUT = NEW_CHECKPOINT._replace(who="the load")
 WITH_RANGE = ("kafka.", "sliceoffsets")
 
 
@@ -106,7 +108,7 @@ def books_of(state: State, now: Callable[[], int], open_state: Callable[[str], S
 def next_range(books: Books, arguments: Arguments) -> tuple[Range | None, str]:
     """The range to load now, taken over or newly planned, its attempt written down; or none, and why."""
     options = parse_options(arguments.options, stream=True)
-    terms = replace(terms_of(options), load=BY_HAND, row_limit=arguments.row_limit)
+    terms = replace(terms_of(options), load=BY_HAND, row_limit=arguments.row_limit, way_out=WAY_OUT)
     named = names(terms.subscription)
     now = books.now()
     ledger = look(books, Alone(), lambda topics: ranges.first_look(options.kafka, terms, now, topics), named, home=None)

@@ -15,11 +15,10 @@ from airflow_provider_orderedkafka.steps.books import Books, Mirror, checked, sh
 
 @dataclass(frozen=True, slots=True)
 class First:
-    """Where a load begins: its start policy, resolved, with what a person should know about how that came about."""
+    """Where a load begins: its start policy, resolved, and the ids of the topics there."""
 
     place: Place
     topics: Mapping[str, str]
-    remarks: tuple[str, ...] = ()
 
 
 Start = Callable[[Sequence[str]], First]

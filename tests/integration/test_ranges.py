@@ -1,6 +1,7 @@
 """What keeps a run from starting, and what does not, on a real broker."""
 
 import time
+from dataclasses import replace
 
 import pytest
 from support.records import Record
@@ -10,7 +11,10 @@ from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.next_range import NothingToLoad
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.starts import parse_start
+from airflow_provider_orderedkafka.errors import DataLossError
 from airflow_provider_orderedkafka.kafka.config import KafkaConfig
+from airflow_provider_orderedkafka.replays import plan_replay
 
 YEAR_2100 = 4_102_444_800_000
 MINUTE = 60_000
@@ -105,6 +109,19 @@ def test_a_quick_look_asks_about_the_partitions_that_the_ledger_knows(config, to
     assert ranges.verdict(config, load.terms, ledger, now).run
     end = ranges.plan(config, load.terms, ledger, digest="", now=now).end.offsets
     assert end[TopicPartition(topic, 1)] == 1
+
+
+def test_a_replay_of_what_is_gone_is_refused_or_goes_on_without_it_and_says_so(config, topics, records, now):
+    topic = topics.create()
+    records.produce(topic, [Record(b"", 1)] * 5)
+    records.delete_before(topic, {0: 2})
+    asked = parse_start({topic: [0]}, "start"), parse_start("latest", "end")
+    load = OrderedLoad("orders", topics=[topic])
+    with pytest.raises(DataLossError, match=r"@0, which is gone: the log starts at .*@2.*accept losses"):
+        plan_replay(config, load.terms, asked, digest="", now=now)
+    found = plan_replay(config, replace(load, on_data_loss="count").terms, asked, digest="", now=now)
+    assert (list(found.start.offsets.values()), found.offsets) == ([2], 3)
+    assert "2 offsets are lost" in found.reason
 
 
 @pytest.mark.parametrize(("start", "begins"), [("latest", [3]), ("earliest", [0]), ("offsets", [2])])
