@@ -122,7 +122,8 @@ def interval(begin: Boundary, end: Boundary, firsts: Mapping[TopicPartition, int
         if now != was:
             raise TopicChangedError(
                 f"{created_again(topic, was, now)}, so what lies between {moment(begin.time)} and {moment(end.time)} "
-                "cannot be told; load the new topic under another name"
+                "cannot be told; load the new topic under another name",
+                topic=topic,
             )
     starts = {p: min(begin.place.offsets.get(p, firsts.get(p, 0)), offset) for p, offset in end.place.offsets.items()}
     return Place(Offsets(starts), begin.place.floor), end.place

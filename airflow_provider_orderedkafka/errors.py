@@ -1,19 +1,40 @@
 """One exception for each reaction a caller can have.
 
-`exit_code` is what a command line ends with: 2 for wrong usage, 65 for what a retry cannot mend, 75 for what it can.
+A program asks an error whether it is `retryable`, and one that lies at a place in Kafka for that place; its message is
+for people. `exit_code` says what a command or an application ends with.
 """
+
+from typing import ClassVar, Final
+
+USAGE: Final = 2
+FINAL: Final = 65
+TEMPORARY: Final = 75
 
 
 class OrderedKafkaError(Exception):
     """Everything this project raises on purpose; its message says what happened and the way out."""
 
-    exit_code = 65
+    retryable: ClassVar[bool] = False
+    """Whether the same again can succeed, without anybody having mended anything."""
+
+
+class PlacedError(OrderedKafkaError):
+    """An error at a place in Kafka: its `topic`, `partition` and `offset`, each None where it is not known."""
+
+    def __init__(
+        self, message: str = "", *, topic: str | None = None, partition: int | None = None, offset: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        if topic is not None:  # the note stands in tracebacks, which are all that comes out of Spark's tasks
+            number = "" if partition is None else f"[{partition}]"
+            self.add_note(f"at {topic}{number}" + ("" if offset is None else f"@{offset}"))
 
 
 class SettingError(OrderedKafkaError, ValueError):
     """A setting, option or argument is wrong: change it."""
-
-    exit_code = 2
 
 
 class DocumentError(OrderedKafkaError, ValueError):
@@ -23,39 +44,43 @@ class DocumentError(OrderedKafkaError, ValueError):
 class UnreachableError(OrderedKafkaError):
     """Kafka did not answer within the deadline: try again when it does."""
 
-    exit_code = 75
+    retryable = True
 
 
 class AccessDeniedError(OrderedKafkaError):
     """Kafka refused: the principal needs a permission, or other credentials."""
 
 
-class UnknownTopicError(OrderedKafkaError):
+class UnknownTopicError(PlacedError):
     """A topic or partition does not exist."""
 
 
-class TopicChangedError(OrderedKafkaError):
+class TopicChangedError(PlacedError):
     """A topic was deleted and created again: its offsets mean something else now."""
 
 
-class DataLossError(OrderedKafkaError):
-    """Records that were promised are gone: a person has to decide whether to go on without them."""
+class DataLossError(PlacedError):
+    """Records are gone that were to be read from `offset` on: a person has to decide whether to go on without them."""
 
 
-class OrderViolationError(OrderedKafkaError):
+class OrderViolationError(PlacedError):
     """Two neighbouring records would have come out in the wrong order: a fault of ours, never silent."""
 
 
 class StateError(OrderedKafkaError):
     """The state beside the checkpoint cannot be read or written: mend the place where it lies, then run again."""
 
-    exit_code = 75
+    retryable = True
 
 
 class FencedError(OrderedKafkaError):
-    """A newer attempt has taken over this range: this one has to end."""
+    """A newer attempt, which `by` names, has taken over this range, or may have, unseen: this one has to end."""
 
-    exit_code = 75
+    retryable = True
+
+    def __init__(self, message: str = "", *, by: str | None = None) -> None:
+        super().__init__(message)
+        self.by = by
 
 
 class LifecycleError(OrderedKafkaError):
@@ -65,23 +90,23 @@ class LifecycleError(OrderedKafkaError):
 class LedgerChangedError(OrderedKafkaError):
     """Another step wrote the ledger at the same moment: try again, on what it says now."""
 
-    exit_code = 75
+    retryable = True
 
 
-class RowError(OrderedKafkaError):
+class RowError(PlacedError):
     """A row cannot become a record: mend the transform or the output topic, or name a dead letter topic."""
 
 
-class DeliveryError(OrderedKafkaError):
+class DeliveryError(PlacedError):
     """Kafka did not take records, or not in time: try again when it does."""
 
-    exit_code = 75
+    retryable = True
 
 
 class TaskFailedError(OrderedKafkaError):
     """Spark failed for a reason that is not ours: a worker died, a disk was full. A retry can mend it."""
 
-    exit_code = 75
+    retryable = True
 
 
 class TransformError(OrderedKafkaError):
@@ -91,8 +116,11 @@ class TransformError(OrderedKafkaError):
 class NotYetError(OrderedKafkaError):
     """It is too early to decide something for good: try again later."""
 
-    exit_code = 75
+    retryable = True
 
 
-class UnexpectedError(OrderedKafkaError):
-    """A fault of ours: something that should not happen did."""
+def exit_code(error: OrderedKafkaError) -> int:
+    """What a process ends with after this error."""
+    if isinstance(error, SettingError):
+        return USAGE
+    return TEMPORARY if error.retryable else FINAL

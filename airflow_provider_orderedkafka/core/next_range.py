@@ -84,7 +84,9 @@ class Survey:
             if end < stands:  # an unclean election, or a restored cluster
                 raise DataLossError(
                     f"{way_out.who} stands at {partition.at(stands)}, the log ends at {partition.at(end)}: records "
-                    f"that were loaded are gone from Kafka; {way_out.records_gone.format(topic=partition.topic)}"
+                    f"that were loaded are gone from Kafka; {way_out.records_gone.format(topic=partition.topic)}",
+                    **partition._asdict(),
+                    offset=stands,
                 )
 
 
@@ -96,11 +98,13 @@ def _check_topic(place: Place, topic: str, was: str, now: str | None, way_out: W
     if now is None:
         raise UnknownTopicError(
             f"topic {topic!r} is not among what is read any more; {way_out.who} stands at {stands or 'nothing'}: "
-            f"{way_out.left_out.format(topic=topic)}"
+            f"{way_out.left_out.format(topic=topic)}",
+            topic=topic,
         )
     raise TopicChangedError(
         f"{created_again(topic, was, now)}, so {stands or 'what is known of it'} means something else; "
-        f"{way_out.created_again.format(topic=topic)}"
+        f"{way_out.created_again.format(topic=topic)}",
+        topic=topic,
     )
 
 

@@ -21,7 +21,8 @@ def check_topics(config: Mapping[str, str], topics: Iterable[str], planned: Mapp
                 f"Airflow give it up with "
                 f'`orderedkafka ledger abandon <load> --reason "created again"`, and begin in the new topic with '
                 f'`orderedkafka ledger rewind <load> --topic {name} --to earliest --reason "created again"`; by hand, '
-                "begin with a new checkpoint"
+                "begin with a new checkpoint",
+                topic=name,
             )
 
 
