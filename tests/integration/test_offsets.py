@@ -17,9 +17,9 @@ from airflow_provider_orderedkafka.errors import DataLossError, SettingError, Un
 from airflow_provider_orderedkafka.kafka import offsets
 from airflow_provider_orderedkafka.kafka.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.consumers import close_idle
-from airflow_provider_orderedkafka.kafka.ends import readable_ends
 from airflow_provider_orderedkafka.kafka.offsets import committed, first_at, high_ends, log_starts, newest
 from airflow_provider_orderedkafka.kafka.starts import ResolvedStart, resolve_start
+from airflow_provider_orderedkafka.kafka.survey import readable_ends
 from airflow_provider_orderedkafka.kafka.topics import check_partitions, discover
 
 SECONDS = 8.0
