@@ -110,7 +110,7 @@ def _check_topic(place: Place, topic: str, was: str, now: str | None, way_out: W
 
 def created_again(topic: str, was: str, now: str) -> str:
     """What happened to a topic that has another id now."""
-    return f"topic {topic!r} was deleted and created again: its id was {was}, now it is {now}"
+    return f"topic {topic!r} was deleted and created again (its id was {was}, now it is {now})"
 
 
 def check_ends(start: Offsets, ends: Offsets, way_out: str) -> None:
