@@ -15,6 +15,8 @@ from airflow_provider_orderedkafka.core.documents import Isolation, OnDataLoss
 from airflow_provider_orderedkafka.core.durations import format_duration, parse_duration
 from airflow_provider_orderedkafka.core.pacing import Pace
 from airflow_provider_orderedkafka.core.starts import Start, parse_start
+from airflow_provider_orderedkafka.core.subscriptions import Named
+from airflow_provider_orderedkafka.core.terms import Terms, rewinding
 from airflow_provider_orderedkafka.errors import SettingError
 
 Duration = str | timedelta
@@ -87,14 +89,24 @@ class OrderedLoad:
         return parse_duration(self.grace, "grace")
 
     @property
-    def transaction_wait_ms(self) -> int:
-        """`transaction_wait` in milliseconds."""
-        return parse_duration(self.transaction_wait, "transaction_wait")
-
-    @property
-    def future_tolerance_ms(self) -> int:
-        """`future_tolerance` in milliseconds."""
-        return parse_duration(self.future_tolerance, "future_tolerance")
+    def terms(self) -> Terms:
+        """What is asked for of each range, for whoever finds the next one."""
+        return Terms(
+            load=self.name,
+            subscription=Named(tuple(self.topics)),
+            start=self.start_policy,
+            grace=self.grace_ms,
+            transaction_wait=parse_duration(self.transaction_wait, "transaction_wait"),
+            future_tolerance=parse_duration(self.future_tolerance, "future_tolerance"),
+            isolation=self.isolation,
+            on_data_loss=self.on_data_loss,
+            include_headers=self.include_headers,
+            pace=self.pace,
+            max_offsets=self.max_offsets,
+            batch_offsets=self.batch_offsets,
+            row_limit=self.row_limit,
+            way_out=rewinding(self.name),
+        )
 
     @property
     def start_policy(self) -> Start:
@@ -151,7 +163,7 @@ def _check_choices(load: OrderedLoad) -> None:
 
 
 def _check_times(load: OrderedLoad) -> None:
-    _ = load.pace, load.grace_ms, load.transaction_wait_ms, load.future_tolerance_ms, load.start_policy
+    _ = load.terms  # reads each of them
     if load.pace.max_delay == 0:
         raise SettingError(f"load {load.name!r}: max_delay must be longer than nothing; leave min_offsets out instead")
 

@@ -13,6 +13,7 @@ from airflow_provider_orderedkafka.commands.at_airflow import airflow, is_about_
 from airflow_provider_orderedkafka.core.documents import Ledger, Range
 from airflow_provider_orderedkafka.core.lifecycle import standing
 from airflow_provider_orderedkafka.core.moves import joined
+from airflow_provider_orderedkafka.core.next_range import NothingToLoad
 from airflow_provider_orderedkafka.core.pacing import Verdict
 from airflow_provider_orderedkafka.core.progress import moment
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError
@@ -39,13 +40,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _plan(arguments: argparse.Namespace) -> int:
-    from airflow_provider_orderedkafka.steps import NothingToLoad
-
     load = _the_load(arguments.dag_file, arguments.load)
-    try:
-        planned, verdict = _open_range(load) or _next_range(load)
-    except NothingToLoad as reason:
-        print(reason)
+    planned, verdict = _open_range(load) or _next_range(load)
+    if isinstance(planned, NothingToLoad):
+        print(planned.reason)
         return 0
     print(planned.to_text() if arguments.json else explained(planned, verdict.reason, waits=not verdict.run))
     return 0
@@ -63,7 +61,7 @@ def _open_range(load: OrderedLoad) -> tuple[Range, Verdict] | None:
     return None if planned is None else (planned, Verdict(run=True, reason=reason))
 
 
-def _next_range(load: OrderedLoad) -> tuple[Range, Verdict]:
+def _next_range(load: OrderedLoad) -> tuple[Range | NothingToLoad, Verdict]:
     from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
     hook, store = OrderedKafkaHook(load.kafka_conn_id), _store(load)

@@ -19,8 +19,9 @@ from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.steps import First
 
 if TYPE_CHECKING:
+    from airflow_provider_orderedkafka.core.next_range import NothingToLoad
+    from airflow_provider_orderedkafka.core.subscriptions import Discovery
     from airflow_provider_orderedkafka.kafka.config import KafkaConfig
-    from airflow_provider_orderedkafka.kafka.topics import Discovery
     from airflow_provider_orderedkafka.mirror import GroupMirror
 
 OAUTH = "oauth_cb"
@@ -86,22 +87,19 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         """Where the load's start policy leads now, in these of its topics; in all of them unless said."""
         from airflow_provider_orderedkafka import ranges
 
-        first = ranges.first_look(self.config, load, now_ms(), topics or load.topics)
-        for remark in first.remarks:
-            self.log.warning("%s: %s", load.name, remark)
-        return first
+        return ranges.first_look(self.config, load.terms, now_ms(), topics)
 
     def verdict(self, load: OrderedLoad, ledger: Ledger, *, known: bool = False) -> Verdict:
         """Whether the load is to run now, and why; with `known` new partitions are not looked for."""
         from airflow_provider_orderedkafka import ranges
 
-        return ranges.verdict(self.config, load, ledger, now_ms(), known=known)
+        return ranges.verdict(self.config, load.terms, ledger, now_ms(), known=known)
 
-    def plan(self, load: OrderedLoad, ledger: Ledger, digest: str = "") -> Range:
+    def plan(self, load: OrderedLoad, ledger: Ledger, digest: str = "") -> "Range | NothingToLoad":
         """The next incremental range."""
         from airflow_provider_orderedkafka import ranges
 
-        return ranges.plan(self.config, load, ledger, digest=digest, now=now_ms())
+        return ranges.plan(self.config, load.terms, ledger, digest=digest, now=now_ms())
 
     def plan_interval(
         self,
@@ -109,17 +107,17 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         store: LedgerStore,
         times: tuple[int, int],
         digest: str = "",
-    ) -> Range:
+    ) -> "Range | NothingToLoad":
         """What lies between two moments, given as milliseconds."""
         from airflow_provider_orderedkafka.intervals import plan_interval
 
-        return plan_interval(self.config, load, store, times, digest=digest, now=now_ms)
+        return plan_interval(self.config, load.terms, store, times, digest=digest, now=now_ms)
 
-    def plan_replay(self, load: OrderedLoad, asked: tuple[Start, Start], digest: str = "") -> Range:
+    def plan_replay(self, load: OrderedLoad, asked: tuple[Start, Start], digest: str = "") -> "Range | NothingToLoad":
         """What lies between two starts."""
         from airflow_provider_orderedkafka.replays import plan_replay
 
-        return plan_replay(self.config, load, asked, digest=digest, now=now_ms())
+        return plan_replay(self.config, load.terms, asked, digest=digest, now=now_ms())
 
     def mirror(self, load: str, topics: Sequence[str] = ()) -> "GroupMirror":
         """The load's mirror in its consumer group; without topics, it is looked for in all that there are."""
@@ -138,7 +136,9 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
 
         policy, found = parse_start(start, "to"), self._discover(topics)
         resolved = resolve_start(self.config, policy, found.partitions, now_ms())
-        return First(Place(resolved.offsets, NO_FLOOR), found.ids, resolved.remarks)
+        for remark in resolved.remarks:
+            self.log.warning("%s", remark)
+        return First(Place(resolved.offsets, NO_FLOOR), found.ids)
 
     def high_ends(self, topics: Sequence[str]) -> Offsets:
         """How far the topics can be read now."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from airflow_provider_orderedkafka.core.next_range import created_again
 from airflow_provider_orderedkafka.core.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import TopicChangedError, UnreachableError
 from airflow_provider_orderedkafka.kafka.answers import Patience
@@ -16,8 +17,8 @@ def check_topics(config: Mapping[str, str], topics: Iterable[str], planned: Mapp
     for name, found in topic_ids(config, sorted(set(topics)), deadline).items():
         if found != planned.get(name, found):
             raise TopicChangedError(
-                f"topic {name!r} was deleted and created again after this range was planned (its id was "
-                f"{planned[name]}, now it is {found}), so it cannot be finished. In Airflow give it up with "
+                f"{created_again(name, planned[name], found)}, so what was planned before cannot be finished. In "
+                f"Airflow give it up with "
                 f'`orderedkafka ledger abandon <load> --reason "created again"`, and begin in the new topic with '
                 f'`orderedkafka ledger rewind <load> --topic {name} --to earliest --reason "created again"`; by hand, '
                 "begin with a new checkpoint",

@@ -11,11 +11,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Final
 
-from airflow_provider_orderedkafka.core.subscriptions import Named
+from airflow_provider_orderedkafka.core.subscriptions import Named, Topic
 from airflow_provider_orderedkafka.errors import AccessDeniedError
 from airflow_provider_orderedkafka.kafka.answers import DEADLINE, Patience, gather
 from airflow_provider_orderedkafka.kafka.clients import admin
-from airflow_provider_orderedkafka.kafka.topics import Topic, discover
+from airflow_provider_orderedkafka.kafka.topics import discover
 
 DEFAULT_MAX_BYTES: Final = 1_048_588
 _ANY_TIME: Final = 2**63 - 1

@@ -8,7 +8,6 @@ Nothing is created by asking.
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any, Final
 
 from confluent_kafka import KafkaException, TopicCollection
@@ -16,45 +15,20 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 
 from airflow_provider_orderedkafka.core.positions import TopicPartition
 from airflow_provider_orderedkafka.core.spelling import meant
-from airflow_provider_orderedkafka.core.subscriptions import Assigned, Matching, Named, Subscription
+from airflow_provider_orderedkafka.core.subscriptions import (
+    Assigned,
+    Discovery,
+    Matching,
+    Named,
+    Subscription,
+    Topic,
+)
 from airflow_provider_orderedkafka.errors import AccessDeniedError, UnknownTopicError, UnreachableError
 from airflow_provider_orderedkafka.kafka.answers import DEADLINE, Patience, gather, listed
 from airflow_provider_orderedkafka.kafka.clients import Admin, admin
 
 _SHORT: Final = 1.0
 """Seconds for the first try of a call that waits by itself: then it is seen whether Kafka refuses this client."""
-
-
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """A topic as the cluster describes it.
-
-    `id` is written as Kafka's own tools write it. `compacted` also holds where the cleanup policy may not be seen.
-    """
-
-    name: str
-    id: str
-    partitions: int
-    compacted: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Discovery:
-    """What a subscription means now: the cluster, the topics in order, and the partitions that take part, in order."""
-
-    cluster_id: str
-    topics: tuple[Topic, ...]
-    partitions: tuple[TopicPartition, ...]
-
-    @property
-    def ids(self) -> dict[str, str]:
-        """The topics' ids by name."""
-        return {topic.name: topic.id for topic in self.topics}
-
-    @property
-    def compacted(self) -> frozenset[str]:
-        """The names of the topics whose records may be compacted away."""
-        return frozenset(topic.name for topic in self.topics if topic.compacted)
 
 
 def discover(config: Mapping[str, str], subscription: Subscription, deadline: float = DEADLINE) -> Discovery:

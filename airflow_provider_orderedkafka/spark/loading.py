@@ -39,13 +39,14 @@ class Loader:
             self._spark.stop()
 
     def _by_hand(self) -> Report | None:
-        ledgers = by_hand.Ledgers(self._state(self._arguments.checkpoint))
-        loaded, why = by_hand.next_range(ledgers, self._arguments, self._clock.now())
+        base = self._arguments.checkpoint
+        books = by_hand.books_of(self._state(base), self._clock.now, lambda folder: self._state(join(base, folder)))
+        loaded, why = by_hand.next_range(books, self._arguments)
         print(why, flush=True)
         if loaded is None:
             return None
-        found = self._load(loaded, join(self._arguments.checkpoint, loaded.id))
-        by_hand.close(ledgers, loaded, found, self._clock.now())
+        found = self._load(loaded, join(base, loaded.id))
+        by_hand.close(books, loaded)
         return found
 
     def _load(self, loaded: Range, location: str) -> Report:

@@ -8,7 +8,7 @@ one value with one sentence.
 from airflow_provider_orderedkafka.steps.books import Books, Memory, Mirror
 from airflow_provider_orderedkafka.steps.committing import Committed, commit
 from airflow_provider_orderedkafka.steps.loading import Loading, load
-from airflow_provider_orderedkafka.steps.looking import First, NothingToLoad, look, wait
+from airflow_provider_orderedkafka.steps.looking import First, look, wait
 from airflow_provider_orderedkafka.steps.resolving import Resolved, claim_key, resolve, resolve_own
 
 __all__ = [
@@ -18,7 +18,6 @@ __all__ = [
     "Loading",
     "Memory",
     "Mirror",
-    "NothingToLoad",
     "Resolved",
     "claim_key",
     "commit",

@@ -15,12 +15,14 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "airflow_provider_orderedkafka"
 
 # What each layer may import of the package. What is not named here is the Airflow side.
+LOADS = {"boundaries", "ledger", "ranges", "steps"}  # a load's life without Airflow
 LAYERS: dict[str, set[str]] = {
     "errors": set(),
     "core": {"errors"},
     "kafka": {"core", "errors"},
     "compat.spark": set(),
-    "spark": {"compat.spark", "core", "errors", "kafka"},
+    **{room: {"core", "errors", "kafka", *LOADS} for room in LOADS},
+    "spark": {"compat.spark", "core", "errors", "kafka", *LOADS},
     "embedded": {"cache", "errors"},
     "cache": set(),
     "cli": {"core", "errors"},
@@ -34,6 +36,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "core": set(),
     "compat.spark": {"pyarrow", "pyspark"},
     "kafka": {"confluent_kafka", "numpy", "pyarrow"},
+    **{room: set() for room in LOADS},
     "spark": {"confluent_kafka", "numpy", "py4j", "pyarrow", "pyspark"},
     "embedded": {"confluent_kafka", "psutil"},
     "cache": set(),

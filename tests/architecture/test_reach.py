@@ -10,6 +10,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "airflow_provider_orderedkafka"
 MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if "compat" not in path.relative_to(PACKAGE).parts]
 DOCUMENTED = ("os._exit", "KafkaError._")
 """Public all the same: the errors of Kafka's client itself are called like that."""
+OF_NAMED_TUPLES = {"_asdict", "_replace"}
 
 # Names without an underscore that no documentation of Airflow's and Spark's promises.
 INNER = ("airflow.sdk.execution_time", "airflow.sdk.definitions", "pyspark.sql.pandas.types")
@@ -30,7 +31,8 @@ def _attributes(tree: ast.AST, own: set[str]) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and is_private(node.attr):
             said = ast.unparse(node)
-            if not said.startswith(DOCUMENTED) and (node.attr not in own or said.startswith("super()")):
+            documented = said.startswith(DOCUMENTED) or node.attr in OF_NAMED_TUPLES
+            if not documented and (node.attr not in own or said.startswith("super()")):
                 yield said
 
 

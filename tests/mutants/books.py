@@ -53,7 +53,7 @@ MUTANTS = [
     (
         "a boundary is decided before the grace",
         f"{PACKAGE}/boundaries.py",
-        {"left = time + self.grace - self.now()": "left = time - self.now()"},
+        {"left = time + grace - self.now()": "left = time - self.now()"},
         ("tests/unit/test_boundaries.py",),
     ),
     (

@@ -74,7 +74,7 @@ MUTANTS = [
     ),
     (
         "two loads by hand give their ranges one name",
-        f"{PACKAGE}/spark/by_hand.py",
+        f"{PACKAGE}/ranges.py",
         {"-{secrets.token_hex(6)}": ""},
         (MODEL,),
     ),

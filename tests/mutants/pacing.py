@@ -1,7 +1,7 @@
 """When to run, and where a range ends."""
 
 PACKAGE = "airflow_provider_orderedkafka"
-SIGHTS = "tests/unit/test_sights.py"
+NEXT_RANGE = "tests/unit/test_next_range.py"
 
 MUTANTS = [
     (
@@ -18,14 +18,14 @@ MUTANTS = [
     ),
     (
         "grace ignored",
-        f"{PACKAGE}/ranges.py",
-        {"self.now - grace": "self.now"},
-        (SIGHTS,),
+        f"{PACKAGE}/core/next_range.py",
+        {"(seen.now - terms.grace, f": "(seen.now, f"},
+        (NEXT_RANGE,),
     ),
     (
         "an open transaction is overtaken",
         f"{PACKAGE}/core/cuts.py",
         {"else min(time, max(open_since, at_most))": "else time"},
-        (SIGHTS,),
+        (NEXT_RANGE,),
     ),
 ]

@@ -25,6 +25,7 @@ from airflow_provider_orderedkafka.spark.feed import Feed
 from airflow_provider_orderedkafka.spark.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.kafka_lanes import writer_for
 from airflow_provider_orderedkafka.spark.limit import RowLimit, gives_at_most_one
+from airflow_provider_orderedkafka.spark.machine import SystemClock
 from airflow_provider_orderedkafka.spark.options import parse_options
 from airflow_provider_orderedkafka.spark.plans import PlanFacts
 from airflow_provider_orderedkafka.spark.report import Ending, report
@@ -103,7 +104,7 @@ class Load:
         return MemoryState(self.documents, f"{self.name}/{folder}".rstrip("/"), touch)
 
     def ledger(self) -> Ledger | None:
-        return by_hand.Ledgers(self.state()).read() if self.documents else None
+        return by_hand.store_of(self.state()).ledger() if self.documents else None
 
     def counted(self) -> Offsets:
         """Up to where batches were counted."""
@@ -297,8 +298,10 @@ class World:
         )
 
     def _load(self, load: Load, arguments: Arguments) -> bool:
-        ledgers = by_hand.Ledgers(load.state(touch=self._touch))
-        loaded, _ = by_hand.next_range(ledgers, arguments, 0)
+        books = by_hand.books_of(
+            load.state(touch=self._touch), SystemClock().now, lambda folder: load.state(folder, self._touch)
+        )
+        loaded, _ = by_hand.next_range(books, arguments)
         if loaded is None:
             return False
         load.ranges[loaded.id] = loaded
@@ -307,7 +310,7 @@ class World:
         if found is None:
             found = self._attempted(load, arguments, loaded, checkpoint)
         load.reports[loaded.id] = found
-        by_hand.close(ledgers, loaded, found, 0)
+        by_hand.close(books, loaded)
         return True
 
     def _attempted(self, load: Load, arguments: Arguments, loaded: Range, checkpoint: Checkpoint) -> Report:

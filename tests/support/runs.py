@@ -9,6 +9,7 @@ from airflow_provider_orderedkafka import operations, steps
 from airflow_provider_orderedkafka.core.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
 from airflow_provider_orderedkafka.core.lifecycle import Action
+from airflow_provider_orderedkafka.core.next_range import NothingToLoad
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import LifecycleError
 from airflow_provider_orderedkafka.ledger import LedgerStore
@@ -215,10 +216,10 @@ class Run:
     def end(self) -> None:
         self.world.active.discard(self.name)
 
-    def _plan(self, ledger: Ledger, digest: str) -> Range:
+    def _plan(self, ledger: Ledger, digest: str) -> Range | NothingToLoad:
         start = ledger.place.offsets[PARTITION]
         if self.world.high <= start:
-            raise steps.NothingToLoad("nothing to load")
+            return NothingToLoad("nothing to load")
         self.world.planned += 1
         planned = a_range(f"range-{self.world.planned}", ledger.revision, start, self.world.high)
         return replace(planned, digest=digest)

@@ -17,13 +17,15 @@ import pytest
 from confluent_kafka import Message
 from pyspark import TaskContext
 
+from airflow_provider_orderedkafka import ranges
 from airflow_provider_orderedkafka.core.batches import Tally
 from airflow_provider_orderedkafka.core.cuts import Slice
+from airflow_provider_orderedkafka.core.next_range import Ends
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.subscriptions import Discovery, Topic
 from airflow_provider_orderedkafka.errors import DataLossError
-from airflow_provider_orderedkafka.kafka import producer, reader, replays, samples, writing
+from airflow_provider_orderedkafka.kafka import producer, reader, replays, samples, survey, writing
 from airflow_provider_orderedkafka.kafka.catch import Catch, Columns
-from airflow_provider_orderedkafka.kafka.ends import Ends
 from airflow_provider_orderedkafka.kafka.outputs import DEFAULT_MAX_BYTES, Output
 from airflow_provider_orderedkafka.kafka.provenance import HEADER
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
@@ -31,7 +33,6 @@ from airflow_provider_orderedkafka.kafka.sending import Lent
 from airflow_provider_orderedkafka.kafka.settling import Settled
 from airflow_provider_orderedkafka.kafka.starts import ResolvedStart
 from airflow_provider_orderedkafka.kafka.stretches import Progress
-from airflow_provider_orderedkafka.kafka.topics import Discovery, Topic
 from airflow_provider_orderedkafka.spark import (
     cluster,
     frames,
@@ -295,10 +296,12 @@ def _plug_source(patch: pytest.MonkeyPatch, plugs: Plugs) -> None:
         return ResolvedStart(Offsets(dict.fromkeys(partitions, 0)))
 
     patch.setattr(reader, "_fetch", fetch)
-    patch.setattr(cluster, "KafkaLog", lambda *_: source.log)
-    patch.setattr(cluster, "discover", source.discovery)
-    patch.setattr(cluster, "readable_ends", ends)
-    patch.setattr(cluster, "resolve_start", starts)
+    for module in (cluster, ranges):
+        patch.setattr(module, "KafkaLog", lambda *_: source.log)
+    for module in (cluster, ranges, survey):
+        patch.setattr(module, "discover", source.discovery)
+    patch.setattr(survey, "readable_ends", ends)
+    patch.setattr(survey, "resolve_start", starts)
     patch.setattr(samples, "EACH", 1)  # so that keys may stand elsewhere than the sample says
     settings = frames.read_settings
     patch.setattr(frames, "read_settings", lambda *a: replace(settings(*a), batch_bytes=plugs.batch_bytes()))
