@@ -1,4 +1,4 @@
-"""What a replay's form is checked for before anything is planned."""
+"""Check the parameters of a replay before anything is planned."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -12,14 +12,14 @@ from airflow_provider_orderedkafka.load import OrderedLoad
 def check_form(
     params: Mapping[str, Any], given: Mapping[str, Any] | None, taken: Collection[str], load: OrderedLoad | None = None
 ) -> None:
-    """Refuse keys that the form has not got, places that cannot be read, and duplicates that nobody agreed to.
+    """Raise a `SettingError` for unknown keys, unreadable places, and duplicates that were not agreed to.
 
-    Called inside of a task: the form is that of its DAG.
+    Call it in a task of the replay's DAG, whose `params` are the form.
 
     :param params: The run's params.
-    :param given: What the trigger was given; Airflow itself takes any key, and adds it to the run's params.
-    :param taken: The topics that other loads write to.
-    :param load: The load that is run; it may write into none of its own topics, whatever anybody agrees to.
+    :param given: The run's `conf`: Airflow accepts any key there, and adds it to the params.
+    :param taken: Topics that other loads write to.
+    :param load: The replay's load; it may not write to a topic that it reads.
     """
     from airflow.sdk import get_current_context
 

@@ -2,8 +2,7 @@
 
 from airflow.sdk import DAG
 
-from airflow_provider_orderedkafka import OrderedLoad
-from airflow_provider_orderedkafka.dag import ordered_load
+from airflow_provider_orderedkafka import OrderedLoad, ordered_load
 
 for country in ("at", "be", "ch"):
     load = OrderedLoad(f"orders_{country}", topics=[f"orders-{country}"], start="earliest", max_delay="1h")

@@ -5,8 +5,7 @@ A replay has a ledger of nobody: it never moves where `orders` stands.
 
 from airflow.sdk import DAG, Param, task
 
-from airflow_provider_orderedkafka import OrderedLoad
-from airflow_provider_orderedkafka.dag import ordered_load
+from airflow_provider_orderedkafka import OrderedLoad, ordered_load
 from airflow_provider_orderedkafka.forms import check_form
 
 replay = OrderedLoad("orders_replay", topics=["orders", "refunds"], max_offsets=50_000_000)

@@ -2,9 +2,8 @@
 
 from airflow.sdk import DAG
 
-from airflow_provider_orderedkafka import OrderedLoad
+from airflow_provider_orderedkafka import OrderedLoad, ordered_load
 from airflow_provider_orderedkafka.assets import watched_ledger_asset
-from airflow_provider_orderedkafka.dag import ordered_load
 
 watched = OrderedLoad("orders_watched", topics=["orders"], start="earliest", min_offsets=10_000, max_delay="15m")
 

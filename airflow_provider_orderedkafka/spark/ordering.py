@@ -25,13 +25,19 @@ ONE_WRITER_UP_TO: Final = 2
 def keep_order(
     frame: "DataFrame", by: KeepOrder = "key", writers: int | None = None, partitions: int | None = None
 ) -> "DataFrame":
-    """The rows, each partition of the result in order and to be written by one task.
+    """Distribute the rows among writers, so that writing the result keeps their order.
 
-    By `key`: rows of one key stay in order; those without a key all go through one writer, in order too. By
-    `partition`: rows of one output partition stay in order; it is that of the column `partition`, or, given the
-    number of the output's `partitions`, the one where Java producers put the row's key, written into that column:
-    write it with 'usePartition'. Rows without a key are spread by where they came from (`_source`), or by turns. One
-    writer keeps the order of all rows and needs no shuffle; it is the default on up to two cores.
+    Each partition of the result is in order and is written by one task. Raises a `SettingError` for a plan that is not
+    known to keep the order of what was read.
+
+    :param frame: What was read in order, and what was made of it.
+    :param by: `"key"`: rows with the same key stay in order, and so do all rows without a key. `"partition"`: rows of
+        the same output partition stay in order.
+    :param writers: Number of tasks that write. One keeps the order of all rows without a shuffle, and is the default
+        on up to two cores.
+    :param partitions: With `by="partition"`: how many partitions the output has, to compute the column `partition` from
+        the key as Java's producers do. Rows without a key are spread by their `_source`, or in turns. Write the result
+        with `usePartition`.
     """
     found = dealt(frame, by, default_writers(frame.sparkSession) if writers is None else writers, partitions)
     read_any_plan(frame).check_ordered("write them in no order, without keep_order")

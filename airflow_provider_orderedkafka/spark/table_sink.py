@@ -73,7 +73,11 @@ class TableWriter:
 
 
 def table_sink(arguments: "Arguments", frames: RangeFrames) -> TableWriter:
-    """What writes the batches of a range to a table or to files."""
+    """Write to a table or to files, as `run_available_now(sink=table_sink)`; called once for each attempt.
+
+    :param arguments: The application's command line.
+    :param frames: The range, as DataFrames of its batches.
+    """
     if arguments.output_topic is not None:
         raise SettingError("--output-topic is for Kafka: name where to write with --sink-option path=... or table=...")
     given = dict(arguments.sink_options)
