@@ -8,6 +8,7 @@ from airflow.sdk import TaskGroup
 from airflow.sdk.definitions._internal.contextmanager import DagContext
 
 from airflow_provider_orderedkafka.core.documents import Kind
+from airflow_provider_orderedkafka.forms import check_form
 from airflow_provider_orderedkafka.launching import packaged_application
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.submitting import Launch, Submit, submitted
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from airflow_provider_orderedkafka.launching import KeepOrder, SubmitArguments
     from airflow_provider_orderedkafka.operators.resolve import OnClear
 
-__all__ = ["Launch", "OrderedLoadGroup", "Submit", "ordered_load"]
+__all__ = ["Launch", "OrderedLoadGroup", "Submit", "check_form", "ordered_load"]
 
 
 class OrderedLoadGroup(TaskGroup):

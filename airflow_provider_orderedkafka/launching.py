@@ -103,7 +103,6 @@ class SubmitArguments(TypedDict, total=False):
     spark_binary: str | None
     status_poll_interval: int
     total_executor_cores: int | None
-    track_driver_via_k8s_api: bool
     use_krb5ccache: bool
     verbose: bool
     yarn_queue: str | None

@@ -1,4 +1,4 @@
-"""Several loads made in a loop: each has its own name, and so its own ledger, tasks and mirror."""
+"""Several similar loads, made in a loop. Each has its own name, and so its own ledger, tasks and consumer group."""
 
 from airflow.sdk import DAG
 

@@ -1,4 +1,4 @@
-"""Orders by the hour: each run loads its own data interval, so a backfill just works, in any order, side by side.
+"""Orders by the hour: each run loads its data interval, so backfills work, in any order and in parallel.
 
 airflow backfill create --dag-id orders_hourly --from-date 2026-01-01 --to-date 2026-01-02 --max-active-runs 2
 """

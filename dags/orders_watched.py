@@ -1,4 +1,4 @@
-"""Orders, whenever there is enough of them: a watcher on the load's ledger starts the runs, no clock does."""
+"""Orders, whenever there is enough to load: a watcher starts the runs, not a schedule."""
 
 from airflow.sdk import DAG
 

@@ -1,4 +1,4 @@
-"""What can go wrong with an embedded broker: one exception for each reaction a caller can have."""
+"""Errors of the embedded broker."""
 
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
 

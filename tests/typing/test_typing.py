@@ -26,7 +26,7 @@ def test_programs_that_are_right_pass_and_each_mistake_is_found():
 
 
 def test_ordered_load_passes_on_every_argument_of_spark_submit_but_those_that_are_its_own(tmp_path):
-    """`java_class` means nothing for Python; `reconnect_on_retry` is what `durable` was called before."""
+    """`java_class` is for Java, `reconnect_on_retry` is now `durable`, and spark-submit itself follows Kubernetes."""
     code = """
 import inspect
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -43,4 +43,5 @@ print(sorted(known.keys() ^ SubmitArguments.__annotations__.keys()))
         check=False,
     )
     ours = ["application", "conn_id", "java_class", "kwargs", "reconnect_on_retry"]
+    ours += ["track_driver_via_k8s_api"]
     assert done.stdout.splitlines()[-1:] == [str(ours)], done.stderr
