@@ -119,7 +119,8 @@ def interval(begin: Boundary, end: Boundary, firsts: Mapping[TopicPartition, int
         if end.topics.get(topic, was) != was:
             raise TopicChangedError(
                 f"topic {topic!r} was deleted and created again between {moment(begin.time)} and {moment(end.time)}: "
-                "what lies between them cannot be told; load the new topic under another name"
+                "what lies between them cannot be told; load the new topic under another name",
+                topic=topic,
             )
     starts = {p: min(begin.place.offsets.get(p, firsts.get(p, 0)), offset) for p, offset in end.place.offsets.items()}
     return Place(Offsets(starts), begin.place.floor), end.place

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 from airflow_provider_orderedkafka import __version__
-from airflow_provider_orderedkafka.errors import OrderedKafkaError
+from airflow_provider_orderedkafka.errors import USAGE, OrderedKafkaError, exit_code
 
 _PROGRAM = "orderedkafka"
-_USAGE = 2
 _INTERRUPTED = 130
 _PIPE_CLOSED = 141
 
@@ -56,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(list(sys.argv[1:] if argv is None else argv))
     except OrderedKafkaError as error:
         print(f"{_PROGRAM}: {error}", file=sys.stderr)
-        return error.exit_code
+        return exit_code(error)
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:  # the reader of the output left, such as `head`
@@ -69,7 +68,7 @@ def _run(argv: list[str]) -> int:
     arguments = parser.parse_args(argv)
     if arguments.command is None:
         parser.print_help()
-        return _USAGE
+        return USAGE
     command = COMMANDS.get(arguments.command)
     if command is None:
         parser.error(_unknown(arguments.command))

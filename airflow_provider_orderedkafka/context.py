@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 ACTIVE = frozenset({"queued", "running"})
-RETRYABLE = 75
 
 
 def now_ms() -> int:
@@ -84,7 +83,7 @@ def fail(error: OrderedKafkaError) -> NoReturn:
     """Fail the task; without retries where a retry cannot mend it."""
     from airflow.sdk.exceptions import AirflowFailException
 
-    if error.exit_code == RETRYABLE:
+    if error.retryable:
         raise error
     raise AirflowFailException(str(error)) from error
 

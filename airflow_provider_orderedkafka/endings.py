@@ -2,10 +2,10 @@
 
 from airflow_provider_orderedkafka.core.documents import DOUBTS, Outcome, Report
 from airflow_provider_orderedkafka.core.lifecycle import WEARY_AFTER, way_out
+from airflow_provider_orderedkafka.errors import FINAL, USAGE
 from airflow_provider_orderedkafka.steps import Loading
 
 LAST_LINES = 20
-NO_RETRY = frozenset({2, 65})
 TOLD = ("range_id", "attempt", "limit_spent", "batches", "rows_read", "rows_emitted", "late", "replayed", *DOUBTS)
 
 
@@ -34,7 +34,7 @@ def explained(error: Exception, code: int | None, todo: Loading, report: Report 
             f"\nAfter {todo.attempt} attempts: mend the cause and clear this task, it goes on where it was; or "
             f"{way_out(todo.range)}"
         )
-    return AirflowFailException(text) if code in NO_RETRY else AirflowException(text)
+    return AirflowFailException(text) if code in (USAGE, FINAL) else AirflowException(text)
 
 
 def _last_words(text: str) -> str:

@@ -193,7 +193,8 @@ def _same_topics(load: OrderedLoad, ledger: Ledger, found: Discovery) -> None:
             raise TopicChangedError(
                 f"topic {topic.name!r} was deleted and created again (its id was {was}, now it is {topic.id}): {first} "
                 f"means something else now; begin in the new one with `orderedkafka ledger rewind {load.name} "
-                f'--topic {topic.name} --to earliest --reason "created again"`'
+                f'--topic {topic.name} --to earliest --reason "created again"`',
+                topic=topic.name,
             )
 
 
@@ -209,5 +210,7 @@ def _lost(load: OrderedLoad, partition: TopicPartition, stands: int, end: int) -
     return DataLossError(
         f"load {load.name!r} stands at {partition.at(stands)}, the log ends at {partition.at(end)}: records that were "
         f"loaded are gone from Kafka; go on from its end with `orderedkafka ledger rewind {load.name} "
-        f'--topic {partition.topic} --to latest --reason "records are gone"`'
+        f'--topic {partition.topic} --to latest --reason "records are gone"`',
+        **partition._asdict(),
+        offset=stands,
     )

@@ -3,31 +3,27 @@
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
 
 
-class JavaMissingError(OrderedKafkaError):
-    """There is no Java to run: install one, or set JAVA_HOME."""
-
-
-class JavaTooOldError(OrderedKafkaError):
-    """Java was found, but it is older than Kafka needs: install a newer one."""
+class JavaError(OrderedKafkaError):
+    """No suitable Java was found: install one that is new enough, or set JAVA_HOME."""
 
 
 class FetchError(OrderedKafkaError):
-    """The broker could not be fetched: try again with the network, or bring the cache directory from elsewhere."""
+    """The broker could not be downloaded: try again, or copy the cache directory from another machine."""
 
-    exit_code = 75
+    retryable = True
 
 
 class PortTakenError(OrderedKafkaError):
-    """Another program listens where the broker should: choose another port, or stop that program."""
+    """Another program uses the port: choose another one, or stop that program."""
 
-    exit_code = 75
+    retryable = True
 
 
 class AlreadyRunningError(OrderedKafkaError):
-    """A broker runs in this directory already: use it or stop it."""
+    """A broker is already running in this directory: use it or stop it."""
 
 
 class BrokerFailedError(OrderedKafkaError):
-    """The broker ended, or did not serve in time: its last log lines say why."""
+    """The broker ended, or was not ready in time: the message has its last log lines."""
 
-    exit_code = 75
+    retryable = True

@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from airflow_provider_orderedkafka.embedded.errors import JavaMissingError, JavaTooOldError
+from airflow_provider_orderedkafka.embedded.errors import JavaError
 
 OLDEST = 17
 """The oldest major version that Kafka 4 and Spark 4 run on."""
@@ -34,7 +34,7 @@ def find_java() -> Java:
     """Return the Java of JAVA_HOME, else of PATH, as Spark does; raise when there is none or it is too old."""
     java = installed_java()
     if java.major < OLDEST:
-        raise JavaTooOldError(
+        raise JavaError(
             f"Java {java.version} was found at {java.executable}, but Kafka and Spark need {OLDEST} or newer. "
             f"{HOW_TO_INSTALL}"
         )
@@ -49,11 +49,11 @@ def installed_java() -> Java:
             [executable, "-version"], capture_output=True, text=True, timeout=_ANSWER_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise JavaMissingError(f"{executable} cannot be run ({error}). {HOW_TO_INSTALL}") from error
+        raise JavaError(f"{executable} cannot be run ({error}). {HOW_TO_INSTALL}") from error
     found = _VERSION.search(answer.stderr + answer.stdout)
     if answer.returncode or not found:  # macOS has a `java` that only says that there is none
         said = (answer.stderr + answer.stdout).strip()
-        raise JavaMissingError(f"`{executable} -version` names no version, it said {said!r}. {HOW_TO_INSTALL}")
+        raise JavaError(f"`{executable} -version` names no version, it said {said!r}. {HOW_TO_INSTALL}")
     return Java(executable, found["full"], int(found["major"]))
 
 
@@ -61,8 +61,8 @@ def _executable() -> Path:
     if home := os.environ.get("JAVA_HOME"):
         inside = Path(home) / "bin" / "java"
         if not inside.is_file():
-            raise JavaMissingError(f"JAVA_HOME is {home!r}, but {inside} does not exist. {HOW_TO_INSTALL}")
+            raise JavaError(f"JAVA_HOME is {home!r}, but {inside} does not exist. {HOW_TO_INSTALL}")
         return inside
     if on_path := shutil.which("java"):
         return Path(on_path)
-    raise JavaMissingError(f"No Java was found: JAVA_HOME is not set and PATH has no `java`. {HOW_TO_INSTALL}")
+    raise JavaError(f"No Java was found: JAVA_HOME is not set and PATH has no `java`. {HOW_TO_INSTALL}")

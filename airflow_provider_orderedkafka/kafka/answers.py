@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
+from airflow_provider_orderedkafka.core.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import (
     AccessDeniedError,
     OrderedKafkaError,
@@ -162,7 +163,6 @@ class _Wait:
         self._admin = admin
         self._patience = patience
         self._doubt = doubt
-        self._begun = time.monotonic()
         self.last: KafkaError | None = None
 
     def outcome(self, question: object, future: Future[Any]) -> Any:
@@ -184,7 +184,7 @@ class _Wait:
             except TimeoutError:
                 if refusal := self._refusal():
                     return refusal
-                if time.monotonic() - self._begun > DOUBTS_AFTER:
+                if self._patience.waited > DOUBTS_AFTER:
                     self._have_doubts()
                 if self._patience.left == 0:
                     return None
@@ -206,7 +206,8 @@ def _raise_if_final(error: KafkaError, question: object, patience: Patience) -> 
     if code in DENIED:
         raise AccessDeniedError(f"Kafka refuses {patience.what} {question}: {error.str()}; {DENIED[code]}")
     if code in UNKNOWN and patience.waited > SHOWS_AFTER:
-        raise UnknownTopicError(f"{question} does not exist: {error.str()}")
+        place = question._asdict() if isinstance(question, TopicPartition) else {}
+        raise UnknownTopicError(f"{question} does not exist: {error.str()}", **place)
     if code not in UNKNOWN and code not in TRANSIENT and not error.retriable():
         raise OrderedKafkaError(f"Kafka cannot give {patience.what} {question}: {error.str()} ({error.name()})")
 

@@ -86,7 +86,8 @@ class Attention:
         if code in DENIED and code not in _OF_NO_CONCERN:
             raise AccessDeniedError(f"Kafka refuses to give {partition}: {error.str()}; {DENIED[code]}")
         if code in _DAMAGED:
-            raise DataLossError(f"{partition.at(message.offset())}: the record cannot be read: {error.str()}")
+            damaged = f"{partition.at(message.offset())}: the record cannot be read: {error.str()}"
+            raise DataLossError(damaged, **partition._asdict(), offset=message.offset())
         self._note(error)
         return None
 
@@ -103,8 +104,10 @@ class Attention:
             return position
         if position > end:
             self._doubt()
-            gone, now = partition.at(position), partition.at(end)
-            raise DataLossError(f"{gone} is gone, the log ends at {now}: it was cut back or made anew")
+            gone = (
+                f"{partition.at(position)} is gone, the log ends at {partition.at(end)}: it was cut back or made anew"
+            )
+            raise DataLossError(gone, **partition._asdict(), offset=position)
         return int(start)
 
     def silence(self, positions: Mapping[TopicPartition, int], stops: Mapping[TopicPartition, int]) -> None:

@@ -118,7 +118,8 @@ class Fetch:
         start = self._attention.log_start(partition, position)
         if start > position:
             if self._settings.on_data_loss is OnDataLoss.FAIL:
-                raise DataLossError(f"{partition.at(position)} is gone, the log starts at {partition.at(start)}")
+                gone = f"{partition.at(position)} is gone, the log starts at {partition.at(start)}"
+                raise DataLossError(gone, **partition._asdict(), offset=position)
             self._catch.lose(partition, self._progress.gone_before(rank, start))
             self._attention.progress()
         self._close([rank])

@@ -20,7 +20,8 @@ def check_topics(config: Mapping[str, str], topics: Iterable[str], planned: Mapp
                 f"{planned[name]}, now it is {found}), so it cannot be finished. In Airflow give it up with "
                 f'`orderedkafka ledger abandon <load> --reason "created again"`, and begin in the new topic with '
                 f'`orderedkafka ledger rewind <load> --topic {name} --to earliest --reason "created again"`; by hand, '
-                "begin with a new checkpoint"
+                "begin with a new checkpoint",
+                topic=name,
             )
 
 

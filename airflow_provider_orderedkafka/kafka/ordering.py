@@ -77,5 +77,7 @@ def _check_arrival(slice_: Slice, rank: Ints, offset: Ints) -> None:
         partition = slice_.stretches[rank[wrong[0]]].partition
         before, after = offset[wrong[0]], offset[wrong[0] + 1]
         raise OrderViolationError(
-            f"{partition.at(after)} arrived after {partition.at(before)}: expected offsets to rise"
+            f"{partition.at(after)} arrived after {partition.at(before)}: expected offsets to rise",
+            **partition._asdict(),
+            offset=int(after),
         )

@@ -97,7 +97,8 @@ def _check_order(piece: Slice, ordered: Ordered, rows: slice, last: Standing | N
 
 
 def _violation(before: Standing, after: Standing) -> OrderViolationError:
-    return OrderViolationError(f"{after} came out after {before}: they are not in order; please report it")
+    wrong = f"{after} came out after {before}: they are not in order; please report it"
+    return OrderViolationError(wrong, **after.partition._asdict(), offset=after.offset)
 
 
 def _place(ordered: Ordered, partitions: list[TopicPartition], row: int) -> Standing:

@@ -91,12 +91,19 @@ class Rows:
         """How a person finds the row again, by its source or else by its number in its task."""
         if self.source is None:
             return f"row {number} of its task"
-        source, code = self.source, int(self.source.codes[index])
-        if not source.known()[index]:
+        place = self.origin(index)
+        if place is None:
             return f"row {number} of its task, which has no source (range {settings.range_id})"
-        partition = TopicPartition(source.topics[code], int(source.partitions[index]))
-        offset, time = int(source.offsets[index]), int(source.times[index])
-        return str(Provenance(settings.range_id or "-", partition, offset, int(self.ordinals[index]), time))
+        ordinal, time = int(self.ordinals[index]), int(self.source.times[index])
+        return str(Provenance(settings.range_id or "-", *place, ordinal, time))
+
+    def origin(self, index: int) -> tuple[TopicPartition, int] | None:
+        """The partition and the offset that the row came from, where it says so."""
+        source = self.source
+        if source is None or not source.known()[index]:
+            return None
+        topic = source.topics[int(source.codes[index])]
+        return TopicPartition(topic, int(source.partitions[index])), int(source.offsets[index])
 
     def stamps(self, stamp: Stamp) -> list[bytes]:
         """The provenance header's value for each row."""

@@ -73,7 +73,9 @@ class Deliveries:
             describe, error, message = self.first
             raise DeliveryError(
                 f"Kafka did not take {self.failures:,} records; the first: {error.str()} ({error.name()}), for "
-                f"{describe(message.key(), message.value())}"
+                f"{describe(message.key(), message.value())}",
+                topic=message.topic(),
+                partition=message.partition() if message.partition() >= 0 else None,
             )
 
 
@@ -132,7 +134,9 @@ class Lent:
         except KafkaException as error:
             row = len(chunk.values) - operator.length_hint(topics) - 1
             where = chunk.describe(chunk.keys[row], chunk.values[row])
-            raise DeliveryError(f"Kafka's client refused a record: {error.args[0].str()}, for {where}") from error
+            raise DeliveryError(
+                f"Kafka's client refused a record: {error.args[0].str()}, for {where}", topic=chunk.topics[row]
+            ) from error
         return len(chunk.values)
 
     def _make_room(self, deliveries: Deliveries) -> None:

@@ -144,7 +144,9 @@ def _checked(place: _Place, what: str, wanted: Mapping[TopicPartition, int]) -> 
             gone = f"{what} {partition.at(offset)}, which is gone: the log starts at {partition.at(first)}"
             if not place.clamp:
                 raise DataLossError(
-                    f"{gone}; start there ({EARLIEST}), or accept losses to go on without these records"
+                    f"{gone}; start there ({EARLIEST}), or accept losses to go on without these records",
+                    **partition._asdict(),
+                    offset=offset,
                 )
             remarks.append(f"{gone}; {first - offset:,} offsets are lost")
             found[partition] = first

@@ -127,7 +127,8 @@ def _check_numbers(partitions: Iterable[TopicPartition], counts: Mapping[str, in
         count = counts[partition.topic]
         if partition.partition >= count:
             there = "partition 0 alone" if count == 1 else f"the partitions 0 to {count - 1}"
-            raise UnknownTopicError(f"{partition} does not exist: {partition.topic!r} has {there}")
+            missing = f"{partition} does not exist: {partition.topic!r} has {there}"
+            raise UnknownTopicError(missing, **partition._asdict())
 
 
 def _matching(asked: Admin, pattern: str, deadline: float) -> tuple[str, ...]:
@@ -183,7 +184,7 @@ def _unknown(asked: Admin, names: Sequence[str], patience: Patience) -> UnknownT
     lost = next((name for name in names if name not in there), names[0])
     near = difflib.get_close_matches(lost, there, 1)
     hint = f"did you mean {near[0]!r}?" if near else "create it first, or check that this principal may see it"
-    return UnknownTopicError(f"topic {lost!r} does not exist at {asked.servers!r}; {hint}")
+    return UnknownTopicError(f"topic {lost!r} does not exist at {asked.servers!r}; {hint}", topic=lost)
 
 
 def _policies(asked: Admin, names: Sequence[str], deadline: float) -> dict[str, str | None]:

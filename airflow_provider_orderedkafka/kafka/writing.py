@@ -118,10 +118,12 @@ class _Task:
         topic = self.settings.dead_letter_topic
         output = self.targets.get(topic) if topic is not None else None
         if output is None:
+            place = rows.origin(index)
             raise RowError(
                 f"{rows.where(index, self.settings, self.written.seen + index)}: {reason}. Of {len(rows):,} rows "
                 f"looked at {len(faults):,} cannot be written: mend the transform, or keep them aside with "
-                f"'deadLetterTopic'"
+                f"'deadLetterTopic'",
+                **({} if place is None else {**place[0]._asdict(), "offset": place[1]}),
             )
         stamps = None if self.stamp is None else rows.stamps(self.stamp)
         chunk = dead_letters(rows, faults, Grave(output, self.targets.max_bytes(output)), stamps)

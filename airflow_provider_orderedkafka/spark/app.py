@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from airflow_provider_orderedkafka.core.documents import Report
-from airflow_provider_orderedkafka.errors import OrderedKafkaError
+from airflow_provider_orderedkafka.errors import OrderedKafkaError, exit_code
 from airflow_provider_orderedkafka.spark.command import Arguments, Transform, read_arguments
 from airflow_provider_orderedkafka.spark.kafka_sink import kafka_sink
 from airflow_provider_orderedkafka.spark.loading import Loader, MakeSink
@@ -52,7 +52,7 @@ def run_available_now(
     except OrderedKafkaError as error:
         sys.stdout.flush()
         print(f"{program}: {error}", file=sys.stderr, flush=True)
-        raise SystemExit(error.exit_code) from None
+        raise SystemExit(exit_code(error)) from None
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None
 

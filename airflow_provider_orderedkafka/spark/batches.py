@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 TRIES = 3
 """How often a batch is written before its failure ends the attempt."""
 
-CAN_BE_RETRIED = 75
-
 _log = logging.getLogger(__name__)
 
 
@@ -180,7 +178,7 @@ class BatchLoop:
             except Exception as error:
                 reason = understood(error)
                 self._parts.lease.check()
-                if tries == TRIES or reason.exit_code != CAN_BE_RETRIED:
+                if tries == TRIES or not reason.retryable:
                     raise reason from error
                 self._parts.between_tries()
                 _log.warning("batch %d failed and is run again: %s", batch.number, reason)

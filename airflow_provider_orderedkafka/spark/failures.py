@@ -5,19 +5,33 @@ import re
 from airflow_provider_orderedkafka import errors
 from airflow_provider_orderedkafka.errors import (
     OrderedKafkaError,
+    PlacedError,
     StateError,
     TaskFailedError,
     TransformError,
-    UnexpectedError,
 )
 
-_OURS = re.compile(r"^(?:\w+\.)*(?P<name>[A-Z]\w+Error): (?P<message>.+)$", re.MULTILINE)
+_OURS = re.compile(
+    rf"^{re.escape(errors.__name__)}\.(?P<name>\w+): (?P<message>.+)$"
+    r"(?:\nat (?P<topic>[\w.-]+)(?:\[(?P<partition>\d+)\])?(?:@(?P<offset>\d+))?$)?",
+    re.MULTILINE,
+)
+"""An error of ours with its note, as a traceback ends: Python names its module, so that no other has its name."""
+
+# Spark's words, as version 4.2 says them.
 _GONE = re.compile(r"Python worker exited unexpectedly|ExecutorLostFailure|heartbeat timed out|Connection reset")
+
+# The operating system's words, which Java and Python pass on.
+_FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")
+
 _PYTHON = re.compile(r"^(?!java|scala|org\.apache|pyspark\.)[\w.]*(?:Error|Exception)(?::.*)?$")
 _FROM_OUTSIDE = re.compile(r"^(?:\w+\.)*(?:OSError|IOError|\w*Timeout\w*|Connection\w*|BrokenPipeError)\b")
 _FROM_KAFKA = re.compile(r"^(?:\w+\.)*(?:Kafka|Produce|Consume)\w*(?:Error|Exception)\b")
-_FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")
 _MOST = 400
+
+_KINDS = {
+    name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, OrderedKafkaError)
+}
 
 
 def understood(error: BaseException) -> OrderedKafkaError:
@@ -25,10 +39,8 @@ def understood(error: BaseException) -> OrderedKafkaError:
     if isinstance(error, OrderedKafkaError):
         return error
     text = str(error)
-    for match in _OURS.finditer(text):
-        kind = getattr(errors, match["name"], None)
-        if isinstance(kind, type) and issubclass(kind, OrderedKafkaError):
-            return kind(match["message"].strip())
+    if (ours := _OURS.search(text)) and (kind := _KINDS.get(ours["name"])):
+        return _again(kind, ours)
     if full := _FULL.search(text):
         return StateError(
             f"Spark cannot write ({full[0]}): the disk of the checkpoint, or of spark.local.dir, is full. Nothing is "
@@ -42,7 +54,15 @@ def understood(error: BaseException) -> OrderedKafkaError:
         return _of_a_task(raised)
     if type(error).__module__.startswith(("pyspark", "py4j")):
         return TaskFailedError(f"Spark failed: {type(error).__name__}: {_short(text)}")
-    return UnexpectedError(f"an unexpected {type(error).__name__}: {_short(text)}; please report it")
+    return OrderedKafkaError(f"an unexpected {type(error).__name__}: {_short(text)}; please report it")
+
+
+def _again(kind: type[OrderedKafkaError], told: re.Match[str]) -> OrderedKafkaError:
+    message = told["message"].strip()
+    if not issubclass(kind, PlacedError):
+        return kind(message)
+    partition, offset = (None if told[name] is None else int(told[name]) for name in ("partition", "offset"))
+    return kind(message, topic=told["topic"], partition=partition, offset=offset)
 
 
 def _of_a_task(raised: str) -> OrderedKafkaError:

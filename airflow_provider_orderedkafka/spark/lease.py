@@ -122,7 +122,8 @@ class Lease:
             who = f"attempt {found.attempt} (process {found.process} on {found.machine})" if found else newest
             raise FencedError(
                 f"attempt {self.attempt} has to end: {who} has taken over this checkpoint. Nothing is lost; follow the "
-                f"newer attempt"
+                f"newer attempt",
+                by=who,
             )
         if self._lapsed():
             raise FencedError(
@@ -151,7 +152,8 @@ class Lease:
         if self._asked < newest:
             raise FencedError(
                 f"attempt {self._asked} has to end: attempt {newest} has already begun on this checkpoint. Follow that "
-                f"one, or start a newer attempt"
+                f"one, or start a newer attempt",
+                by=f"attempt {newest}",
             )
         return self._asked
 

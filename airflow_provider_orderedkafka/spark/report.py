@@ -8,8 +8,6 @@ from airflow_provider_orderedkafka.core.limits import rows_left
 from airflow_provider_orderedkafka.core.progress import duration, moment
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
 
-RETRY = 75
-
 
 @dataclass(frozen=True, slots=True)
 class Ending:
@@ -50,7 +48,7 @@ def _advice(error: OrderedKafkaError | None, *, spent: bool) -> str:
         return "the row limit is spent: raise it, and the next range goes on where this one stopped"
     if error is None:
         return "the next range starts where this one stopped"
-    if error.exit_code == RETRY:
+    if error.retryable:
         return "run the same range with the same checkpoint again: it goes on where it was"
     return (
         "a retry alone does not mend this: do what the error says and run the same range with the same checkpoint "

@@ -133,7 +133,9 @@ class Stream:
             if end < offset and self._options.end is None and self._options.isolation == at.isolation:
                 raise DataLossError(
                     f"the stream stands at {partition.at(offset)}, the log ends at {partition.at(end)}: records that "
-                    "were read are gone from Kafka; start again with a new checkpoint"
+                    "were read are gone from Kafka; start again with a new checkpoint",
+                    **partition._asdict(),
+                    offset=offset,
                 )
             ends[partition] = max(end, offset)
         return Span(start, Offsets(ends), at.place.floor, self._latest(target))
@@ -180,12 +182,14 @@ def _check_topics(at: StreamOffset, found: Discovery) -> None:
         if now is None:
             raise UnknownTopicError(
                 f"topic {topic!r} is not among what is read any more; the stream stands at {read}. "
-                "To go on without it, start with a new checkpoint"
+                "To go on without it, start with a new checkpoint",
+                topic=topic,
             )
         if now != was:
             raise TopicChangedError(
                 f"topic {topic!r} was deleted and created again: its id was {was}, now it is {now}, so {read} means "
-                "something else. To read the new one, start with a new checkpoint"
+                "something else. To read the new one, start with a new checkpoint",
+                topic=topic,
             )
 
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
 PATH = "airflow_provider_orderedkafka.triggers.offsets.OffsetRangeTrigger"
-RETRYABLE = 75
 POLL_SECONDS = 5.0
 THOROUGH_SECONDS = 60.0
 """How often to look for new partitions and to read the connection again."""
@@ -112,7 +111,7 @@ class OffsetRangeTrigger(BaseEventTrigger):
             try:
                 verdict = await self._verdict(load, ledger)
             except OrderedKafkaError as error:
-                if error.exit_code != RETRYABLE:
+                if not error.retryable:
                     yield _event(error=str(error))
                     return
                 self.log.warning("%s: %s", load.name, error)

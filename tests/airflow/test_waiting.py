@@ -24,12 +24,11 @@ from airflow_provider_orderedkafka.triggers.offsets import OffsetRangeTrigger
 
 ROOT = Path(__file__).parents[2]
 TRIGGERS = 20
-SLOW = 0.6
 
 
-def test_waiting_runs_share_a_client_and_never_hold_the_loop_however_slow_kafka_is(kafka, tmp_path):
+def test_waiting_runs_share_a_client_and_each_fires_once_there_is_enough(kafka, tmp_path):
     servers = ["--servers", kafka.bootstrap_servers]
-    size = ["--triggers", str(TRIGGERS), "--seconds", "4", "--poll", "1", "--slow", str(SLOW), "--json"]
+    size = ["--triggers", str(TRIGGERS), "--seconds", "4", "--poll", "1", "--json"]
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.waiting", *servers, *size],
         cwd=ROOT,
@@ -43,7 +42,6 @@ def test_waiting_runs_share_a_client_and_never_hold_the_loop_however_slow_kafka_
     found = json.loads(done.stdout.splitlines()[-1])
     assert (found["early"], found["fired"], found["clients"]) == (0, TRIGGERS, 1)
     assert found["looks"] >= TRIGGERS
-    assert found["times it stood still for 0.5 s"] <= found["looks"] / 10  # a busy machine may do that by itself
 
 
 def a_large_ledger():
@@ -93,11 +91,12 @@ def test_a_run_that_waits_finds_its_ledger_in_airflow_by_itself(bench, monkeypat
     assert [entry["offsets"] for entry in bench.diary] == [3]
 
 
-def test_looks_that_wait_for_kafka_keep_no_thread_that_others_wait_for(monkeypatch):
-    answered = threading.Event()
+def test_looks_that_wait_for_kafka_hold_up_neither_the_loop_nor_a_thread_that_others_wait_for(monkeypatch):
+    answered, asked = threading.Event(), threading.Semaphore(0)
     ledger = moves.first_look(LOAD, instance="i", home_dag="d", place=place(0), topics=TOPICS, now=0)
 
     def hangs(trigger, load, seen):
+        asked.release()
         answered.wait(60)
         return Verdict(run=True, reason="enough")
 
@@ -106,7 +105,8 @@ def test_looks_that_wait_for_kafka_keep_no_thread_that_others_wait_for(monkeypat
     async def story():
         triggers = [OffsetRangeTrigger.waiting(OrderedLoad(LOAD, topics=["t"]), ledger, 1, None) for _ in range(100)]
         tasks = [asyncio.create_task(anext(trigger.run())) for trigger in triggers]
-        await asyncio.sleep(0.1)
+        for _ in range(offsets.LOOKS_AT_ONCE):
+            assert await asyncio.to_thread(asked.acquire, timeout=30)
         others = await asyncio.wait_for(asyncio.to_thread(lambda: "not held up"), 10)
         answered.set()
         return others, await asyncio.gather(*tasks)

@@ -1,6 +1,10 @@
-"""The watcher's trigger in an asyncio loop of its own, on a ledger in a store by hand; Kafka always has enough."""
+"""The watcher's trigger in an asyncio loop, on a ledger in a store by hand; Kafka always has enough.
+
+When it starts a run is told in tests/property/test_watching.py; here is what it looks at, and that it goes on.
+"""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 from support.runs import LOAD, TOPICS, DictStore, a_range, a_report, place
@@ -11,41 +15,50 @@ from airflow_provider_orderedkafka.core.pacing import Verdict
 from airflow_provider_orderedkafka.ledger import LedgerStore
 from airflow_provider_orderedkafka.triggers import offsets
 
-LOOK = 0.005
-BACKOFF = 100
+SECONDS_A_LOOK = 5
 
 
 class Watched:
-    """A watcher in a loop, and the ledger that it looks at."""
+    """A watcher in a loop, the ledger that it looks at, and a clock that goes on from look to look."""
 
-    def __init__(self, monkeypatch, **settings):
-        self.store = DictStore()
+    def __init__(self, monkeypatch, store=None, **settings):
+        self.store = store or DictStore()
         self.ledger = LedgerStore(LOAD, self.store, lambda: None)
         self.active = set()
         self.reasons = []
-        self.trigger = offsets.OffsetRangeTrigger.watching(
-            OrderedLoad(LOAD, topics=["orders"], **settings), LOOK, BACKOFF
-        )
-        monkeypatch.setattr(offsets, "ledger_store", lambda _: self.ledger)
+        self.trigger = offsets.OffsetRangeTrigger.watching(OrderedLoad(LOAD, topics=["orders"], **settings), 0)
+        self._now = 0
+        monkeypatch.setattr(offsets, "ledger_store", self._look)
         monkeypatch.setattr(offsets, "is_active", lambda owner: owner in self.active)
+        monkeypatch.setattr(offsets, "now_ms", lambda: self._now * 1000)
         monkeypatch.setattr(self.trigger, "_ask", lambda load, ledger: Verdict(run=True, reason="enough"))
 
     def play(self, story):
-        async def both():
-            watching = asyncio.create_task(self._watch())
-            await story
-            assert not watching.done(), "a watcher never returns"
-            watching.cancel()
+        """Let the watcher look while the story happens, which yields how many looks go by until it goes on."""
 
-        asyncio.run(both())
+        async def watch():
+            async for event in self.trigger.run():
+                self.reasons.append(event.payload["reason"])
 
-    async def _watch(self):
-        async for event in self.trigger.run():
-            self.reasons.append(event.payload["reason"])
+        async def told():
+            watching = asyncio.create_task(watch())
+            end = asyncio.get_running_loop().call_soon_threadsafe
+            self._looks = (None for looks in story for _ in range(looks))
+            self._end = lambda: end(watching.cancel)
+            with suppress(asyncio.CancelledError):
+                await watching
+            assert watching.cancelled(), "a watcher never returns"
 
-    async def looks(self, count=20):
-        """So many looks later."""
-        await asyncio.sleep(count * LOOK * 2)
+        asyncio.run(told())
+
+    def _look(self, load):
+        self._now += SECONDS_A_LOOK
+        try:
+            next(self._looks)
+        except StopIteration:
+            self._end()
+            raise LookupError("the story is over") from None
+        return self.ledger
 
     def look_first(self):
         ledger = moves.first_look(LOAD, instance="i", home_dag="d", place=place(0), topics=TOPICS, now=0)
@@ -68,47 +81,35 @@ def watched(monkeypatch):
     return Watched(monkeypatch)
 
 
-def test_it_starts_one_run_for_each_revision_and_none_while_a_range_is_owned(watched):
-    async def story():
-        await watched.looks()
-        assert watched.reasons == ["the first look"]
+def test_it_starts_one_run_for_each_revision_and_another_once_an_owner_ended_without_a_commit(watched):
+    def story():
+        yield 3
         watched.look_first()
         for number in range(3):
-            await watched.looks()
-            assert watched.reasons[1:] == ["enough"] * (number + 1)
+            yield 3
             watched.open(number)
-            await watched.looks(60)
-            assert watched.reasons[1:] == ["enough"] * (number + 1)
+            yield 100
             watched.commit(number)
-
-    watched.play(story())
-
-
-def test_after_an_owner_that_ended_without_a_commit_it_starts_others_ever_later(watched):
-    async def story():
-        watched.look_first()
-        await watched.looks()
-        watched.open(0)
-        await watched.looks()
+        yield 3
+        watched.open(3)
+        yield 100
         watched.active = set()
-        await asyncio.sleep(BACKOFF / 1000 * 10)  # it waits 1, 2, 4, 8 times the backoff
+        yield 3
 
     watched.play(story())
-    taken = "range r0 of d/0 is to be taken over"
-    assert watched.reasons[0] == "enough"
-    assert set(watched.reasons[1:]) == {taken}
-    assert 2 <= len(watched.reasons[1:]) <= 4
+    taken = "range r3 of d/3 is to be taken over"
+    assert watched.reasons == ["the first look", "enough", "enough", "enough", taken]
 
 
 def test_it_is_silent_once_the_row_limit_is_spent(monkeypatch):
     watched = Watched(monkeypatch, row_limit=1)
 
-    async def story():
+    def story():
         watched.look_first()
-        await watched.looks()
+        yield 3
         watched.open(0)
         watched.commit(0)
-        await watched.looks(60)
+        yield 100
 
     watched.play(story())
     assert watched.reasons == ["enough"]
@@ -116,29 +117,25 @@ def test_it_is_silent_once_the_row_limit_is_spent(monkeypatch):
 
 def test_another_watcher_goes_on_where_the_one_before_it_was_ended(monkeypatch):
     first = Watched(monkeypatch)
-
-    async def one_run():
-        first.look_first()
-        await first.looks()
-
-    first.play(one_run())
-    second = Watched(monkeypatch)
-    second.store.values = first.store.values
-    second.play(second.looks())
+    first.look_first()
+    first.play(iter([3]))
+    second = Watched(monkeypatch, first.store)
+    second.play(iter([3]))
     assert (first.reasons, second.reasons) == (["enough"], [])
 
 
-def test_it_outlives_what_goes_wrong(watched, monkeypatch, caplog):
+def test_it_outlives_what_goes_wrong(watched, monkeypatch):
     def fails(load, ledger):
         raise RuntimeError("Kafka is gone")
 
-    async def story():
+    def story():
         watched.look_first()
+        works = watched.trigger._ask
         monkeypatch.setattr(watched.trigger, "_ask", fails)
-        await watched.looks()
+        yield 3
         assert watched.reasons == []
-        monkeypatch.setattr(watched.trigger, "_ask", lambda load, ledger: Verdict(run=True, reason="enough"))
-        await watched.looks()
+        monkeypatch.setattr(watched.trigger, "_ask", works)
+        yield 3
 
     watched.play(story())
     assert watched.reasons == ["enough"]

@@ -73,7 +73,7 @@ def test_a_demo_that_fails_says_why_without_a_traceback_and_leaves_nothing_runni
     environment = {**os.environ, "JAVA_HOME": str(tmp_path / "no-java")}
     done = subprocess.run([*DEMO, place], env=environment, capture_output=True, text=True, timeout=120, check=False)
 
-    assert done.returncode == 1
+    assert done.returncode == 65
     assert "JAVA_HOME" in done.stderr
     assert f"The log is {place / 'demo.log'}" in done.stderr
     assert "Traceback" not in done.stderr + done.stdout

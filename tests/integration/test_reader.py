@@ -231,8 +231,9 @@ def test_what_retention_took_is_an_error_that_names_both_offsets(read, topics, r
     records.produce(topic, at(*range(1, 11)) + at(1, 2, partition=1))
     records.delete_before(topic, {0: 7})
     message = rf"^{topic}\[0\]@{first} is gone, the log starts at {topic}\[0\]@7"
-    with pytest.raises(DataLossError, match=message):
+    with pytest.raises(DataLossError, match=message) as told:
         read(whole(topic, {0: 10, 1: 2}, {0: first, 1: 0}))
+    assert (told.value.topic, told.value.partition, told.value.offset) == (topic, 0, first)
 
 
 def test_what_retention_took_is_counted_exactly_and_for_its_partition_alone(read, topics, records):
@@ -288,8 +289,9 @@ def test_retention_of_all_that_is_left_ends_the_slice(read, topics, records):
 def test_an_offset_beyond_the_log_is_a_loss_whatever_is_counted(read, topics, records):
     topic = topics.create()
     records.produce(topic, at(1, 2, 3))
-    with pytest.raises(DataLossError, match=rf"{topic}\[0\]@7 is gone, the log ends at {topic}\[0\]@3"):
+    with pytest.raises(DataLossError, match=rf"{topic}\[0\]@7 is gone, the log ends at {topic}\[0\]@3") as told:
         read(whole(topic, {0: 9}, {0: 7}), on_data_loss=OnDataLoss.COUNT)
+    assert (told.value.topic, told.value.partition, told.value.offset) == (topic, 0, 7)
 
 
 def test_a_record_of_ten_megabytes_is_read(read, topics, records):

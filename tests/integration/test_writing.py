@@ -215,6 +215,7 @@ def test_a_row_that_cannot_be_written_is_an_error_that_says_where_it_came_from(t
     assert said.format(topic=topic) in str(caught.value)
     assert str(caught.value).startswith("orders[2]@7 (order time 7000 ms, range r1): ")
     assert "keep them aside with 'deadLetterTopic'" in str(caught.value)
+    assert (caught.value.topic, caught.value.partition, caught.value.offset) == ("orders", 2, 7)
 
 
 @pytest.mark.parametrize(("given", "said"), FAULTS)

@@ -19,6 +19,12 @@ class FakeError:
 class FakeMessage:
     sent: tuple
 
+    def topic(self):
+        return self.sent[0]
+
+    def partition(self):
+        return self.sent[3]
+
     def value(self):
         return self.sent[1]
 

@@ -2,7 +2,7 @@
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_provider_orderedkafka.errors import OrderedKafkaError
+from airflow_provider_orderedkafka.errors import OrderedKafkaError, exit_code
 from airflow_provider_orderedkafka.kafka.provenance import read_provenance
 from airflow_provider_orderedkafka.spark import register
 from airflow_provider_orderedkafka.spark.app import run_available_now
@@ -24,7 +24,7 @@ def offset_of(headers: list[tuple[str, bytes]]) -> int | None:
     try:
         found = read_provenance(headers)
     except OrderedKafkaError as error:
-        raise SystemExit(error.exit_code) from error
+        raise SystemExit(exit_code(error)) from error
     return None if found is None else found.offset
 
 

@@ -1,14 +1,17 @@
 """What is understood of a failure that comes out of Spark as text."""
 
+import traceback
+
 import pytest
 from pyspark.errors import PySparkException
 
 from airflow_provider_orderedkafka.errors import (
     DataLossError,
+    OrderedKafkaError,
     StateError,
     TaskFailedError,
+    TopicChangedError,
     TransformError,
-    UnexpectedError,
     UnreachableError,
 )
 from airflow_provider_orderedkafka.spark.failures import understood
@@ -25,17 +28,33 @@ Traceback (most recent call last):
 """
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        "airflow_provider_orderedkafka.errors.DataLossError: orders[3]@17 is gone: say failOnDataLoss=false",
-        "DataLossError: orders[3]@17 is gone: say failOnDataLoss=false",
-    ],
-)
-def test_our_own_error_is_found_again_with_its_message(error: str) -> None:
-    found = understood(RuntimeError(WORKER.format(error=error)))
+def told(error: Exception) -> str:
+    """The end of the error's traceback, as a Python worker of Spark's prints it."""
+    return "".join(traceback.format_exception_only(error)).rstrip()
+
+
+def test_our_own_error_is_found_again_with_its_message_and_its_place() -> None:
+    error = DataLossError("it is gone: say failOnDataLoss=false", topic="orders", partition=3, offset=17)
+    found = understood(RuntimeError(WORKER.format(error=told(error))))
     assert type(found) is DataLossError
-    assert str(found) == "orders[3]@17 is gone: say failOnDataLoss=false"
+    assert str(found) == "it is gone: say failOnDataLoss=false"
+    assert (found.topic, found.partition, found.offset) == ("orders", 3, 17)
+
+
+def test_what_is_not_known_of_an_errors_place_stays_unknown() -> None:
+    found = understood(RuntimeError(WORKER.format(error=told(TopicChangedError("made anew", topic="orders.at-3")))))
+    assert isinstance(found, TopicChangedError)
+    assert (found.topic, found.partition, found.offset) == ("orders.at-3", None, None)
+    found = understood(RuntimeError(WORKER.format(error=told(UnreachableError("away")))))
+    assert type(found) is UnreachableError
+
+
+@pytest.mark.parametrize("name", ["mylib.StateError", "StateError", "my_orderedkafka.errors.StateError"])
+def test_an_error_of_the_users_that_has_the_name_of_one_of_ours_is_the_users(name: str) -> None:
+    found = understood(PySparkException(WORKER.format(error=f"{name}: no such customer")))
+    assert type(found) is TransformError
+    assert str(found) == f"Python code in a task failed: {name}: no such customer"
+    assert not found.retryable
 
 
 def test_an_error_of_ours_is_itself() -> None:
@@ -46,27 +65,27 @@ def test_an_error_of_ours_is_itself() -> None:
 def test_a_worker_that_died_can_be_tried_again() -> None:
     found = understood(RuntimeError("... SparkException: Python worker exited unexpectedly (crashed) ..."))
     assert isinstance(found, TaskFailedError)
-    assert found.exit_code == 75
+    assert found.retryable
 
 
 def test_an_error_in_the_users_transform_is_not_tried_again_and_says_what_it_was() -> None:
     found = understood(RuntimeError(WORKER.format(error="ZeroDivisionError: division by zero")))
     assert isinstance(found, TransformError)
     assert "ZeroDivisionError: division by zero" in str(found)
-    assert found.exit_code == 65
+    assert not found.retryable
 
 
 def test_anything_else_can_be_tried_again_and_is_not_a_page_long() -> None:
     found = understood(PySparkException("No space left on device\n" * 1000))
-    assert found.exit_code == 75
+    assert found.retryable
     assert len(str(found)) < 500
 
 
 def test_a_fault_in_the_driver_is_called_one_and_not_tried_again() -> None:
     found = understood(KeyError("x"))
-    assert isinstance(found, UnexpectedError)
+    assert type(found) is OrderedKafkaError
     assert "KeyError" in str(found)
-    assert found.exit_code == 65
+    assert not found.retryable
 
 
 @pytest.mark.parametrize("said", ["No space left on device", "Disk quota exceeded", "File too large"])
@@ -96,4 +115,4 @@ def test_what_comes_from_outside_a_task_is_no_fault_of_the_transform_and_can_be_
     assert type(found) is TaskFailedError
     assert str(found).startswith(said)
     assert str(found).endswith(raised)
-    assert found.exit_code == 75
+    assert found.retryable

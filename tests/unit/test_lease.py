@@ -348,7 +348,7 @@ def holds(lease: Lease) -> bool:
     try:
         lease.check()
     except FencedError as error:
-        return "taken over" in str(error)
+        return error.by is not None
     return True
 
 

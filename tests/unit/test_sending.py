@@ -52,8 +52,9 @@ def test_every_column_reaches_the_producer():
 
 def test_failures_are_counted_and_the_first_is_told_with_its_row():
     producer, deliveries = FakeProducer(refuses=frozenset({b"4", b"7"})), Deliveries()
-    with pytest.raises(DeliveryError, match=r"did not take 2 records; the first: refused \(FAKE\), for row 4"):
+    with pytest.raises(DeliveryError, match=r"did not take 2 records; the first: refused \(FAKE\), for row 4") as told:
         lent(producer).send(chunk(10), deliveries)
+    assert (told.value.topic, told.value.partition) == ("out", None)
 
 
 def test_a_failure_found_at_the_end_is_raised_too():

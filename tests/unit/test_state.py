@@ -44,7 +44,7 @@ def test_a_full_disk_keeps_the_old_document_and_says_what_is_safe(
     with pytest.raises(StateError, match="No space left on device: the disk is full: free some space") as caught:
         state.put("a.json", "new")
     assert "Nothing is lost" in str(caught.value)
-    assert caught.value.exit_code == 75
+    assert caught.value.retryable
     monkeypatch.undo()
     assert state.get("a.json") == "old"
     assert [each.name for each in tmp_path.iterdir()] == ["a.json"]
