@@ -100,8 +100,8 @@ def _parser(program: str) -> argparse.ArgumentParser:
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="an option of the source; can be repeated; see below. To hide secrets from process lists, put options into "
-        f"the environment variable {ENVIRONMENT}, as a JSON object",
+        help="an option of the source; can be repeated; see below. To hide secrets from process lists, put options as "
+        f"a JSON object into the environment variable {ENVIRONMENT}",
     )
     what.add_argument(
         "--row-limit",
