@@ -1,4 +1,4 @@
-"""What a task's context gives to the steps: the load's documents, the run's name, which runs are active, the time."""
+"""What steps need from a task's context: the load's documents, the run's name, the active runs, the time."""
 
 import time
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""How a load ended, in words: its report, or why there is none and what to do about it."""
+"""Describe how a load ended: its report, or why there is none and what to do."""
 
 from airflow_provider_orderedkafka.core.documents import DOUBTS, Outcome, Report
 from airflow_provider_orderedkafka.core.lifecycle import WEARY_AFTER, way_out

@@ -1,4 +1,4 @@
-"""The range of a run's data interval: the same records whenever it is asked for, in any order and side by side."""
+"""The range of a run's data interval: the same records whenever it is planned, in any order and in parallel."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The ledger's copy in the consumer group `orderedkafka.<load>`: lag shows in every Kafka tool.
+"""The ledger's copy in the consumer group `orderedkafka.<load>`, for lag in every Kafka tool.
 
 Each partition's commit carries the revision, the rows, the floor and the ledger's instance as metadata, so that a
 person can restore a lost ledger from it. A ledger that is ahead repairs its mirror; the other way round is an error.

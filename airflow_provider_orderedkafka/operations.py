@@ -1,4 +1,4 @@
-"""What a person may do with a ledger: look at it, give a range up, move it, take it up again from its mirror.
+"""Operations on a ledger: show, abandon, rewind, restore.
 
 Each of these is a word of somebody's, with a reason, kept among the outcomes; none happens while the run that owns the
 open range is active. A move is shown before it is made. The command line and the operations DAG both come here.

@@ -1,4 +1,4 @@
-"""What stands beside a checkpoint, read from wherever that is: the report, which is the proof, and whether notes do."""
+"""Read what is beside a checkpoint, wherever it is: the report, and whether there are notes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

@@ -1,4 +1,4 @@
-"""What is written down beside the checkpoint while a range is loaded: notes, counts, allotments, the lease.
+"""What is stored beside the checkpoint while a range is loaded: notes, counts, allotments, the lease.
 
 A batch is *noted* before its first write and *counted* after its last one. Found again, a batch that was noted and
 not counted may have been written in part: it is a replay. One that was counted is done, whatever Spark thinks of it.

@@ -1,4 +1,4 @@
-"""Frozen dataclasses to canonical JSON and back, strictly, by the types of their fields.
+"""Convert frozen dataclasses to canonical JSON and back, strictly, by the types of their fields.
 
 Reading refuses what is missing, unknown or of another type with a `DocumentError` that names the document, the path
 and what was found. Integers are counts, offsets and times of 64 bits: none is negative, but for the time of a `Floor`.

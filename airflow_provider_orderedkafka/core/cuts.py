@@ -1,4 +1,4 @@
-"""Cuts and slices: how a range is taken apart in time order.
+"""Cuts and slices: how a range is divided in time order.
 
 The rules that everything else rests on:
 

@@ -1,4 +1,4 @@
-"""The documents that the steps hand to each other: `Range`, `Ledger`, `Claim`, `Report`, `Boundary`.
+"""The documents that steps pass on: `Range`, `Ledger`, `Claim`, `Report`, `Boundary`.
 
 Each is a frozen value with one canonical text; reading is strict. Times are milliseconds since the epoch.
 """

@@ -1,4 +1,4 @@
-"""Where times begin in a span: the broker's index and our own, as one function of time.
+"""Map times to offsets: the broker's time index and our own as one function.
 
 `TimeIndex.at(times)` gives a `Row` for each time: for each partition a lower bound of the place where its running
 maximum reaches that time. Lower bound means: every visible record before it is older; the first one from there on may

@@ -1,4 +1,4 @@
-"""Which way the records take: through Spark as a DataFrame, or directly from reader to writer in one task.
+"""Choose the lane: through DataFrames, or directly from reader to writer in one task.
 
 The direct lane is faster, and is taken wherever it keeps the order that was asked for. Each of its tasks has some
 partition numbers of all topics, so rows of one key stay in order only if a key is always in the same partition number.

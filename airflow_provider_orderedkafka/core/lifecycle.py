@@ -1,4 +1,4 @@
-"""The life of a range, as a table: what a step does, given where the range stands and who asks.
+"""The life of a range as a table: what a step does, given the state of the range and who asks.
 
 A range is *planned* once a document points at it, *submitted* once an attempt was written down, *succeeded* once a
 complete report stands beside its checkpoint, and then *committed* or, by a person, *abandoned*. Nothing else changes

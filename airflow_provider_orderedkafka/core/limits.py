@@ -1,4 +1,4 @@
-"""The row limit: how many rows are left, which slices get them, and where reading ends when they are given out.
+"""The row limit: how many rows are left, which slices get them, and where reading ends.
 
 The first rows in order are the first slices' rows, so a limit is given out slice by slice. Where it ends inside a
 slice, the record that gave the last row is known by its place in the order, and `place_after` says where every

@@ -1,4 +1,4 @@
-"""What may happen to a ledger or a claim, as functions from one document to the next.
+"""Changes of a ledger or a claim, as functions from one document to the next.
 
 The place of a ledger moves by `committed`, `rewound` and `restored` alone; each is a new revision. Everything here
 is checked against the document it is given: what does not fit is a `LifecycleError`.

@@ -1,4 +1,4 @@
-"""Where an application is told to write, by its command line: never into a topic that the load reads."""
+"""The outputs named on a command line; never a topic that the load reads."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""When to run: enough new offsets, or long enough since the last run, and never with nothing to load.
+"""When a run starts: enough new offsets, or enough time since the last run; never with nothing to load.
 
 The numbers come from outside; what comes out is a verdict with one sentence that says what decided, or what holds it.
 """

@@ -1,4 +1,4 @@
-"""Literal offsets of times: found by looking from the index's lower bounds to the first visible record.
+"""The exact offsets of times: from the index's lower bounds to the first visible record.
 
 `Places.at(time)` is the row of offsets where each partition's running maximum reaches the time, exactly. Where a look
 passes too many older records the index is blind there; the partition is read once and the look repeated.

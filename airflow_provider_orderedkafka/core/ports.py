@@ -1,4 +1,4 @@
-"""What the core asks of the outside, as protocols."""
+"""What the core needs from outside, as protocols."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol

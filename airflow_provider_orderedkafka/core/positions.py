@@ -1,4 +1,4 @@
-"""Topics, partitions and offsets: how they are named, ordered, printed and written down.
+"""Topics, partitions and offsets: named, ordered, printed and stored.
 
 The order of partitions is that of `(topic, partition)`, topics by code point. A position prints as
 `topic[partition]@offset`. Offsets of many partitions are one immutable mapping with one canonical form: an array

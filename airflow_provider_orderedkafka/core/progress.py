@@ -1,4 +1,4 @@
-"""How far a run is: one document for each batch, a sentence for people, a marked line for programs."""
+"""The progress of a run: a document for each batch, as a sentence for people and a line for programs."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Where reading starts, as people say it: a small algebra that is parsed here and resolved against Kafka elsewhere.
+"""Start positions as people write them: parsed here, resolved against Kafka elsewhere.
 
     "earliest"  "latest"  "committed:<group>"  "2026-01-31T12:00:00Z"  1769860800000  "-2h"
     {"orders": [23, 0, -2]}     an array indexed by partition

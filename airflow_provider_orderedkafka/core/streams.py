@@ -1,4 +1,4 @@
-"""The offset of a stream: everything that shapes what a batch holds and in which order, in one document.
+"""A stream's offset: everything on which the rows and the order of a batch depend, as one document.
 
 Spark logs the end offset of a batch and nothing else, and plans a logged batch again from two offsets alone. So an
 offset carries its place, what its batch was read with, and the moments that a minimum and a delay count from.

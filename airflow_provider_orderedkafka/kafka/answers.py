@@ -1,4 +1,4 @@
-"""Waiting for what Kafka answers: retried while that can help, up to a deadline, and then an error that names it all.
+"""Wait for Kafka's answers: retry what can be retried until the deadline, then raise an error with all details.
 
     gather(admin, ask, questions, Patience(15, "the end of")) -> {question: answer}
 

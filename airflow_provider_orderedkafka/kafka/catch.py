@@ -1,4 +1,4 @@
-"""What a fetch has caught so far: records as columns, payloads by reference."""
+"""The records fetched so far, as columns; payloads by reference."""
 
 from itertools import compress, repeat
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""How far a cluster can be read now, and what open transactions keep back.
+"""Find how far a cluster can be read now, and what open transactions hold back.
 
 readable_ends(config, partitions, isolation, latest, floor=...)  ->  Ends
 """

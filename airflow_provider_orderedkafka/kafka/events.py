@@ -1,4 +1,4 @@
-"""What a consumer's client tells beside the records, and what to make of silence.
+"""Handle the events of a consumer: errors, ends of partitions, and silence.
 
 An event of a partition is the end of its log, or a position that the broker does not have; everything else is a
 refusal, a damage, or a trouble that may pass. Nothing at all, for as long as the deadline, is an error that says what

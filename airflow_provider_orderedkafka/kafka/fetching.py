@@ -1,4 +1,4 @@
-"""Fetching the records of a slice: what is assigned, and when a partition is done.
+"""Fetch the records of a slice: what to assign, and when a partition is done.
 
 A partition is done when a record at or past its end arrives, or when its position or the log's end stands there. One
 that is done is unassigned at once, so that the broker stops sending it.

@@ -1,4 +1,4 @@
-"""Where consumer groups stand: read and written by a consumer that never joins them.
+"""Read and write the offsets of consumer groups, without joining them.
 
 Not by the admin client: librdkafka 2.16 ends the whole process when an admin client asks for a group's offsets while
 the group's coordinator is moving or not there yet.

@@ -1,4 +1,4 @@
-"""What of a batch stands in its outputs already: the positions of rows' records, and the rows' numbers among theirs.
+"""Which rows of a batch are already in its outputs, by the positions and ordinals of their records.
 
     OffsetSet     offsets of one partition: a bit for each where there are many, two bytes where there are few
     Landed        for each source partition and ordinal the offsets; `within` is what a slice takes along

@@ -1,4 +1,4 @@
-"""Which rows of a batch are still missing from its outputs: what a task passes on after it has read and transformed.
+"""Leave out the rows of a batch that are already in its outputs.
 
     Missing(landed, giving).of(batches)      the batches without the rows that landed, numbered where that is needed
 

@@ -1,4 +1,4 @@
-"""Where partitions begin and end, where times begin in them, where a group stands: asked in bulk, all at once.
+"""Ask in bulk for the ends of partitions, the offsets of times, and the offsets of groups.
 
 `AdminClient.list_offsets` answers with futures, so any number of partitions and times costs one round trip and the
 broker's work. Asked about a partition that does not exist it never answers at all: that is looked into after a moment.

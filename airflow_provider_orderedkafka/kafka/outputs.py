@@ -1,4 +1,4 @@
-"""Output topics: what the cluster says of them before anything is written.
+"""Ask the cluster about output topics, before anything is written.
 
     look_up_outputs(config, topics) -> dict[str, Output]     raises what `discover` raises: UnknownTopicError, ...
 

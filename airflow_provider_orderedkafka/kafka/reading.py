@@ -1,4 +1,4 @@
-"""How slices are read, and what reading them came to."""
+"""The settings of reading a slice, and the numbers of its result."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""A batch's rows as the columns that records are made from: numpy for numbers, Arrow for what has a length.
+"""Turn a batch's rows into columns for records: numpy for numbers, Arrow for data of variable length.
 
     Rows.of(batch, settings)                the columns of a RecordBatch
     rows.chunk(...) -> Chunk                the same as Python columns, ready to be sent

@@ -1,4 +1,4 @@
-"""Handing records to a producer, in order, and knowing that every one of them arrived.
+"""Pass records to a producer, in order, and make sure that each of them arrived.
 
     lent.send(chunk, deliveries)      hand a chunk of records over; a full queue waits
     lent.settle(deliveries)           return when everything is acknowledged

@@ -1,4 +1,4 @@
-"""Reading outputs until nothing more of a batch lands in them, though its writer is dead.
+"""Read outputs until no more rows of a batch land in them after its writer's death.
 
     read_until_settled(config, partitions, noted, take, settle) -> Settled
     take(messages) -> how many of them are rows of the batch      called with all that is there, in the log's order

@@ -1,4 +1,4 @@
-"""Start policies against a cluster: what a `Start` means in offsets, now.
+"""Resolve a `Start` to offsets, now.
 
 resolve_start(config, parse_start("-2h", "start"), discovery.partitions, now)  ->  ResolvedStart
 """

@@ -1,4 +1,4 @@
-"""Which topics and partitions there are: found by name, by pattern or given, with all that planning needs to know.
+"""Discover topics and partitions: by name, by pattern or as given, with what planning needs to know.
 
     discover(config, Subscription(("orders",)))  ->  Discovery
 

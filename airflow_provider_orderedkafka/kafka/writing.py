@@ -1,4 +1,4 @@
-"""The one way in which rows become records: Arrow batches in, a tally out.
+"""Write rows as records, in the one way that there is: Arrow batches in, numbers out.
 
     plan_write(settings, columns) -> WriteSettings      on the driver: checks the columns, looks the topics up
     write(batches, settings) -> Written                 in a task

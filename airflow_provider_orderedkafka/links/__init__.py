@@ -1,4 +1,4 @@
-"""The link from a task to what it decided; pushed early, because Airflow keeps links at its end."""
+"""A link from a task to the XComs that show its decision."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""What lies beside the checkpoint of one range, by name.
+"""The files beside the checkpoint of a range, by name.
 
 range.json            the range: another one is refused here
 lease/<term>.json     who works on it

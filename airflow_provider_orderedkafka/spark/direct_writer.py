@@ -1,4 +1,4 @@
-"""The direct lane: one Python task reads its share of a batch and writes the records, and none crosses to the JVM."""
+"""The direct lane: a Python task reads its share of a batch and writes it, and no record crosses to the JVM."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace

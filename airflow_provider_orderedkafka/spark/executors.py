@@ -1,4 +1,4 @@
-"""The executors of a session: whether they have what the tasks need, and whether they run any."""
+"""Check that the executors have what tasks need, and that there are any."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What a failure in Spark was about: our own errors are found again inside what Spark says of a task."""
+"""Find our own errors in what Spark says of a failed task, and classify the others."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The lane that the batches of a range take to Kafka, and the writer for it: what is looked at before anything runs."""
+"""Choose and make the writer of a range's batches to Kafka."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Kafka as the output of a range's batches: where it ends, and which rows of a batch are there already."""
+"""Kafka as the output of batches: where it ends, and which rows of a batch it already has."""
 
 import logging
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""The DataFrame lane to Kafka: batches are transformed, kept in order, and written by some tasks."""
+"""The DataFrame lane to Kafka: transform batches, keep their order, write them with several tasks."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

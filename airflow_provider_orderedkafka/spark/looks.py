@@ -1,4 +1,4 @@
-"""A look at a range before anything is written: a sample of its records, and what the lane is decided by."""
+"""Sample a range before anything is written, to choose the lane."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any

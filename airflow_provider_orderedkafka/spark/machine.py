@@ -1,4 +1,4 @@
-"""The machine that this runs on, as the lease asks for it: its clock, and which of its processes are alive."""
+"""The clock and the processes of this machine, for the lease."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""Keeping the order from the source to the sink: what must go through one task goes through one task, in order.
+"""Keep the order from source to sink: rows that belong together go through one task, in order.
 
     keep_order(frame, by="key", writers=None, partitions=None) -> DataFrame with `_seq`
     default_writers(session) -> int

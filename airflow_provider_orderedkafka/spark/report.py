@@ -1,4 +1,4 @@
-"""The report: what an attempt did, how it ended, and how to go on."""
+"""The report: what an attempt did, how it ended, and how to continue."""
 
 from dataclasses import asdict, dataclass
 

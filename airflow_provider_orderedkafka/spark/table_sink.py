@@ -1,4 +1,4 @@
-"""The table sink: batches of a range as rows of whatever Spark can write a batch to.
+"""The table sink: batches of a range as rows of tables and files.
 
 Every row belongs to a range and a batch, and a batch is written in place of what an earlier attempt wrote of it: a
 replay neither loses nor doubles rows, and nothing has to be noted for it. Files (Parquet, ORC, JSON, CSV, Avro) go to a

@@ -1,4 +1,4 @@
-"""What every step needs: the documents of a load, who asks, which runs are active, the reports."""
+"""What every step needs: the documents of a load, the run, which runs are active, the reports."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

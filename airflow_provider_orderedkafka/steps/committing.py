@@ -1,4 +1,4 @@
-"""Commit: move the ledger to where the report says that the application stopped, once."""
+"""Commit: move the ledger to where the application stopped, according to the report, once."""
 
 from contextlib import suppress
 from dataclasses import dataclass
