@@ -62,7 +62,7 @@ class Decider:
         return self._agreed(decided) if found is None else found
 
     def _agreed(self, decided: Boundary) -> Boundary:
-        """What stands after a while: a neighbour that decides at the same moment is no failure of this run."""
+        """The boundary that is stored in the end: if a neighbour decides at the same moment, that is no failure."""
         for _ in range(TRIES):
             with suppress(LedgerChangedError):
                 self.store.name_boundary(decided.time, KEPT)

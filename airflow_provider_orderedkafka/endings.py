@@ -38,7 +38,7 @@ def explained(error: Exception, code: int | None, todo: Loading, report: Report 
 
 
 def _last_words(text: str) -> str:
-    """What the application said for itself, or else the end of its output."""
+    """The application's own last message, or else the end of its output."""
     lines = text.splitlines()
     own = [line for line in lines if line.partition(":")[0].endswith(".py")]
     return own[-1] if own else "\n".join(lines[-LAST_LINES:])

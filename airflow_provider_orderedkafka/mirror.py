@@ -141,7 +141,7 @@ def _mirrored(found: "Mapping[TopicPartition, Commit]") -> Mirrored | None:
 
 
 def _whole(values: Iterable[dict[str, Any]]) -> bool:
-    """Whether all that was written is of one revision, and every portion of it is there."""
+    """Whether all portions are there, and of one revision."""
     portions = [tuple(value.get("portion", (0, 1))) for value in values]
     told = {canonical({**value, "portion": None}) for value in values}
     return len(told) == 1 and len({of for _, of in portions}) == 1 and len(set(portions)) == portions[0][1]

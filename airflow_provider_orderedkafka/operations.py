@@ -162,7 +162,7 @@ def _not_owned(ledger: Ledger, person: Person) -> None:
 
 
 def _still(ledger: Ledger, topics: Mapping[str, str]) -> dict[TopicPartition, int]:
-    """Where the ledger stands, but for topics that were deleted and created again: there its offsets mean nothing."""
+    """The ledger's position, without topics that were deleted and created again."""
     anew = {topic for topic, found in topics.items() if ledger.topics.get(topic, found) != found}
     return {partition: offset for partition, offset in ledger.place.offsets.items() if partition.topic not in anew}
 

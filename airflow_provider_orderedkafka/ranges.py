@@ -77,7 +77,6 @@ def look_at(config: KafkaConfig, load: OrderedLoad, ledger: Ledger, now: int) ->
 
 
 def _glance(config: KafkaConfig, load: OrderedLoad, ledger: Ledger, now: int) -> Sight:
-    """What a look would see of the partitions that the ledger knows."""
     place = Place(
         Offsets((p, o) for p, o in ledger.place.offsets.items() if p.topic in load.topics), ledger.place.floor
     )

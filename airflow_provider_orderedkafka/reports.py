@@ -51,7 +51,7 @@ def _read(location: str) -> str | None:
 
 @contextmanager
 def _explained(location: str) -> Iterator[None]:
-    """Airflow's own errors for a place that it cannot read do not say what that place is for."""
+    """Say what the location is for: Airflow's own errors do not."""
     try:
         yield
     except (ValueError, ImportError) as error:  # no such scheme, or nothing installed for it

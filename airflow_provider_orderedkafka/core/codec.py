@@ -156,7 +156,6 @@ def _fields(kind: Any) -> dict[str, Any]:
 
 @cache
 def _later(kind: Any) -> frozenset[str]:
-    """The fields that an older document may lack."""
     missing = dataclasses.MISSING
     fields = dataclasses.fields(kind)
     return frozenset(f.name for f in fields if f.default is not missing or f.default_factory is not missing)

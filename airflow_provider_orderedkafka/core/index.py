@@ -157,7 +157,7 @@ class TimeIndex:
         return row
 
     def _each(self, time: int) -> Iterator[tuple[int, int]]:
-        """For each partition the lower bound, and the time up to which it stays."""
+        """The lower bound of each partition, and the time up to which it holds."""
         answers = self._answers[time]
         for place, partition in enumerate(self.span.partitions):
             start, end, floor = self._starts[place], self._ends[place], self._floors[place]

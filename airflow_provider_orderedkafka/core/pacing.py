@@ -94,5 +94,5 @@ def _count(offsets: int) -> str:
 
 
 def _duration(milliseconds: int) -> str:
-    """Whole seconds, where there are any: nobody waits more exactly."""
+    """In whole seconds, if there are any."""
     return format_duration(milliseconds // 1_000 * 1_000 or milliseconds)

@@ -65,7 +65,6 @@ class Search:
 
 
 def _spread(times: list[int], most: int) -> list[int]:
-    """At most so many of the times, evenly spread."""
     if len(times) <= most:
         return times
     return [times[place * len(times) // most] for place in range(most)]

@@ -92,7 +92,6 @@ def _consumer(bootstrap_servers: str) -> Any:
 
 
 def _end(consumer: Any, topic: str, partition: int) -> int:
-    """The present end of a partition, for readers of committed records."""
     return int(consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_STALLED_SECONDS)[1])
 
 

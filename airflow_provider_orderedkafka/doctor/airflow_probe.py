@@ -36,7 +36,7 @@ def _database_problem() -> str | None:
 
 
 def _connection(conn_id: str) -> Any:
-    """Look where Airflow looks: secrets backends, the environment, the database."""
+    """Search like Airflow: secrets backends, the environment, the database."""
     from airflow.models.connection import Connection
     from airflow.sdk.exceptions import AirflowNotFoundException
 

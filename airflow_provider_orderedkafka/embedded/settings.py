@@ -143,7 +143,7 @@ def server_properties(number: int, cluster: Sequence[Ports], data: Path, own: Ma
 
 
 def _text(value: Property) -> str:
-    """Return a value as Java's properties files want it: ASCII, with escapes."""
+    """A value for a Java properties file: ASCII, with escapes."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return "".join(c if " " <= c <= "~" and c != "\\" else _escaped(c) for c in text)
 

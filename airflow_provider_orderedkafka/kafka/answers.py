@@ -190,7 +190,7 @@ class _Wait:
                     return None
 
     def _refusal(self) -> KafkaError | None:
-        """What the client told in the background of being refused: the question itself hears nothing of that."""
+        """A refusal that the client reported in the background; the request itself only times out."""
         troubles = self._admin.troubles(self._patience.begun)
         return next((trouble for trouble in troubles if trouble.code() in DENIED), None)
 

@@ -79,7 +79,7 @@ class Fetch:
         return self._catch
 
     def _take(self, messages: list[Message]) -> bool:
-        """Take what came; whether a record did. Events alone are no progress: a broker may repeat them for ever."""
+        """Take what came; whether a record did. Events alone are no progress: a broker may repeat them."""
         stamps = np.fromiter(chain.from_iterable(map(_TIME, messages)), np.int64, 2 * len(messages))
         kind, timestamp = stamps[::2], stamps[1::2]
         if kind.all():
@@ -113,7 +113,7 @@ class Fetch:
             self._go_on(rank, event.offset)
 
     def _go_on(self, rank: int, position: int) -> None:
-        """Go on at the log's start, where retention has taken the position; what it took is an error, or counted."""
+        """Continue at the log's start if retention deleted the position; deleted offsets are an error, or counted."""
         partition = self._partitions[rank]
         start = self._attention.log_start(partition, position)
         if start > position:

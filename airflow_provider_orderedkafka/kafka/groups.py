@@ -105,7 +105,7 @@ class _Asking:
             raise self._told(refused)
 
     def _refusal(self) -> KafkaError | None:
-        """A refusal that the client heard on its way to the group's coordinator: the question hears nothing of it."""
+        """A refusal that the client met on its way to the coordinator; the request itself only times out."""
         event = self.consumer.poll(0)
         if event is not None and event.error() is not None:
             self._troubles.append(event.error())

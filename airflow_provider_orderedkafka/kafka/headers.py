@@ -55,6 +55,6 @@ def headers_of(messages: Sequence[Message]) -> list[list[Header] | None]:
 
 
 def _readable(message: Message) -> list[Header]:
-    """Asked again, the client leaves unreadable names out of their pairs: touching one would end the process."""
+    """Read the headers again, now without unreadable names: touching one would end the process."""
     pairs: list[Any] = message.headers() or []
     return [(UNREADABLE if repr(pair).startswith("(<NULL>") else pair[0], pair[1]) for pair in pairs]

@@ -58,7 +58,7 @@ class Missing:
         return batch.filter(~there) if there.any() else batch
 
     def _whole_records(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """The same rows, such that all neighbouring ones of a record are in one batch."""
+        """The same rows, with all neighbouring rows of a record in one batch."""
         held: Any = None
         for batch in batches:
             if not batch.num_rows:

@@ -53,7 +53,6 @@ def placed(rows: Rows, targets: Targets) -> list[int]:
 
 
 def _keyed(rows: Rows, partitioner: Partitioner) -> NDArray[np.bool_]:
-    """Which rows have a key by which they are placed."""
     if rows.keys is None:
         return np.zeros(len(rows), np.bool_)
     found: NDArray[np.bool_] = ~nulls(rows.keys)

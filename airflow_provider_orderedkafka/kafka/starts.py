@@ -129,7 +129,7 @@ def _explicit(place: _Place, wanted: dict[TopicPartition, int]) -> ResolvedStart
 
 
 def _checked(place: _Place, what: str, wanted: Mapping[TopicPartition, int]) -> ResolvedStart:
-    """The same offsets with the ends of the logs filled in, when they lie between them."""
+    """The same offsets; those that name an end are resolved, others must lie within the log."""
     starts, ends = place.log_starts(), place.high_ends()
     found, remarks = {}, []
     for partition, offset in wanted.items():

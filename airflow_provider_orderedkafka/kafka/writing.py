@@ -113,7 +113,7 @@ class _Task:
         return f"a record with key {key!r}" if index is None else rows.where(index, self.settings, seen + index)
 
     def _bury(self, rows: Rows, faults: dict[int, str]) -> None:
-        """Send faulty rows to the dead letter topic, or raise for the first."""
+        """Send faulty rows to the dead letter topic; without one, raise for the first."""
         index, reason = next(iter(faults.items()))
         topic = self.settings.dead_letter_topic
         output = self.targets.get(topic) if topic is not None else None

@@ -63,7 +63,7 @@ def _terminated(number: int, _: object) -> NoReturn:
 
 
 def _with(arguments: Arguments, transform: Transform | None, arrow_transform: Transform | None) -> Arguments:
-    """The command line's transform wins over the program's."""
+    """A transform on the command line overrides the program's."""
     if arguments.transform or arguments.arrow_transform:
         return arguments
     return replace(arguments, transform=transform, arrow_transform=arrow_transform)

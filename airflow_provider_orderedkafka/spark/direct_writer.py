@@ -84,7 +84,6 @@ def _part(slice_: Slice, task_of: Mapping[int, int], task: int) -> Slice:
 
 
 def _task(work: Work, shares: Iterable[Share]) -> Iterator[tuple[Written, Tally]]:
-    """What each task does: one writer, one share."""
     from airflow_provider_orderedkafka.kafka.writing import write
 
     only_attempt()

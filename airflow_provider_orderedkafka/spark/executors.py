@@ -55,7 +55,7 @@ def tasks_running(session: "SparkSession") -> bool:
 
 
 def _missing_here(context: "SparkContext") -> Missing | None:
-    """What a local master's workers would lack, asked of their interpreter: a job would hold up the first batch."""
+    """What a local master's workers lack, according to their interpreter: a job would delay the first batch."""
     interpreter = context.pythonExec
     folders = [*_shipped(context), os.environ.get("PYTHONPATH", "")]
     try:
@@ -77,7 +77,7 @@ def _missing_here(context: "SparkContext") -> Missing | None:
 
 
 def _shipped(context: "SparkContext") -> list[str]:
-    """Where Spark puts what came by --py-files."""
+    """Where Spark puts files of --py-files."""
     from pyspark import SparkFiles
 
     if not context._python_includes:
@@ -87,7 +87,7 @@ def _shipped(context: "SparkContext") -> list[str]:
 
 
 def _missing_there(context: "SparkContext") -> Missing | None:
-    """What is missing on an executor of a cluster; the task needs nothing but the standard library."""
+    """What an executor lacks; the task itself needs only the standard library."""
     needed = (OURS, *PACKAGES)
 
     def look(_: Iterator[Any]) -> Iterator[tuple[str, list[str]]]:

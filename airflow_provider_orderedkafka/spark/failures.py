@@ -74,7 +74,6 @@ def _of_a_task(raised: str) -> OrderedKafkaError:
 
 
 def _raised_in_python(text: str) -> str | None:
-    """The last line of a traceback from a Python worker."""
     if "Traceback (most recent call last)" not in text:
         return None
     lines = [line.strip() for line in text.splitlines() if _PYTHON.match(line)]

@@ -145,7 +145,6 @@ def _read(
     losses: TaskCounter | None,
     asked: Iterator["RecordBatch"],
 ) -> Iterator["RecordBatch"]:
-    """The records of the slice whose number comes in."""
     from airflow_provider_orderedkafka.kafka.arrays import numbers
 
     for batch in asked:

@@ -95,7 +95,7 @@ def _output(arguments: "Arguments", frames: RangeFrames, asked: Asked) -> KafkaO
 
 
 def _check_not_fed_back(loaded: Range, settings: WriteSettings) -> None:
-    """Topics are the same where their ids are, however their cluster is addressed."""
+    """Compare topic IDs: a cluster may have several addresses."""
     same = [name for name, output in settings.outputs.items() if loaded.topics.get(name) == output.id]
     named = {name: "deadLetterTopic" if name == settings.dead_letter_topic else "topic" for name in same}
     check_not_fed_back(loaded.load, loaded.topics, named)

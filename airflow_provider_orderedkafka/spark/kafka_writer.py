@@ -111,7 +111,7 @@ def writing(setup: Setup, settings: WriteSettings) -> WriteSettings:
 
 
 def _tally() -> "StructType":
-    """What each writer tells. As types and not as text: Spark's parser of SQL takes half a second to start."""
+    """The schema of a writer's result; as types, because Spark's SQL parser takes half a second to start."""
     from pyspark.sql.types import LongType, StructField, StructType
 
     return StructType([StructField(name, LongType()) for name in FIELDS])

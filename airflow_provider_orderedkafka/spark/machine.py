@@ -56,7 +56,7 @@ def _machine() -> str:
 
 
 def _started(number: int) -> int | None:
-    """When the process started, in ticks since the boot; None for one that is gone, or is only waited for."""
+    """Start time in ticks since the boot; None for a process that has ended or is a zombie."""
     try:
         text = (PROC / str(number) / "stat").read_text()
     except OSError:

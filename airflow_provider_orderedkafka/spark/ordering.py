@@ -90,7 +90,7 @@ def _writer(by: KeepOrder, writers: int) -> "Column":
 
 
 def _with_partition(frame: "DataFrame", partitions: int) -> "DataFrame":
-    """Only the key crosses over to Python for this."""
+    """Only the key is sent to Python for this."""
     from pyspark.sql import functions as f
 
     spread = _spread(frame, partitions)
@@ -106,7 +106,7 @@ def _with_partition(frame: "DataFrame", partitions: int) -> "DataFrame":
 
 
 def _spread(frame: "DataFrame", partitions: int) -> "Column":
-    """Where a row without a key goes: its source alone decides, so that writing it again puts it there again."""
+    """The partition of a row without a key: its source alone decides, so a rewrite puts it there again."""
     from pyspark.sql import functions as f
 
     place = f.col(SEQUENCE)

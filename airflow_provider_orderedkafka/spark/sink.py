@@ -117,7 +117,7 @@ def _write(iterator: Iterator["RecordBatch"], settings: WriteSettings) -> TaskWr
 
 
 def _named(settings: WriteSettings, range_id: str) -> WriteSettings:
-    """With provenance where the rows say where they came from."""
+    """Write provenance if the rows say where they came from."""
     return settings if settings.source is None else replace(settings, range_id=range_id)
 
 

@@ -96,7 +96,7 @@ class Books:
         return range_id, ledger
 
     def _claim(self, ledger: Ledger | None, range_id: str) -> Claim | None:
-        """The claim on a range that the ledger does not know; the range says under which key it is."""
+        """The claim on a range that is not in the ledger; the range names its key."""
         if ledger is not None and standing(ledger, range_id).state is not State.UNKNOWN:
             return None
         loaded = self.store.range(range_id)

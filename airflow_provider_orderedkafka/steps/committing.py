@@ -53,7 +53,7 @@ def commit(books: Books, range_id: str | None, mirror: Mirror) -> Committed:
 
 
 def _name_ended(store: LedgerStore, key: str) -> None:
-    """Housekeeping, on which no commit fails: of two that are named at the same moment one may be kept for good."""
+    """Clean up, without failing the commit: if two are named at the same moment, one may be kept for good."""
     with suppress(LedgerChangedError, DocumentError):
         store.name_ended(key, CLAIMS_KEPT)
 
