@@ -32,7 +32,7 @@ SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What a decision needs of Kafka: the topics' ids, since when a transaction is open, where a moment lies."""
+    """What a decision needs from Kafka: topic IDs, the oldest open transaction, the offsets of a time."""
 
     topics: Mapping[str, str]
     open_since: int | None
@@ -41,7 +41,7 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class Decider:
-    """Decides the boundaries of one load; `survey` asks Kafka, and `wait` is how long a transaction is waited for."""
+    """Decides the boundaries of a load; `wait` is how long to wait for an open transaction."""
 
     store: LedgerStore
     grace: int
@@ -50,7 +50,7 @@ class Decider:
     survey: Callable[[Floor], Survey]
 
     def boundary(self, time: int) -> Boundary:
-        """The boundary at this moment, decided now where nobody has; `NotYetError` where it is too early."""
+        """The boundary at this time, decided now if needed; `NotYetError` if it is too early."""
         found = self.store.boundary(time)
         if found is not None:
             return found
@@ -114,7 +114,7 @@ def between(place: Place, low: Place | None, high: Place | None) -> Place:
 
 
 def interval(begin: Boundary, end: Boundary, firsts: Mapping[TopicPartition, int]) -> tuple[Place, Place]:
-    """What lies between two boundaries; partitions that are new in it begin at their first offset."""
+    """The offsets between two boundaries; new partitions begin at their first offset."""
     for topic, was in begin.topics.items():
         if end.topics.get(topic, was) != was:
             raise TopicChangedError(
@@ -127,7 +127,7 @@ def interval(begin: Boundary, end: Boundary, firsts: Mapping[TopicPartition, int
 
 
 def check_interval(store: LedgerStore, loaded: Range) -> None:
-    """Compare a loaded interval with its boundaries: `LifecycleError` where another run decided one anew.
+    """`LifecycleError` if another run has decided a boundary of a loaded interval again.
 
     A boundary that is not kept any more was decided long ago, and by nobody else since.
     """

@@ -10,7 +10,7 @@ TOLD = ("range_id", "attempt", "limit_spent", "batches", "rows_read", "rows_emit
 
 
 def told(report: Report) -> str:
-    """The report in one sentence."""
+    """The report as a sentence."""
     return (
         f"range {report.range_id} is loaded: {report.rows_read:,} rows read, {report.rows_emitted:,} written in "
         f"{report.batches:,} batches, {report.late:,} late, {report.replayed:,} replayed{doubts(report)}"

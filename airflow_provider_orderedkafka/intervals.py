@@ -28,7 +28,7 @@ def plan_interval(
     digest: str,
     now: Callable[[], int],
 ) -> Range:
-    """What lies between two moments; `NothingToLoad` says so where that is nothing."""
+    """The range between two times; `NothingToLoad` if it is empty."""
     decider = Decider(
         store, load.grace_ms, load.transaction_wait_ms, now, lambda floor: survey(config, load, now(), floor)
     )

@@ -50,7 +50,7 @@ class LedgerStore:
         self._replace("ledger" if isinstance(book, Ledger) else f"claim/{key}", book, before)
 
     def check_stands(self, ledger: Ledger) -> None:
-        """`LedgerChangedError` where, a moment after it was saved, another ledger stands in its place."""
+        """`LedgerChangedError` if the ledger is another one, a moment after it was saved."""
         self.settle()
         self._expect("ledger", Ledger, ledger)
 

@@ -31,7 +31,7 @@ def group_of(load: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Mirrored:
-    """What a mirror says; it is not `whole` where its last write stopped half way."""
+    """The content of a mirror; not `whole` if its last write was interrupted."""
 
     instance: str
     revision: int
@@ -53,7 +53,7 @@ class GroupMirror:
         self._partitions = partitions
 
     def check(self, ledger: Ledger | None) -> None:
-        """Repair what is behind the ledger; `LifecycleError` where it is ahead, another's, or has no ledger."""
+        """Repair a mirror behind the ledger; `LifecycleError` if it is ahead, or not of this ledger."""
         found = self.read(None if ledger is None else ledger.place.offsets)
         if found is None:
             return None if ledger is None else self.write(ledger)
@@ -83,7 +83,7 @@ class GroupMirror:
         return [{p: Commit(offset, text) for p, offset in places[n::portions]} for n, text in enumerate(texts)]
 
     def read(self, partitions: Iterable[TopicPartition] | None = None) -> Mirrored | None:
-        """What the group says of these partitions; None where it says nothing, or was never written by a ledger."""
+        """The mirror in the consumer group; None if there is none."""
         from airflow_provider_orderedkafka.kafka.groups import read_commits
 
         asked = self._partitions() if partitions is None else partitions

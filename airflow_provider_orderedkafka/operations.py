@@ -26,7 +26,7 @@ NO_TOPICS: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Who asks, why, when; and how to find out whether a run is active."""
+    """Who changes a ledger, why and when; and how to find out whether a run is active."""
 
     name: str
     reason: str

@@ -124,7 +124,7 @@ def shape_of(arguments: Any) -> dict[str, Any]:
 
 
 def check_checkpoint(load: OrderedLoad, conn_id: str, checkpoint: str | None) -> None:
-    """A cluster needs a checkpoint that all of it reaches; only a connection in the environment tells so early."""
+    """Require `checkpoint=` for a cluster, if the connection is an environment variable and so known here."""
     text = os.environ.get(f"AIRFLOW_CONN_{conn_id.upper()}")
     if checkpoint is not None or not text:
         return

@@ -22,7 +22,7 @@ def plan_replay(
     digest: str,
     now: int,
 ) -> Range:
-    """What lies between two starts; `NothingToLoad` says so where that is nothing."""
+    """The range between two starts; `NothingToLoad` if it is empty."""
     found = discover(config, Named(tuple(load.topics)))
     start, end = (
         resolve_start(config, each, found.partitions, now, isolation=load.isolation, word=word).offsets

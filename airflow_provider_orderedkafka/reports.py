@@ -14,7 +14,7 @@ NOTES = "notes"
 
 
 def place_of(root: str, range_id: str, times: int) -> str:
-    """A range's own folder below the load's; one more for each time that it is loaded anew."""
+    """A range's own folder, or another one for each time that it is loaded again."""
     return f"{root.rstrip('/')}/{range_id}" + (f"-again-{times}" if times else "")
 
 
@@ -36,7 +36,7 @@ def readable(checkpoint: str) -> str:
 
 
 def has_notes(checkpoint: str) -> bool:
-    """Whether a batch was noted beside this checkpoint: rows may have been written since."""
+    """Whether a batch was noted beside this checkpoint, so that rows may have been written."""
     with _explained(checkpoint), suppress(FileNotFoundError, NotADirectoryError):
         return any(True for _ in _path(f"{checkpoint.rstrip('/')}/{NOTES}").iterdir())
     return False

@@ -78,7 +78,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(kind: Any, value: Any, path: str, *, older: bool = False) -> Any:
-    """The value of this type that the JSON value stands for; an error names the path.
+    """Convert a JSON value to this type; an error names the path.
 
     In an `older` document, fields that have a default may be missing.
     """

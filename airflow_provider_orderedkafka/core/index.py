@@ -103,7 +103,7 @@ class TimeIndex:
         return self.beyond(max(min(highest, self.span.latest), self.span.floor.time, *self._floors) + 1)
 
     def forget_rows(self) -> None:
-        """Make the rows anew from what the log answered, because an own index has come."""
+        """Make the rows again from the log's answers, after an own index was added."""
         self._rows.clear()
         self._times.clear()
 

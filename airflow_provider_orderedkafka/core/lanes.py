@@ -40,7 +40,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """The way, why it is taken, and whether one task has everything, or each relies on where keys are."""
+    """The lane, the reason, and whether one task has everything or each relies on where keys are."""
 
     kind: Kind
     reason: str

@@ -18,7 +18,7 @@ from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 
 
 class Standing(NamedTuple):
-    """Where a record stands in the order."""
+    """A record's place in the order."""
 
     order_time: int
     partition: TopicPartition
@@ -26,12 +26,12 @@ class Standing(NamedTuple):
 
 
 def rows_left(limit: int | None, rows: int) -> int | None:
-    """How many rows may follow so many, dead letters among them; None where there is no limit."""
+    """How many rows are left after this many, dead letters included; None without a limit."""
     return None if limit is None else max(limit - rows, 0)
 
 
 def limit_spent(ledger: Ledger, limit: int | None) -> str | None:
-    """Why a load may write no more rows; None where it may."""
+    """Why a load may write no more rows; None if it may."""
     if rows_left(limit, ledger.rows) != 0:
         return None
     dead = f" and {ledger.dead_letters:,} became dead letters" if ledger.dead_letters else ""
@@ -39,7 +39,7 @@ def limit_spent(ledger: Ledger, limit: int | None) -> str | None:
 
 
 def allot(rows: Sequence[int], left: int) -> tuple[int, ...]:
-    """How many rows of each slice pass when so many are left: the first ones, slice by slice."""
+    """How many rows of each slice pass: the first ones, slice by slice."""
     before = accumulate(rows, initial=0)
     return tuple(min(count, max(left - gone, 0)) for count, gone in zip(rows, before, strict=False))
 
@@ -50,7 +50,7 @@ def passes(rows: Sequence[int], left: int) -> bool:
 
 
 def place_after(log: Log, span: Span, record: Standing) -> Place:
-    """Where every partition of the span stands just behind this record of it."""
+    """The position of every partition just behind this record."""
     places = Places(log, TimeIndex(log, span, {}))
     begun, left = places.at(record.order_time), places.at(record.order_time + 1)
     offsets = {}

@@ -74,5 +74,5 @@ class Store(Protocol):
         ...
 
     def delete(self, key: str) -> None:
-        """Remove the key; nothing happens where it is not."""
+        """Remove the key, if it exists."""
         ...

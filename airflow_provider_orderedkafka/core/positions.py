@@ -15,7 +15,7 @@ LARGEST = 2**63 - 1
 
 
 def whole_number(text: str) -> int | None:
-    """The number from 1 on that the text says; None where it says none, or one that nothing here can hold."""
+    """Parse a whole number from 1 on; None if it is none, or too large."""
     text = text.strip()
     return int(text) if text.isdecimal() and len(text) < len(str(LARGEST)) and int(text) else None
 

@@ -20,7 +20,7 @@ INITIAL: Final = {"initial": True, "version": 1}
 
 @dataclass(frozen=True, slots=True)
 class StreamOffset(Document):
-    """Where a stream stands. `added` are the first offsets of partitions that its batch saw for the first time."""
+    """The offset of a stream. `added` are the first offsets of partitions that are new in its batch."""
 
     place: Place
     added: Offsets
@@ -42,7 +42,7 @@ class StreamOffset(Document):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "StreamOffset | None":
-        """Read what Spark kept; None stands for the initial offset."""
+        """Parse what Spark stored; None is the initial offset."""
         return None if value == INITIAL else cls.from_text(canonical(value))
 
 

@@ -65,7 +65,7 @@ def noticed(watch: Watch | None, seen: Seen) -> Watch | None:
 
 
 def silent(watch: Watch | None, seen: Seen, backoff: int) -> str | None:
-    """Why no run is to be started now, whatever Kafka has; None when Kafka decides."""
+    """Why not to start a run now, whatever Kafka has; None if Kafka decides."""
     if seen.owner is not None and seen.owner_active:
         return f"owned by {seen.owner}"
     if seen.spent:

@@ -223,7 +223,7 @@ def _unanswered(
 
 
 def why_silent(last: KafkaError | None, troubles: Iterable[KafkaError], servers: str) -> str:
-    """The best reason that there is: what the client told in the background, what a broker said, or a look at both."""
+    """The best reason known: an error that the client or a broker reported, or the result of a probe."""
     said: list[str] = [trouble.str() for trouble in troubles if trouble.code() != KafkaError._ALL_BROKERS_DOWN]
     if said:
         return said[-1]

@@ -79,7 +79,7 @@ class Catch:
         return Columns(*columns)
 
     def arrivals(self, kind: Ints) -> Arrivals:
-        """Everything of all records beside what orders them."""
+        """Everything of the records but what orders them."""
         headers = None if self._headers is None else self._headers.joined()
         return Arrivals(self._keys.joined(), self._values.joined(), kind - 1, headers)
 

@@ -78,7 +78,7 @@ def configuration(settings: ReadSettings, fetch: int) -> dict[str, str]:
 
 @contextmanager
 def lent(settings: ReadSettings, fetch: int = _FETCH_BYTES[-1]) -> Iterator[KeptConsumer]:
-    """Lend a consumer that nobody else uses; it is given back with nothing assigned, or closed after an error.
+    """Lend an idle consumer; it is returned with nothing assigned, or closed after an error.
 
     Consumers belong to the process that made them: a fork makes its own.
     """
@@ -100,7 +100,7 @@ def lent(settings: ReadSettings, fetch: int = _FETCH_BYTES[-1]) -> Iterator[Kept
 
 
 def close_idle() -> None:
-    """Close the consumers of this process that nobody uses."""
+    """Close the idle consumers of this process."""
     with _lock:
         keys = [key for key in _idle if key[0] == os.getpid()]
         idle = [kept for key in keys for kept in _idle.pop(key)]

@@ -38,7 +38,7 @@ class What(Enum):
 
 
 class Event(NamedTuple):
-    """What the client told of one partition, at an offset."""
+    """What the client reported of a partition, at an offset."""
 
     what: What
     partition: TopicPartition
@@ -68,7 +68,7 @@ class Attention:
         self._doubted = False
 
     def event(self, message: Message) -> Event | None:
-        """What a message that is no record says; None where it says nothing that needs an answer.
+        """The event in a message that is not a record; None if it can be ignored.
 
         Raises AccessDeniedError or DataLossError where it cannot be read.
         """

@@ -60,7 +60,7 @@ class Fetch:
         self._catch = Catch(settings)
 
     def run(self) -> Catch | OverBudget:
-        """Fetch every record of the slice, or stop where it is larger than the budget.
+        """Fetch the records of the slice, or stop at the memory budget.
 
         Raises DataLossError, UnreachableError, AccessDeniedError, UnknownTopicError or TopicChangedError.
         """

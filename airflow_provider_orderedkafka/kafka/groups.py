@@ -28,7 +28,7 @@ _GONE: Final = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, Kaf
 
 
 class Commit(NamedTuple):
-    """Where a group stands in a partition, and what was written beside it."""
+    """The committed offset of a partition, and its metadata."""
 
     offset: int
     metadata: str
@@ -37,7 +37,7 @@ class Commit(NamedTuple):
 def read_commits(
     config: Mapping[str, str], group: str, partitions: Iterable[TopicPartition], deadline: float = DEADLINE
 ) -> dict[TopicPartition, Commit]:
-    """Where the group stands; a partition that it never committed, or that is gone, is left out."""
+    """The committed offsets of a group, without partitions that have none."""
     wanted = [KafkaPartition(*partition) for partition in partitions]
     if not wanted:
         return {}

@@ -27,7 +27,7 @@ HEADERS: Final = pa.list_(pa.field("element", _HEADER))
 
 @dataclass(frozen=True, slots=True)
 class Headers:
-    """Each record's headers as they came, None where it has none, and how many bytes they have."""
+    """The headers of each record, or None, and their size in bytes."""
 
     lists: Lists
     sizes: NDArray[np.int64]

@@ -119,7 +119,7 @@ class Landed:
         return found
 
     def lost(self, slice_: Slice, lost: Mapping[TopicPartition, int]) -> int:
-        """How many offsets of a slice are lost, but for those that landed: retention took the first so many."""
+        """How many offsets of a slice retention deleted, without those that landed."""
         starts = {stretch.partition: stretch.start.offset for stretch in slice_.stretches}
         gone = {partition: (starts[partition], starts[partition] + count) for partition, count in lost.items()}
         there = {(partition, offset) for partition, offset, _ in self.within(gone)} if self else ()

@@ -67,7 +67,7 @@ def high_ends(
 def newest(
     config: Mapping[str, str], partitions: Iterable[TopicPartition], deadline: float = DEADLINE
 ) -> dict[TopicPartition, Answer]:
-    """The highest timestamp of each partition and where it stands; a partition without records is left out."""
+    """The highest timestamp of each partition and its offset, without empty partitions."""
     questions = [_Question("newest", partition) for partition in partitions]
     answers = _ask(config, questions, "read_uncommitted", Patience(deadline, "the highest timestamp of"))
     return {question.partition: answer for question, answer in answers.items() if answer.offset >= 0}
@@ -95,7 +95,7 @@ def first_at(
 def committed(
     config: Mapping[str, str], group: str, partitions: Iterable[TopicPartition], deadline: float = DEADLINE
 ) -> dict[TopicPartition, int]:
-    """Where a consumer group stands; a partition that it never committed is left out."""
+    """The committed offsets of a group, without partitions that have none."""
     commits = read_commits(config, group, partitions, deadline)
     return {partition: commit.offset for partition, commit in commits.items()}
 

@@ -19,7 +19,7 @@ class OnDataLoss(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReadSettings:
-    """What a reader is told once for all slices of a range; it travels with them.
+    """What readers need for all slices of a range; travels with them to tasks.
 
     `kafka` is librdkafka's configuration, to which the reader adds its own. `topic_ids` are the ids that the planner
     saw: where they are given, a topic that was created again is told from the one that was planned. `deadline` is how
@@ -62,7 +62,7 @@ class ReadTally:
 
 
 class Standing(NamedTuple):
-    """Where a record stands in the order."""
+    """A record's place in the order."""
 
     order_time: int
     partition: TopicPartition

@@ -98,7 +98,7 @@ class Rows:
         return str(Provenance(settings.range_id or "-", *place, ordinal, time))
 
     def origin(self, index: int) -> tuple[TopicPartition, int] | None:
-        """The partition and the offset that the row came from, where it says so."""
+        """The source partition and offset of a row, if known."""
         source = self.source
         if source is None or not source.known()[index]:
             return None

@@ -55,7 +55,7 @@ class Settled:
 
 
 class Looks(Protocol):
-    """What waiting for stillness asks of the outputs."""
+    """What waiting for the outputs to settle needs to ask them."""
 
     def look(self) -> bool:
         """Read all that is new; whether rows of the batch were among it."""

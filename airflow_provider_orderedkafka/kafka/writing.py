@@ -35,7 +35,7 @@ from airflow_provider_orderedkafka.kafka.write_settings import SEQUENCE, Column,
 
 
 def plan_write(settings: WriteSettings, columns: Sequence[Column]) -> WriteSettings:
-    """The settings for the tasks: checked against the columns, and with what the cluster says of the topics.
+    """Check the settings against columns and topics, and complete them for the tasks.
 
     SettingError, UnknownTopicError, AccessDeniedError or UnreachableError before anything is written.
     """

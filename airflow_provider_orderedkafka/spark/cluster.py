@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class Cluster:
-    """Asks Kafka what some source options need to know."""
+    """Asks Kafka what options of the source need to know."""
 
     def __init__(self, options: SourceOptions) -> None:
         self.options = options

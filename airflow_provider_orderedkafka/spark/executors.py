@@ -49,7 +49,7 @@ def check_executors(session: "SparkSession") -> None:
 
 
 def tasks_running(session: "SparkSession") -> bool:
-    """Whether any executor runs a task, cancelled ones included."""
+    """Whether any executor runs a task, even a cancelled one."""
     tracker = session.sparkContext._jsc.sc().statusTracker()
     return any(executor.numRunningTasks() for executor in tracker.getExecutorInfos())
 

@@ -57,7 +57,7 @@ class KafkaOutput:
 
     @property
     def unprotected(self) -> str | None:
-        """Why rows that landed cannot be told from those that did not; None where they can."""
+        """Why rows that landed cannot be recognised; None if they can."""
         if self.settings.source is None:
             return "provenance is off, so records do not say which row they are"
         if self.untrusted is not None:
@@ -89,7 +89,7 @@ class KafkaOutput:
         return high_ends(self.settings.config, partitions, "read_uncommitted")
 
     def before(self, note: Note) -> Before:
-        """What stands in the outputs of a noted batch, once nothing more of it comes."""
+        """What the outputs have of a noted batch, once they have settled."""
         if self.unprotected is not None:
             written = sum(max(end - note.outputs.get(p, 0), 0) for p, end in self.ends().items())
             _log.warning("batch %d is written again whole: %s", note.batch, self.unprotected)

@@ -39,7 +39,7 @@ FIELDS = ("rows", "dead_letters")
 
 @dataclass(frozen=True, slots=True)
 class KafkaWriter:
-    """Writes batches to Kafka, in order, by so many writers."""
+    """Writes batches to Kafka in order, with several writers."""
 
     frames: RangeFrames
     output: KafkaOutput
