@@ -8,9 +8,9 @@ from airflow.sdk import TaskGroup
 from airflow.sdk.definitions._internal.contextmanager import DagContext
 
 from airflow_provider_orderedkafka.core.documents import Kind
-from airflow_provider_orderedkafka.forms import check_form
 from airflow_provider_orderedkafka.launching import packaged_application
 from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.parsing import check_form
 from airflow_provider_orderedkafka.submitting import Launch, Submit, submitted
 
 if TYPE_CHECKING:

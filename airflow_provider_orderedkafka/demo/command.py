@@ -5,7 +5,6 @@ between, and compares its output with what a plain reader gets. Takes about two 
 """
 
 import argparse
-import importlib.util
 import sys
 import textwrap
 import traceback
@@ -40,10 +39,6 @@ def run(arguments: argparse.Namespace) -> int:
         raise SettingError(
             f"--events {arguments.events} is too few, expected {LEAST_EVENTS} or more: each of the two runs needs the "
             "10,000 new offsets that the example DAG waits for"
-        )
-    if importlib.util.find_spec("matplotlib") is None:
-        raise SettingError(
-            "matplotlib, which draws the demo's picture, is missing: pip install 'airflow-provider-orderedkafka[demo]'"
         )
     from airflow_provider_orderedkafka.demo.interrupts import remembered
     from airflow_provider_orderedkafka.demo.place import Place
