@@ -74,8 +74,8 @@ class Decider:
             if found is not None and (decided.time in named or len(named) == KEPT):
                 return found
         raise LedgerChangedError(
-            f"the boundary at {moment(decided.time)} of load {self.store.load!r} is decided by several runs at the "
-            "same moment, and each writes over the others: try again, what stands then holds"
+            f"the boundary at {moment(decided.time)} of load {self.store.load!r} is being decided by several runs "
+            "at once, which overwrite each other: try again; the decision that is stored then holds"
         )
 
     def _ripe(self, time: int) -> Survey:

@@ -22,7 +22,7 @@ def now_ms() -> int:
 
 
 def run_of(context: "Context") -> str:
-    """The DAG run as owners are written down: `<dag id>/<run id>`."""
+    """The DAG run as stored for owners: `<dag id>/<run id>`."""
     ti = context["ti"]
     return f"{ti.dag_id}/{ti.run_id}"
 
@@ -55,7 +55,7 @@ def books_of(load: str, context: "Context") -> Books:
 
 
 class TaskMemory:
-    """What this task remembers: its own state store, where nothing that is put here ever expires."""
+    """The task's own state store; values never expire."""
 
     def __init__(self, context: "Context") -> None:
         self._store: Any = context["task_state_store"]
@@ -65,14 +65,14 @@ class TaskMemory:
         return self._store.get(key)
 
     def set(self, key: str, value: Any) -> None:
-        """Remember it over retries and clears."""
+        """Store a value, which is kept over retries and clears."""
         from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
         self._store.set(key, value, retention=NEVER_EXPIRE)
 
 
 def skip(context: "Context", reason: str) -> NoReturn:
-    """Skip this task and what follows it, and leave the reason where people look for it."""
+    """Skip this task and those after it, with the reason as XCom `skipped`."""
     from airflow.sdk.exceptions import AirflowSkipException
 
     context["ti"].xcom_push(key="skipped", value=reason)
@@ -80,7 +80,7 @@ def skip(context: "Context", reason: str) -> NoReturn:
 
 
 def fail(error: OrderedKafkaError) -> NoReturn:
-    """Fail the task; without retries where a retry cannot mend it."""
+    """Fail the task; without a retry if that would fail again."""
     from airflow.sdk.exceptions import AirflowFailException
 
     if error.retryable:
@@ -89,7 +89,7 @@ def fail(error: OrderedKafkaError) -> NoReturn:
 
 
 def refuse_backfill(context: "Context", load: str) -> None:
-    """`SettingError` for a backfill's run of an incremental load: the ledger says what is missing, not the calendar."""
+    """`SettingError` for a backfill of an incremental load: its ledger says what is missing, not the calendar."""
     run = context.get("dag_run")
     if str(getattr(run, "run_type", "")).rpartition(".")[2].lower() == "backfill":
         raise SettingError(

@@ -18,13 +18,13 @@ def told(report: Report) -> str:
 
 
 def doubts(found: Report | Outcome) -> str:
-    """What a person should hear of, if there is any of it."""
+    """The numbers that people should know of, if they are not 0."""
     counts = ((name, getattr(found, name)) for name in DOUBTS)
     return "".join(f", {count:,} {name.replace('_', ' ')}" for name, count in counts if count)
 
 
 def explained(error: Exception, code: int | None, todo: Loading, report: Report | None) -> Exception:
-    """Why the application ended: what its report says, what a retry does, and a person's ways out after some."""
+    """The exception for a failed application: why it failed and, after some attempts, the ways out."""
     from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
     why = report.error if report is not None and report.error else _last_words(str(error))

@@ -92,8 +92,8 @@ class GroupMirror:
     def _without_ledger(self, found: Mirrored) -> str:
         return (
             f"load {self._load!r} has no ledger here, but consumer group {self._group} mirrors one at "
-            f"revision {found.revision}: if the ledger was lost, take it up again with `orderedkafka ledger restore "
-            f"{self._load}`; if another Airflow loads under this name, name the load differently; to begin anew, "
+            f"revision {found.revision}: if the ledger was lost, restore it with `orderedkafka ledger restore "
+            f"{self._load}`; if another Airflow loads under this name, rename the load; to start over, "
             "delete the group"
         )
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 STEPS = ("wait", "resolve", "load", "commit")
 OURS = ("task_id", "load", "range_id")
-"""What the group sets itself: a load's state hangs on it."""
+"""Arguments that the group sets itself, because a load's state depends on them."""
 
 TOPIC = (
     ("output_topic", "topic", "outputTopics"),
@@ -30,11 +30,11 @@ TABLE = (
     "name it with application_args=['--sink-option', 'path=/data/orders'], or 'table=catalog.schema.orders'",
 )
 NEEDED = {"ordered_replay": TOPIC, "enrich_orders": TOPIC, "ordered_table": TABLE}
-"""By packaged application: the sink options of which it needs one, and how to name it."""
+"""For each packaged application: the sink options of which it needs one, and how to set it."""
 
 
 def check_dag(load: OrderedLoad, mode: Kind) -> None:
-    """Check the DAG that is being defined; `SettingError` where the load cannot run in it."""
+    """Check the DAG that is being defined; `SettingError` if the load cannot run in it."""
     dag = DagContext.get_current()
     if dag is None:
         raise SettingError(f"load {load.name!r}: ordered_load() is called inside a DAG: `with DAG(...):`")
@@ -89,7 +89,7 @@ def _interval(load: OrderedLoad, dag: "DAG") -> None:
 
 
 def check_steps(load: OrderedLoad, mode: Kind, steps: Mapping[str, Mapping[str, Any]]) -> None:
-    """Check the arguments by step; `SettingError` where one is for no step, or is the group's own."""
+    """Check the arguments by step; `SettingError` for an unknown step, or an argument that the group sets."""
     unknown = sorted(set(steps) - set(STEPS))
     if unknown:
         raise SettingError(f"load {load.name!r}: steps names {unknown[0]!r}, the steps are {', '.join(STEPS)}")
@@ -108,7 +108,7 @@ def check_steps(load: OrderedLoad, mode: Kind, steps: Mapping[str, Mapping[str, 
 
 
 def check_output(load: OrderedLoad, output_topic: Any, application: str, arguments: Any) -> None:
-    """An output is named, and is nothing that the load reads; `SettingError` says so, as far as it can be told here."""
+    """Require an output that the load does not read, as far as this can be known when the DAG is parsed."""
     if not isinstance(output_topic, str | None) or not isinstance(arguments, list | tuple | None):
         return  # another task says it
     outputs = Outputs.of(output_topic, arguments or ())
@@ -119,7 +119,7 @@ def check_output(load: OrderedLoad, output_topic: Any, application: str, argumen
 
 
 def shape_of(arguments: Any) -> dict[str, Any]:
-    """What an application's arguments say of the rows that are written; nothing where another task gives them."""
+    """What an application's arguments say about the rows; empty if they come from another task."""
     outputs = Outputs.of(None, arguments) if isinstance(arguments, list | tuple) else Outputs()
     return {"sink_options": outputs.shape, "transform": outputs.transform}
 
@@ -135,7 +135,7 @@ def check_checkpoint(load: OrderedLoad, conn_id: str, checkpoint: str | None) ->
 
 
 def no_checkpoint(load: str, conn_id: str, master: str) -> str:
-    """The error for a load on a cluster that has no place for its checkpoints."""
+    """The message for a load on a cluster without `checkpoint=`."""
     return (
         f"load {load!r}: checkpoint= is missing, and the Spark connection {conn_id!r} names the cluster {master!r}: "
         "name a location that driver, executors and Airflow's workers reach, such as "

@@ -75,7 +75,7 @@ class Books:
         if found is None:
             raise LifecycleError(
                 f"range {range_id!r} of load {self.store.load!r} is open, but its document is gone: abandon it with "
-                f"`orderedkafka ledger abandon {self.store.load}`; the next run plans anew from where the ledger stands"
+                f"`orderedkafka ledger abandon {self.store.load}`; the next run plans a new range from the ledger"
             )
         return found
 
