@@ -1,7 +1,6 @@
 """The `orderedkafka` command: a table of commands, each in a module that is imported only when it is asked for."""
 
 import argparse
-import difflib
 import importlib
 import importlib.util
 import os
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 from airflow_provider_orderedkafka import __version__
+from airflow_provider_orderedkafka.core.spelling import meant
 from airflow_provider_orderedkafka.errors import USAGE, OrderedKafkaError, SettingError, exit_code
 
 _PROGRAM = "orderedkafka"
@@ -108,9 +108,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _unknown(name: str) -> str:
-    nearest = difflib.get_close_matches(name, COMMANDS, n=1)
-    hint = f"did you mean {nearest[0]!r}? " if nearest else ""
-    return f"unknown command {name!r}: {hint}The commands are {', '.join(COMMANDS)}."
+    listed = f"the commands are {', '.join(COMMANDS)}"
+    return f"unknown command {name!r}: {meant(name, COMMANDS, listed)}"
 
 
 if __name__ == "__main__":

@@ -16,7 +16,8 @@ from airflow_provider_orderedkafka.submitting import Launch, Submit, submitted
 if TYPE_CHECKING:
     from airflow.sdk import Asset, BaseOperator
 
-    from airflow_provider_orderedkafka.launching import KeepOrder, SubmitArguments
+    from airflow_provider_orderedkafka.core.lanes import OrderBy
+    from airflow_provider_orderedkafka.launching import SubmitArguments
     from airflow_provider_orderedkafka.operators.resolve import OnClear
 
 __all__ = ["Launch", "OrderedLoadGroup", "Submit", "check_form", "ordered_load"]
@@ -40,7 +41,7 @@ def ordered_load(
     spark_conn_id: str = "spark_default",
     application: str = "",
     checkpoint: str | None = None,
-    keep_order: "KeepOrder" = "key",
+    keep_order: "OrderBy | None" = "key",
     mode: Kind = "incremental",
     start: Any = None,
     end: Any = None,

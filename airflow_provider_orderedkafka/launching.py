@@ -12,15 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, TypedDict, get_args
 
+from airflow_provider_orderedkafka.core.lanes import OrderBy
+from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
 from airflow_provider_orderedkafka.errors import SettingError
 
-OPTIONS = "ORDEREDKAFKA_OPTIONS"
-SECRET_REFERENCE = f"spark.kubernetes.driver.secretKeyRef.{OPTIONS}"
+SECRET_REFERENCE = f"spark.kubernetes.driver.secretKeyRef.{OPTIONS_VARIABLE}"
 BUNDLE = "airflow_provider_orderedkafka.spark.bundle"
-
-KeepOrder = Literal["key", "partition"] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ def options_for(options: Mapping[str, str], *, clustered: bool, conf: Mapping[st
     from airflow_provider_orderedkafka.kafka.config import is_secret
 
     if not clustered:
-        return Options(environment={OPTIONS: json.dumps(dict(options))})
+        return Options(environment={OPTIONS_VARIABLE: json.dumps(dict(options))})
     secret = sorted(name for name in options if is_secret(name))
     if secret and SECRET_REFERENCE not in conf:
         raise SettingError(
@@ -76,9 +75,9 @@ def packaged_application(name: str) -> str:
     return str(found / f"{name}.py")
 
 
-def check_keep_order(value: Any) -> KeepOrder:
+def check_keep_order(value: Any) -> OrderBy | None:
     """`keep_order`, or a `SettingError`."""
-    allowed = (*get_args(get_args(KeepOrder)[0]), None)
+    allowed = (*get_args(OrderBy), None)
     if value not in allowed:
         raise SettingError(f"keep_order must be one of {', '.join(map(repr, allowed))}, found {value!r}")
     return value  # type: ignore[no-any-return]

@@ -7,10 +7,11 @@ not counted may have been written in part: it is a replay. One that was counted 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Literal, Self
+from typing import Self
 
 from airflow_provider_orderedkafka.core.codec import Document
 from airflow_provider_orderedkafka.core.cuts import Place
+from airflow_provider_orderedkafka.core.lanes import KeepOrder, Kind, Partitioner
 from airflow_provider_orderedkafka.core.positions import Offsets
 
 
@@ -47,10 +48,10 @@ class Setup(Document):
     where the direct lane relies on it; `reason` says why this lane.
     """
 
-    lane: Literal["frames", "direct"]
+    lane: Kind
     writers: int
-    keep_order: Literal["key", "partition", "none"]
-    placed: Literal["murmur2", "crc32"] | None
+    keep_order: KeepOrder
+    placed: Partitioner | None
     output: str
     transform: str | None
     reason: str
@@ -84,7 +85,8 @@ class Note(Document):
     `output_ids` are those topics' ids, as the ends mean nothing once a topic was made anew. Both are empty where there
     is nothing to protect. How many partitions a topic has there is how many its keys are placed over until the batch
     is done. `code` has a digest of each transform that took part; `provenance` is the version of the header by which
-    the first attempt's rows are known. `doubts` are written down before what they are about is written.
+    the first attempt's rows are known. `doubts` are written down before what they are about is written. `placed` is the
+    partitioner by which an attempt relied on each key to stay in one partition of the source.
     """
 
     batch: int
@@ -96,6 +98,7 @@ class Note(Document):
     code: tuple[str, ...] = ()
     provenance: int = 1
     doubts: tuple[Doubt, ...] = ()
+    placed: Partitioner | None = None
 
     def joined(self, outputs: Offsets, output_ids: Mapping[str, str], code: str) -> Self:
         """The note once an attempt takes part that writes to these outputs, now that far, by this code."""

@@ -11,7 +11,9 @@ from typing import Literal
 from airflow_provider_orderedkafka.core.positions import Offsets
 
 Kind = Literal["frames", "direct"]
-KeepOrder = Literal["key", "partition", "none"]
+OrderBy = Literal["key", "partition"]
+KeepOrder = Literal[OrderBy, "none"]
+Partitioner = Literal["murmur2", "crc32"]
 
 
 @dataclass(frozen=True, slots=True)

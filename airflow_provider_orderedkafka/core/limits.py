@@ -7,22 +7,13 @@ partition stands just behind it: literal offsets that go into the report and tha
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import NamedTuple
 
 from airflow_provider_orderedkafka.core.cuts import Floor, Place, Span
 from airflow_provider_orderedkafka.core.documents import Ledger
 from airflow_provider_orderedkafka.core.index import TimeIndex
 from airflow_provider_orderedkafka.core.places import Places
 from airflow_provider_orderedkafka.core.ports import Log
-from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
-
-
-class Standing(NamedTuple):
-    """A record's place in the order."""
-
-    order_time: int
-    partition: TopicPartition
-    offset: int
+from airflow_provider_orderedkafka.core.positions import Offsets, Position
 
 
 def rows_left(limit: int | None, rows: int) -> int | None:
@@ -49,7 +40,7 @@ def passes(rows: Sequence[int], left: int) -> bool:
     return sum(rows) < left
 
 
-def place_after(log: Log, span: Span, record: Standing) -> Place:
+def place_after(log: Log, span: Span, record: Position) -> Place:
     """The position of every partition just behind this record."""
     places = Places(log, TimeIndex(log, span, {}))
     begun, left = places.at(record.order_time), places.at(record.order_time + 1)

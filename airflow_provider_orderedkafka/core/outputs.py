@@ -7,6 +7,9 @@ from typing import Any, Self
 
 from airflow_provider_orderedkafka.errors import SettingError
 
+OPTIONS_VARIABLE = "ORDEREDKAFKA_OPTIONS"
+"""The environment variable in which an application finds more options, those with secrets among them: a JSON object."""
+
 OUTPUT_TOPIC, SINK_OPTION = "--output-topic", "--sink-option"
 TRANSFORMS = ("--transform", "--arrow-transform")
 SERVERS = "kafka.bootstrap.servers"

@@ -54,7 +54,7 @@ def _named(text: str, name: str) -> Named:
 def _matching(text: str, name: str) -> Matching:
     try:
         re.compile(text)
-    except (re.error, OverflowError, RecursionError) as error:
+    except (re.error, ValueError, OverflowError, RecursionError) as error:
         raise SettingError(f"{name!r} must be a regular expression, found {text!r}: {error}") from error
     if not text:
         raise SettingError(f"{name!r} must be a regular expression, such as 'orders-.*', found {text!r}")

@@ -67,9 +67,8 @@ def fetch_bytes(offsets: Sequence[int], record_bytes: float) -> int:
 
 def configuration(settings: ReadSettings, fetch: int) -> dict[str, str]:
     """What a slice's consumer is made with; it asks for `fetch` bytes of each partition at once."""
-    isolation = {"isolation.level": "read_committed" if settings.read_committed else "read_uncommitted"}
     size = {"fetch.message.max.bytes": str(fetch)}
-    return {**_DEFAULTS, **size, **settings.kafka, **_REQUIRED, **isolation}
+    return {**_DEFAULTS, **size, **settings.kafka, **_REQUIRED, "isolation.level": settings.isolation}
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from airflow_provider_orderedkafka.kafka.catch import Catch, Columns
 from airflow_provider_orderedkafka.kafka.consumers import KeptConsumer
 from airflow_provider_orderedkafka.kafka.events import Attention, Event, What
 from airflow_provider_orderedkafka.kafka.identity import doubt
-from airflow_provider_orderedkafka.kafka.reading import OnDataLoss, ReadSettings
+from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 from airflow_provider_orderedkafka.kafka.stretches import Progress
 
 Ints = NDArray[np.int64]
@@ -117,7 +117,7 @@ class Fetch:
         partition = self._partitions[rank]
         start = self._attention.log_start(partition, position)
         if start > position:
-            if self._settings.on_data_loss is OnDataLoss.FAIL:
+            if self._settings.on_data_loss == "fail":
                 gone = f"{partition.at(position)} is gone, the log starts at {partition.at(start)}"
                 raise DataLossError(gone, **partition._asdict(), offset=position)
             self._catch.lose(partition, self._progress.gone_before(rank, start))

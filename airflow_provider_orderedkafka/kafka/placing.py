@@ -11,8 +11,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from airflow_provider_orderedkafka.core.lanes import Partitioner
 from airflow_provider_orderedkafka.kafka.faults import Targets
-from airflow_provider_orderedkafka.kafka.partitioners import PARTITIONERS, Partitioner
+from airflow_provider_orderedkafka.kafka.partitioners import PARTITIONERS
 from airflow_provider_orderedkafka.kafka.payloads import nulls, sizes
 from airflow_provider_orderedkafka.kafka.rows import NO_PARTITION, Ints, Rows
 

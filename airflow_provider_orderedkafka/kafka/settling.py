@@ -149,7 +149,7 @@ class _Outputs:
 
     def _read(self, wanted: Mapping[TopicPartition, int], ends: Offsets) -> int:
         came = 0
-        settings = ReadSettings({**_TUNING, **self._config}, read_committed=False)
+        settings = ReadSettings({**_TUNING, **self._config}, isolation="read_uncommitted")
         with lent(settings) as kept:
             watch = Watch(kept, ends, settings.deadline, partial(doubt, self._config, list(wanted), {}))
             watch.begin(wanted)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airflow_provider_orderedkafka.core.cuts import Bound, Slice
+from airflow_provider_orderedkafka.kafka.ordering import counting
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -98,4 +99,4 @@ class Progress:
             self.stop[ranks] = offset[found][first]
 
     def _counting(self, timestamp: Ints) -> Ints:
-        return np.where((timestamp >= 0) & (timestamp <= self._latest), timestamp, _NO_TIME)
+        return np.where(counting(timestamp, self._latest), timestamp, _NO_TIME)

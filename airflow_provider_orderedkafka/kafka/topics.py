@@ -5,7 +5,6 @@
 Nothing is created by asking.
 """
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -16,6 +15,7 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import ConfigResource, ResourceType
 
 from airflow_provider_orderedkafka.core.positions import TopicPartition
+from airflow_provider_orderedkafka.core.spelling import meant
 from airflow_provider_orderedkafka.core.subscriptions import Assigned, Matching, Named, Subscription
 from airflow_provider_orderedkafka.errors import AccessDeniedError, UnknownTopicError, UnreachableError
 from airflow_provider_orderedkafka.kafka.answers import DEADLINE, Patience, gather, listed
@@ -180,8 +180,7 @@ def _describe(asked: Admin, names: Sequence[str], deadline: float) -> dict[str, 
 def _unknown(asked: Admin, names: Sequence[str], patience: Patience) -> UnknownTopicError:
     there = _names(asked, max(patience.left, 1.0))
     lost = next((name for name in names if name not in there), names[0])
-    near = difflib.get_close_matches(lost, there, 1)
-    hint = f"did you mean {near[0]!r}?" if near else "create it first, or check that this principal may see it"
+    hint = meant(lost, there, "create it first, or check that this principal may see it")
     return UnknownTopicError(f"topic {lost!r} does not exist at {asked.servers!r}; {hint}", topic=lost)
 
 

@@ -13,12 +13,13 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow_provider_orderedkafka.assets import ledger_asset
 from airflow_provider_orderedkafka.context import books_of, fail, skip
 from airflow_provider_orderedkafka.core.documents import Range, Report
+from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.core.outputs import Outputs
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.endings import TOLD, explained, told
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.launching import KeepOrder, check_keep_order, packaged_application
+from airflow_provider_orderedkafka.launching import check_keep_order, packaged_application
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.parsing import check_output, no_checkpoint
 from airflow_provider_orderedkafka.reports import place_of, read_report, readable
@@ -68,7 +69,7 @@ class SubmitOrderedLoadOperator(SparkSubmitOperator):  # type: ignore[misc]
         range_id: "str | XComArg | None" = None,
         output_topic: str | None = None,
         checkpoint: str | None = None,
-        keep_order: KeepOrder = "key",
+        keep_order: OrderBy | None = "key",
         application: str = "",
         digest: str = "",
         **kwargs: Any,

@@ -10,7 +10,7 @@ known by it wherever they are written: the number tells people which came first.
 """
 
 import secrets
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.cuts import NO_FLOOR, Place
@@ -20,14 +20,13 @@ from airflow_provider_orderedkafka.core.positions import Offsets
 from airflow_provider_orderedkafka.core.streams import StreamOffset, span_between
 from airflow_provider_orderedkafka.errors import SettingError, StateError
 from airflow_provider_orderedkafka.spark.command import Arguments
-from airflow_provider_orderedkafka.spark.options import SourceOptions, parse_options
+from airflow_provider_orderedkafka.spark.options import SourceOptions
 from airflow_provider_orderedkafka.spark.state import State
 from airflow_provider_orderedkafka.spark.stream import Stream
 
 LEDGER = "ledger.json"
 OPEN = "range.json"
 BY_HAND = "by hand"
-WITH_RANGE = ("kafka.", "sliceoffsets")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,7 @@ class Ledgers:
 
 def next_range(ledgers: Ledgers, arguments: Arguments, now: int) -> tuple[Range | None, str]:
     """The range to load now, open already or newly resolved; or none, and why."""
-    options = parse_options(arguments.options, stream=True)
+    options = arguments.source
     stream = Stream(options)
     ledger = ledgers.read()
     open_range = None if ledger is None else ledgers.range_of(ledger)
@@ -98,12 +97,6 @@ def close(ledgers: Ledgers, loaded: Range, report: Report, now: int) -> None:
     if ledger is not None and ledger.open is not None and ledger.open.range_id == loaded.id:
         ledgers.write(moves.committed(ledger, loaded, report, BY_HAND, now))
         ledgers.state.delete(OPEN)
-
-
-def for_a_range(arguments: Arguments, loaded: Range) -> Arguments:
-    """The arguments for loading this range: what it says by itself is left out."""
-    options = {name: text for name, text in arguments.options.items() if name.lower().startswith(WITH_RANGE)}
-    return replace(arguments, range=loaded, options=options, row_limit=None)
 
 
 def _first_look(stream: Stream, now: int) -> Ledger:

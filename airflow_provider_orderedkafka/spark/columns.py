@@ -3,9 +3,9 @@
 What is not made does not have to cross from Python to Spark either. The types are the source's own.
 """
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from airflow_provider_orderedkafka.core.spelling import meant
 from airflow_provider_orderedkafka.errors import SettingError
 
 if TYPE_CHECKING:
@@ -42,6 +42,5 @@ def asked_columns(schema: "StructType", *, include_headers: bool) -> tuple[str, 
 def _unknown(name: str, there: list[str]) -> str:
     if name == "headers":
         return "the schema names column 'headers', which comes with option 'includeHeaders' set to 'true'"
-    near = get_close_matches(name, there, 1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(there)}"
+    hint = meant(name, there, f"there are {', '.join(there)}")
     return f"the schema names column {name!r}, which is not there; {hint}"

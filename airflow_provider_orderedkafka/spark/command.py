@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
 from airflow_provider_orderedkafka.core.positions import whole_number
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.spark.help import DESCRIPTION, MORE
-
-ENVIRONMENT = "ORDEREDKAFKA_OPTIONS"
-"""An environment variable with more options as a JSON object, to keep secrets out of the arguments."""
+from airflow_provider_orderedkafka.spark.help import DESCRIPTION, more
+from airflow_provider_orderedkafka.spark.option_tables import SOURCE
+from airflow_provider_orderedkafka.spark.options import SourceOptions, parse_options
 
 Transform = Callable[[Any], Any]
 
@@ -26,15 +26,19 @@ class Arguments:
     """The parsed command line."""
 
     checkpoint: str
-    range: Range | None = None
+    source: SourceOptions
     attempt: int | None = None
     report: str | None = None
     row_limit: int | None = None
     output_topic: str | None = None
     transform: Transform | None = None
     arrow_transform: Transform | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
     sink_options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def range(self) -> Range | None:
+        """The range that is given; None where the next one is to be found."""
+        return self.source.range
 
     @property
     def transform_name(self) -> str | None:
@@ -73,15 +77,14 @@ def read_arguments(argv: Sequence[str], program: str) -> Arguments:
         raise SettingError("--transform and --arrow-transform cannot be used together: leave one out")
     return Arguments(
         checkpoint=found.checkpoint,
-        range=loaded,
         attempt=found.attempt,
         report=found.report,
         row_limit=found.row_limit,
         output_topic=found.output_topic,
         transform=_function("--transform", found.transform),
         arrow_transform=_function("--arrow-transform", found.arrow_transform),
-        options=_from_environment() | _pairs("--option", found.option),
         sink_options=_pairs("--sink-option", found.sink_option),
+        source=_source(_from_environment() | _pairs("--option", found.option), loaded),
     )
 
 
@@ -89,7 +92,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser = _Parser(
         prog=program,
         description=DESCRIPTION,
-        epilog=MORE,
+        epilog=more(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -101,7 +104,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
         action="append",
         default=[],
         help="an option of the source; can be repeated; see below. To hide secrets from process lists, put options as "
-        f"a JSON object into the environment variable {ENVIRONMENT}",
+        f"a JSON object into the environment variable {OPTIONS_VARIABLE}",
     )
     what.add_argument(
         "--row-limit",
@@ -145,6 +148,14 @@ def _parser(program: str) -> argparse.ArgumentParser:
     return parser
 
 
+def _source(options: Mapping[str, str], loaded: Range | None) -> SourceOptions:
+    given = {name.lower() for name in options}
+    for option in SOURCE.options:
+        if option.elsewhere and option.name.lower() in given:
+            raise SettingError(f"option {option.name!r} is an argument of an application: {option.elsewhere}")
+    return parse_options(options, stream=True, loaded=loaded)
+
+
 def _positive(text: str) -> int:
     number = whole_number(text)
     if number is None:
@@ -178,7 +189,7 @@ def _pairs(argument: str, texts: Sequence[str]) -> dict[str, str]:
 def _from_environment() -> dict[str, str]:
     import json
 
-    text = os.environ.get(ENVIRONMENT)
+    text = os.environ.get(OPTIONS_VARIABLE)
     if not text:
         return {}
     try:
@@ -186,7 +197,7 @@ def _from_environment() -> dict[str, str]:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-        raise SettingError(f"the environment variable {ENVIRONMENT} must hold a JSON object of strings")
+        raise SettingError(f"the environment variable {OPTIONS_VARIABLE} must hold a JSON object of strings")
     return value
 
 

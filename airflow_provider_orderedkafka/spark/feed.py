@@ -34,7 +34,7 @@ class Feed:
     def batches(self, until: Until) -> Iterator[Batch]:
         """Each batch, planned from where the one before it ended; no more at the range's end, or once `until` holds."""
         loaded, context = self._frames.loaded, self._frames.session.sparkContext
-        stream = Stream(self._frames.cluster.options, self._frames.cluster)
+        stream = Stream(self._frames.options, self._frames.cluster)
         stream.fix_target()
         while not until():
             number, start = self._next()

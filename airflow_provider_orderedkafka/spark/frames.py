@@ -5,7 +5,7 @@ Python Spark starts two processes with each DataFrame, to ask it what it already
 """
 
 import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import zip_longest
@@ -15,12 +15,14 @@ from airflow_provider_orderedkafka.core.batches import Tally
 from airflow_provider_orderedkafka.core.cuts import Slice, Span
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, TransformError
+from airflow_provider_orderedkafka.kafka.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
 from airflow_provider_orderedkafka.kafka.write_settings import SOURCE
 from airflow_provider_orderedkafka.spark.cluster import Cluster
 from airflow_provider_orderedkafka.spark.columns import spark_columns
 from airflow_provider_orderedkafka.spark.counting import TaskCounter
-from airflow_provider_orderedkafka.spark.options import parse_options
+from airflow_provider_orderedkafka.spark.option_tables import SLICE_OFFSETS
+from airflow_provider_orderedkafka.spark.options import SourceOptions, range_options
 from airflow_provider_orderedkafka.spark.reading import read_batches, read_settings
 from airflow_provider_orderedkafka.spark.session import LazySession
 
@@ -43,18 +45,24 @@ class RangeFrames:
 
     spark: LazySession
     loaded: Range
-    options: Mapping[str, str]
+    kafka: KafkaConfig
+    slice_offsets: int = SLICE_OFFSETS
     transform: Callable[["DataFrame"], "DataFrame"] | None = None
+
+    @cached_property
+    def options(self) -> SourceOptions:
+        """What the source would be told to read it."""
+        return range_options(self.kafka, self.loaded, self.slice_offsets)
 
     @cached_property
     def cluster(self) -> Cluster:
         """What is asked for all of them: what it knows already, each batch need not look up again."""
-        return Cluster(parse_options({**self.options, "range": self.loaded.to_text()}, stream=False))
+        return Cluster.of_range(self.kafka, self.loaded)
 
     @cached_property
     def read(self) -> ReadSettings:
         """How the tasks read."""
-        return read_settings(self.cluster.options, self.loaded.isolation, self.loaded.topics)
+        return read_settings(self.options, self.loaded.isolation, self.loaded.topics)
 
     @property
     def session(self) -> "SparkSession":
@@ -69,7 +77,7 @@ class RangeFrames:
         losses: TaskCounter | None = None,
     ) -> "DataFrame":
         """The records of a batch, by its slices; what retention took of them before they landed is told to `losses`."""
-        cut = self.slices(batch, self.cluster.options.slice_offsets) if slices is None else slices
+        cut = self.slices(batch, self.slice_offsets) if slices is None else slices
         return self._of_slices(list(zip_longest(cut, landed)), max(len(cut), 1), losses)
 
     def counter(self) -> TaskCounter:

@@ -15,12 +15,11 @@ from airflow_provider_orderedkafka.spark.arrow_transforms import as_frames
 from airflow_provider_orderedkafka.spark.direct_writer import DirectWriter
 from airflow_provider_orderedkafka.spark.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.kafka_output import KafkaOutput
-from airflow_provider_orderedkafka.spark.kafka_sink import Asked, asked_of, completed
 from airflow_provider_orderedkafka.spark.kafka_writer import KafkaWriter, check_plan, in_order
 from airflow_provider_orderedkafka.spark.looks import Look, look_at
 from airflow_provider_orderedkafka.spark.ordering import default_writers
 from airflow_provider_orderedkafka.spark.plans import PlanFacts, read_plan
-from airflow_provider_orderedkafka.spark.sink_options import parse_sink_options
+from airflow_provider_orderedkafka.spark.sink_options import SinkOptions, application_options
 
 if TYPE_CHECKING:
     from airflow_provider_orderedkafka.spark.command import Arguments
@@ -31,11 +30,11 @@ TASKS_FOR_A_CORE = 2
 
 def writer_for(arguments: "Arguments", frames: RangeFrames) -> KafkaWriter | DirectWriter:
     """What writes the batches of a range to Kafka."""
-    asked = asked_of(arguments.sink_options)
+    asked = application_options(arguments.sink_options, arguments.source.kafka, arguments.output_topic)
     look = look_at(frames, arguments)
     if arguments.arrow_transform is not None:
         frames = replace(frames, transform=as_frames(arguments.arrow_transform, look.schema))
-    output = _output(arguments, frames, asked)
+    output = _output(frames, asked)
     way = lane(look.facts(asked.keep_order, asked.writers, output))
     setup = Setup(
         lane=way.kind,
@@ -46,14 +45,13 @@ def writer_for(arguments: "Arguments", frames: RangeFrames) -> KafkaWriter | Dir
         transform=arguments.transform_name,
         reason=way.reason,
     )
-    output = replace(output, code=arguments.code)
+    output = replace(output, code=arguments.code, placed=setup.placed)
     if setup.lane == "direct":
-        placed = None if setup.placed is None else (setup.placed, look.partitions)
         source = "columns" if arguments.arrow_transform is None and output.settings.source else output.settings.source
         giving: Giving = "one" if arguments.arrow_transform is None else "many"
         keyless: Keyless = "by source" if asked.keep_order == "partition" else "anywhere"
         output = replace(output, settings=replace(output.settings, source=source, keyless=keyless), giving=giving)
-        return DirectWriter(frames, output, arguments.arrow_transform, placed, setup)
+        return DirectWriter(frames, output, arguments.arrow_transform, setup, look.partitions)
     facts = PlanFacts() if frames.transform is None else read_plan(frames.rows)
     settings = replace(output.settings, partitions={n: o.partitions for n, o in output.settings.outputs.items()})
     output = replace(output, settings=settings, giving=_giving(facts), untrusted=facts.untrusted)
@@ -67,7 +65,7 @@ def _giving(facts: PlanFacts) -> Giving:
     return "one" if facts.at_most_one else "many"
 
 
-def _writers(asked: Asked, way: Lane, look: Look, frames: RangeFrames) -> int:
+def _writers(asked: SinkOptions, way: Lane, look: Look, frames: RangeFrames) -> int:
     if way.one_task:
         return 1
     if way.kind == "frames":
@@ -76,9 +74,9 @@ def _writers(asked: Asked, way: Lane, look: Look, frames: RangeFrames) -> int:
     return min(asked.writers or TASKS_FOR_A_CORE * cores, look.partitions)
 
 
-def _output(arguments: "Arguments", frames: RangeFrames, asked: Asked) -> KafkaOutput:
+def _output(frames: RangeFrames, asked: SinkOptions) -> KafkaOutput:
     columns = frames.columns()
-    settings = parse_sink_options(completed(arguments), columns)
+    settings = asked.settings(columns)
     if settings.topic is None and not settings.output_topics:
         raise SettingError(
             "where to write is not said: name --output-topic; or, where the transform makes a column 'topic', say "

@@ -4,6 +4,7 @@ import logging
 from dataclasses import dataclass, field, replace
 
 from airflow_provider_orderedkafka.core.batches import Doubt, Note, Tally
+from airflow_provider_orderedkafka.core.lanes import Partitioner
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import TaskFailedError
 from airflow_provider_orderedkafka.kafka.landed import Landed
@@ -39,8 +40,8 @@ def batch_tally(note: Note, before: Before, written: Written) -> Tally:
 class KafkaOutput:
     """The output topics of a range.
 
-    `giving` says how many rows a record gives, `code` is a digest of what makes them. `untrusted` says why the rows
-    have no lasting identity, where they have none.
+    `giving` says how many rows a record gives, `code` is a digest of what makes them, `placed` the partitioner that is
+    relied on for their order, if one is. `untrusted` says why the rows have no lasting identity, where they have none.
     """
 
     range_id: str
@@ -48,6 +49,7 @@ class KafkaOutput:
     code: str = ""
     giving: Giving = "one"
     untrusted: str | None = None
+    placed: Partitioner | None = None
 
     @property
     def partitions(self) -> int | None:
@@ -72,7 +74,7 @@ class KafkaOutput:
     def joined(self, note: Note) -> Note:
         """The note of a batch in which this attempt takes part."""
         ids = {name: output.id for name, output in self.settings.outputs.items()}
-        return note.joined(self.ends(), ids, self.code)
+        return replace(note.joined(self.ends(), ids, self.code), placed=note.placed or self.placed)
 
     def of_batch(self, note: Note) -> WriteSettings:
         """The settings for the rows of a batch; a topic that was made anew has the partitions that it has now."""
@@ -103,8 +105,9 @@ class KafkaOutput:
                 note.batch,
             )
             landed, doubtful = Landed(), doubtful + landed.rows
-        sure = found.settled and not doubtful
-        return Before(landed, None if sure else Doubt(landed.rows, doubtful, found.settled, known=not doubtful))
+        if found.settled and not doubtful + found.again:
+            return Before(landed)
+        return Before(landed, Doubt(landed.rows, doubtful + found.again, found.settled, known=not doubtful))
 
     def _found(self, note: Note) -> Replay:
         settings = self.settings

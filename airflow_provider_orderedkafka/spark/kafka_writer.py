@@ -51,7 +51,7 @@ class KafkaWriter:
         asked = self.output.of_batch(note)
         settings = writing(self.setup, asked)
         resent, losses = self.frames.counter(), self.frames.counter()
-        slices = self.frames.slices(batch, self.frames.cluster.options.slice_offsets, literal=bool(before.landed))
+        slices = self.frames.slices(batch, self.frames.slice_offsets, literal=bool(before.landed))
         parts = [before.landed.within(each.spans) for each in slices]
         records = counted(self.frames.of_batch(batch, slices, parts, losses))
         rows = without_surplus(self.frames.transformed(records), batch.surplus)

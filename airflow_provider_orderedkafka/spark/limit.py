@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_orderedkafka.core.batches import Allotment, Surplus
 from airflow_provider_orderedkafka.core.cuts import Place
-from airflow_provider_orderedkafka.core.limits import Standing, allot, passes, place_after
-from airflow_provider_orderedkafka.core.positions import TopicPartition
+from airflow_provider_orderedkafka.core.limits import allot, passes, place_after
+from airflow_provider_orderedkafka.core.positions import Position, TopicPartition
 from airflow_provider_orderedkafka.kafka.write_settings import SOURCE
 from airflow_provider_orderedkafka.spark.batches import Batch
 from airflow_provider_orderedkafka.spark.frames import SOURCE_FIELDS, RangeFrames
@@ -64,7 +64,7 @@ class RowLimit:
             counts.pop()
         return counts
 
-    def _end(self, batch: Batch, last: Standing) -> Place:
+    def _end(self, batch: Batch, last: Position) -> Place:
         return place_after(self.frames.cluster.log, self.frames.span(batch), last)
 
 
@@ -111,7 +111,7 @@ def _counted(batches: Iterator["RecordBatch"]) -> Iterator["RecordBatch"]:
     yield RecordBatch.from_pylist([{"rows": sum(batch.num_rows for batch in batches)}])
 
 
-def _last(rows: "DataFrame", slice_: int, count: int) -> tuple[Standing, int]:
+def _last(rows: "DataFrame", slice_: int, count: int) -> tuple[Position, int]:
     """Where the record stands that gave the slice's n-th row, and how many of its rows are among those."""
     from pyspark.sql import functions as f
 
@@ -121,7 +121,7 @@ def _last(rows: "DataFrame", slice_: int, count: int) -> tuple[Standing, int]:
         _locating(count), "topic string, partition int, offset long, order_time long, rows long"
     )
     [found] = rows.sparkSession.sparkContext.runJob(_in_order(located).rdd, list, [slice_])
-    return Standing(found.order_time, TopicPartition(found.topic, found.partition), found.offset), found.rows
+    return Position(found.order_time, TopicPartition(found.topic, found.partition), found.offset), found.rows
 
 
 def _locating(count: int) -> Any:

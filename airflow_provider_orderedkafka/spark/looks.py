@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_orderedkafka.core.lanes import Facts, KeepOrder
-from airflow_provider_orderedkafka.kafka.partitioners import PARTITIONERS, Partitioner, misplaced
+from airflow_provider_orderedkafka.core.lanes import Facts, KeepOrder, Partitioner
+from airflow_provider_orderedkafka.kafka.partitioners import PARTITIONERS, misplaced
 from airflow_provider_orderedkafka.kafka.samples import sample
 from airflow_provider_orderedkafka.spark.arrow_transforms import ArrowTransform, applied, output_schema, rekeys
 from airflow_provider_orderedkafka.spark.frames import RangeFrames

@@ -7,8 +7,9 @@ Kafka keeps the order of one writer. After narrow transformations `monotonically
 rows, because Spark partition i holds slice i. The sink checks `_seq` in each task and writes it nowhere.
 """
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, get_args
 
+from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.write_settings import SEQUENCE, SOURCE
 from airflow_provider_orderedkafka.spark.plans import read_any_plan
@@ -16,14 +17,12 @@ from airflow_provider_orderedkafka.spark.plans import read_any_plan
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-KeepOrder = Literal["key", "partition"]
-
 ONE_WRITER_UP_TO: Final = 2
 """With so few cores a shuffle costs more than writing side by side gains."""
 
 
 def keep_order(
-    frame: "DataFrame", by: KeepOrder = "key", writers: int | None = None, partitions: int | None = None
+    frame: "DataFrame", by: OrderBy = "key", writers: int | None = None, partitions: int | None = None
 ) -> "DataFrame":
     """Distribute the rows among writers, so that writing the result keeps their order.
 
@@ -44,7 +43,7 @@ def keep_order(
     return found
 
 
-def dealt(frame: "DataFrame", by: KeepOrder, writers: int, partitions: int | None = None) -> "DataFrame":
+def dealt(frame: "DataFrame", by: OrderBy, writers: int, partitions: int | None = None) -> "DataFrame":
     """What `keep_order` makes of rows whose plan is not looked at: who uses it looks at the plan that runs."""
     _check(frame, by, writers, partitions)
     frame = _numbered(frame)
@@ -61,8 +60,8 @@ def default_writers(session: "SparkSession") -> int:
     return 1 if cores <= ONE_WRITER_UP_TO else cores
 
 
-def _check(frame: "DataFrame", by: KeepOrder, writers: int, partitions: int | None) -> None:
-    if by not in ("key", "partition"):
+def _check(frame: "DataFrame", by: OrderBy, writers: int, partitions: int | None) -> None:
+    if by not in get_args(OrderBy):
         raise SettingError(f"keep_order by must be 'key' or 'partition', found {by!r}")
     for name, value in (("writers", writers), ("partitions", partitions)):
         if value is not None and value < 1:
@@ -81,7 +80,7 @@ def _numbered(frame: "DataFrame") -> "DataFrame":
     return frame.withColumn(SEQUENCE, f.monotonically_increasing_id())
 
 
-def _writer(by: KeepOrder, writers: int) -> "Column":
+def _writer(by: OrderBy, writers: int) -> "Column":
     from pyspark.sql import functions as f
 
     if by == "key":

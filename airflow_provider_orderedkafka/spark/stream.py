@@ -45,7 +45,7 @@ class Stream:
 
     def __init__(self, options: SourceOptions, cluster: Cluster | None = None) -> None:
         self._options = options
-        self._cluster = cluster or Cluster(options)
+        self._cluster = cluster or _cluster(options)
         self._fixed: Target | None = None
         self._decided: bool | None = None
         self._own: dict[TopicPartition, OwnIndex] = {}
@@ -171,6 +171,14 @@ class Stream:
     def _latest(self, target: Target) -> int:
         given: Range | None = self._options.range
         return target.now + self._options.future_tolerance if given is None else given.latest
+
+
+def _cluster(options: SourceOptions) -> Cluster:
+    if options.range is not None:
+        return Cluster.of_range(options.kafka, options.range)
+    assert options.subscription is not None
+    tolerance = options.future_tolerance
+    return Cluster(options.kafka, options.subscription, options.isolation, tolerance, options.on_data_loss)
 
 
 def _check_topics(at: StreamOffset, found: Discovery) -> None:

@@ -7,19 +7,20 @@ folder for each batch, `<path>/range_id=<range>/batch=<number>`; Spark reads the
 replace what has the same two values.
 """
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_orderedkafka.core.batches import Note, Setup, Tally
 from airflow_provider_orderedkafka.core.positions import Offsets
+from airflow_provider_orderedkafka.core.spelling import nearest
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.write_settings import SOURCE
 from airflow_provider_orderedkafka.spark.arrow_transforms import as_frames, output_schema
 from airflow_provider_orderedkafka.spark.batches import Batch, Output
 from airflow_provider_orderedkafka.spark.frames import RangeFrames, read_counts
 from airflow_provider_orderedkafka.spark.limit import without_surplus
+from airflow_provider_orderedkafka.spark.option_tables import TABLE_SINK
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 RANGE_ID, BATCH = "range_id", "batch"
 FILES = frozenset({"parquet", "orc", "json", "csv", "avro"})
 """The formats that are folders of files, and nothing else."""
-
-KNOWN = ("path", "table", "format")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +108,8 @@ def table_sink(arguments: "Arguments", frames: RangeFrames) -> TableWriter:
 
 def _hint(given: Mapping[str, str]) -> str:
     for name in given:
-        if near := difflib.get_close_matches(name, KNOWN, 1):
-            return f"; did you mean {near[0]!r} instead of {name!r}?"
+        if near := nearest(name, TABLE_SINK.parsers):
+            return f"; did you mean {near!r} instead of {name!r}?"
     return ""
 
 

@@ -48,7 +48,7 @@ def test_a_cluster_needs_a_checkpoint_that_all_of_it_reaches_and_no_attempt_is_w
 
 
 @pytest.mark.parametrize("place", ["hdfs://127.0.0.1:1/loads", "nope://bucket/loads"])
-def test_a_checkpoint_that_airflow_cannot_read_is_an_error_before_an_attempt_is_written_and_another_leads_out(  # noqa: PLR0917
+def test_a_checkpoint_that_airflow_cannot_read_is_an_error_before_an_attempt_is_written_and_another_leads_out(
     bench, states, capsys, ledger_of, tmp_path, place
 ):
     bench.write(1)

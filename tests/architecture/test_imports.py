@@ -22,7 +22,7 @@ LAYERS: dict[str, set[str]] = {
     "spark": {"core", "errors", "kafka"},
     "embedded": {"cache", "errors"},
     "cache": set(),
-    "cli": {"errors"},
+    "cli": {"core", "errors"},
 }
 # Commands for a person at this machine: they may use the embedded broker, which nothing that runs in production does.
 AT_THE_DESK = {"demo", "doctor"}
@@ -41,7 +41,19 @@ THIRD_PARTY: dict[str, set[str]] = {
 # No I/O, no clock, no chance, no threads.
 PURE = {
     *("__future__", "abc", "array", "base64", "bisect", "binascii", "collections", "contextlib", "copy", "dataclasses"),
-    *("datetime", "decimal", "enum", "fractions", "functools", "hashlib", "heapq", "itertools", "json", "math"),
+    *(
+        "datetime",
+        "decimal",
+        "difflib",
+        "enum",
+        "fractions",
+        "functools",
+        "hashlib",
+        "heapq",
+        "itertools",
+        "json",
+        "math",
+    ),
     *("numbers", "operator", "re", "string", "struct", "textwrap", "types", "typing", "zlib"),
 }
 IMPURE_CALLS = {"input", "now", "open", "print", "today", "utcnow"}

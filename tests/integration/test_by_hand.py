@@ -59,7 +59,7 @@ def exploded(frame: Any) -> Any:
 
 
 @pytest.mark.parametrize(("transform", "times"), [(None, 1), (exploded, 2)], ids=["direct", "frames"])
-def test_by_hand_a_row_limit_counts_the_dead_letters_of_all_runs(  # noqa: PLR0917
+def test_by_hand_a_row_limit_counts_the_dead_letters_of_all_runs(
     app: Application,
     topics: Topics,
     records: Records,
@@ -212,6 +212,18 @@ def test_by_hand_only_what_is_new_is_loaded_where_the_start_is_not_said(
     assert report.rows_emitted == 10
 
 
+def test_by_hand_records_of_aborted_transactions_are_loaded_where_that_is_asked_for(
+    app: Application, topics: Topics, records: Records
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 1)
+    records.produce(source, events(10, 1))
+    records.abort(source, events(5, 2))
+    argv = ["--option", f"subscribe={source}", "--option", "startingOffsets=earliest"]
+    report = app.run("--output-topic", output, *argv, "--option", "kafka.isolation.level=read_uncommitted")
+    assert report is not None
+    assert report.rows_emitted == 15
+
+
 @pytest.mark.parametrize(
     ("argv", "code", "message"),
     [
@@ -224,7 +236,7 @@ def test_by_hand_only_what_is_new_is_loaded_where_the_start_is_not_said(
         (["--option", "subscribe=not-there"], 65, "'not-there' does not exist"),
     ],
 )
-def test_by_hand_a_wrong_option_is_one_message_and_an_exit_code(  # noqa: PLR0917
+def test_by_hand_a_wrong_option_is_one_message_and_an_exit_code(
     app: Application,
     topics: Topics,
     capsys: pytest.CaptureFixture[str],

@@ -13,6 +13,7 @@ from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Note, 
 from airflow_provider_orderedkafka.core.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.kafka.config import KafkaConfig
 from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.feed import Feed
 from airflow_provider_orderedkafka.spark.frames import RangeFrames
@@ -51,7 +52,7 @@ def followed(kafka: Any, spark: Any, loaded: Range, checkpoint: Checkpoint, left
 
     def follow(until: int = 100, cut: int = 0) -> list[tuple[int, int, int]]:
         found: list[tuple[int, int, int]] = []
-        frames = RangeFrames(LazySession(), loaded, {"kafka.bootstrap.servers": kafka.bootstrap_servers})
+        frames = RangeFrames(LazySession(), loaded, KafkaConfig({"bootstrap.servers": kafka.bootstrap_servers}))
         counts = checkpoint.counts()
         stands = [(1, loaded.start) if counts is None else (counts.batch + 1, counts.end)]
         feed = Feed(frames, checkpoint, lambda: stands[-1])

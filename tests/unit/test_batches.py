@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.plain import plain_range
 
 from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Doubt, Note, Tally
 from airflow_provider_orderedkafka.core.cuts import Floor, Place
@@ -28,24 +29,16 @@ def batch(number: int) -> Batch:
 
 
 def a_range(end: int = 30, rows_left: int | None = None, *, start: int = 0, revision: int = 0) -> Range:
-    return Range(
+    return plain_range(
         id=f"r{revision + 1}",
-        load="orders",
-        kind="incremental",
-        reason="",
         ledger_revision=revision,
         topics={"orders": "id"},
         start=place(start),
         end=place(end),
         planned_at=1_000_000,
-        future_tolerance=0,
-        on_data_loss="fail",
-        include_headers=False,
-        isolation="read_committed",
         cluster_id="c",
         batch_offsets=10,
         rows_left=rows_left,
-        digest="",
     )
 
 

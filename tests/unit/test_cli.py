@@ -101,7 +101,7 @@ def test_a_command_that_resembles_none_is_answered_with_all(capsys):
     with pytest.raises(SystemExit) as left:
         cli.main(["xyzzy"])
     assert left.value.code == 2
-    assert f"The commands are {', '.join(cli.COMMANDS)}." in capsys.readouterr().err
+    assert f"the commands are {', '.join(cli.COMMANDS)}" in capsys.readouterr().err
 
 
 def test_bad_arguments_are_a_usage_error():

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.plain import plain_report
 
 from airflow_provider_orderedkafka.core.cuts import Floor, Place
-from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.core.positions import Offsets
 from airflow_provider_orderedkafka.demo import command
 from airflow_provider_orderedkafka.demo.interrupts import remembered
@@ -27,12 +27,8 @@ CHAPTERS = [chapter(7, Plan(3_000, 180), 0, BEGIN), chapter(7, Plan(1_000, 20, 0
 
 
 def report(rows, late, floor):
-    zeros = dict.fromkeys(("lost", "replayed", "dead_letters", "may_be_doubled", "bytes_read", "started_at"), 0)
     stop = Place(Offsets(), Floor(floor))
-    return Report(
-        range_id="r", attempt=1, complete=True, limit_spent=False, stop=stop, batches=1, rows_read=rows,
-        rows_emitted=rows, late=late, ended_at=2_000, error=None, **zeros,
-    )  # fmt: skip
+    return plain_report(stop=stop, batches=1, rows_read=rows, rows_emitted=rows, late=late, ended_at=2_000)
 
 
 def runs():
