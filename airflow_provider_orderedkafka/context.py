@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow_provider_orderedkafka.assets import ledger_asset
+from airflow_provider_orderedkafka.compat.airflow import dag_run_state, keep_for_ever
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.ledger import LedgerStore
 from airflow_provider_orderedkafka.reports import has_notes, read_report
@@ -29,17 +30,8 @@ def run_of(context: "Context") -> str:
 
 def is_active(owner: str) -> bool:
     """Whether that DAG run is queued or running; one that was deleted is not."""
-    from airflow.sdk.exceptions import AirflowRuntimeError
-    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
-
     dag_id, _, run_id = owner.partition("/")
-    try:
-        state = RuntimeTaskInstance.get_dagrun_state(dag_id, run_id)
-    except AirflowRuntimeError as error:
-        if "not_found" in str(error) or "404" in str(error):
-            return False
-        raise
-    return getattr(state, "value", state) in ACTIVE  # an enumeration, although Airflow calls it a text
+    return dag_run_state(dag_id, run_id) in ACTIVE
 
 
 def books_of(load: str, context: "Context") -> Books:
@@ -66,9 +58,7 @@ class TaskMemory:
 
     def set(self, key: str, value: Any) -> None:
         """Store a value, which is kept over retries and clears."""
-        from airflow.sdk.execution_time.context import NEVER_EXPIRE
-
-        self._store.set(key, value, retention=NEVER_EXPIRE)
+        keep_for_ever(self._store, key, value)
 
 
 def skip(context: "Context", reason: str) -> NoReturn:

@@ -5,16 +5,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from airflow.sdk import TaskGroup
-from airflow.sdk.definitions._internal.contextmanager import DagContext
 
 from airflow_provider_orderedkafka.core.documents import Kind
+from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.launching import packaged_application
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.parsing import check_form
 from airflow_provider_orderedkafka.submitting import Launch, Submit, submitted
 
 if TYPE_CHECKING:
-    from airflow.sdk import Asset, BaseOperator
+    from airflow.sdk import DAG, Asset, BaseOperator
 
     from airflow_provider_orderedkafka.core.lanes import OrderBy
     from airflow_provider_orderedkafka.launching import SubmitArguments
@@ -71,7 +71,8 @@ def ordered_load(
     :param submit: A function from a `Launch` to an operator that runs the application in place of spark-submit. Needs
         `checkpoint`.
     :param steps: Further arguments of single tasks, such as `{"load": {"retries": 3, "pool": "spark"}}`.
-    :param submit_arguments: Arguments of `SparkSubmitOperator`, such as `conf`, `executor_memory` or `packages`.
+    :param submit_arguments: Arguments of spark-submit, under the names of Airflow's `SparkSubmitOperator`, such as
+        `conf`, `executor_memory` or `packages`.
     """
     from airflow_provider_orderedkafka.operators.commit import CommitOffsetRangeOperator
     from airflow_provider_orderedkafka.operators.resolve import ResolveOffsetRangeOperator
@@ -86,7 +87,8 @@ def ordered_load(
     from airflow_provider_orderedkafka.sensors.offsets import OffsetRangeSensor
     from airflow_provider_orderedkafka.steps.restating import digest_of
 
-    check_dag(load, mode)
+    group = _group(load)
+    check_dag(load, mode, group)
     check_steps(load, mode, steps or {})
     more = {step: (steps or {}).get(step, {}) for step in STEPS}
     arguments: dict[str, Any] = {**submit_arguments, **more["load"]}
@@ -100,7 +102,6 @@ def ordered_load(
         keep_order=keep_order,
         **shape_of(arguments.get("application_args")),
     )
-    group = OrderedLoadGroup(load.name, tooltip=f"Load {', '.join(load.topics)} in time order")
     with group:
         resolve = ResolveOffsetRangeOperator(
             task_id="resolve",
@@ -120,7 +121,7 @@ def ordered_load(
                 output_topic=output_topic,
                 checkpoint=checkpoint,
                 keep_order=keep_order,
-                application=_application(application),
+                application=_application(application, group.dag),
                 conn_id=spark_conn_id,
                 digest=digest,
                 **arguments,
@@ -130,7 +131,7 @@ def ordered_load(
                 load,
                 resolve.task_id,
                 submit,
-                application=_application(application) or packaged_application("ordered_replay"),
+                application=_application(application, group.dag) or packaged_application("ordered_replay"),
                 checkpoint=checkpoint,
                 digest=digest,
                 more=arguments,
@@ -158,9 +159,15 @@ def _spark_submit(load: OrderedLoad, resolve: "BaseOperator", **arguments: Any) 
     return SubmitOrderedLoadOperator(task_id="load", load=load, range_id=resolve.output, **arguments)
 
 
-def _application(application: str) -> str:
+def _group(load: OrderedLoad) -> OrderedLoadGroup:
+    try:
+        return OrderedLoadGroup(load.name, tooltip=f"Load {', '.join(load.topics)} in time order")
+    except RuntimeError as error:  # what Airflow says there
+        raise SettingError(f"load {load.name!r}: ordered_load() is called inside a DAG: `with DAG(...):`") from error
+
+
+def _application(application: str, dag: "DAG") -> str:
     """Resolve a relative path against the folder of the DAG file."""
-    dag = DagContext.get_current()
-    if not application or dag is None or "://" in application or Path(application).is_absolute():
+    if not application or "://" in application or Path(application).is_absolute():
         return application
     return str(Path(dag.fileloc).parent / application)

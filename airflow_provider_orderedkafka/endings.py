@@ -23,11 +23,11 @@ def doubts(found: Report | Outcome) -> str:
     return "".join(f", {count:,} {name.replace('_', ' ')}" for name, count in counts if count)
 
 
-def explained(error: Exception, code: int | None, todo: Loading, report: Report | None) -> Exception:
+def explained(output: str, code: int | None, todo: Loading, report: Report | None) -> Exception:
     """The exception for a failed application: why it failed and, after some attempts, the ways out."""
     from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-    why = report.error if report is not None and report.error else _last_words(str(error))
+    why = report.error if report is not None and report.error else _last_words(output)
     text = f"attempt {todo.attempt} of range {todo.range.id if todo.range else ''!r} ended with exit code {code}: {why}"
     if todo.attempt >= WEARY_AFTER and todo.range is not None:
         text += (

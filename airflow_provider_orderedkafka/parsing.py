@@ -4,17 +4,17 @@ import os
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.definitions._internal.contextmanager import DagContext, TaskGroupContext
-
+from airflow_provider_orderedkafka.compat.airflow import has_data_intervals, mapped_group
 from airflow_provider_orderedkafka.core.documents import Kind
 from airflow_provider_orderedkafka.core.outputs import Outputs, check_not_fed_back
 from airflow_provider_orderedkafka.core.starts import parse_start
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.launching import packaged_application
 from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.submission import master_of
 
 if TYPE_CHECKING:
-    from airflow.sdk import DAG
+    from airflow.sdk import DAG, TaskGroup
 
 STEPS = ("wait", "resolve", "load", "commit")
 OURS = ("task_id", "load", "range_id")
@@ -33,29 +33,18 @@ NEEDED = {"ordered_replay": TOPIC, "enrich_orders": TOPIC, "ordered_table": TABL
 """For each packaged application: the sink options of which it needs one, and how to set it."""
 
 
-def check_dag(load: OrderedLoad, mode: Kind) -> None:
-    """Check the DAG that is being defined; `SettingError` if the load cannot run in it."""
-    dag = DagContext.get_current()
-    if dag is None:
-        raise SettingError(f"load {load.name!r}: ordered_load() is called inside a DAG: `with DAG(...):`")
-    _not_mapped(load, dag)
+def check_dag(load: OrderedLoad, mode: Kind, group: "TaskGroup") -> None:
+    """Check the DAG that a load's group is in; `SettingError` where the load cannot run in it."""
+    mapped = mapped_group(group)
+    if mapped is not None:
+        raise SettingError(
+            f"load {load.name!r} is inside the mapped task group {mapped.group_id!r}: one load is one ledger, and "
+            "mapped copies would share it; make several loads in a loop, each with its own name"
+        )
     if mode == "incremental":
-        _incremental(load, dag)
+        _incremental(load, group.dag)
     if mode == "interval":
-        _interval(load, dag)
-
-
-def _not_mapped(load: OrderedLoad, dag: "DAG") -> None:
-    from airflow.sdk.definitions.taskgroup import MappedTaskGroup
-
-    group = TaskGroupContext.get_current(dag)
-    while group is not None:
-        if isinstance(group, MappedTaskGroup):
-            raise SettingError(
-                f"load {load.name!r} is inside the mapped task group {group.group_id!r}: one load is one ledger, and "
-                "mapped copies would share it; make several loads in a loop, each with its own name"
-            )
-        group = group.task_group
+        _interval(load, group.dag)
 
 
 def _incremental(load: OrderedLoad, dag: "DAG") -> None:
@@ -77,12 +66,10 @@ def _incremental(load: OrderedLoad, dag: "DAG") -> None:
 
 
 def _interval(load: OrderedLoad, dag: "DAG") -> None:
-    from airflow.sdk.definitions.timetables import assets, simple, trigger
-
-    timetable = type(dag.timetable)
-    if timetable.__module__ in {assets.__name__, simple.__name__, trigger.__name__}:
+    if not has_data_intervals(dag.timetable):
+        found = type(dag.timetable).__name__
         raise SettingError(
-            f"load {load.name!r} has mode='interval' and DAG {dag.dag_id!r} has the timetable {timetable.__name__}, "
+            f"load {load.name!r} has mode='interval' and DAG {dag.dag_id!r} has the timetable {found}, "
             "whose runs have no data interval: use schedule=CronDataIntervalTimetable('@hourly', timezone='UTC') "
             "(from airflow.sdk), or give the load mode='incremental'"
         )
@@ -129,7 +116,7 @@ def check_checkpoint(load: OrderedLoad, conn_id: str, checkpoint: str | None) ->
     text = os.environ.get(f"AIRFLOW_CONN_{conn_id.upper()}")
     if checkpoint is not None or not text:
         return
-    master = _host(text, conn_id)
+    master = _master(text, conn_id)
     if not master.startswith("local"):
         raise SettingError(no_checkpoint(load.name, conn_id, master))
 
@@ -143,14 +130,14 @@ def no_checkpoint(load: str, conn_id: str, master: str) -> str:
     )
 
 
-def _host(text: str, conn_id: str) -> str:
+def _master(text: str, conn_id: str) -> str:
     from airflow.sdk import Connection
 
     try:
         found = Connection.from_json(text, conn_id) if text.startswith("{") else Connection.from_uri(text, conn_id)
     except Exception:  # noqa: BLE001 - what is wrong with a connection is said when it is used
         return "local"
-    return found.host or "yarn"
+    return master_of(found)
 
 
 def check_form(

@@ -4,20 +4,17 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from airflow_provider_orderedkafka.compat.airflow import server_context
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.ledger import LedgerStore
-
-CONTEXT = "_AIRFLOW_PROCESS_CONTEXT"
-"""What Airflow's own commands set to find connections in its database."""
 
 
 @contextmanager
 def airflow() -> Iterator[None]:
     """Give access to Airflow's database and connections; `SettingError` without Airflow or its database."""
-    before = os.environ.get(CONTEXT)
-    os.environ[CONTEXT] = "server"
     try:
-        yield
+        with server_context():
+            yield
     except ModuleNotFoundError as error:
         if not is_about_airflow(error):
             raise
@@ -32,9 +29,6 @@ def airflow() -> Iterator[None]:
             f"({os.environ.get('AIRFLOW_HOME', 'not set')!r}) the right one, is the database up, and was "
             "`airflow db migrate` run?"
         ) from error
-    finally:
-        os.environ.pop(CONTEXT)
-        os.environ.update({} if before is None else {CONTEXT: before})
 
 
 def is_about_airflow(error: Exception) -> bool:

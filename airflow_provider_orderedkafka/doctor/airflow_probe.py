@@ -11,6 +11,8 @@ import os
 import sys
 from typing import Any
 
+from airflow_provider_orderedkafka.submission import BINARY, master_of
+
 _ANSWER_SECONDS = 5
 
 
@@ -81,11 +83,7 @@ def _text(error: Exception) -> str:
 def _spark(connection: Any) -> dict[str, Any] | None:
     if connection is None:
         return None
-    master = connection.host or "yarn"  # what Airflow's Spark hook takes
-    if connection.port:
-        master = f"{master}:{connection.port}"
-    binary = connection.extra_dejson.get("spark-binary") or "spark-submit"
-    return {"master": master, "binary": binary}
+    return {"master": master_of(connection), "binary": connection.extra_dejson.get("spark-binary") or BINARY}
 
 
 if __name__ == "__main__":

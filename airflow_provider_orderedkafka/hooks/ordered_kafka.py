@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.kafka.hooks.base import KafkaBaseHook
 
+from airflow_provider_orderedkafka.compat.airflow import kafka_config
 from airflow_provider_orderedkafka.context import now_ms
 from airflow_provider_orderedkafka.core.cuts import NO_FLOOR, Place
 from airflow_provider_orderedkafka.core.documents import Ledger, Range
@@ -71,7 +72,7 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
         try:
-            built: dict[str, Any] = self._build_config()
+            return kafka_config(self)
         except AirflowNotFoundException as error:
             raise SettingError(
                 f"there is no Kafka connection {self.kafka_config_id!r}: create it with `airflow connections add "
@@ -80,7 +81,6 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
             ) from error
         except (ValueError, AirflowException) as error:
             raise SettingError(f"connection {self.kafka_config_id!r}: {error}") from error
-        return built
 
     def first_look(self, load: OrderedLoad, topics: Sequence[str] = ()) -> First:
         """Resolve the load's `start` now, for these of its topics (default: all)."""

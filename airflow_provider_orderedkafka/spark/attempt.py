@@ -7,6 +7,7 @@ from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass
 
+from airflow_provider_orderedkafka.compat.spark import tasks_running
 from airflow_provider_orderedkafka.core.batches import Counts, Holding
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.limits import rows_left
@@ -19,7 +20,7 @@ from airflow_provider_orderedkafka.errors import (
 )
 from airflow_provider_orderedkafka.spark.batches import BatchLoop, Limit, Parts, Writer
 from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
-from airflow_provider_orderedkafka.spark.executors import check_executors, tasks_running
+from airflow_provider_orderedkafka.spark.executors import check_executors
 from airflow_provider_orderedkafka.spark.failures import understood
 from airflow_provider_orderedkafka.spark.feed import Feed
 from airflow_provider_orderedkafka.spark.lease import LEASE, Heart, Lease, Outside

@@ -5,6 +5,7 @@ What is not made does not have to cross from Python to Spark either. The types a
 
 from typing import TYPE_CHECKING
 
+from airflow_provider_orderedkafka.compat.spark import spark_schema
 from airflow_provider_orderedkafka.core.spelling import meant
 from airflow_provider_orderedkafka.errors import SettingError
 
@@ -14,12 +15,10 @@ if TYPE_CHECKING:
 
 def spark_columns(*, include_headers: bool) -> dict[str, str]:
     """The source's columns and their types, as Spark says them."""
-    from pyspark.sql.pandas.types import from_arrow_type
-
     from airflow_provider_orderedkafka.kafka import arrow
 
-    fields = arrow.schema(include_headers=include_headers)
-    return {field.name: from_arrow_type(field.type).simpleString() for field in fields}
+    schema = spark_schema(arrow.schema(include_headers=include_headers))
+    return {field.name: field.dataType.simpleString() for field in schema}
 
 
 def asked_columns(schema: "StructType", *, include_headers: bool) -> tuple[str, ...] | None:

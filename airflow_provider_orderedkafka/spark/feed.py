@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
+from airflow_provider_orderedkafka.compat.spark import cancel_jobs
 from airflow_provider_orderedkafka.core.cuts import Place
 from airflow_provider_orderedkafka.spark.batches import Batch
 from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
@@ -56,7 +57,7 @@ class Feed:
     def cancel(self) -> None:
         """Cancel what Spark runs for the batch and would run for it yet, from any other thread."""
         with suppress(Exception):
-            self._frames.session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(self._group)
+            cancel_jobs(self._frames.session, self._group)
 
     def _begun(self, number: int) -> Place | None:
         """The end of a batch that an earlier attempt began: its rows are numbered up to there."""

@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from airflow_provider_orderedkafka.compat.spark import spark_schema
 from airflow_provider_orderedkafka.core.batches import Tally
 from airflow_provider_orderedkafka.core.cuts import Slice, Span
 from airflow_provider_orderedkafka.core.documents import Range
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from airflow_provider_orderedkafka.kafka.landed import Landed
     from airflow_provider_orderedkafka.spark.batches import Batch
 
-READ = "read"
 SOURCE_FIELDS = ("topic", "partition", "offset", "order_time")
 SHOWING_SHUFFLES = 2
 """With a single partition there is nothing to shuffle, whatever a transform does."""
@@ -127,13 +127,12 @@ class RangeFrames:
         partitions: int,
         losses: TaskCounter | None = None,
     ) -> "DataFrame":
-        from pyspark.sql.pandas.types import from_arrow_schema
 
         from airflow_provider_orderedkafka.kafka import arrow
 
         packed = [pickle.dumps(each) for each in slices]  # a task unpacks its own alone
         asked = self.session.range(0, partitions, 1, partitions)
-        schema = from_arrow_schema(arrow.schema(include_headers=self.loaded.include_headers))  # text would be parsed
+        schema = spark_schema(arrow.schema(include_headers=self.loaded.include_headers))
         return asked.mapInArrow(partial(_read, packed, self.read, losses), schema)
 
 
@@ -166,13 +165,16 @@ def with_source(frame: "DataFrame") -> "DataFrame":
     return frame.withColumn(SOURCE, f.struct(*SOURCE_FIELDS))
 
 
-def counted(frame: "DataFrame") -> "DataFrame":
-    """The records, counted as they pass."""
-    return frame.observe(READ, *read_counts())
+def counted(frame: "DataFrame") -> "tuple[DataFrame, Callable[[], Tally]]":
+    """The records, counted as they pass, and what they came to, once they have."""
+    from pyspark.sql import Observation
+
+    read = Observation()
+    return frame.observe(read, *_read_counts()), lambda: Tally(**read.get)
 
 
-def read_counts() -> list["Column"]:
-    """What is counted of records: how many, how many late, their bytes."""
+def _read_counts() -> list["Column"]:
+    """How many records, how many late, their bytes."""
     from pyspark.sql import functions as f
 
     size = f.coalesce(f.octet_length("key"), f.lit(0)) + f.coalesce(f.octet_length("value"), f.lit(0))
@@ -181,9 +183,3 @@ def read_counts() -> list["Column"]:
         f.coalesce(f.count_if("late"), f.lit(0)).alias("late"),
         f.coalesce(f.sum(size), f.lit(0)).alias("bytes_read"),
     ]
-
-
-def read_tally(executed: "DataFrame") -> Tally:
-    """What `counted` records came to, from the very frame that was collected: no listener has to be waited for."""
-    found = executed._jdf.queryExecution().observedMetrics().apply(READ)
-    return Tally(**{name: found.getLong(place) for place, name in enumerate(("rows_read", "late", "bytes_read"))})

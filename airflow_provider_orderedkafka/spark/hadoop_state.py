@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from py4j.protocol import Py4JError, Py4JJavaError
 
+from airflow_provider_orderedkafka.compat.spark import gateway, hadoop_configuration
 from airflow_provider_orderedkafka.errors import SettingError, StateError
 from airflow_provider_orderedkafka.spark.state import TEMPORARY, failure, join
 
@@ -44,7 +45,7 @@ class HadoopState:
             raise SettingError(
                 f"the location {location!r} is not on local disk: it can only be read with Spark at hand"
             )
-        return cls(location, session.sparkContext._gateway, session._jsc.hadoopConfiguration())
+        return cls(location, gateway(session), hadoop_configuration(session))
 
     @property
     def location(self) -> str:

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
+from airflow_provider_orderedkafka.compat.spark import connect_to_the_jvm
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.spark.state import local_path
 
@@ -92,11 +93,11 @@ def in_background(work: Callable[[], Result]) -> "Future[Result]":
 
 def start_session() -> "SparkSession":
     """The session, with the settings that a load needs; the interpreter of this process, unless one is set."""
-    from pyspark import SparkConf, SparkContext
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    SparkContext._ensure_initialized()  # before, a SparkConf knows nothing of what was asked of spark-submit
+    connect_to_the_jvm()  # before, a SparkConf knows nothing of what was asked of spark-submit
     asked = SparkConf()
     builder = SparkSession.builder
     for key, value in {**ONE_ATTEMPT, **AS_PLANNED, **NOT_BY_FILE, **few_lines(asked)}.items():

@@ -18,7 +18,7 @@ from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.write_settings import SOURCE
 from airflow_provider_orderedkafka.spark.arrow_transforms import as_frames, output_schema
 from airflow_provider_orderedkafka.spark.batches import Batch, Output
-from airflow_provider_orderedkafka.spark.frames import RangeFrames, read_counts
+from airflow_provider_orderedkafka.spark.frames import RangeFrames, counted
 from airflow_provider_orderedkafka.spark.limit import without_surplus
 from airflow_provider_orderedkafka.spark.option_tables import TABLE_SINK
 
@@ -64,11 +64,11 @@ class TableWriter:
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
-        read, written, losses = Observation(), Observation(), self.frames.counter()
-        records = self.frames.of_batch(batch, losses=losses).observe(read, *read_counts())
+        written, losses = Observation(), self.frames.counter()
+        records, read = counted(self.frames.of_batch(batch, losses=losses))
         rows = without_surplus(self.frames.transformed(records), batch.surplus).drop(SOURCE)
         self.put(rows.observe(written, f.count(f.lit(1)).alias("rows")), batch.number)
-        return Tally(**read.get).plus(Tally(rows_emitted=written.get["rows"], lost=losses.total()))
+        return read().plus(Tally(rows_emitted=written.get["rows"], lost=losses.total()))
 
 
 def table_sink(arguments: "Arguments", frames: RangeFrames) -> TableWriter:

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from airflow_provider_orderedkafka.compat.spark import gateway
 from airflow_provider_orderedkafka.errors import StateError
 from airflow_provider_orderedkafka.spark.batches import Batch
 from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
@@ -85,7 +86,7 @@ class Turns:
         from pyspark.sql.types import StringType, StructType
 
         session = self._frames.session
-        log4j = session.sparkContext._gateway.jvm.org.apache.logging.log4j
+        log4j = gateway(session).jvm.org.apache.logging.log4j
         log4j.core.config.Configurator.setLevel(TELLS_ERRORS, log4j.Level.OFF)
         lines = session.readStream.format("text").schema(StructType().add("value", StringType()))
         turns = lines.option("maxFilesPerTrigger", 1).load(_literal(_for_spark(self._checkpoint.turns)))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_provider_orderedkafka.assets import ledger_asset
+from airflow_provider_orderedkafka.compat.airflow import asset_state
 from airflow_provider_orderedkafka.context import is_active, now_ms
 from airflow_provider_orderedkafka.core.documents import Ledger
 from airflow_provider_orderedkafka.core.limits import limit_spent
@@ -189,11 +190,8 @@ def hook_of(conn_id: str) -> "OrderedKafkaHook":
 
 
 def ledger_store(load: str) -> LedgerStore:
-    """The load's documents; a watcher's own accessor is that of another asset."""
-    from airflow.sdk.execution_time.context import AssetStateStoreAccessors
-
-    asset = ledger_asset(load)
-    return LedgerStore(load, AssetStateStoreAccessors(inlets=[asset])[asset])
+    """The load's documents; the accessor that Airflow gives to a watcher is that of the asset it sits on."""
+    return LedgerStore(load, asset_state(ledger_asset(load)))
 
 
 def _seen(load: OrderedLoad, ledger: Ledger | None) -> Seen:

@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,8 @@ LAYERS: dict[str, set[str]] = {
     "errors": set(),
     "core": {"errors"},
     "kafka": {"core", "errors"},
-    "spark": {"core", "errors", "kafka"},
+    "compat.spark": set(),
+    "spark": {"compat.spark", "core", "errors", "kafka"},
     "embedded": {"cache", "errors"},
     "cache": set(),
     "cli": {"core", "errors"},
@@ -31,6 +32,7 @@ AIRFLOW_SIDE = "the Airflow side"
 THIRD_PARTY: dict[str, set[str]] = {
     "errors": set(),
     "core": set(),
+    "compat.spark": {"pyarrow", "pyspark"},
     "kafka": {"confluent_kafka", "numpy", "pyarrow"},
     "spark": {"confluent_kafka", "numpy", "py4j", "pyarrow", "pyspark"},
     "embedded": {"confluent_kafka", "psutil"},
@@ -80,7 +82,7 @@ class Import:
     def layer(self) -> str | None:
         """The part of the package that it belongs to; none for other packages and for the package's own root."""
         parts = self.name.split(".")
-        return parts[1] if parts[0] == PACKAGE.name and len(parts) > 1 else None
+        return layer_named(parts[1:]) if parts[0] == PACKAGE.name and len(parts) > 1 else None
 
 
 def imports(source: str) -> list[Import]:
@@ -111,8 +113,13 @@ def _target(node: ast.ImportFrom) -> str:
     return node.module or ""
 
 
+def layer_named(parts: Sequence[str]) -> str:
+    """Each module of `compat` belongs to those who use it."""
+    return ".".join(parts[:2]) if parts[0] == "compat" else parts[0]
+
+
 def layer_of(path: Path) -> str:
-    name = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    name = layer_named(path.relative_to(PACKAGE).with_suffix("").parts)
     return name if name in LAYERS or name in AT_THE_DESK else AIRFLOW_SIDE
 
 
@@ -157,7 +164,9 @@ def test_the_core_asks_no_clock_and_touches_no_file(path):
 
 @pytest.mark.parametrize("path", modules(AIRFLOW_SIDE, *AT_THE_DESK), ids=label)
 def test_only_spark_applications_import_spark(path):
-    wrong = [i for i in imports(path.read_text()) if i.top in {"pyspark", "py4j"} or i.layer == "spark"]
+    wrong = [
+        i for i in imports(path.read_text()) if i.top in {"pyspark", "py4j"} or i.layer in {"compat.spark", "spark"}
+    ]
     assert not wrong
 
 

@@ -328,7 +328,6 @@ def _plug_spark(patch: pytest.MonkeyPatch, plugs: Plugs) -> None:
     for module in (kafka_lanes, kafka_writer, limit):
         patch.setattr(module, "read_plan", lambda *_, **__: plugs.facts)
     patch.setattr(ordering, "read_any_plan", lambda *_: plugs.facts)
-    patch.setattr(kafka_writer, "counted", lambda frame: frame)
-    patch.setattr(kafka_writer, "read_tally", lambda _: Tally())
+    patch.setattr(kafka_writer, "counted", lambda frame: (frame, Tally))
     patch.setattr(TaskContext, "get", staticmethod(here))
     patch.setattr(pyspark.sql, "functions", functions)
