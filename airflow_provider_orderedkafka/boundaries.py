@@ -34,7 +34,7 @@ SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What a decision needs of Kafka: what there is, and where in it a moment lies."""
+    """What a decision needs from Kafka: a survey, and the place of a time."""
 
     seen: Survey
     at: Callable[[int], Place]
@@ -42,7 +42,7 @@ class Sight:
 
 @dataclass(frozen=True, slots=True)
 class Decider:
-    """Decides the boundaries of one load; `look` asks Kafka, given the floor of the boundary before."""
+    """Decides the boundaries of a load; `look` asks Kafka, given the floor of the boundary before."""
 
     store: LedgerStore
     terms: Terms
@@ -50,7 +50,7 @@ class Decider:
     look: Callable[[Floor], Sight]
 
     def boundary(self, time: int) -> Boundary:
-        """The boundary at this moment, decided now where nobody has; `NotYetError` where it is too early."""
+        """The boundary at this time, decided now if needed; `NotYetError` if it is too early."""
         found = self.store.boundary(time)
         if found is not None:
             return found
@@ -62,7 +62,7 @@ class Decider:
         return self._agreed(decided) if found is None else found
 
     def _agreed(self, decided: Boundary) -> Boundary:
-        """What stands after a while: a neighbour that decides at the same moment is no failure of this run."""
+        """The boundary that is stored in the end: if a neighbour decides at the same moment, that is no failure."""
         for _ in range(TRIES):
             with suppress(LedgerChangedError):
                 self.store.name_boundary(decided.time, KEPT)
@@ -74,8 +74,8 @@ class Decider:
             if found is not None and (decided.time in named or len(named) == KEPT):
                 return found
         raise LedgerChangedError(
-            f"the boundary at {moment(decided.time)} of load {self.store.load!r} is decided by several runs at the "
-            "same moment, and each writes over the others: try again, what stands then holds"
+            f"the boundary at {moment(decided.time)} of load {self.store.load!r} is being decided by several runs "
+            "at once, which overwrite each other: try again; the decision that is stored then holds"
         )
 
     def _ripe(self, time: int) -> Sight:
@@ -116,7 +116,7 @@ def between(place: Place, low: Place | None, high: Place | None) -> Place:
 
 
 def interval(begin: Boundary, end: Boundary, firsts: Mapping[TopicPartition, int]) -> tuple[Place, Place]:
-    """What lies between two boundaries; partitions that are new in it begin at their first offset."""
+    """The offsets between two boundaries; new partitions begin at their first offset."""
     for topic, was in begin.topics.items():
         now = end.topics.get(topic, was)
         if now != was:
@@ -130,7 +130,7 @@ def interval(begin: Boundary, end: Boundary, firsts: Mapping[TopicPartition, int
 
 
 def check_interval(store: LedgerStore, loaded: Range) -> None:
-    """Compare a loaded interval with its boundaries: `LifecycleError` where another run decided one anew.
+    """`LifecycleError` if another run has decided a boundary of a loaded interval again.
 
     A boundary that is not kept any more was decided long ago, and by nobody else since.
     """

@@ -20,32 +20,34 @@ _PIPE_CLOSED = 141
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Where a command lives, and what it does in a few words."""
+    """The module of a command, and its summary for `--help`."""
 
     module: str
     summary: str
 
 
 COMMANDS = {
-    "demo": Command("airflow_provider_orderedkafka.demo.command", "see it work: a story, loaded and checked"),
+    "demo": Command(
+        "airflow_provider_orderedkafka.demo.command", "see it work: load events in time order, and check them"
+    ),
     "broker": Command("airflow_provider_orderedkafka.embedded.command", "run a real Kafka on this machine"),
-    "doctor": Command("airflow_provider_orderedkafka.doctor", "say what is missing here, and how to mend it"),
-    "ledger": Command("airflow_provider_orderedkafka.commands.ledger", "show a load's ledger, move it, mend it"),
-    "plan": Command("airflow_provider_orderedkafka.commands.plan", "explain a load's next range before it is loaded"),
+    "doctor": Command("airflow_provider_orderedkafka.doctor", "check the installation and the connections"),
+    "ledger": Command("airflow_provider_orderedkafka.commands.ledger", "show, abandon, rewind or restore a ledger"),
+    "plan": Command("airflow_provider_orderedkafka.commands.plan", "show what a load's next run would load, and why"),
 }
 
 TOOLS = {"demo": ("matplotlib", "psutil"), "broker": ("psutil",)}
-"""The commands that production does without, and what they need of the extra `tools`."""
+"""Commands that need packages of the extra `tools`."""
 
 
 class CommandModule(Protocol):
-    """What a command's module gives: its arguments, and what it does with them."""
+    """What the module of a command defines."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the command's arguments."""
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Do it; return the exit code."""
+        """Run the command; return the exit code."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

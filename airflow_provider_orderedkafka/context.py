@@ -1,4 +1,4 @@
-"""What a task's context gives to the steps: the load's documents, the run's name, which runs are active, the time."""
+"""What steps need from a task's context: the load's documents, the run's name, the active runs, the time."""
 
 import time
 from datetime import datetime
@@ -23,7 +23,7 @@ def now_ms() -> int:
 
 
 def run_of(context: "Context") -> str:
-    """The DAG run as owners are written down: `<dag id>/<run id>`."""
+    """The DAG run as stored for owners: `<dag id>/<run id>`."""
     ti = context["ti"]
     return f"{ti.dag_id}/{ti.run_id}"
 
@@ -47,7 +47,7 @@ def books_of(load: str, context: "Context") -> Books:
 
 
 class TaskMemory:
-    """What this task remembers: its own state store, where nothing that is put here ever expires."""
+    """The task's own state store; values never expire."""
 
     def __init__(self, context: "Context") -> None:
         self._store: Any = context["task_state_store"]
@@ -57,12 +57,12 @@ class TaskMemory:
         return self._store.get(key)
 
     def set(self, key: str, value: Any) -> None:
-        """Remember it over retries and clears."""
+        """Store a value, which is kept over retries and clears."""
         keep_for_ever(self._store, key, value)
 
 
 def skip(context: "Context", reason: str) -> NoReturn:
-    """Skip this task and what follows it, and leave the reason where people look for it."""
+    """Skip this task and those after it, with the reason as XCom `skipped`."""
     from airflow.sdk.exceptions import AirflowSkipException
 
     context["ti"].xcom_push(key="skipped", value=reason)
@@ -70,7 +70,7 @@ def skip(context: "Context", reason: str) -> NoReturn:
 
 
 def fail(error: OrderedKafkaError) -> NoReturn:
-    """Fail the task; without retries where a retry cannot mend it."""
+    """Fail the task; without a retry if that would fail again."""
     from airflow.sdk.exceptions import AirflowFailException
 
     if error.retryable:
@@ -79,7 +79,7 @@ def fail(error: OrderedKafkaError) -> NoReturn:
 
 
 def refuse_backfill(context: "Context", load: str) -> None:
-    """`SettingError` for a backfill's run of an incremental load: the ledger says what is missing, not the calendar."""
+    """`SettingError` for a backfill of an incremental load: its ledger says what is missing, not the calendar."""
     run = context.get("dag_run")
     if str(getattr(run, "run_type", "")).rpartition(".")[2].lower() == "backfill":
         raise SettingError(

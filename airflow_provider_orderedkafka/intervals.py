@@ -1,4 +1,4 @@
-"""The range of a run's data interval: the same records whenever it is asked for, in any order and side by side."""
+"""The range of a run's data interval: the same records whenever it is planned, in any order and in parallel."""
 
 from collections.abc import Callable
 
@@ -27,7 +27,7 @@ def plan_interval(
     digest: str,
     now: Callable[[], int],
 ) -> Range | NothingToLoad:
-    """What lies between two moments."""
+    """The range between two times."""
     decider = Decider(store, terms, now, lambda floor: sight(config, terms, now(), floor))
     begin, end = (decider.boundary(time) for time in times)
     found = discover(config, terms.subscription)

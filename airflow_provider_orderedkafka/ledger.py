@@ -51,7 +51,7 @@ class LedgerStore:
         self._replace("ledger" if isinstance(book, Ledger) else f"claim/{key}", book, before)
 
     def check_stands(self, ledger: Ledger) -> None:
-        """`LedgerChangedError` where, a moment after it was saved, another ledger stands in its place."""
+        """`LedgerChangedError` if the ledger is another one, a moment after it was saved."""
         self.settle()
         self._expect("ledger", Ledger, ledger)
 
@@ -85,7 +85,7 @@ class LedgerStore:
         self._replace("claims", Claims((*spared, *keys[-kept:])), before)
 
     def _forget_claim(self, key: str) -> bool:
-        """Whether it is gone now, and its range."""
+        """Delete a claim; whether it is gone now, and its range."""
         claim = self.claim(key)
         if claim is not None and claim.open is not None:
             return False
@@ -191,7 +191,7 @@ def _parts(head: Any) -> list[str]:
 
 
 def _taken_apart(key: str, document: Document, part: int) -> tuple[Any, dict[str, str]]:
-    """What is stored under the key, and the parts that it points at, where there are any."""
+    """The value to store under the key, and the parts that it refers to, if it is large."""
     text = document.to_text()
     if len(text) <= part:
         return json.loads(text), {}

@@ -1,4 +1,4 @@
-"""The ledger of a load outside of a task: Airflow's metadata database, as its own command line uses it."""
+"""A load's ledger outside of a task, in Airflow's metadata database."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a load asks of its DAG and of a replay's form: each error names the settings and the way out."""
+"""Check what a load needs from its DAG, and the form of a replay; errors name the settings and the way out."""
 
 import os
 from collections.abc import Collection, Mapping
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 STEPS = ("wait", "resolve", "load", "commit")
 OURS = ("task_id", "load", "range_id")
-"""What the group sets itself: a load's state hangs on it."""
+"""Arguments that the group sets itself, because a load's state depends on them."""
 
 TOPIC = (
     ("output_topic", "topic", "outputTopics"),
@@ -30,7 +30,7 @@ TABLE = (
     "name it with application_args=['--sink-option', 'path=/data/orders'], or 'table=catalog.schema.orders'",
 )
 NEEDED = {"ordered_replay": TOPIC, "enrich_orders": TOPIC, "ordered_table": TABLE}
-"""By packaged application: the sink options of which it needs one, and how to name it."""
+"""For each packaged application: the sink options of which it needs one, and how to set it."""
 
 
 def check_dag(load: OrderedLoad, mode: Kind, group: "TaskGroup") -> None:
@@ -76,7 +76,7 @@ def _interval(load: OrderedLoad, dag: "DAG") -> None:
 
 
 def check_steps(load: OrderedLoad, mode: Kind, steps: Mapping[str, Mapping[str, Any]]) -> None:
-    """Check the arguments by step; `SettingError` where one is for no step, or is the group's own."""
+    """Check the arguments by step; `SettingError` for an unknown step, or an argument that the group sets."""
     unknown = sorted(set(steps) - set(STEPS))
     if unknown:
         raise SettingError(f"load {load.name!r}: steps names {unknown[0]!r}, the steps are {', '.join(STEPS)}")
@@ -95,7 +95,7 @@ def check_steps(load: OrderedLoad, mode: Kind, steps: Mapping[str, Mapping[str, 
 
 
 def check_output(load: OrderedLoad, output_topic: Any, application: str, arguments: Any) -> None:
-    """An output is named, and is nothing that the load reads; `SettingError` says so, as far as it can be told here."""
+    """Require an output that the load does not read, as far as this can be known when the DAG is parsed."""
     if not isinstance(output_topic, str | None) or not isinstance(arguments, list | tuple | None):
         return  # another task says it
     outputs = Outputs.of(output_topic, arguments or ())
@@ -106,13 +106,13 @@ def check_output(load: OrderedLoad, output_topic: Any, application: str, argumen
 
 
 def shape_of(arguments: Any) -> dict[str, Any]:
-    """What an application's arguments say of the rows that are written; nothing where another task gives them."""
+    """What an application's arguments say about the rows; empty if they come from another task."""
     outputs = Outputs.of(None, arguments) if isinstance(arguments, list | tuple) else Outputs()
     return {"sink_options": outputs.shape, "transform": outputs.transform}
 
 
 def check_checkpoint(load: OrderedLoad, conn_id: str, checkpoint: str | None) -> None:
-    """A cluster needs a checkpoint that all of it reaches; only a connection in the environment tells so early."""
+    """Require `checkpoint=` for a cluster, if the connection is an environment variable and so known here."""
     text = os.environ.get(f"AIRFLOW_CONN_{conn_id.upper()}")
     if checkpoint is not None or not text:
         return
@@ -122,7 +122,7 @@ def check_checkpoint(load: OrderedLoad, conn_id: str, checkpoint: str | None) ->
 
 
 def no_checkpoint(load: str, conn_id: str, master: str) -> str:
-    """The error for a load on a cluster that has no place for its checkpoints."""
+    """The message for a load on a cluster without `checkpoint=`."""
     return (
         f"load {load!r}: checkpoint= is missing, and the Spark connection {conn_id!r} names the cluster {master!r}: "
         "name a location that driver, executors and Airflow's workers reach, such as "
@@ -143,14 +143,14 @@ def _master(text: str, conn_id: str) -> str:
 def check_form(
     params: Mapping[str, Any], given: Mapping[str, Any] | None, taken: Collection[str], load: OrderedLoad | None = None
 ) -> None:
-    """Refuse keys that the form has not got, places that cannot be read, and duplicates that nobody agreed to.
+    """Raise a `SettingError` for unknown keys, unreadable places, and duplicates that were not agreed to.
 
-    Called inside of a task: the form is that of its DAG.
+    Call it in a task of the replay's DAG, whose `params` are the form.
 
     :param params: The run's params.
-    :param given: What the trigger was given; Airflow itself takes any key, and adds it to the run's params.
-    :param taken: The topics that other loads write to.
-    :param load: The load that is run; it may write into none of its own topics, whatever anybody agrees to.
+    :param given: The run's `conf`: Airflow accepts any key there, and adds it to the params.
+    :param taken: Topics that other loads write to.
+    :param load: The replay's load; it may not write to a topic that it reads.
     """
     from airflow.sdk import get_current_context
 

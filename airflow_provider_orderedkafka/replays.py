@@ -1,4 +1,4 @@
-"""The range of a replay: from one place to another, as a person asked for; it touches no ledger."""
+"""The range of a replay, from one place to another; it leaves the ledger alone."""
 
 from airflow_provider_orderedkafka.core.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.documents import Range

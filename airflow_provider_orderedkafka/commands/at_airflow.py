@@ -1,4 +1,4 @@
-"""Airflow as a command needs it: its metadata database, and the connections that are kept there."""
+"""Access to Airflow's metadata database and its connections, for commands."""
 
 import os
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from airflow_provider_orderedkafka.ledger import LedgerStore
 
 @contextmanager
 def airflow() -> Iterator[None]:
-    """Work on Airflow's database; `SettingError` where Airflow, or its database, is not there."""
+    """Give access to Airflow's database and connections; `SettingError` without Airflow or its database."""
     try:
         with server_context():
             yield
@@ -32,7 +32,7 @@ def airflow() -> Iterator[None]:
 
 
 def is_about_airflow(error: Exception) -> bool:
-    """Whether it says that Airflow is not installed here."""
+    """Whether Airflow is not installed."""
     return isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "airflow"
 
 

@@ -1,6 +1,6 @@
-"""Explain the next range of a load before it is loaded: where it would start and end, how much that is, and why.
+"""Show what the next run of a load would load: from where to where, how much, and why.
 
-Reads the ledger and Kafka; writes nothing. Needs Airflow's configuration (AIRFLOW_HOME) and the load's DAG file.
+Reads the ledger and Kafka; changes nothing. Needs Airflow's configuration (AIRFLOW_HOME) and the load's DAG file.
 """
 
 import argparse
@@ -29,12 +29,12 @@ SHOWN = 50
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("dag_file", type=Path, help="the DAG file that defines the load")
-    parser.add_argument("load", nargs="?", help="the load's name, where the file defines several")
-    parser.add_argument("--json", action="store_true", help="the range document itself")
+    parser.add_argument("load", nargs="?", help="name of the load, if the file defines several")
+    parser.add_argument("--json", action="store_true", help="print the range document")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Plan, and say what came out."""
+    """Plan the next range, and print it."""
     with airflow():
         return _plan(arguments)
 
@@ -50,7 +50,6 @@ def _plan(arguments: argparse.Namespace) -> int:
 
 
 def _open_range(load: OrderedLoad) -> tuple[Range, Verdict] | None:
-    """The range that is open, which comes before any other."""
     store = _store(load)
     ledger = None if store is None else store.ledger()
     if store is None or ledger is None or ledger.open is None:
@@ -113,7 +112,7 @@ def _defined(path: Path) -> Iterable[object]:
 
 
 def _store(load: OrderedLoad) -> LedgerStore | None:
-    """The load's documents; None where Airflow has not seen the DAG yet, and this would be its first look."""
+    """The load's documents; None if Airflow has not parsed the DAG yet."""
     try:
         return store_of(load.name)
     except LifecycleError:

@@ -1,4 +1,4 @@
-"""What is written down beside the checkpoint while a range is loaded: notes, counts, allotments, the lease.
+"""What is stored beside the checkpoint while a range is loaded: notes, counts, allotments, the lease.
 
 A batch is *noted* before its first write and *counted* after its last one. Found again, a batch that was noted and
 not counted may have been written in part: it is a replay. One that was counted is done, whatever Spark thinks of it.
@@ -115,7 +115,7 @@ class Note(Document):
         return self if doubt is None or doubt in self.doubts else replace(self, doubts=(*self.doubts, doubt))
 
     def in_doubt(self, rows: int) -> Tally:
-        """How many of the batch's rows may be doubled or out of order, once so many stand in the outputs."""
+        """How many rows may be doubled or out of order, given how many are in the outputs."""
         unsettled = [rows - doubt.landed for doubt in self.doubts if not doubt.settled]
         unknown = [rows - doubt.landed for doubt in self.doubts if not (doubt.settled and doubt.known)]
         doubtful = max((doubt.doubtful for doubt in self.doubts), default=0)
@@ -139,7 +139,7 @@ class Surplus:
 
 @dataclass(frozen=True, slots=True)
 class Allotment(Document):
-    """How far the row limit lets a batch go: decided once, before anything of the batch is written.
+    """How far the row limit lets a batch go; decided once, before its first write.
 
     `slices` are the rows of each slice that pass, up to the slice where the limit ends; `end` stands behind the record
     that gave the last of them. `surplus` is that record, where records can give more than one row.
@@ -158,7 +158,7 @@ class Allotment(Document):
 
 @dataclass(frozen=True, slots=True)
 class Counts(Document):
-    """Written after a batch's last write: what it did, what all batches up to it did, and how far they came.
+    """Stored after a batch's last write: the numbers of this batch and of all so far, and where they ended.
 
     The total makes the newest one enough to go on from. `limit_spent` says that no row may follow.
     """

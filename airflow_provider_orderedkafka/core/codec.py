@@ -1,4 +1,4 @@
-"""Frozen dataclasses to canonical JSON and back, strictly, by the types of their fields.
+"""Convert frozen dataclasses to canonical JSON and back, strictly, by the types of their fields.
 
 Reading refuses what is missing, unknown or of another type with a `DocumentError` that names the document, the path
 and what was found. Integers are counts, offsets and times of 64 bits: none is negative, but for the time of a `Floor`.
@@ -76,7 +76,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(kind: Any, value: Any, path: str, *, older: bool = False) -> Any:
-    """The value of this type that the JSON value stands for; an error names the path.
+    """Convert a JSON value to this type; an error names the path.
 
     In an `older` document, fields that have a default may be missing.
     """
@@ -135,7 +135,6 @@ def _fields(kind: Any) -> dict[str, Any]:
 
 @cache
 def _later(kind: Any) -> frozenset[str]:
-    """The fields that an older document may lack."""
     missing = dataclasses.MISSING
     fields = dataclasses.fields(kind)
     return frozenset(f.name for f in fields if f.default is not missing or f.default_factory is not missing)

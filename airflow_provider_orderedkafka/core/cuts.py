@@ -1,4 +1,4 @@
-"""Cuts and slices: how a range is taken apart in time order.
+"""Cuts and slices: how a range is divided in time order.
 
 The rules that everything else rests on:
 
@@ -90,7 +90,7 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What lies between two neighbouring cuts: the work of one Spark task.
+    """The offsets between two neighbouring cuts: the work of one Spark task.
 
     `offsets` is how many offsets it spans by the index, an estimate; `latest` is the last timestamp that counts;
     `floor` is that of the cut at its start.
@@ -110,7 +110,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a load stands or stopped: the next offset of each partition, and the floor of what follows."""
+    """A position of a load: the next offset of each partition, and the floor of what follows."""
 
     offsets: Offsets
     floor: Floor
@@ -170,7 +170,7 @@ def held(time: int, open_since: int | None, at_most: int) -> int:
 
 
 def slices(limits: Offsets, cuts: Sequence[Cut], latest: int) -> list[Slice]:
-    """The slices between these cuts, in order: they cover what lies between the first and the last exactly once."""
+    """The slices between these cuts, in order; together they cover everything exactly once."""
     return [_slice(index, limits, latest, *edges) for index, edges in enumerate(pairwise(cuts))]
 
 

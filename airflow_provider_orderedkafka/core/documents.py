@@ -1,4 +1,4 @@
-"""The documents that the steps hand to each other: `Range`, `Ledger`, `Claim`, `Report`, `Boundary`.
+"""The documents that steps pass on: `Range`, `Ledger`, `Claim`, `Report`, `Boundary`.
 
 Each is a frozen value with one canonical text; reading is strict. Times are milliseconds since the epoch.
 """
@@ -93,7 +93,7 @@ class Range(Document):
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """An open range: whose it is, how often its application was started, and where its checkpoint is since then."""
+    """An open range: its owner, its number of attempts, and its checkpoint."""
 
     range_id: str
     owner: str
@@ -121,7 +121,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Ledger(Document):
-    """Where a load stands. Its place moves only by commit, rewind or restore; each is a revision.
+    """How far a load has come. Only commit, rewind and restore move it; each makes a revision.
 
     `instance` tells this ledger from every other one of the same name: its mirror carries it. A ledger of version 1 did
     not add dead letters up, and goes on from none.
@@ -148,7 +148,7 @@ class Ledger(Document):
 
 @dataclass(frozen=True, slots=True)
 class Claim(Document):
-    """Where an interval's or a replay's range stands: it belongs to its run alone and never touches the ledger.
+    """The state of an interval's or a replay's range, which belongs to its run and leaves the ledger alone.
 
     `range_id` is the range's id, made and written here before the range is; in version 1 it was the claim's own key.
     """

@@ -1,4 +1,4 @@
-"""How a span is taken apart in time order, given a log that answers look-ups.
+"""Divide a span in time order, with look-ups in a log.
 
 `Planner.slices` cuts a span into slices of about equally many offsets, by the index alone. `Planner.end` finds where
 a range or a batch ends: literal offsets, never more than asked for, and the floor of what follows. `split` cuts a

@@ -1,4 +1,4 @@
-"""Topics, partitions and offsets: how they are named, ordered, printed and written down.
+"""Topics, partitions and offsets: named, ordered, printed and stored.
 
 The order of partitions is that of `(topic, partition)`, topics by code point. A position prints as
 `topic[partition]@offset`. Offsets of many partitions are one immutable mapping with one canonical form: an array
@@ -20,7 +20,7 @@ def is_integer(value: Any, minimum: int = 0) -> bool:
 
 
 def whole_number(text: str) -> int | None:
-    """The number from 1 on that the text says; None where it says none, or one that nothing here can hold."""
+    """Parse a whole number from 1 on; None if it is none, or too large."""
     text = text.strip()
     return int(text) if text.isdecimal() and len(text) < len(str(LARGEST)) and int(text) else None
 

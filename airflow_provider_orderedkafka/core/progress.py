@@ -1,4 +1,4 @@
-"""How far a run is: one document for each batch, a sentence for people, a marked line for programs."""
+"""The progress of a run: a document for each batch, as a sentence for people and a line for programs."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ MARK = "orderedkafka-progress "
 
 @dataclass(frozen=True, slots=True)
 class Progress(Document):
-    """How far a range is after a batch. Rows are those of all attempts, the speed is this attempt's.
+    """The progress of a range after a batch: rows of all attempts, the rate of this one.
 
     `order_time` is how far the order has come, in milliseconds; null before any timestamp.
     """
@@ -39,7 +39,7 @@ class Progress(Document):
 
     @classmethod
     def of_line(cls, line: str) -> Self | None:
-        """What a line of output says; None where it is another line."""
+        """Parse a progress line; None for any other line."""
         _, mark, text = line.partition(MARK)
         return cls.from_text(text.strip()) if mark else None
 

@@ -1,4 +1,4 @@
-"""Which topics are read, as Spark's connector lets people say it: a list, a pattern, or partitions.
+"""Subscriptions as in Spark's connector: a list of topics, a pattern, or partitions.
 
 Named(("orders", "refunds"))                    subscribe          "orders,refunds"
 Matching("orders-.*")                           subscribePattern   "orders-.*"

@@ -1,4 +1,4 @@
-"""The broker's jars: fetched once, by the Ivy that pyspark ships, into the user's cache directory."""
+"""Download the broker's jars once into the user's cache directory, with the Ivy that pyspark ships."""
 
 import contextlib
 import fcntl
@@ -41,7 +41,7 @@ def say(line: str) -> None:
 
 
 def kafka_jars(java: Java, announce: Announce = say) -> Path:
-    """Return the directory of the broker's jars, fetched first where they are not there yet.
+    """Return the directory of the broker's jars; download them if needed.
 
     Several processes may ask at once: one fetches, the others wait for it. Raises FetchError.
     """
@@ -74,13 +74,13 @@ def _locked(cache: Path, announce: Announce) -> Iterator[None]:
 
 
 def _fetch(java: Java, jars: Path, announce: Announce) -> None:
-    announce(f"Fetching Apache Kafka {KAFKA_VERSION} into {jars} (43 MB, only this once, about a minute).")
+    announce(f"Fetching Apache Kafka {KAFKA_VERSION} into {jars} (43 MB, about a minute, only once).")
     with tempfile.TemporaryDirectory(prefix=".fetching-", dir=jars.parent) as directory:
         (Path(directory) / "ivy.xml").write_text(_DEPENDENCIES, encoding="utf-8")
         _run_ivy(_ivy_command(java), Path(directory), announce)
         # Only a complete directory ever gets the name that others look for.
         (Path(directory) / "jars").rename(jars)
-    announce(f"Apache Kafka {KAFKA_VERSION} is there.")
+    announce(f"Apache Kafka {KAFKA_VERSION} is downloaded.")
 
 
 def _ivy_command(java: Java) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a cluster's directory is: its identity and its ports, so that a restart gives the same cluster."""
+"""The stored ID and ports of a cluster, so that a restart gives the same cluster."""
 
 import json
 import secrets
@@ -16,7 +16,7 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One cluster: its id, and the ports of its brokers in their order."""
+    """The ID of a cluster, and the ports of its brokers."""
 
     cluster_id: str
     ports: tuple[Ports, ...]

@@ -1,4 +1,4 @@
-"""What a broker is started with: its place in the cluster, and the properties that Kafka reads."""
+"""The configuration of a broker: its ports, and its properties file."""
 
 import random
 import socket
@@ -60,14 +60,14 @@ _OURS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Where one broker listens: for clients, and for the controllers of its cluster."""
+    """The ports of a broker: for clients, and for the controllers of its cluster."""
 
     client: int
     controller: int
 
     @property
     def address(self) -> str:
-        """What clients connect to."""
+        """`host:port` for clients."""
         return f"{HOST}:{self.client}"
 
 
@@ -143,7 +143,7 @@ def server_properties(number: int, cluster: Sequence[Ports], data: Path, own: Ma
 
 
 def _text(value: Property) -> str:
-    """Return a value as Java's properties files want it: ASCII, with escapes."""
+    """A value for a Java properties file: ASCII, with escapes."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return "".join(c if " " <= c <= "~" and c != "\\" else _escaped(c) for c in text)
 

@@ -1,4 +1,4 @@
-"""The hook: Kafka as a load sees it, on the `kafka` connection of Airflow's own provider."""
+"""A hook for the `kafka` connection of Airflow's own Kafka provider."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -28,16 +28,16 @@ OAUTH = "oauth_cb"
 
 
 class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
-    """High ends, cuts and lag of topics; first looks, verdicts and ranges of loads.
+    """Asks Kafka what a load needs to know, such as `high_ends` and `lag`.
 
-    Clients are made once for each process and connection, and shared by all that ask.
+    Clients are shared by all hooks of a process with the same connection.
 
-    :param kafka_config_id: The connection.
+    :param kafka_config_id: ID of the Airflow connection to Kafka.
     """
 
     @cached_property
     def config(self) -> "KafkaConfig":
-        """The connection's configuration, checked; its secrets are masked wherever Airflow writes."""
+        """The connection's configuration, checked. Its secrets are masked in Airflow's logs."""
         from airflow.sdk.log import mask_secret
 
         from airflow_provider_orderedkafka.kafka.config import RESOLVER, KafkaConfig, is_secret, keep_resolver
@@ -54,7 +54,7 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         return KafkaConfig({**found, RESOLVER: resolver})
 
     def portable_config(self) -> Mapping[str, str]:
-        """The configuration as it can travel to driver and executors, where Airflow is not."""
+        """The configuration for driver and executors, where Airflow is not installed."""
         from airflow_provider_orderedkafka.kafka.config import RESOLVER, is_kept
         from airflow_provider_orderedkafka.kafka.oauth import MSK, is_msk_iam
 
@@ -69,7 +69,7 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         )
 
     def _built(self) -> dict[str, Any]:
-        """The configuration as Airflow's own hook builds it, callbacks for managed clusters included."""
+        """The configuration as Airflow's own hook builds it, with callbacks for managed clusters."""
         from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
         try:
@@ -84,13 +84,13 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
             raise SettingError(f"connection {self.kafka_config_id!r}: {error}") from error
 
     def first_look(self, load: OrderedLoad, topics: Sequence[str] = ()) -> First:
-        """Where the load's start policy leads now, in these of its topics; in all of them unless said."""
+        """Resolve the load's `start` now, for these of its topics (default: all)."""
         from airflow_provider_orderedkafka import ranges
 
         return ranges.first_look(self.config, load.terms, now_ms(), topics)
 
     def verdict(self, load: OrderedLoad, ledger: Ledger, *, known: bool = False) -> Verdict:
-        """Whether the load is to run now, and why; with `known` new partitions are not looked for."""
+        """Whether the load is due, and why; with `known`, without looking for new partitions."""
         from airflow_provider_orderedkafka import ranges
 
         return ranges.verdict(self.config, load.terms, ledger, now_ms(), known=known)
@@ -108,19 +108,19 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         times: tuple[int, int],
         digest: str = "",
     ) -> "Range | NothingToLoad":
-        """What lies between two moments, given as milliseconds."""
+        """The range between two times, in milliseconds since the epoch."""
         from airflow_provider_orderedkafka.intervals import plan_interval
 
         return plan_interval(self.config, load.terms, store, times, digest=digest, now=now_ms)
 
     def plan_replay(self, load: OrderedLoad, asked: tuple[Start, Start], digest: str = "") -> "Range | NothingToLoad":
-        """What lies between two starts."""
+        """The range from one start to another."""
         from airflow_provider_orderedkafka.replays import plan_replay
 
         return plan_replay(self.config, load.terms, asked, digest=digest, now=now_ms())
 
     def mirror(self, load: str, topics: Sequence[str] = ()) -> "GroupMirror":
-        """The load's mirror in its consumer group; without topics, it is looked for in all that there are."""
+        """The load's consumer group, read for these topics (default: all topics of the cluster)."""
         from airflow_provider_orderedkafka.mirror import GroupMirror
 
         return GroupMirror(self.config, load, lambda: self._discover(topics).partitions)
@@ -130,7 +130,7 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         return self._discover(topics).ids
 
     def resolve(self, start: str, topics: Sequence[str]) -> First:
-        """Where a start policy leads now, and the ids of the topics there."""
+        """Resolve a start now, with the IDs of the topics."""
         from airflow_provider_orderedkafka.core.starts import parse_start
         from airflow_provider_orderedkafka.kafka.starts import resolve_start
 
@@ -141,13 +141,13 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         return First(Place(resolved.offsets, NO_FLOOR), found.ids)
 
     def high_ends(self, topics: Sequence[str]) -> Offsets:
-        """How far the topics can be read now."""
+        """The offset up to which each partition can be read now."""
         from airflow_provider_orderedkafka.kafka.offsets import high_ends
 
         return high_ends(self.config, self._discover(topics).partitions)
 
     def lag(self, load: str, topics: Sequence[str]) -> Offsets:
-        """How many offsets of each partition lie between the load's mirror and the high ends."""
+        """How many offsets the load's consumer group is behind, for each partition."""
         mirrored = self.mirror(load, topics).read()
         known = Offsets() if mirrored is None else mirrored.place.offsets
         return Offsets({p: max(end - known.get(p, 0), 0) for p, end in self.high_ends(topics).items()})

@@ -1,4 +1,4 @@
-"""librdkafka's configuration: from `kafka.*` options or a connection, checked once, printed without its secrets.
+"""librdkafka's configuration, from `kafka.*` options or a connection: checked once, printed without secrets.
 
     KafkaConfig.from_options({"kafka.bootstrap.servers": "broker:9092", "subscribe": "orders"})
     KafkaConfig.from_connection({"bootstrap.servers": "broker:9092", "group.id": "for others"})

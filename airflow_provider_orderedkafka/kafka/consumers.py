@@ -73,7 +73,7 @@ def configuration(settings: ReadSettings, fetch: int) -> dict[str, str]:
 
 @contextmanager
 def lent(settings: ReadSettings, fetch: int = _FETCH_BYTES[-1]) -> Iterator[KeptConsumer]:
-    """Lend a consumer that nobody else uses; it is given back with nothing assigned, or closed after an error."""
+    """Lend an idle consumer; it is returned with nothing assigned, or closed after an error."""
     config = configuration(settings, fetch)
     with _idle.held() as found:
         idle = found.setdefault(key_of(config), [])
@@ -90,7 +90,7 @@ def lent(settings: ReadSettings, fetch: int = _FETCH_BYTES[-1]) -> Iterator[Kept
 
 
 def close_idle() -> None:
-    """Close the consumers of this process that nobody uses."""
+    """Close the idle consumers of this process."""
     with _idle.held() as found:
         for idle in found.values():
             while idle:

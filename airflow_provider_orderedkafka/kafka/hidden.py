@@ -1,4 +1,4 @@
-"""Whether a log goes on above its high watermark, where no consumer sees its records yet.
+"""Find out whether a log goes on above its high watermark, where consumers see no records yet.
 
 A leader tells consumers its high watermark, which may lag behind the log while a follower does. But it answers a fetch
 from between the two with nothing, and refuses one from past the log's end. So a refusal proves that the log ends there.

@@ -1,4 +1,4 @@
-"""Whether what is read is what was planned: offsets mean nothing in another topic of the same name."""
+"""Check that a topic is still the one that was planned, and not another one of the same name."""
 
 from collections.abc import Iterable, Mapping
 

@@ -1,4 +1,4 @@
-"""`KafkaLog`: the records of some partitions on a cluster, as a planner asks for them."""
+"""`KafkaLog`: the records of some partitions, as the planner asks for them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""From records as they arrived to the order `(order_time, topic, partition, offset)`.
+"""Sort records as they arrived into the order `(order_time, topic, partition, offset)`.
 
 Topics and partitions are ranks here: their place in the slice, which is the order of `(topic, partition)`.
 """

@@ -1,4 +1,4 @@
-"""Output topics: what the cluster says of them before anything is written.
+"""Ask the cluster about output topics, before anything is written.
 
     look_up_outputs(config, topics) -> dict[str, Output]     raises what `discover` raises: UnknownTopicError, ...
 
@@ -61,7 +61,7 @@ def with_limits(config: Mapping[str, str], outputs: Mapping[str, Output]) -> dic
 
 
 def _settings(config: Mapping[str, str], names: tuple[str, ...], deadline: float) -> dict[str, dict[str, str]]:
-    """The topics' own settings, where the principal may see them."""
+    """The topics' settings, if the principal may read them."""
     from confluent_kafka.admin import ConfigResource, ResourceType
 
     asked = admin(config)

@@ -1,4 +1,4 @@
-"""Where producers put a key: to find out whether each key stays in one partition.
+"""Compute a key's partition, to find out whether each key stays in one partition.
 
 PARTITIONERS["murmur2"](keys, partitions) -> int32 Arrow array, null for a null key; keys as Arrow or as they came
 """

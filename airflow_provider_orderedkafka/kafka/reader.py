@@ -1,4 +1,4 @@
-"""Reading a slice: every record of it, in the order `(order_time, topic, partition, offset)`, as Arrow batches.
+"""Read all records of a slice, in the order `(order_time, topic, partition, offset)`, as Arrow batches.
 
 A slice is bounded, so it is fetched whole, put in order once, and handed on. One that holds more bytes than the budget
 is cut again, with the planner's function, and read piece by piece.

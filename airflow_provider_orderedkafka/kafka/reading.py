@@ -1,4 +1,4 @@
-"""How slices are read, and what reading them came to."""
+"""The settings of reading a slice, and the numbers of its result."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ MIB = 2**20
 
 @dataclass(frozen=True, slots=True)
 class ReadSettings:
-    """What a reader is told once for all slices of a range; it travels with them.
+    """What readers need for all slices of a range; travels with them to tasks.
 
     `kafka` is librdkafka's configuration, to which the reader adds its own. `topic_ids` are the ids that the planner
     saw: where they are given, a topic that was created again is told from the one that was planned. `deadline` is how

@@ -1,4 +1,4 @@
-"""What of a batch stands in the outputs already: read back from its note's ends, by the identity in each header.
+"""Read back which rows of a batch the outputs have: from the ends in its note, by the identity in each header.
 
     find_landed(config, batch, outputs, settle) -> Replay
     Begun(range_id, start, end, ...)                 the batch: which range's rows, and of which records

@@ -1,4 +1,4 @@
-"""A few records of a range, from the beginning and the end of each partition, to decide by before anything is read."""
+"""A few records from the beginning and the end of each partition, to decide by before anything is read."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""Start policies against a cluster: what a `Start` means in offsets, now.
+"""Resolve a `Start` to offsets, now.
 
 resolve_start(config, parse_start("-2h", "start"), discovery.partitions, now)  ->  ResolvedStart
 """
@@ -126,7 +126,7 @@ def _explicit(place: _Place, wanted: dict[TopicPartition, int]) -> ResolvedStart
 
 
 def _checked(place: _Place, what: str, wanted: Mapping[TopicPartition, int]) -> ResolvedStart:
-    """The same offsets with the ends of the logs filled in, when they lie between them."""
+    """The same offsets; those that name an end are resolved, others must lie within the log."""
     starts, ends = place.log_starts(), place.high_ends()
     found, remarks = {}, []
     for partition, offset in wanted.items():

@@ -1,4 +1,4 @@
-"""Where the stretches of a slice begin and end, found while their records arrive.
+"""Find the beginnings and ends of a slice's stretches while their records arrive.
 
 A stretch begins at the first visible record from its start bound on that satisfies the bound's time, and ends before
 the first one from its end bound on that satisfies that bound's time, or at its limit. Offsets may be missing anywhere:

@@ -1,4 +1,4 @@
-"""What Kafka has at one moment, asked once for all that is decided from it.
+"""Ask Kafka once for all that the next range is decided from.
 
 survey(config, terms, now, place)  ->  Survey
 resolve(config, terms, asked, partitions, now)  ->  ResolvedStart

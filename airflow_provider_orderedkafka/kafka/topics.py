@@ -1,4 +1,4 @@
-"""Which topics and partitions there are: found by name, by pattern or given, with all that planning needs to know.
+"""Discover topics and partitions: by name, by pattern or as given, with what planning needs to know.
 
     discover(config, Subscription(("orders",)))  ->  Discovery
 
@@ -118,7 +118,7 @@ def _matching(asked: Admin, pattern: str, deadline: float) -> tuple[str, ...]:
 
 
 def _names(asked: Admin, deadline: float) -> list[str]:
-    """The names of all topics that this principal may see, but for Kafka's own."""
+    """All topics that the principal may see, without Kafka's internal ones."""
     patience = Patience(deadline, "the topics of")
 
     def ask(questions: Sequence[str], seconds: float) -> list[Future[Any]]:
@@ -130,7 +130,6 @@ def _names(asked: Admin, deadline: float) -> list[str]:
 
 
 def _at_once(call: Callable[[], Any]) -> Future[Any]:
-    """The outcome of a call that waits by itself."""
     future: Future[Any] = Future()
     try:
         future.set_result(call())
@@ -140,7 +139,6 @@ def _at_once(call: Callable[[], Any]) -> Future[Any]:
 
 
 def _describe(asked: Admin, names: Sequence[str], deadline: float) -> dict[str, Any]:
-    """The description of each topic."""
     patience = Patience(deadline, "the description of topic")
 
     def ask(questions: Sequence[str], seconds: float) -> list[Future[Any]]:
@@ -161,7 +159,7 @@ def _unknown(asked: Admin, names: Sequence[str], patience: Patience) -> UnknownT
 
 
 def _policies(asked: Admin, names: Sequence[str], deadline: float) -> dict[str, str | None]:
-    """Each topic's cleanup policy; None where this principal may not see it."""
+    """Each topic's cleanup policy; None if the principal may not read it."""
     try:
         found = _configs(asked, names, deadline)
     except AccessDeniedError:  # of one of them; which one it is shows when each is asked for alone

@@ -1,4 +1,4 @@
-"""Transforms from RecordBatch to RecordBatch: applied in the direct lane, and as a DataFrame's where that is needed."""
+"""Transforms from RecordBatch to RecordBatch: in the direct lane, or on a DataFrame."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""One attempt to load a range: from the lease to the report."""
+"""An attempt to load a range: from the lease to the report."""
 
 import logging
 import secrets

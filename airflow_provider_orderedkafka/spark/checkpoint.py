@@ -1,4 +1,4 @@
-"""What lies beside the checkpoint of one range, by name.
+"""The files beside the checkpoint of a range, by name.
 
 range.json            the range: another one is refused here
 lease/<term>.json     who works on it
@@ -34,7 +34,7 @@ Kind = TypeVar("Kind", bound=Document)
 
 
 class Checkpoint:
-    """The documents beside one checkpoint."""
+    """The documents beside a checkpoint."""
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -49,7 +49,7 @@ class Checkpoint:
         return self._get(REPORT, Report)
 
     def proof(self, loaded: Range) -> Report | None:
-        """The complete report of this range, if there is one; refused where it is another range's."""
+        """The complete report of this range, if there is one; refused if it is another range's."""
         found = self.report()
         if found is None or not found.complete:
             return None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Cluster:
-    """Asks Kafka what a source needs to know. A range that is `loaded` must have been planned on this cluster."""
+    """Asks Kafka what a source needs to know. A `loaded` range must have been planned on this cluster."""
 
     kafka: KafkaConfig
     subscription: Subscription

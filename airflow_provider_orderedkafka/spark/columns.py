@@ -1,4 +1,4 @@
-"""The columns that a reader is asked for: `spark.read.schema("key binary, value binary")` makes no others.
+"""Select columns by a schema: `spark.read.schema("key binary, value binary")` makes no others.
 
 What is not made does not have to cross from Python to Spark either. The types are the source's own.
 """

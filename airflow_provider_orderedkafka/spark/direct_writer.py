@@ -1,4 +1,4 @@
-"""The direct lane: one Python task reads its share of a batch and writes the records, and none crosses to the JVM."""
+"""The direct lane: a Python task reads its share of a batch and writes it, and no record crosses to the JVM."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -86,7 +86,6 @@ def _part(slice_: Slice, task_of: Mapping[int, int], task: int) -> Slice:
 
 
 def _task(work: Work, shares: Iterable[Share]) -> Iterator[tuple[Written, Tally]]:
-    """What each task does: one writer, one share."""
     from airflow_provider_orderedkafka.kafka.writing import write
 
     only_attempt()

@@ -1,4 +1,4 @@
-"""The executors of a session: whether they have what the tasks need, and whether they run any."""
+"""Check that the executors have what tasks need, and that there are any."""
 
 import os
 import subprocess
@@ -72,7 +72,7 @@ def _missing_here(context: "SparkContext") -> Missing | None:
 
 
 def _shipped(context: "SparkContext") -> list[str]:
-    """Where Spark puts what came by --py-files."""
+    """Where Spark puts files of --py-files."""
     from pyspark import SparkFiles
 
     names = shipped_names(context)
@@ -83,7 +83,7 @@ def _shipped(context: "SparkContext") -> list[str]:
 
 
 def _missing_there(context: "SparkContext") -> Missing | None:
-    """What is missing on an executor of a cluster; the task needs nothing but the standard library."""
+    """What an executor lacks; the task itself needs only the standard library."""
     needed = (OURS, *PACKAGES)
 
     def look(_: Iterator[Any]) -> Iterator[tuple[str, list[str]]]:

@@ -1,4 +1,4 @@
-"""The DataFrames of a range: the records of a batch, and the column that says where each row came from.
+"""The DataFrames of a range: the records of a batch, and the column `_source`.
 
 Each slice is read by a Python task of Spark. That is what `spark.read` of the source does too; but for a source in
 Python Spark starts two processes with each DataFrame, to ask it what it already told.
@@ -142,7 +142,6 @@ def _read(
     losses: TaskCounter | None,
     asked: Iterator["RecordBatch"],
 ) -> Iterator["RecordBatch"]:
-    """The records of the slice whose number comes in."""
     for batch in asked:
         for number in batch.column(0).to_pylist():
             if number < len(packed):

@@ -1,4 +1,4 @@
-"""The lane that the batches of a range take to Kafka, and the writer for it: what is looked at before anything runs."""
+"""Choose and make the writer of a range's batches to Kafka."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -93,7 +93,7 @@ def _output(frames: RangeFrames, asked: SinkOptions) -> KafkaOutput:
 
 
 def _check_not_fed_back(loaded: Range, settings: WriteSettings) -> None:
-    """Topics are the same where their ids are, however their cluster is addressed."""
+    """Compare topic IDs: a cluster may have several addresses."""
     same = [name for name, output in settings.outputs.items() if loaded.topics.get(name) == output.id]
     named = {name: "deadLetterTopic" if name == settings.dead_letter_topic else "topic" for name in same}
     check_not_fed_back(loaded.load, loaded.topics, named)

@@ -1,4 +1,4 @@
-"""Kafka as the output of a range's batches: where it ends, and which rows of a batch are there already."""
+"""Kafka as the output of batches: where it ends, and which rows of a batch it already has."""
 
 import logging
 from dataclasses import dataclass, field, replace
@@ -59,7 +59,7 @@ class KafkaOutput:
 
     @property
     def unprotected(self) -> str | None:
-        """Why rows that landed cannot be told from those that did not; None where they can."""
+        """Why rows that landed cannot be recognised; None if they can."""
         if self.settings.source is None:
             return "provenance is off, so records do not say which row they are"
         if self.untrusted is not None:
@@ -91,7 +91,7 @@ class KafkaOutput:
         return high_ends(self.settings.config, partitions, "read_uncommitted")
 
     def before(self, note: Note) -> Before:
-        """What stands in the outputs of a noted batch, once nothing more of it comes."""
+        """What the outputs have of a noted batch, once they have settled."""
         if self.unprotected is not None:
             written = sum(max(end - note.outputs.get(p, 0), 0) for p, end in self.ends().items())
             _log.warning("batch %d is written again whole: %s", note.batch, self.unprotected)

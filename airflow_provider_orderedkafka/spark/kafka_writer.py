@@ -1,4 +1,4 @@
-"""The DataFrame lane to Kafka: batches are transformed, kept in order, and written by some tasks."""
+"""The DataFrame lane to Kafka: transform batches, keep their order, write them with several tasks."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -39,7 +39,7 @@ FIELDS = ("rows", "dead_letters")
 
 @dataclass(frozen=True, slots=True)
 class KafkaWriter:
-    """Writes batches to Kafka, in order, by so many writers."""
+    """Writes batches to Kafka in order, with several writers."""
 
     frames: RangeFrames
     output: KafkaOutput
@@ -111,7 +111,7 @@ def writing(setup: Setup, settings: WriteSettings) -> WriteSettings:
 
 
 def _tally() -> "StructType":
-    """What each writer tells. As types and not as text: Spark's parser of SQL takes half a second to start."""
+    """The schema of a writer's result; as types, because Spark's SQL parser takes half a second to start."""
     from pyspark.sql.types import LongType, StructField, StructType
 
     return StructType([StructField(name, LongType()) for name in FIELDS])

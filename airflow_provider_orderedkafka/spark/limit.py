@@ -1,4 +1,4 @@
-"""The row limit inside a batch: counted ahead only where it may be passed, and taken without a shuffle.
+"""The row limit inside a batch: counted only if it may be reached, and applied without a shuffle.
 
 Slices are counted in order, a few at a time, until the limit is passed. Behind the record that gave the last row every
 partition stands at a literal offset; the batch is read again up to there, so reading ends where the limit does.

@@ -1,4 +1,4 @@
-"""The options of source and sink as tables, which `--help` and the documents print."""
+"""The options of source and sink as tables, from which `--help` and the documents are made."""
 
 from typing import Final, get_args
 
@@ -28,16 +28,16 @@ SLICE_OFFSETS: Final = 100_000
 ISOLATION: Final = PREFIX + ISOLATION_LEVEL
 
 _KAFKA_HELP: Final = (
-    "librdkafka's configuration, such as `kafka.security.protocol`; `kafka.bootstrap.servers` is required. A key that "
-    "only Java's client has is refused with its equivalent"
+    "librdkafka's configuration, such as `kafka.security.protocol`; `kafka.bootstrap.servers` is required. A property "
+    "of the Java client is refused with its equivalent"
 )
-_OUTAGE: Final = "an outage is ridden out by itself; leave it out"
+_OUTAGE: Final = "outages are waited out without it; leave it out"
 
 SOURCE: Final = Table(
     (
         Option("kafka.*", None, "how", _KAFKA_HELP, beside_range=True),
         Option(
-            *("sliceOffsets", count, "how", "about how many offsets one Spark partition holds", str(SLICE_OFFSETS)),
+            *("sliceOffsets", count, "how", "approximate number of offsets in a Spark partition", str(SLICE_OFFSETS)),
             beside_range=True,
         ),
         Option("subscribe", subscription, "topics", "topics, separated by commas"),
@@ -45,66 +45,66 @@ SOURCE: Final = Table(
         Option("assign", subscription, "topics", 'partitions by topic: `{"orders": [0, 1]}`'),
         Option(
             *("range", range_document, "topics"),
-            "a range that was written down, as JSON or as a path: it says what to read, from where to where, and how",
+            "a range document, as JSON or as a path: it says what to read, from where to where, and how",
             elsewhere="give the range with --range",
             beside_range=True,
         ),
         Option(
             *("startingOffsets", start, "span"),
-            "`earliest`, `latest`, `committed:<group>`, a moment, `-2h`, or offsets: "
+            "`earliest`, `latest`, `committed:<group>`, a timestamp, `-2h`, or offsets: "
             '`{"orders": [23, -2]}` or `{"orders": {"0": 23, "1": -2}}` (-2 earliest, -1 latest)',
             unset="`earliest`, for streams `latest`",
-            in_application="`latest`: the first run loads nothing, the next one what came since",
+            in_application="`latest`: the first run loads nothing, the next one what is new since then",
         ),
         Option(
             *("startingTimestamp", moment, "span"),
-            "a moment for all partitions: `2026-01-31T12:00:00Z`, or milliseconds since 1970",
+            "a timestamp for all partitions: `2026-01-31T12:00:00Z`, or milliseconds since 1970",
         ),
         Option(
-            *("endingOffsets", start, "span", "as `startingOffsets`; for streams too, which then end there"),
+            *("endingOffsets", start, "span", "as `startingOffsets`; a stream then ends there"),
             unset="the end",
         ),
-        Option("endingTimestamp", moment, "span", "the first moment that is not read any more"),
+        Option("endingTimestamp", moment, "span", "the first timestamp that is no longer read"),
         Option(
             *("grace", duration, "span"),
-            "end so long before the present, as `5s`: what is written late by no more than that is still in order",
+            "end this long before the present, such as `5s`, so that records written up to this late are in order",
             unset="none",
         ),
         Option(
             *("transactionWait", duration, "span"),
-            "with `grace` or an end in time: how long an open transaction keeps the end back to its first record",
+            "with `grace` or `endingTimestamp`: how long an open transaction holds the end back to its first record",
             default="15m",
         ),
         Option(
-            *("minOffsetsPerTrigger", count, "pace", "wait for so many new offsets, on the first batch too"),
+            *("minOffsetsPerTrigger", count, "pace", "minimum number of new offsets that starts a batch"),
             unset="none",
             stream_only=True,
         ),
         Option(
             *("maxTriggerDelay", spark_duration, "pace"),
-            "... but never longer than this; Spark's `15min` and milliseconds will do, too",
+            "... unless the last one was this long ago; Spark's `15min` and milliseconds work, too",
             default="15m",
             unset="with a minimum",
             stream_only=True,
         ),
         Option(
             *("maxOffsetsPerTrigger", count, "pace"),
-            "the most of one batch; cut by time, not pro rata, so the order holds between batches",
+            "maximum number of offsets in a batch; cut by time, not pro rata, so the order holds between batches",
             unset="none",
             stream_only=True,
         ),
         Option(
             ISOLATION, one_of(*get_args(Isolation)), "how", "`read_committed` or `read_uncommitted`", "read_committed"
         ),
-        Option("includeHeaders", flag, "how", "whether the column `headers` is there", "false"),
+        Option("includeHeaders", flag, "how", "`true`: read the headers, into the column `headers`", "false"),
         Option(
             *("failOnDataLoss", flag, "how"),
-            "`false`: offsets that are gone are counted, and reading goes on behind them",
+            "`false`: count deleted offsets, and go on behind them",
             default="true",
         ),
         Option(
             *("futureTolerance", duration, "how"),
-            "how far a timestamp may be ahead of the present before it counts as missing",
+            "how far ahead of the present a timestamp may be before it counts as missing",
             default=format_duration(FUTURE_TOLERANCE),
         ),
     ),
@@ -129,20 +129,25 @@ SINK: Final = Table(
             *("kafka.*", None, "sink", "librdkafka's settings; `kafka.bootstrap.servers` is required"),
             in_application="the source's, unless `kafka.bootstrap.servers` names another cluster",
         ),
-        Option("topic", filled, "sink", "where every row goes; it wins over the column"),
+        Option("topic", filled, "sink", "the topic of every row; overrides the column"),
         Option(
-            *("outputTopics", names, "sink", "which topics the column `topic` may name, separated by commas"),
+            *("outputTopics", names, "sink", "topics that the column `topic` may name, separated by commas"),
             unset="any",
         ),
         Option(
-            *("usePartition", flag, "sink", "`true`: each row needs a partition; `false`: the column is ignored"),
+            *("usePartition", flag, "sink", "`true`: each row needs a partition; `false`: ignore the column"),
             unset="where given",
             in_application="`false`",
         ),
-        Option("includeHeaders", flag, "sink", "`false`: the column `headers` is ignored", "true"),
-        Option("deadLetterTopic", filled, "sink", "where rows go that cannot be written", unset="none"),
+        Option("includeHeaders", flag, "sink", "`false`: ignore the column `headers`", "true"),
+        Option("deadLetterTopic", filled, "sink", "topic for rows that cannot be written", unset="none"),
         Option(
-            *("provenance", flag, "sink", "`true`: each row must say where it came from; `false`: that is not written"),
+            *(
+                "provenance",
+                flag,
+                "sink",
+                "`true`: each row must say where it came from; `false`: write no such header",
+            ),
             unset="where the rows have it",
             in_application="`true`; without it, what a killed run wrote is written twice",
         ),
@@ -163,7 +168,9 @@ APPLICATION_SINK: Final = Table(
         Option(
             *("keepOrder", keep_order, "application", "which rows stay in order: `key`, `partition` or `none`", "key")
         ),
-        Option("writers", count, "application", "how many tasks write side by side; 1 keeps the order of all rows"),
+        Option(
+            "writers", count, "application", "number of tasks that write in parallel; 1 keeps the order of all rows"
+        ),
     ),
     of=SINK.of,
     means_nothing=SINK.means_nothing,
@@ -172,8 +179,8 @@ APPLICATION_SINK: Final = Table(
 
 TABLE_SINK: Final = Table(
     (
-        Option("path", filled, "table", "a folder, in which each batch has its own; or else `table`"),
+        Option("path", filled, "table", "a folder, with a folder for each batch; or `table`"),
         Option("table", filled, "table", "a table of a catalog, as CATALOG.SCHEMA.NAME"),
-        Option("format", filled, "table", "any of Spark's; all other options are the format's own", "parquet"),
+        Option("format", filled, "table", "a format of Spark's; all other options are those of the format", "parquet"),
     )
 )

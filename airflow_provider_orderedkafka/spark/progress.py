@@ -1,4 +1,4 @@
-"""Telling people and programs how far a run is, after each batch."""
+"""Print a run's progress after each batch, for people and programs."""
 
 import sys
 from typing import TextIO

@@ -1,4 +1,4 @@
-"""Reading slices in a task, as the source's options and the range say."""
+"""Read slices in a task, with the options of the source and the range."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any

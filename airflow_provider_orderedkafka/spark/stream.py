@@ -1,4 +1,4 @@
-"""Where a stream begins, how far it may read, and where each batch ends.
+"""A stream: where it begins, how far it may read, and where each batch ends.
 
 A batch ends at a cut, at most so many offsets away. What that is decided from is looked at once for an available-now
 query and anew for every trigger otherwise; what shapes the batch goes into its offset, so that a logged batch is

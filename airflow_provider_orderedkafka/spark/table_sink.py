@@ -1,4 +1,4 @@
-"""The table sink: batches of a range as rows of whatever Spark can write a batch to.
+"""The table sink: batches of a range as rows of tables and files.
 
 Every row belongs to a range and a batch, and a batch is written in place of what an earlier attempt wrote of it: a
 replay neither loses nor doubles rows, and nothing has to be noted for it. Files (Parquet, ORC, JSON, CSV, Avro) go to a
@@ -72,7 +72,11 @@ class TableWriter:
 
 
 def table_sink(arguments: "Arguments", frames: RangeFrames) -> TableWriter:
-    """What writes the batches of a range to a table or to files."""
+    """Write to a table or to files, as `run_available_now(sink=table_sink)`; called once for each attempt.
+
+    :param arguments: The application's command line.
+    :param frames: The range, as DataFrames of its batches.
+    """
     if arguments.output_topic is not None:
         raise SettingError("--output-topic is for Kafka: name where to write with --sink-option path=... or table=...")
     given = dict(arguments.sink_options)

@@ -1,4 +1,4 @@
-"""The steps of a run, over ports: look at the books, ask the table, do what it says.
+"""The steps of a run, over ports: read the documents, look up the action, do it.
 
 Each step can be killed between any two writes and run again: a range is written before anything points at it, the
 ledger is written in one piece, and everything is decided from the books alone. What a step found and did comes back as

@@ -1,4 +1,4 @@
-"""The first steps of a run: look at the ledger, and wait where it leaves the decision to Kafka."""
+"""Look: read or create the ledger, and decide whether to wait."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

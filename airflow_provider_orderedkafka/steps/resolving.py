@@ -1,4 +1,4 @@
-"""Resolve: the range of a run, kept, taken over, or planned and written down before anything points at it."""
+"""Resolve: keep a run's range, take one over, or plan one and store it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -65,7 +65,7 @@ def test_a_ledger_is_shown_moved_and_given_up_from_a_shell(bench, ledger, ledger
     code, said = ledger(*rewind)
     assert (code, ledger_of(bench.load).revision) == (2, 1)
     assert "6 offsets are loaded again" in said
-    assert "there is nobody to ask: add --yes" in said
+    assert "this needs a confirmation, and there is no terminal to ask on: add --yes" in said
     assert ledger(*rewind, "--yes")[0] == 0
     assert ledger_of(bench.load).revision == 2
 

@@ -221,8 +221,8 @@ def test_a_detached_broker_runs_on_and_any_process_can_stop_it(tmp_path):
         assert status.returncode == 0
         for fact in (cluster.bootstrap_servers, str(cluster.brokers[0].pid), str(tmp_path), "server.log"):
             assert fact in status.stdout
-        assert "runs already" in orderedkafka("start").stdout
-        for told in ("made 13 topics: orders, refunds, orders-ordered", "the topics are there\n"):
+        assert "already running" in orderedkafka("start").stdout
+        for told in ("created 13 topics: orders, refunds, orders-ordered", "the topics exist already\n"):
             assert told in orderedkafka("sample", "--events", "1000").stdout
         rows = expected_of(Records(cluster.bootstrap_servers), "orders", "refunds")
         assert Counter(row.record.topic for row in rows) == {"orders": 1800, "refunds": 200}

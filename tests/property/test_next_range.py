@@ -135,7 +135,11 @@ class ByHand:
     """One run of an application after the other, on one checkpoint."""
 
     def __init__(self, kafka, asked):
-        self.kafka, self.arguments, self.documents = kafka, Arguments("load", source=parse_options(asked.options, stream=True)), {}
+        self.kafka, self.arguments, self.documents = (
+            kafka,
+            Arguments("load", source=parse_options(asked.options, stream=True)),
+            {},
+        )
 
     def state(self, folder=""):
         return MemoryState(self.documents, f"load/{folder}".rstrip("/"), lambda _: None)

@@ -77,7 +77,7 @@ def test_a_broken_environment_is_refused_without_showing_what_it_holds(
         (("--checkpoint", "/c", "--transform", "json:__name__"), "must name a function"),
         (
             ("--checkpoint", "/c", "--range", a_range().to_text(), "--row-limit", "5"),
-            "--row-limit 5 cannot stand beside --range: the range carries its own",
+            "--row-limit 5 cannot be used with --range: the range has its own",
         ),
         (
             ("--checkpoint", "/c", "--transform", "json:loads", "--arrow-transform", "json:loads"),
@@ -102,7 +102,7 @@ def test_help_explains_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> Non
         read("--help")
     assert caught.value.code == 0
     text = capsys.readouterr().out
-    assert "75   a retry can mend it" in text
+    assert "75   a retry may succeed" in text
     assert "--row-limit ROWS" in text
     assert max(map(len, text.splitlines())) <= 80
 
