@@ -42,7 +42,8 @@ class OrderedLoad:
     :param grace: How far behind the present a run ends, so that what is written late by no more than that is in order.
     :param transaction_wait: For how long an open transaction keeps a run from ending after its first record, counted
         from that one's timestamp, so that what it commits is not late. After that the others go on without it.
-    :param batch_offsets: The most that one micro-batch spans.
+    :param batch_offsets: The offsets that one batch spans. By default five million, or fewer: about 4 GiB by a sample
+        of records, and what the slices of many partitions take in the driver.
     :param row_limit: Rows in all, over every run: always the first in order.
     :param future_tolerance: Timestamps later than this after the planning time count as missing.
     :param on_data_loss: When offsets are gone before they were read: `"fail"`, or `"count"` and go on.

@@ -33,11 +33,11 @@ MUTANTS = [
         "note after write",
         f"{PACKAGE}/spark/batches.py",
         {
-            "return self._parts.writer.write(batch, *self._noted(batch))": (
-                "note, before = self._noted(batch); written = self._parts.writer.write(batch, note, before); "
-                "self._parts.checkpoint.put_note(note); return written"
+            "return self._work.writer.write(batch, *self._noted(batch))": (
+                "note, before = self._noted(batch); written = self._work.writer.write(batch, note, before); "
+                "self._work.checkpoint.put_note(note); return written"
             ),
-            "self._parts.checkpoint.put_note(note)\n        return note": "pass\n        return note",
+            "self._work.checkpoint.put_note(note)\n        return note": "pass\n        return note",
         },
         (BATCHES,),
     ),
@@ -46,7 +46,7 @@ MUTANTS = [
         f"{PACKAGE}/spark/batches.py",
         {
             "tally = self._written(batch)": (
-                "self._parts.checkpoint.put_counts(self._counted(batch, Tally())); tally = self._written(batch)"
+                "self._work.checkpoint.put_counts(self._counted(batch, Tally())); tally = self._written(batch)"
             )
         },
         (BATCHES,),
@@ -84,7 +84,7 @@ MUTANTS = [
     (
         "the next batch begins where the last one was planned to end",
         f"{PACKAGE}/spark/batches.py",
-        {"(counts.batch + 1, counts.end)": "(counts.batch + 1, self._parts.loaded.end)"},
+        {"(counts.batch + 1, counts.end)": "(counts.batch + 1, self._work.loaded.end)"},
         ("tests/property/test_row_limit.py",),
     ),
     # By what a row is known.
@@ -182,8 +182,9 @@ MUTANTS = [
         "a batch that the limit cut counts up to its planned end",
         f"{PACKAGE}/spark/batches.py",
         {
-            "batch = self._limited(batch)": "planned, batch = batch, self._limited(batch)",
-            "self.counts = self._counted(batch, tally)": "self.counts = self._counted(planned, tally)",
+            "self.counts = self._counted(batch, tally)": (
+                "self.counts = self._counted(Batch(number, start, end), tally)"
+            ),
         },
         (MODEL,),
     ),
@@ -228,15 +229,27 @@ MUTANTS = [
         (MODEL,),
     ),
     (
-        "a counted batch is written again",
+        "a batch that comes early does not wait",
         f"{PACKAGE}/spark/batches.py",
-        {"batch.number > self.counts.batch": "batch.number >= self.counts.batch"},
+        {"self._early.pop(self._next()[0], None)": "self._early.popitem()[1] if self._early else None"},
+        (BATCHES,),
+    ),
+    (
+        "what was begun ends where it is planned to",
+        f"{PACKAGE}/spark/plan.py",
+        {"return None if begun is None else begun.end": "return None"},
+        (MODEL,),
+    ),
+    (
+        "a plan is kept to where a batch ended elsewhere",
+        f"{PACKAGE}/spark/batches.py",
+        {"self._off_plan = batch.end != end": "pass"},
         (BATCHES,),
     ),
     (
         "lease not checked before a batch",
         f"{PACKAGE}/spark/batches.py",
-        {"self._parts.lease.check()\n        batch =": "batch ="},
+        {"self._work.lease.check()\n        batch =": "batch ="},
         (BATCHES,),
     ),
     (
@@ -270,7 +283,7 @@ MUTANTS = [
     (
         "allotment not kept",
         f"{PACKAGE}/spark/batches.py",
-        {"self._parts.checkpoint.put_allotment(allotment)": "pass"},
+        {"self._work.checkpoint.put_allotment(allotment)": "pass"},
         (BATCHES,),
     ),
     (

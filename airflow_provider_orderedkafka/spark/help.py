@@ -26,7 +26,8 @@ options of the source (--option), with --range only the first two:
                         or startingTimestamp, a moment
   endingOffsets         where to stop: latest (the default) or JSON of offsets;
                         or endingTimestamp
-  maxOffsetsPerTrigger  the most offsets in one batch
+  maxOffsetsPerTrigger  the offsets of one batch (five million, or about 4 GiB,
+                        fewer with very many partitions)
   minOffsetsPerTrigger  load nothing where fewer offsets are new ...
   maxTriggerDelay       ... unless the last range is so long ago (15m)
   transactionWait       how long an open transaction keeps back what is newer

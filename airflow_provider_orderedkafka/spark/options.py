@@ -14,6 +14,7 @@ from typing import Any, Final
 from airflow_provider_orderedkafka.core.documents import Isolation, OnDataLoss, Range
 from airflow_provider_orderedkafka.core.durations import parse_duration
 from airflow_provider_orderedkafka.core.pacing import Pace
+from airflow_provider_orderedkafka.core.plan import SLICE_OFFSETS
 from airflow_provider_orderedkafka.core.positions import whole_number
 from airflow_provider_orderedkafka.core.starts import Moment, Start, parse_moment, parse_start
 from airflow_provider_orderedkafka.core.subscriptions import Subscription, parse_subscription
@@ -21,7 +22,6 @@ from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.config import ISOLATION as ISOLATION_LEVEL
 from airflow_provider_orderedkafka.kafka.config import PREFIX, KafkaConfig
 
-SLICE_OFFSETS: Final = 100_000
 FUTURE_TOLERANCE: Final = 5 * 60 * 1_000
 MAX_TRIGGER_DELAY: Final = 15 * 60 * 1_000  # where a minimum is set, as Spark has it
 TRANSACTION_WAIT: Final = 15 * 60 * 1_000

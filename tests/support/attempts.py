@@ -3,7 +3,7 @@
 All but Kafka, Spark and the lease is the package's own: ledger, range, checkpoint, plan, lanes, limit, writers, report.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, cycle
 from typing import Any, Literal, NamedTuple
@@ -12,17 +12,18 @@ import pyarrow as pa
 
 from airflow_provider_orderedkafka.core.batches import Note, Surplus, Tally
 from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
+from airflow_provider_orderedkafka.core.plan import Planned
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, RowError, UnreachableError
 from airflow_provider_orderedkafka.spark import by_hand
 from airflow_provider_orderedkafka.spark.attempt import _unfinished, already_loaded
-from airflow_provider_orderedkafka.spark.batches import Batch, BatchLoop, Parts
+from airflow_provider_orderedkafka.spark.batches import Batch, BatchLoop, Work
 from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.command import Arguments
-from airflow_provider_orderedkafka.spark.feed import Feed
 from airflow_provider_orderedkafka.spark.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.kafka_lanes import writer_for
-from airflow_provider_orderedkafka.spark.limit import RowLimit, gives_at_most_one
+from airflow_provider_orderedkafka.spark.limit import RowLimit
+from airflow_provider_orderedkafka.spark.plan import Plan
 from airflow_provider_orderedkafka.spark.plans import PlanFacts
 from airflow_provider_orderedkafka.spark.report import Ending, report
 from support.small_kafka import DEAD, Outputs, Plugs, Source, plugged_in
@@ -222,6 +223,23 @@ class Lease:
         pass
 
 
+class Host:
+    def ready(self) -> None:
+        pass
+
+    def before_a_retry(self) -> None:
+        pass
+
+    def tell(self, *_: Any) -> None:
+        pass
+
+
+def in_turn(window: Sequence[Planned], loop: BatchLoop) -> None:
+    """Hand over the batches of a window; what Spark's query does."""
+    for planned in window:
+        loop.take(planned)
+
+
 class World:
     """A source, outputs, and loads of one shape between them."""
 
@@ -353,13 +371,13 @@ class World:
         session: Any = SmallSession(self._run_tasks)
         writer = writer_for(arguments, RangeFrames(session, loaded, arguments.options, arguments.transform))
         checkpoint.set_up(writer.setup)
-        limit = RowLimit(writer.frames, loaded.rows_left is not None and gives_at_most_one(writer.frames))
         noticed: Any = Noticed(writer, self, load, loaded.id)
         lease: Any = Lease()
-        loop = BatchLoop(Parts(loaded, checkpoint, lease, noticed, limit, _nothing, _nothing, _nothing))
-        if loaded.offsets and not loop.done:
-            for batch in Feed(writer.frames, checkpoint, loop.next).batches(lambda: loop.done):
-                loop.take(batch)
+        plan, limit = Plan(writer.frames, checkpoint), RowLimit.of(writer.frames)
+        loop = BatchLoop(Work(loaded, checkpoint, lease, plan, noticed, limit), Host())
+        loop.run(in_turn)
+        if loop.error is not None:
+            raise loop.error
         if (unfinished := _unfinished(loaded, loop.counts)) is not None:
             raise AssertionError(unfinished)
         found = report(loaded, checkpoint.counts(), Ending(1, 0, 1))
@@ -408,10 +426,6 @@ def placed_by_murmur2(key: bytes, partitions: int) -> int:
 
     found: int = partitions_of(pa.array([key], pa.binary()), partitions)[0].as_py()
     return found
-
-
-def _nothing(*_: Any) -> None:
-    return None
 
 
 def expand(batch: pa.RecordBatch) -> pa.RecordBatch:

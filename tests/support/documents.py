@@ -23,6 +23,7 @@ from airflow_provider_orderedkafka.core.documents import (
     Range,
     Report,
 )
+from airflow_provider_orderedkafka.core.plan import Planned
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.core.streams import StreamOffset
@@ -182,8 +183,19 @@ DOCUMENTS: Mapping[str, Document] = {
         outcomes=(replace(OUTCOMES[0], dead_letters=1, may_be_doubled=2, may_be_out_of_order=3, lost=4), *OUTCOMES[1:]),
     ),
     "claim": Claim(Open("orders-interval-a", "orders/two"), (), "orders-interval-a"),
+    "planned": Planned(
+        batch=2,
+        batches=40,
+        about=True,
+        ends=(0, 7, 5),
+        floor=Floor(1_769_860_800_000, LATER_ORDERS),
+        offsets=12,
+        left=456,
+        bytes=3_072,
+    ),
     "claims": Claims(("orders-interval-a", "orders-interval-b")),
     "report": replace(REPORT, may_be_out_of_order=6, fingerprint=RANGE.fingerprint),
+    "progress": Progress(RANGE.id, 2, 1, 12, 32, 11, 9, 1, 5_000, 1_769_860_700_000, 30, 40, about=True),
     "counts": Counts(2, replace(TALLY, may_be_out_of_order=6), TALLY.plus(TALLY), 2, IN_A_TIE, limit_spent=True),
     "note": replace(
         NOTE,

@@ -17,6 +17,7 @@ import pytest
 from confluent_kafka import Message
 from pyspark import TaskContext
 
+from airflow_provider_orderedkafka.core import plan
 from airflow_provider_orderedkafka.core.batches import Tally
 from airflow_provider_orderedkafka.core.cuts import Bound, Floor, Slice, Span, Stretch
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
@@ -280,6 +281,7 @@ def _plug_source(patch: pytest.MonkeyPatch, plugs: Plugs) -> None:
     patch.setattr(cluster, "readable_ends", ends)
     patch.setattr(cluster, "resolve_start", starts)
     patch.setattr(looks, "sample", sample)
+    patch.setattr(plan, "WINDOW", 3)
     settings = frames.read_settings
     patch.setattr(frames, "read_settings", lambda *a: replace(settings(*a), batch_bytes=plugs.batch_bytes()))
 
