@@ -12,6 +12,7 @@ LANDED = "tests/property/test_landed.py"
 LIFE = "tests/property/test_lifecycle.py"
 LIMIT = "tests/unit/test_limit_in_a_batch.py"
 MODEL = "tests/property/test_attempts.py"
+PLAN = "tests/unit/test_plan.py"
 READING = "tests/property/test_reading.py"
 SIGHTS = "tests/unit/test_sights.py"
 
@@ -238,7 +239,7 @@ MUTANTS = [
         "what was begun ends where it is planned to",
         f"{PACKAGE}/spark/plan.py",
         {"return None if begun is None else begun.end": "return None"},
-        (MODEL,),
+        (PLAN,),
     ),
     (
         "a plan is kept to where a batch ended elsewhere",

@@ -4,11 +4,15 @@ import pickle
 import time
 import tracemalloc
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from support.runs import a_range
 from support.simulated_log import SteadyLog
 
+from airflow_provider_orderedkafka.core.batches import Allotment, Note
 from airflow_provider_orderedkafka.core.cuts import Floor, Place, Span
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.plan import (
@@ -17,6 +21,7 @@ from airflow_provider_orderedkafka.core.plan import (
     MOST_STRETCHES,
     SLICE_OFFSETS,
     WINDOW,
+    Planned,
     Size,
     needs_sample,
     rest_of,
@@ -25,6 +30,10 @@ from airflow_provider_orderedkafka.core.plan import (
 )
 from airflow_provider_orderedkafka.core.planning import Planner
 from airflow_provider_orderedkafka.core.positions import Offsets
+from airflow_provider_orderedkafka.errors import TopicChangedError
+from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
+from airflow_provider_orderedkafka.spark.plan import Plan
+from airflow_provider_orderedkafka.spark.state import LocalState
 
 MIB = 2**20
 
@@ -113,3 +122,67 @@ def test_there_may_be_fewer_batches_where_a_row_limit_may_end_them() -> None:
     loaded = replace(range_of(SteadyLog(2, 50)), rows_left=10)
     ends = Planner(SteadyLog(2, 50), rest_of(loaded, loaded.start)).ends(40, WINDOW)
     assert all(each.about for each in window(loaded, 1, loaded.start, ends, Size(40)))
+
+
+@pytest.fixture
+def loaded() -> Range:
+    """A range of 100 offsets in batches of 30."""
+    return replace(range_of(SteadyLog(2, 50)), batch_offsets=30, topics={"large": "id"})
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path, loaded: Range) -> Checkpoint:
+    """Where earlier attempts have written."""
+    found = Checkpoint(LocalState(tmp_path))
+    found.take_up(loaded)
+    return found
+
+
+def plan_of(loaded: Range, checkpoint: Checkpoint, **topics: str) -> Plan:
+    """The plan of a range on a steady log, whose topics have these ids now."""
+    cluster = SimpleNamespace(
+        topics=lambda: SimpleNamespace(ids={**loaded.topics, **topics}),
+        planner=lambda span, _own: Planner(SteadyLog(2, 50), span),
+        options=SimpleNamespace(slice_offsets=SLICE_OFFSETS),
+    )
+    frames: Any = SimpleNamespace(loaded=loaded, cluster=cluster)
+    return Plan(frames, checkpoint)
+
+
+def place(loaded: Range, first: int, second: int) -> Place:
+    return Place(Offsets(zip(loaded.end.offsets, (first, second), strict=True)), Floor(0))
+
+
+def spans(found: list[Planned]) -> list[tuple[int, int]]:
+    return [(each.batch, each.offsets) for each in found]
+
+
+def test_batches_cover_what_is_left_and_nothing_follows_the_range(loaded: Range, checkpoint: Checkpoint) -> None:
+    plan = plan_of(loaded, checkpoint)
+    assert spans(plan.window(1, loaded.start)) == [(1, 30), (2, 30), (3, 30), (4, 10)]
+    assert spans(plan.window(3, place(loaded, 20, 15))) == [(3, 30), (4, 30), (5, 5)]
+    assert plan.window(5, loaded.end) == []
+
+
+def test_a_batch_that_was_noted_ends_where_its_note_says(loaded: Range, checkpoint: Checkpoint) -> None:
+    checkpoint.put_note(Note(2, 1, place(loaded, 15, 15), place(loaded, 17, 20), Offsets(), {}))
+    found = plan_of(loaded, checkpoint).window(2, place(loaded, 15, 15))
+    assert spans(found) == [(2, 7), (3, 30), (4, 30), (5, 3)]
+    assert found[0].end(loaded) == place(loaded, 17, 20)
+
+
+def test_a_batch_with_an_allotment_ends_where_that_says(loaded: Range, checkpoint: Checkpoint) -> None:
+    checkpoint.put_allotment(Allotment(1, (5,), place(loaded, 3, 2), None))
+    assert spans(plan_of(loaded, checkpoint).window(1, loaded.start))[:2] == [(1, 5), (2, 30)]
+
+
+def test_what_was_begun_may_be_all_that_is_left(loaded: Range, checkpoint: Checkpoint) -> None:
+    checkpoint.put_note(Note(1, 1, loaded.start, loaded.end, Offsets(), {}))
+    assert spans(plan_of(loaded, checkpoint).window(1, loaded.start)) == [(1, 100)]
+
+
+def test_a_topic_that_was_made_anew_is_refused_before_anything_is_planned(
+    loaded: Range, checkpoint: Checkpoint
+) -> None:
+    with pytest.raises(TopicChangedError, match="topic 'large' was deleted and created again after this range"):
+        plan_of(loaded, checkpoint, large="another").window(1, loaded.start)
