@@ -43,6 +43,7 @@ class Query:
         self._checkpoint = checkpoint
         self._token = secrets.token_hex(4)
         self._tag = f"orderedkafka-{self._token}"
+        self._name = f"orderedkafka: range {frames.loaded.id}"
         self._lock = Lock()
         self._running: StreamingQuery | None = None
 
@@ -50,7 +51,7 @@ class Query:
         """Give the loop each batch of the window; return once Spark's query has ended, or nothing may follow."""
         folder = f"{self._token}/{window[0].batch:08d}"
         self._checkpoint.put_plan(f"{folder}/batches", window)
-        query = self._begun(folder, loop)
+        query = self._begun(folder, window, loop)
         while query is not None and not query.awaitTermination(LOOK_SECONDS):
             if loop.over:
                 query.stop()
@@ -68,34 +69,48 @@ class Query:
                 self._frames.session.sparkContext.cancelJobsWithTag(self._tag)
             wait([stopping], LOOK_SECONDS)
 
-    def _begun(self, folder: str, loop: "BatchLoop") -> "StreamingQuery | None":
+    def _begun(self, folder: str, window: Sequence[Planned], loop: "BatchLoop") -> "StreamingQuery | None":
         """The query, unless there is nothing to begin any more."""
         session = self._frames.session  # outside of the lock: a cluster may take minutes for it
         with self._lock:
-            self._running = None if loop.over else self._start(session, folder, loop)
+            self._running = None if loop.over else self._start(session, folder, window, loop)
             return self._running
 
-    def _start(self, session: "SparkSession", folder: str, loop: "BatchLoop") -> "StreamingQuery":
-        from pyspark.sql import functions as f
-        from pyspark.sql.types import StringType, StructType
-
-        context, place = session.sparkContext, self._checkpoint.plan(folder)
-        name, schema = f"orderedkafka: range {self._frames.loaded.id}", StructType().add("value", StringType())
+    def _start(
+        self, session: "SparkSession", folder: str, window: Sequence[Planned], loop: "BatchLoop"
+    ) -> "StreamingQuery":
+        place, in_order = self._checkpoint.plan(folder), iter(window)
+        readable = self._tasks_can_read(session.sparkContext.master)
 
         def load(documents: "DataFrame", _number: int) -> None:
-            for document in documents.collect():
-                planned = Planned.from_text(document.value)
-                context.addJobTag(self._tag)
-                context.setJobDescription(f"{name}, batch {planned.batch} of {planned.batches}")
+            found = [Planned.from_text(row.value) for row in documents.collect()] if readable else [next(in_order)]
+            for planned in found:
+                self._name_jobs(session, planned)
                 loop.take(planned)
 
-        files = session.readStream.format("text").schema(schema).options(wholetext=True, maxFilesPerTrigger=1)
-        told = [f.get_json_object("value", f"$.{each}").cast("long") for each in ("batch", "offsets", "left")]
-        names = ("batch", "planned_offsets", "offsets_left")
-        metrics = [f.max(column).alias(each) for column, each in zip(told, names, strict=True)]
-        documents = files.load(_literal(_for_spark(join(place, "batches")))).observe(METRICS, *metrics)
-        writer = documents.writeStream.foreachBatch(load).queryName(name).trigger(availableNow=True)
-        return writer.start(checkpointLocation=_for_spark(join(place, "query")))
+        writer = _documents(session, join(place, "batches")).writeStream.foreachBatch(load).queryName(self._name)
+        return writer.trigger(availableNow=True).start(checkpointLocation=_for_spark(join(place, "query")))
+
+    def _name_jobs(self, session: "SparkSession", planned: Planned) -> None:
+        """Mark the jobs that follow in this thread; their group is the query's own."""
+        session.sparkContext.addJobTag(self._tag)
+        session.sparkContext.setJobDescription(f"{self._name}, batch {planned.batch} of {planned.batches}")
+
+    def _tasks_can_read(self, master: str) -> bool:
+        """Whether tasks may run where the plan's files are: not on a cluster, where they are on the driver's disk."""
+        return local_path(self._checkpoint.location) is None or master.startswith("local")
+
+
+def _documents(session: "SparkSession", folder: str) -> "DataFrame":
+    """The planned batches in a folder as a stream that tells, for each, how large it is and how much is left."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import StringType, StructType
+
+    files = session.readStream.format("text").schema(StructType().add("value", StringType()))
+    documents = files.options(wholetext=True, maxFilesPerTrigger=1).load(_literal(_for_spark(folder)))
+    told = {"batch": "batch", "offsets": "planned_offsets", "left": "offsets_left"}
+    numbers = {name: f.get_json_object("value", f"$.{field}").cast("long") for field, name in told.items()}
+    return documents.observe(METRICS, *(f.max(number).alias(name) for name, number in numbers.items()))
 
 
 def _for_spark(location: str) -> str:

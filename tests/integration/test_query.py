@@ -14,10 +14,12 @@ from support.records import Records
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.core import plan
-from airflow_provider_orderedkafka.spark.query import METRICS
+from airflow_provider_orderedkafka.spark.query import METRICS, Query
 from airflow_provider_orderedkafka.spark.state import LocalState
 
 LANES = {"direct": None, "frames": lambda frame: frame}
+ONE_WRITER = ("--sink-option", "writers=1")
+"""Then what has no transform takes the direct lane."""
 
 
 class Listener(StreamingQueryListener):
@@ -62,7 +64,9 @@ def test_a_listener_of_queries_sees_each_batch_what_it_spans_and_what_is_left(  
 ) -> None:
     source, output = topics.create("a", 3), topics.create("out", 2)
     records.produce(source, events(70, 1))
-    app.load(whole_range(app.servers, source, batch_offsets=30), "--output-topic", output, transform=LANES[lane])
+    app.load(
+        whole_range(app.servers, source, batch_offsets=30), "--output-topic", output, *ONE_WRITER, transform=LANES[lane]
+    )
     listener.wait(1)
     assert listener.names == ["orderedkafka: range r1"]
     assert listener.batches == [(1, 30, 40), (2, 30, 10), (3, 10, 0)]
@@ -83,11 +87,15 @@ def test_a_long_range_is_several_queries_in_turn_and_nothing_of_them_stays(  # n
     monkeypatch.setattr(plan, "WINDOW", 2)
     source, output = topics.create("a", 3), topics.create("out", 2)
     records.produce(source, events(50, 1))
-    app.load(whole_range(app.servers, source, batch_offsets=10), "--output-topic", output, transform=LANES[lane])
+    app.load(
+        whole_range(app.servers, source, batch_offsets=10), "--output-topic", output, *ONE_WRITER, transform=LANES[lane]
+    )
     listener.wait(3)
     assert [batch for batch, _, _ in listener.batches] == [1, 2, 3, 4, 5]
     assert len(listener.names) == 3
-    said = [line.split(":")[0] for line in capsys.readouterr().out.splitlines() if line.startswith("batch ")]
+    out = capsys.readouterr().out
+    assert f"by the {'direct' if lane == 'direct' else 'DataFrame'} lane" in out
+    said = [line.split(":")[0] for line in out.splitlines() if line.startswith("batch ")]
     assert said == [*(f"batch {n} of about 5" for n in range(1, 5)), "batch 5 of 5"]
     assert check(expected_of(records, source), records.read(output)) == FLAWLESS
     assert app.left() == ["report.json"]
@@ -107,6 +115,19 @@ def test_files_that_spark_takes_in_another_order_change_nothing(
     assert check(expected_of(records, source), records.read(output)) == FLAWLESS
 
 
+def test_where_tasks_cannot_read_the_plan_the_batches_are_loaded_and_nothing_is_observed(
+    app: Application, topics: Topics, records: Records, listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Query, "_tasks_can_read", lambda *_: False)
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    records.produce(source, events(40, 1))
+    report = app.load(whole_range(app.servers, source, batch_offsets=10), "--output-topic", output)
+    listener.wait(1)
+    assert (report.batches, listener.errors) == (4, [None])
+    assert set(listener.batches) == {(None, None, None)}
+    assert check(expected_of(records, source), records.read(output)) == FLAWLESS
+
+
 @pytest.mark.parametrize("lane", LANES)
 def test_a_batch_that_fails_ends_the_query_and_is_told_once_in_our_words(  # noqa: PLR0917
     app: Application,
@@ -121,7 +142,7 @@ def test_a_batch_that_fails_ends_the_query_and_is_told_once_in_our_words(  # noq
     loaded = whole_range(app.servers, source, batch_offsets=20)
     records.delete_before(source, {0: 5})
     with pytest.raises(SystemExit) as caught:
-        app.load(loaded, "--output-topic", output, transform=LANES[lane])
+        app.load(loaded, "--output-topic", output, *ONE_WRITER, transform=LANES[lane])
     assert caught.value.code == 65
     listener.wait(1)
     assert [batch for batch, _, _ in listener.batches] in ([], [1])
