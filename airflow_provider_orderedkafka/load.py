@@ -47,7 +47,8 @@ class OrderedLoad:
     :param grace: How far behind the present a run ends, so that records written up to this late are still in order.
     :param transaction_wait: How long to wait for an open transaction, counted from the timestamp of its first record,
         before loading what comes after it.
-    :param batch_offsets: Maximum number of offsets in one batch.
+    :param batch_offsets: Number of offsets in one batch. None: five million, or fewer, if their records take more than
+        about 4 GiB, or if there are very many partitions.
     :param row_limit: Maximum number of rows written, over all runs: the first ones in order.
     :param future_tolerance: How far ahead of the present a timestamp may be before it counts as missing.
     :param on_data_loss: What to do if offsets are deleted before they are read: `"fail"`, or `"count"` them and go on.

@@ -1,11 +1,11 @@
-"""Show what the next run of a load would load: from where to where, how much, and why.
+"""Show what the next run of a load would load: from where to where, how much, in which batches, and why.
 
 Reads the ledger and Kafka; changes nothing. Needs Airflow's configuration (AIRFLOW_HOME) and the load's DAG file.
 """
 
 import argparse
 import runpy
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,8 @@ from airflow_provider_orderedkafka.core.lifecycle import standing
 from airflow_provider_orderedkafka.core.moves import joined
 from airflow_provider_orderedkafka.core.next_range import NothingToLoad
 from airflow_provider_orderedkafka.core.pacing import Verdict
+from airflow_provider_orderedkafka.core.plan import WINDOW, Planned, needs_sample, size_of, window
+from airflow_provider_orderedkafka.core.planning import Planner
 from airflow_provider_orderedkafka.core.progress import moment
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.ledger import LedgerStore
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from airflow_provider_orderedkafka.steps import First
 
 SHOWN = 50
+SHOWN_ENDS = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +48,11 @@ def _plan(arguments: argparse.Namespace) -> int:
     if isinstance(planned, NothingToLoad):
         print(planned.reason)
         return 0
-    print(planned.to_text() if arguments.json else explained(planned, verdict.reason, waits=not verdict.run))
+    if arguments.json:
+        print(planned.to_text())
+        return 0
+    print(explained(planned, verdict.reason, waits=not verdict.run))
+    print(in_batches(planned, _batches(load, planned)))
     return 0
 
 
@@ -69,6 +76,36 @@ def _next_range(load: OrderedLoad) -> tuple[Range | NothingToLoad, Verdict]:
         first = hook.first_look(load, added)
         ledger = joined(ledger, first.place.offsets, first.topics)
     return hook.plan(load, ledger), hook.verdict(load, ledger)
+
+
+def _batches(load: OrderedLoad, planned: Range) -> list[Planned]:
+    """The first batches of a range, as an application with the default slices would plan them."""
+    from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+    from airflow_provider_orderedkafka.kafka.log import KafkaLog
+    from airflow_provider_orderedkafka.kafka.reading import ReadSettings
+    from airflow_provider_orderedkafka.kafka.samples import average_bytes
+
+    if not planned.offsets:
+        return []
+    config = OrderedKafkaHook(load.kafka_conn_id).config
+    settings = ReadSettings(config, planned.isolation, on_data_loss=planned.on_data_loss, topic_ids=planned.topics)
+    size = size_of(planned, average_bytes(planned.span, settings) if needs_sample(planned) else None)
+    ends = Planner(KafkaLog(config, planned.isolation), planned.span).ends(size.offsets, WINDOW)
+    return window(planned, 1, planned.start, ends, size)
+
+
+def in_batches(planned: Range, batches: Sequence[Planned]) -> str:
+    """The batches of a range, for people: how many, how large, and where the first ones end."""
+    if not batches:
+        return "batches   none"
+    first, about = batches[0], "about " if batches[0].about else ""
+    size = "" if first.bytes is None else f", some {first.bytes / 2**20:,.0f} MiB"
+    lines = [f"batches   {about}{first.batches:,}, of {first.offsets:,} offsets{size}"]
+    for each in batches[:SHOWN_ENDS]:
+        ends = list(each.end(planned).offsets.items())
+        more = f" and {len(ends) - SHOWN_ENDS:,} more" if len(ends) > SHOWN_ENDS else ""
+        lines.append(f"  {each.batch:,} ends at {', '.join(p.at(offset) for p, offset in ends[:SHOWN_ENDS])}{more}")
+    return "\n".join(lines)
 
 
 def explained(planned: Range, reason: str, *, waits: bool) -> str:

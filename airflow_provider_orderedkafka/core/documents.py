@@ -32,7 +32,8 @@ class Range(Document):
 
     Written down before the first read, never changed. Its `end` is a place: the floor there is the time of its cut.
     `topics` maps names to the broker's topic ids. `rows_left` is what the row limit leaves, `batch_offsets` the most
-    that one batch may span; null means no bound. `claim` is the key of the claim on an interval's or a replay's range.
+    that one batch may span; null leaves that to the application. `claim` is the key of the claim on an interval's or a
+    replay's range.
     """
 
     id: str
@@ -56,7 +57,7 @@ class Range(Document):
 
     def __post_init__(self) -> None:
         if self.batch_offsets == 0:
-            raise ValueError("'batch_offsets' must be at least 1, or null for no bound")
+            raise ValueError("'batch_offsets' must be at least 1, or null for the default")
         _ = self.span  # an impossible span is refused here
 
     @property

@@ -22,6 +22,11 @@ class Search:
         self._index = index
         self._rows = [index.start(), last]
 
+    @property
+    def last(self) -> Row:
+        """The row that is beyond every target."""
+        return self._rows[-1]
+
     def bracket(self, target: int) -> tuple[Row, Row]:
         """The last row known at or below the target, and the first one above it."""
         place = bisect_right(self._rows, target, key=lambda row: row.total)

@@ -14,7 +14,12 @@ _DOUBT_SECONDS = 4.0
 
 def check_topics(config: Mapping[str, str], topics: Iterable[str], planned: Mapping[str, str], deadline: float) -> None:
     """Raise TopicChangedError where a topic's id is not the planned one, UnknownTopicError where a topic is gone."""
-    for name, found in topic_ids(config, sorted(set(topics)), deadline).items():
+    check_ids(topic_ids(config, sorted(set(topics)), deadline), planned)
+
+
+def check_ids(topics: Mapping[str, str], planned: Mapping[str, str]) -> None:
+    """Raise TopicChangedError where one of these ids is not the planned one."""
+    for name, found in topics.items():
         if found != planned.get(name, found):
             raise TopicChangedError(
                 f"{created_again(name, planned[name], found)}, so what was planned before cannot be finished. In "

@@ -21,6 +21,13 @@ def sample(span: Span, settings: ReadSettings) -> list[Any]:
     return [batch for part in (first, last) for batch in read_slice(_slice(span, part), settings)]
 
 
+def average_bytes(span: Span, settings: ReadSettings) -> float | None:
+    """About how many bytes an offset's key and value have; None where no record was found."""
+    batches = sample(span, settings)
+    rows = sum(batch.num_rows for batch in batches)
+    return sum(batch.column(name).nbytes for batch in batches for name in ("key", "value")) / rows if rows else None
+
+
 def _slice(span: Span, part: dict[TopicPartition, tuple[int, int]]) -> Slice:
     stretches = tuple(
         Stretch(partition, Bound(start), Bound(end), end, span.floor.of(partition))

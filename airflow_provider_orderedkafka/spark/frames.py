@@ -15,6 +15,7 @@ from airflow_provider_orderedkafka.compat.spark import spark_schema
 from airflow_provider_orderedkafka.core.batches import Tally
 from airflow_provider_orderedkafka.core.cuts import Slice, Span
 from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.plan import SLICE_OFFSETS
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, TransformError
 from airflow_provider_orderedkafka.kafka.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
@@ -22,7 +23,6 @@ from airflow_provider_orderedkafka.kafka.write_settings import SOURCE
 from airflow_provider_orderedkafka.spark.cluster import Cluster
 from airflow_provider_orderedkafka.spark.columns import spark_columns
 from airflow_provider_orderedkafka.spark.counting import TaskCounter
-from airflow_provider_orderedkafka.spark.option_tables import SLICE_OFFSETS
 from airflow_provider_orderedkafka.spark.options import SourceOptions, range_options
 from airflow_provider_orderedkafka.spark.reading import read_batches, read_settings
 from airflow_provider_orderedkafka.spark.session import LazySession

@@ -6,7 +6,7 @@ partition stands at a literal offset; the batch is read again up to there, so re
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from airflow_provider_orderedkafka.core.batches import Allotment, Surplus
 from airflow_provider_orderedkafka.core.cuts import Place
@@ -31,6 +31,11 @@ class RowLimit:
 
     frames: RangeFrames
     at_most_one: bool
+
+    @classmethod
+    def of(cls, frames: RangeFrames) -> Self:
+        """That of a range, where it has one; rows in no order are refused then."""
+        return cls(frames, frames.loaded.rows_left is not None and gives_at_most_one(frames))
 
     def allot(self, batch: Batch, left: int) -> Allotment | None:
         """How far the batch goes with so many rows left; None where all of it passes."""

@@ -6,12 +6,11 @@ from pathlib import Path
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.errors import FencedError, OrderedKafkaError, StateError
 from airflow_provider_orderedkafka.spark import by_hand
-from airflow_provider_orderedkafka.spark.attempt import Attempt, Work, already_loaded
+from airflow_provider_orderedkafka.spark.attempt import Attempt, already_loaded
 from airflow_provider_orderedkafka.spark.batches import Writer
 from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.command import Arguments
 from airflow_provider_orderedkafka.spark.frames import RangeFrames
-from airflow_provider_orderedkafka.spark.limit import RowLimit, gives_at_most_one
 from airflow_provider_orderedkafka.spark.machine import SystemClock
 from airflow_provider_orderedkafka.spark.report import summary
 from airflow_provider_orderedkafka.spark.session import LazySession, check_location
@@ -62,23 +61,22 @@ class Loader:
         checkpoint.take_up(loaded)
         attempt = Attempt(self._spark, checkpoint, self._arguments.attempt)
         try:
-            return attempt.run(loaded, lambda: self._work(loaded, checkpoint))
+            return attempt.run(loaded, lambda: self._writer(loaded, checkpoint))
         except OrderedKafkaError as error:
             found = None if isinstance(error, FencedError) else checkpoint.report()
             if found is not None:
                 _tell(loaded, found, self._arguments.report)
             raise
 
-    def _work(self, loaded: Range, checkpoint: Checkpoint) -> Work:
+    def _writer(self, loaded: Range, checkpoint: Checkpoint) -> Writer:
         arguments = self._arguments
         source = arguments.source
         frames = RangeFrames(self._spark, loaded, source.kafka, source.slice_offsets, arguments.transform)
         writer = self._make_sink(arguments, frames)
         check_location(self._spark.started(), checkpoint.location)
         checkpoint.set_up(writer.setup)
-        limit = RowLimit(writer.frames, loaded.rows_left is not None and gives_at_most_one(writer.frames))
         print(_first_line(loaded, checkpoint, writer), flush=True)
-        return Work(writer, limit)
+        return writer
 
     def _state(self, location: str) -> State:
         return open_state(location, None if local_path(location) is not None else self._spark.started())

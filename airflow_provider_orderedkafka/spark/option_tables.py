@@ -5,6 +5,7 @@ from typing import Final, get_args
 from airflow_provider_orderedkafka.core.cuts import FUTURE_TOLERANCE
 from airflow_provider_orderedkafka.core.documents import Isolation
 from airflow_provider_orderedkafka.core.durations import format_duration
+from airflow_provider_orderedkafka.core.plan import SLICE_OFFSETS
 from airflow_provider_orderedkafka.kafka.config import ISOLATION as ISOLATION_LEVEL
 from airflow_provider_orderedkafka.kafka.config import PREFIX
 from airflow_provider_orderedkafka.spark.option_parsing import (
@@ -24,7 +25,6 @@ from airflow_provider_orderedkafka.spark.option_parsing import (
     subscription,
 )
 
-SLICE_OFFSETS: Final = 100_000
 ISOLATION: Final = PREFIX + ISOLATION_LEVEL
 
 _KAFKA_HELP: Final = (
@@ -91,6 +91,7 @@ SOURCE: Final = Table(
             *("maxOffsetsPerTrigger", count, "pace"),
             "maximum number of offsets in a batch; cut by time, not pro rata, so the order holds between batches",
             unset="none",
+            in_application="five million, or fewer: about 4 GiB, and less with very many partitions",
             stream_only=True,
         ),
         Option(

@@ -8,6 +8,7 @@ middle of a put leaves what was there before.
 import contextlib
 import errno
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -29,6 +30,10 @@ class State(Protocol):
 
     def put(self, name: str, text: str) -> None:
         """Write the document, in place of what had this name."""
+        ...
+
+    def date(self, name: str, seconds: int) -> None:
+        """Say that the document was changed so many seconds from now, where the store lets us."""
         ...
 
     def get(self, name: str) -> str | None:
@@ -98,6 +103,12 @@ class LocalState:
                     partial.unlink(missing_ok=True)
                 raise
             _sync(path.parent)
+
+    def date(self, name: str, seconds: int) -> None:
+        """Say that the document was changed so many seconds from now."""
+        changed = time.time() + seconds
+        with contextlib.suppress(OSError):
+            os.utime(self._base / name, (changed, changed))
 
     def get(self, name: str) -> str | None:
         """The document's text; None where there is none."""

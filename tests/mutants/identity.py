@@ -100,8 +100,9 @@ MUTANTS = [
         "a batch that the limit cut counts up to its planned end",
         f"{PACKAGE}/spark/batches.py",
         {
-            "batch = self._limited(batch)": "planned, batch = batch, self._limited(batch)",
-            "self.counts = self._counted(batch, tally)": "self.counts = self._counted(planned, tally)",
+            "self.counts = self._counted(batch, tally)": (
+                "self.counts = self._counted(Batch(number, start, end), tally)"
+            ),
         },
         (MODEL,),
     ),
@@ -167,15 +168,27 @@ MUTANTS = [
         (MODEL,),
     ),
     (
-        "a counted batch is written again",
+        "a batch that comes early does not wait",
         f"{PACKAGE}/spark/batches.py",
-        {"batch.number > self.counts.batch": "batch.number >= self.counts.batch"},
+        {"self._early.pop(self._next()[0], None)": "self._early.popitem()[1] if self._early else None"},
+        (BATCHES,),
+    ),
+    (
+        "what was begun ends where it is planned to",
+        f"{PACKAGE}/spark/plan.py",
+        {"return None if begun is None else begun.end": "return None"},
+        ("tests/unit/test_plan.py",),
+    ),
+    (
+        "a plan is kept to where a batch ended elsewhere",
+        f"{PACKAGE}/spark/batches.py",
+        {"self._off_plan = batch.end != end": "pass"},
         (BATCHES,),
     ),
     (
         "lease not checked before a batch",
         f"{PACKAGE}/spark/batches.py",
-        {"self._parts.lease.check()\n        batch =": "batch ="},
+        {"self._work.lease.check()\n        batch =": "batch ="},
         (BATCHES,),
     ),
     (

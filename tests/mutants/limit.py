@@ -20,7 +20,7 @@ MUTANTS = [
     (
         "allotment not kept",
         f"{PACKAGE}/spark/batches.py",
-        {"self._parts.checkpoint.put_allotment(allotment)": "pass"},
+        {"self._work.checkpoint.put_allotment(allotment)": "pass"},
         (BATCHES,),
     ),
     (

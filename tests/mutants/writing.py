@@ -20,11 +20,11 @@ MUTANTS = [
         "note after write",
         f"{PACKAGE}/spark/batches.py",
         {
-            "return self._parts.writer.write(batch, *self._noted(batch))": (
-                "note, before = self._noted(batch); written = self._parts.writer.write(batch, note, before); "
-                "self._parts.checkpoint.put_note(note); return written"
+            "return self._work.writer.write(batch, *self._noted(batch))": (
+                "note, before = self._noted(batch); written = self._work.writer.write(batch, note, before); "
+                "self._work.checkpoint.put_note(note); return written"
             ),
-            "self._parts.checkpoint.put_note(note)\n        return note": "pass\n        return note",
+            "self._work.checkpoint.put_note(note)\n        return note": "pass\n        return note",
         },
         (BATCHES,),
     ),
@@ -33,7 +33,7 @@ MUTANTS = [
         f"{PACKAGE}/spark/batches.py",
         {
             "tally = self._written(batch)": (
-                "self._parts.checkpoint.put_counts(self._counted(batch, Tally())); tally = self._written(batch)"
+                "self._work.checkpoint.put_counts(self._counted(batch, Tally())); tally = self._written(batch)"
             )
         },
         (BATCHES,),
@@ -71,7 +71,7 @@ MUTANTS = [
     (
         "the next batch begins where the last one was planned to end",
         f"{PACKAGE}/spark/batches.py",
-        {"(counts.batch + 1, counts.end)": "(counts.batch + 1, self._parts.loaded.end)"},
+        {"(counts.batch + 1, counts.end)": "(counts.batch + 1, self._work.loaded.end)"},
         ("tests/property/test_row_limit.py",),
     ),
 ]

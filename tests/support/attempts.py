@@ -3,7 +3,7 @@
 All but Kafka, Spark and the lease is the package's own: ledger, range, checkpoint, plan, lanes, limit, writers, report.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Any, NamedTuple
@@ -12,21 +12,22 @@ import pyarrow as pa
 
 from airflow_provider_orderedkafka.core.batches import Note, Surplus, Tally
 from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
+from airflow_provider_orderedkafka.core.plan import Planned
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, RowError, SettingError, UnreachableError
 from airflow_provider_orderedkafka.kafka.murmur2 import partitions_of
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, read_provenance
 from airflow_provider_orderedkafka.spark import by_hand
 from airflow_provider_orderedkafka.spark.attempt import _unfinished, already_loaded
-from airflow_provider_orderedkafka.spark.batches import Batch, BatchLoop, Parts
+from airflow_provider_orderedkafka.spark.batches import Batch, BatchLoop, Work
 from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.command import Arguments
-from airflow_provider_orderedkafka.spark.feed import Feed
 from airflow_provider_orderedkafka.spark.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.kafka_lanes import writer_for
-from airflow_provider_orderedkafka.spark.limit import RowLimit, gives_at_most_one
+from airflow_provider_orderedkafka.spark.limit import RowLimit
 from airflow_provider_orderedkafka.spark.machine import SystemClock
 from airflow_provider_orderedkafka.spark.options import parse_options
+from airflow_provider_orderedkafka.spark.plan import Plan
 from airflow_provider_orderedkafka.spark.plans import PlanFacts
 from airflow_provider_orderedkafka.spark.report import Ending, report
 from support.draws import MARKER, Attempt, Change, Come, Shape, Trouble
@@ -146,6 +147,23 @@ class Lease:
 
     def check(self) -> None:
         pass
+
+
+class Host:
+    def ready(self) -> None:
+        pass
+
+    def before_a_retry(self) -> None:
+        pass
+
+    def tell(self, *_: Any) -> None:
+        pass
+
+
+def hand_over(window: Sequence[Planned], loop: BatchLoop) -> None:
+    """Hand over the batches of a window, some too early; what Spark's query does."""
+    for planned in (*window[1::2], *window[::2]):
+        loop.take(planned)
 
 
 class World:
@@ -320,13 +338,13 @@ class World:
         frames = RangeFrames(session, loaded, source.kafka, source.slice_offsets, arguments.transform)
         writer = writer_for(arguments, frames)
         checkpoint.set_up(writer.setup)
-        limit = RowLimit(writer.frames, loaded.rows_left is not None and gives_at_most_one(writer.frames))
         noticed: Any = Noticed(writer, self, load, loaded.id)
         lease: Any = Lease()
-        loop = BatchLoop(Parts(loaded, checkpoint, lease, noticed, limit, _nothing, _nothing, _nothing))
-        if loaded.offsets and not loop.done:
-            for batch in Feed(writer.frames, checkpoint, loop.next).batches(lambda: loop.done):
-                loop.take(batch)
+        plan, limit = Plan(writer.frames, checkpoint), RowLimit.of(writer.frames)
+        loop = BatchLoop(Work(loaded, checkpoint, lease, plan, noticed, limit), Host())
+        loop.run(hand_over)
+        if loop.error is not None:
+            raise loop.error
         if (unfinished := _unfinished(loaded, loop.counts)) is not None:
             raise AssertionError(unfinished)
         found = report(loaded, checkpoint.counts(), Ending(1, 0, 1))
@@ -381,7 +399,3 @@ class World:
                 continue
             finally:
                 self._left = None
-
-
-def _nothing(*_: Any) -> None:
-    return None

@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from airflow_provider_orderedkafka.core.documents import (
     Range,
     Report,
 )
+from airflow_provider_orderedkafka.core.plan import Planned
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.core.streams import StreamOffset
@@ -156,8 +156,19 @@ DOCUMENTS: Mapping[str, Document] = {
         outcomes=(replace(OUTCOMES[0], dead_letters=1, may_be_doubled=2, may_be_out_of_order=3, lost=4), *OUTCOMES[1:]),
     ),
     "claim": Claim(Open("orders-interval-a", "orders/two"), (), "orders-interval-a"),
+    "planned": Planned(
+        batch=2,
+        batches=40,
+        about=True,
+        ends=(0, 7, 5),
+        floor=Floor(1_769_860_800_000, LATER_ORDERS),
+        offsets=12,
+        left=456,
+        bytes=3_072,
+    ),
     "claims": Claims(("orders-interval-a", "orders-interval-b")),
     "report": replace(REPORT, may_be_out_of_order=6, fingerprint=RANGE.fingerprint),
+    "progress": Progress(RANGE.id, 2, 1, 12, 32, 11, 9, 1, 5_000, 1_769_860_700_000, 30, 40, about=True),
     "counts": Counts(2, replace(TALLY, may_be_out_of_order=6), TALLY.plus(TALLY), 2, IN_A_TIE, limit_spent=True),
     "note": replace(
         NOTE,
@@ -183,8 +194,7 @@ def texts() -> dict[str, str]:
 def parts() -> str:
     """What a store holds of a ledger that is too long for one value."""
     store = Values()
-    with patch.object(ledger, "PART", PART):
-        ledger.LedgerStore("orders", store).save(LEDGER, None)
+    ledger.LedgerStore("orders", store, part=PART).save(LEDGER, None)
     return json.dumps(store, sort_keys=True, ensure_ascii=False)
 
 

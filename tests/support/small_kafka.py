@@ -18,6 +18,7 @@ from confluent_kafka import Message
 from pyspark import TaskContext
 
 from airflow_provider_orderedkafka import ranges
+from airflow_provider_orderedkafka.core import plan
 from airflow_provider_orderedkafka.core.batches import Tally
 from airflow_provider_orderedkafka.core.cuts import Slice
 from airflow_provider_orderedkafka.core.next_range import Ends
@@ -303,6 +304,7 @@ def _plug_source(patch: pytest.MonkeyPatch, plugs: Plugs) -> None:
     patch.setattr(survey, "readable_ends", ends)
     patch.setattr(survey, "resolve_start", starts)
     patch.setattr(samples, "EACH", 1)  # so that keys may stand elsewhere than the sample says
+    patch.setattr(plan, "WINDOW", 3)
     settings = frames.read_settings
     patch.setattr(frames, "read_settings", lambda *a: replace(settings(*a), batch_bytes=plugs.batch_bytes()))
 
