@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow_provider_orderedkafka.assets import ledger_asset
 from airflow_provider_orderedkafka.compat.airflow import dag_run_state, keep_for_ever
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.ledger import LedgerStore
-from airflow_provider_orderedkafka.reports import has_notes, read_report
-from airflow_provider_orderedkafka.steps import Books
+from airflow_provider_orderedkafka.loads.ledger import LedgerStore
+from airflow_provider_orderedkafka.loads.reports import has_notes, read_report
+from airflow_provider_orderedkafka.loads.steps import Books
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -13,8 +13,8 @@ from airflow_provider_orderedkafka.context import books_of, fail, skip
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.reports import readable, report_location
-from airflow_provider_orderedkafka.steps import load as what_to_do
+from airflow_provider_orderedkafka.loads.reports import readable, report_location
+from airflow_provider_orderedkafka.loads.steps import load as what_to_do
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator, Context

@@ -10,9 +10,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Self
 
 from airflow_provider_orderedkafka.core.codec import Document
-from airflow_provider_orderedkafka.core.cuts import Place
 from airflow_provider_orderedkafka.core.lanes import KeepOrder, Kind, Partitioner
-from airflow_provider_orderedkafka.core.positions import Offsets
+from airflow_provider_orderedkafka.core.order.cuts import Place
+from airflow_provider_orderedkafka.core.order.positions import Offsets
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,13 +25,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from airflow_provider_orderedkafka.core.positions import TopicPartition
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from airflow_provider_orderedkafka.kafka.sources import Source
+    from airflow_provider_orderedkafka.kafka.write.sources import Source
 
 HEADER = "orderedkafka"
 ERROR_HEADER = "orderedkafka.error"

@@ -16,15 +16,15 @@ from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.core.outputs import Outputs
 from airflow_provider_orderedkafka.core.progress import Progress
-from airflow_provider_orderedkafka.endings import TOLD, explained, told
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.launching import check_keep_order, packaged_application
 from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.loads.endings import TOLD, explained, told
+from airflow_provider_orderedkafka.loads.reports import place_of, read_report, readable
+from airflow_provider_orderedkafka.loads.steps import Loading
+from airflow_provider_orderedkafka.loads.steps import load as what_to_do
 from airflow_provider_orderedkafka.parsing import check_output, no_checkpoint
-from airflow_provider_orderedkafka.reports import place_of, read_report, readable
 from airflow_provider_orderedkafka.spark_parameters import SparkSubmitParameters
-from airflow_provider_orderedkafka.steps import Loading
-from airflow_provider_orderedkafka.steps import load as what_to_do
 from airflow_provider_orderedkafka.submission import Submission, masked, submit_command
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 CANARY = "canary-91c4be07"
-UNCHANGED = "airflow_provider_orderedkafka.spark.frames:with_source"
+UNCHANGED = "airflow_provider_orderedkafka.spark.lanes.frames:with_source"
 LANES = {
     "direct lane": ([], "orderedkafka: batch 1 of range"),
     "DataFrame lane": (["--transform", UNCHANGED], "MapInArrow"),

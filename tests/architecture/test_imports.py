@@ -233,7 +233,7 @@ except ImportError:
 class Reader:
     import time
     def read(self):
-        from airflow_provider_orderedkafka.spark.source import Source
+        from airflow_provider_orderedkafka.spark.connector.source import Source
 async def later():
     import pyspark.sql
 from airflow_provider_orderedkafka import kafka
@@ -245,7 +245,7 @@ from airflow_provider_orderedkafka import kafka
         ("json", True, None),
         ("confluent_kafka", True, None),
         ("time", True, None),
-        ("airflow_provider_orderedkafka.spark.source", False, "spark"),
+        ("airflow_provider_orderedkafka.spark.connector.source", False, "spark"),
         ("pyspark.sql", False, None),
         ("airflow_provider_orderedkafka.kafka", True, "kafka"),
     ]

@@ -19,7 +19,7 @@ from support.draws import MARKER, Attempt, Change, Come, Shape, Trouble
 from support.small_kafka import DEAD
 
 from airflow_provider_orderedkafka.core.documents import Range
-from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, read_provenance
 
 SOAK = "5000" if os.environ.get("ORDEREDKAFKA_SOAK") else "300"

@@ -13,8 +13,8 @@ from airflow_provider_orderedkafka.errors import (
     UnknownTopicError,
     UnreachableError,
 )
-from airflow_provider_orderedkafka.kafka import answers
-from airflow_provider_orderedkafka.kafka.answers import Patience, gather, listed
+from airflow_provider_orderedkafka.kafka.clients.admin import answers
+from airflow_provider_orderedkafka.kafka.clients.answers import Patience, gather, listed
 
 UNANSWERED = object()
 

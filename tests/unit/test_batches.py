@@ -10,14 +10,14 @@ import pytest
 from support.plain import plain_range
 
 from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Doubt, Note, Tally
-from airflow_provider_orderedkafka.core.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.plan import Planned, Size, window
-from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import DataLossError, FencedError, StateError, UnreachableError
-from airflow_provider_orderedkafka.spark.batches import TRIES, Batch, BatchLoop, Run, Work
-from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
-from airflow_provider_orderedkafka.spark.state import LocalState
+from airflow_provider_orderedkafka.spark.application.batches import TRIES, Batch, BatchLoop, Run, Work
+from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
+from airflow_provider_orderedkafka.spark.state.store import LocalState
 
 PARTITION = TopicPartition("orders", 0)
 

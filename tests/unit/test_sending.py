@@ -5,7 +5,7 @@ from confluent_kafka import KafkaError, KafkaException
 from support.producers import FakeProducer
 
 from airflow_provider_orderedkafka.errors import DeliveryError
-from airflow_provider_orderedkafka.kafka.sending import Chunk, Deliveries, Lent
+from airflow_provider_orderedkafka.kafka.write.sending import Chunk, Deliveries, Lent
 
 
 def chunk(count, first=0):
