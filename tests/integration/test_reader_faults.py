@@ -23,7 +23,7 @@ from airflow_provider_orderedkafka.errors import (
     UnknownTopicError,
     UnreachableError,
 )
-from airflow_provider_orderedkafka.kafka.clients.admin import consumers
+from airflow_provider_orderedkafka.kafka.clients import consumers
 from airflow_provider_orderedkafka.kafka.clients.consumers import KeptConsumer
 from airflow_provider_orderedkafka.kafka.lookup.topics import topic_ids
 from airflow_provider_orderedkafka.kafka.read.fetching import Fetch

@@ -6,19 +6,19 @@ BATCHES = "tests/unit/test_batches.py"
 MUTANTS = [
     (
         "commit before flush",
-        f"{PACKAGE}/kafka/sending.py",
+        f"{PACKAGE}/kafka/write/sending.py",
         {"self._wait(lambda: self.producer.flush(_POLL_SECONDS), 0, deliveries)": "deliveries.check()"},
         ("tests/unit/test_sending.py",),
     ),
     (
         "a failed delivery is forgotten",
-        f"{PACKAGE}/kafka/sending.py",
+        f"{PACKAGE}/kafka/write/sending.py",
         {"self.first = (describe, error, message)": "return"},
         ("tests/unit/test_sending.py",),
     ),
     (
         "note after write",
-        f"{PACKAGE}/spark/batches.py",
+        f"{PACKAGE}/spark/application/batches.py",
         {
             "return self._work.writer.write(batch, *self._noted(batch))": (
                 "note, before = self._noted(batch); written = self._work.writer.write(batch, note, before); "
@@ -30,7 +30,7 @@ MUTANTS = [
     ),
     (
         "counts before write",
-        f"{PACKAGE}/spark/batches.py",
+        f"{PACKAGE}/spark/application/batches.py",
         {
             "tally = self._written(batch)": (
                 "self._work.checkpoint.put_counts(self._counted(batch, Tally())); tally = self._written(batch)"
@@ -40,13 +40,13 @@ MUTANTS = [
     ),
     (
         "what is there before is ignored",
-        f"{PACKAGE}/spark/batches.py",
+        f"{PACKAGE}/spark/application/batches.py",
         {"before = output.before(note)": "before = None"},
         (BATCHES,),
     ),
     (
         "a doubt is not noted",
-        f"{PACKAGE}/spark/batches.py",
+        f"{PACKAGE}/spark/application/batches.py",
         {"note = note.doubted(None if before is None else before.doubt)": "pass"},
         (BATCHES,),
     ),
@@ -70,7 +70,7 @@ MUTANTS = [
     ),
     (
         "the next batch begins where the last one was planned to end",
-        f"{PACKAGE}/spark/batches.py",
+        f"{PACKAGE}/spark/application/batches.py",
         {"(counts.batch + 1, counts.end)": "(counts.batch + 1, self._work.loaded.end)"},
         ("tests/property/test_row_limit.py",),
     ),

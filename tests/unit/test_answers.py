@@ -13,7 +13,7 @@ from airflow_provider_orderedkafka.errors import (
     UnknownTopicError,
     UnreachableError,
 )
-from airflow_provider_orderedkafka.kafka.clients.admin import answers
+from airflow_provider_orderedkafka.kafka.clients import answers
 from airflow_provider_orderedkafka.kafka.clients.answers import Patience, gather, listed
 
 UNANSWERED = object()

@@ -17,10 +17,11 @@ from airflow_provider_orderedkafka.spark.application.attempt import Attempt, alr
 from airflow_provider_orderedkafka.spark.application.batches import Writer
 from airflow_provider_orderedkafka.spark.application.report import Ending, report
 from airflow_provider_orderedkafka.spark.session.lazy import LazySession
+from airflow_provider_orderedkafka.spark.state import lease
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.state.lease import Lease, Outside
 from airflow_provider_orderedkafka.spark.state.machine import SystemClock, SystemProcesses
-from airflow_provider_orderedkafka.spark.state.store import LocalState, State, lease
+from airflow_provider_orderedkafka.spark.state.store import LocalState, State
 
 LOADED = a_range()
 COUNTS = Counts(1, Tally(30, 30), Tally(30, 30), 1, place(30), limit_spent=False)

@@ -129,7 +129,7 @@ def test_ctrl_c_exits_with_130(fake):
 
 def test_a_reader_that_leaves_early_sees_no_traceback(fake, tmp_path):
     program = (
-        "import sys; from airflow_provider_orderedkafka import cli; "
+        "import sys; from airflow_provider_orderedkafka.tools import cli; "
         "cli.COMMANDS['fake'] = cli.Command('fake_command', ''); sys.exit(cli.main(['fake', 'talkative']))"
     )
     with subprocess.Popen(
