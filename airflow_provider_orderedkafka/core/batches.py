@@ -138,6 +138,19 @@ class Surplus:
 
 
 @dataclass(frozen=True, slots=True)
+class Batch:
+    """One batch as it is to be written: where it begins and ends.
+
+    Where the row limit ends inside, `end` is moved there, and of the `surplus` record only the first rows pass.
+    """
+
+    number: int
+    start: Place
+    end: Place
+    surplus: Surplus | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Allotment(Document):
     """How far the row limit lets a batch go; decided once, before its first write.
 

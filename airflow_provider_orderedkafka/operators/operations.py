@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_orderedkafka.assets import ledger_asset
-from airflow_provider_orderedkafka.context import books_of, fail, is_active, now_ms, run_of
+from airflow_provider_orderedkafka.context import books_of, fail, is_active, ledger_asset, now_ms, run_of
 from airflow_provider_orderedkafka.core.documents import Ledger
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.loads import operations

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.write.write_settings import SEQUENCE, SOURCE
+from airflow_provider_orderedkafka.kafka.provenance import SEQUENCE, SOURCE
 from airflow_provider_orderedkafka.spark.session.plans import read_any_plan
 
 if TYPE_CHECKING:

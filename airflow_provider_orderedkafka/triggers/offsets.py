@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from airflow_provider_orderedkafka.assets import ledger_asset
 from airflow_provider_orderedkafka.compat.airflow import asset_state
-from airflow_provider_orderedkafka.context import is_active, now_ms
+from airflow_provider_orderedkafka.context import is_active, ledger_asset, now_ms
 from airflow_provider_orderedkafka.core.documents import Ledger
 from airflow_provider_orderedkafka.core.limits import limit_spent
 from airflow_provider_orderedkafka.core.pacing import Verdict, until

@@ -8,9 +8,9 @@ from support.ranges import whole_range
 from support.records import Records
 from support.topics import Topics
 
+from airflow_provider_orderedkafka.core.batches import Batch
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-from airflow_provider_orderedkafka.spark.application.batches import Batch
 from airflow_provider_orderedkafka.spark.connector.source import OrderedKafkaDataSource
 from airflow_provider_orderedkafka.spark.lanes.frames import SOURCE, RangeFrames
 from airflow_provider_orderedkafka.spark.ordering import SEQUENCE, dealt

@@ -2,6 +2,7 @@
 
 PACKAGE = "airflow_provider_orderedkafka"
 BATCHES = "tests/unit/test_batches.py"
+NOTES = "tests/unit/test_notes.py"
 
 MUTANTS = [
     (
@@ -48,25 +49,25 @@ MUTANTS = [
         "a doubt is not noted",
         f"{PACKAGE}/spark/application/batches.py",
         {"note = note.doubted(None if before is None else before.doubt)": "pass"},
-        (BATCHES,),
+        (NOTES,),
     ),
     (
         "an output that is named later is not noted",
         f"{PACKAGE}/core/batches.py",
         {"outputs=self.outputs.updated(later),": "outputs=self.outputs,"},
-        (BATCHES,),
+        (NOTES,),
     ),
     (
         "a topic that grew takes its new partitions into a begun batch",
         f"{PACKAGE}/core/batches.py",
         {"if partition.topic not in self.output_ids}": "if partition not in self.outputs}"},
-        (BATCHES,),
+        (NOTES,),
     ),
     (
         "what one try could not know is forgotten",
         f"{PACKAGE}/core/batches.py",
         {"doubts=(*self.doubts, doubt)": "doubts=(doubt,)"},
-        (BATCHES,),
+        (NOTES,),
     ),
     (
         "the next batch begins where the last one was planned to end",

@@ -28,9 +28,9 @@ from airflow_provider_orderedkafka.kafka.lookup.starts import ResolvedStart
 from airflow_provider_orderedkafka.loads import intervals, ranges
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 from airflow_provider_orderedkafka.spark.application import by_hand
-from airflow_provider_orderedkafka.spark.application.command import Arguments
 from airflow_provider_orderedkafka.spark.connector import cluster, stream
 from airflow_provider_orderedkafka.spark.connector.options import parse_options
+from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 
 FIRST, SECOND, ADDED = (TopicPartition("a", 0), TopicPartition("b", 0), TopicPartition("b", 1))

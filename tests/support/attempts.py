@@ -4,13 +4,14 @@ All but Kafka, Spark and the lease is the package's own: ledger, range, checkpoi
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from airflow_provider_orderedkafka.core.batches import Note, Surplus, Tally
+from airflow_provider_orderedkafka.core.batches import Batch, Note, Surplus, Tally
 from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.plan import Planned
@@ -19,11 +20,11 @@ from airflow_provider_orderedkafka.kafka.provenance import HEADER, read_provenan
 from airflow_provider_orderedkafka.kafka.write.murmur2 import partitions_of
 from airflow_provider_orderedkafka.spark.application import by_hand
 from airflow_provider_orderedkafka.spark.application.attempt import _unfinished, already_loaded
-from airflow_provider_orderedkafka.spark.application.batches import Batch, BatchLoop, Work
-from airflow_provider_orderedkafka.spark.application.command import Arguments
+from airflow_provider_orderedkafka.spark.application.batches import BatchLoop, Work
 from airflow_provider_orderedkafka.spark.application.plan import Plan
 from airflow_provider_orderedkafka.spark.application.report import Ending, report
 from airflow_provider_orderedkafka.spark.connector.options import parse_options
+from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.lanes.kafka_lanes import writer_for
 from airflow_provider_orderedkafka.spark.lanes.limit import RowLimit
@@ -393,9 +394,6 @@ class World:
     def _cut_short(self, tasks: Tasks) -> None:
         for task in tasks:
             self._left = next(self._fates)
-            try:
+            with suppress(Killed, OrderedKafkaError):
                 task()
-            except (Killed, OrderedKafkaError):
-                continue
-            finally:
-                self._left = None
+            self._left = None

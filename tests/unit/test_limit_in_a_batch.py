@@ -6,8 +6,7 @@ import pyarrow as pa
 import pytest
 from unit.test_batches import PARTITION, place
 
-from airflow_provider_orderedkafka.core.batches import Allotment, Surplus, Tally
-from airflow_provider_orderedkafka.spark.application.batches import Batch
+from airflow_provider_orderedkafka.core.batches import Allotment, Batch, Surplus, Tally
 from airflow_provider_orderedkafka.spark.lanes.limit import RowLimit, trimmed
 
 

@@ -17,9 +17,9 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from airflow_provider_orderedkafka.kafka.provenance import SourceColumns
 from airflow_provider_orderedkafka.kafka.replay.landed import Landed
 from airflow_provider_orderedkafka.kafka.write.sources import Ints, Ordinals, Position, Source, with_ordinals
-from airflow_provider_orderedkafka.kafka.write.write_settings import SourceColumns
 
 Giving = Literal["one", "many", "joined"]
 

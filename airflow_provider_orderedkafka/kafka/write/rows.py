@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
-from airflow_provider_orderedkafka.kafka.provenance import ERROR_HEADER, HEADER, Provenance, Stamp
+from airflow_provider_orderedkafka.kafka.provenance import ERROR_HEADER, HEADER, ORDINAL, Provenance, Stamp
 from airflow_provider_orderedkafka.kafka.read.payloads import Payloads, as_array, as_list, nulls, sizes
 from airflow_provider_orderedkafka.kafka.read.records import Records
 from airflow_provider_orderedkafka.kafka.write.sending import Chunk
 from airflow_provider_orderedkafka.kafka.write.sources import Source, milliseconds
-from airflow_provider_orderedkafka.kafka.write.write_settings import ORDINAL, WriteSettings, used_columns
+from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings, used_columns
 
 NO_PARTITION: Final = -1
 NOW: Final = 0

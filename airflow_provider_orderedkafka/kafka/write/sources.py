@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from airflow_provider_orderedkafka.kafka.write.write_settings import ORDINAL, SOURCE, SourceColumns
+from airflow_provider_orderedkafka.kafka.provenance import ORDINAL, SOURCE, SourceColumns
 
 NOWHERE: Final = -1
 REMEMBERED: Final = 200_000

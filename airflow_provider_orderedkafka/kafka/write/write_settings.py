@@ -12,16 +12,12 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.provenance import range_prefix
+from airflow_provider_orderedkafka.kafka.provenance import ORDINAL, SEQUENCE, SOURCE, SourceColumns, range_prefix
 from airflow_provider_orderedkafka.kafka.write.outputs import Output
 
 UsePartition = Literal["never", "given", "always"]
-SourceColumns = Literal["struct", "columns"]
 Keyless = Literal["anywhere", "by source"]
 
-SOURCE: Final = "_source"
-ORDINAL: Final = "_ordinal"
-SEQUENCE: Final = "_seq"
 HEADERS_TYPE: Final = "array<struct<key:string,value:binary>>"
 SOURCE_TYPE: Final = "struct<topic:string,partition:int,offset:bigint,order_time:timestamp>"
 

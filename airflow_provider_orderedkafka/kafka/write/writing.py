@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from airflow_provider_orderedkafka.errors import OrderViolationError, RowError, SettingError
-from airflow_provider_orderedkafka.kafka.provenance import Stamp
+from airflow_provider_orderedkafka.kafka.provenance import SEQUENCE, Stamp
 from airflow_provider_orderedkafka.kafka.write.dead_letters import Grave, dead_letters, payload_bytes
 from airflow_provider_orderedkafka.kafka.write.faults import Targets, find_faults
 from airflow_provider_orderedkafka.kafka.write.outputs import look_up_outputs, with_limits
@@ -30,13 +30,7 @@ from airflow_provider_orderedkafka.kafka.write.placing import placed
 from airflow_provider_orderedkafka.kafka.write.producer import POOL, ProducerPool, producer_config
 from airflow_provider_orderedkafka.kafka.write.rows import Rows, columns_of
 from airflow_provider_orderedkafka.kafka.write.sending import Deliveries, Lent
-from airflow_provider_orderedkafka.kafka.write.write_settings import (
-    SEQUENCE,
-    Column,
-    WriteSettings,
-    Written,
-    check_columns,
-)
+from airflow_provider_orderedkafka.kafka.write.write_settings import Column, WriteSettings, Written, check_columns
 
 
 def plan_write(settings: WriteSettings, columns: Sequence[Column]) -> WriteSettings:

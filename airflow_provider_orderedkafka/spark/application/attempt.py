@@ -17,12 +17,13 @@ from airflow_provider_orderedkafka.errors import (
     SettingError,
     StateError,
 )
-from airflow_provider_orderedkafka.spark.application.batches import BatchLoop, Work, Writer
+from airflow_provider_orderedkafka.spark.application.batches import BatchLoop, Work
 from airflow_provider_orderedkafka.spark.application.plan import Plan
 from airflow_provider_orderedkafka.spark.application.progress import Teller
 from airflow_provider_orderedkafka.spark.application.query import Query
 from airflow_provider_orderedkafka.spark.application.report import Ending, report
 from airflow_provider_orderedkafka.spark.lanes.limit import RowLimit
+from airflow_provider_orderedkafka.spark.lanes.writer import Writer
 from airflow_provider_orderedkafka.spark.session.executors import check_executors
 from airflow_provider_orderedkafka.spark.session.failures import understood
 from airflow_provider_orderedkafka.spark.session.lazy import LazySession, in_background

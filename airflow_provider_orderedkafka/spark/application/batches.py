@@ -8,105 +8,24 @@ batch that was counted is done. A batch that fails is run again here, as a repla
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Protocol
 
-from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Doubt, Note, Setup, Surplus, Tally
+from airflow_provider_orderedkafka.core.batches import Batch, Counts, Note, Tally
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.limits import rows_left
 from airflow_provider_orderedkafka.core.order.cuts import Place
 from airflow_provider_orderedkafka.core.plan import Planned
-from airflow_provider_orderedkafka.errors import StateError, TaskFailedError
+from airflow_provider_orderedkafka.errors import OrderedKafkaError, StateError, TaskFailedError
+from airflow_provider_orderedkafka.spark.application.plan import Plan
+from airflow_provider_orderedkafka.spark.lanes.writer import Before, Limit, Writer
 from airflow_provider_orderedkafka.spark.session.failures import understood
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.state.lease import Lease
-
-if TYPE_CHECKING:
-    from airflow_provider_orderedkafka.errors import OrderedKafkaError
-    from airflow_provider_orderedkafka.spark.application.plan import Plan
-    from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 
 TRIES = 3
 """How often a batch is written before its failure ends the attempt."""
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """One batch as it is to be written: where it begins and ends.
-
-    Where the row limit ends inside, `end` is moved there, and of the `surplus` record only the first rows pass.
-    """
-
-    number: int
-    start: Place
-    end: Place
-    surplus: Surplus | None = None
-
-
-class Output(Protocol):
-    """Where rows go, as far as a replay needs to know."""
-
-    @property
-    def unprotected(self) -> str | None:
-        """Why a replay cannot leave out what is there already; None where it can, or need not."""
-        ...
-
-    def noted(self, batch: Batch, attempt: int) -> Note:
-        """The note of a batch that is about to be written for the first time."""
-        ...
-
-    def joined(self, note: Note) -> Note:
-        """The note of a batch that an earlier attempt has begun, once this one takes part."""
-        ...
-
-    def before(self, note: Note) -> "Before | None":
-        """What earlier attempts left of a noted batch; None where it does not matter."""
-        ...
-
-
-class Before(Protocol):
-    """What earlier attempts left of a batch, as far as the loop is concerned."""
-
-    @property
-    def doubt(self) -> Doubt | None:
-        """What of it nobody can know."""
-        ...
-
-
-class Writer(Protocol):
-    """What writes a batch somewhere, and from which frames. `setup` is how, for this attempt and all that follow."""
-
-    @property
-    def setup(self) -> Setup:
-        """How the batches are written."""
-        ...
-
-    @property
-    def frames(self) -> "RangeFrames":
-        """The range as DataFrames of records, and what becomes of them."""
-        ...
-
-    @property
-    def output(self) -> Output:
-        """Where to."""
-        ...
-
-    def write(self, batch: Batch, note: Note, before: Any) -> Tally:
-        """Write the batch but for what is there before; None where nothing is, as in a first try."""
-        ...
-
-
-class Limit(Protocol):
-    """The row limit, as the loop asks for it."""
-
-    def allot(self, batch: Batch, left: int) -> Allotment | None:
-        """How far the batch goes with so many rows left; None where all of it passes."""
-        ...
-
-    def cut(self, batch: Batch, allotment: Allotment) -> Batch:
-        """The batch, as far as the allotment lets it go."""
-        ...
 
 
 class Host(Protocol):
@@ -132,7 +51,7 @@ class Work:
     loaded: Range
     checkpoint: Checkpoint
     lease: Lease
-    plan: "Plan"
+    plan: Plan
     writer: Writer
     limit: Limit
 

@@ -24,8 +24,8 @@ from airflow_provider_orderedkafka.errors import DocumentError, LifecycleError, 
 from airflow_provider_orderedkafka.loads import ranges
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 from airflow_provider_orderedkafka.loads.steps import Books, commit, load, look, resolve, wait
-from airflow_provider_orderedkafka.spark.application.command import Arguments
 from airflow_provider_orderedkafka.spark.connector.stream import terms_of
+from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
 from airflow_provider_orderedkafka.spark.state.checkpoint import NOTES, Checkpoint
 from airflow_provider_orderedkafka.spark.state.store import State
 

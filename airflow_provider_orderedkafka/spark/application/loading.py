@@ -7,14 +7,14 @@ from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.errors import FencedError, OrderedKafkaError, StateError
 from airflow_provider_orderedkafka.spark.application import by_hand
 from airflow_provider_orderedkafka.spark.application.attempt import Attempt, already_loaded
-from airflow_provider_orderedkafka.spark.application.batches import Writer
-from airflow_provider_orderedkafka.spark.application.command import Arguments
 from airflow_provider_orderedkafka.spark.application.report import summary
+from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
+from airflow_provider_orderedkafka.spark.lanes.writer import Writer
 from airflow_provider_orderedkafka.spark.session.lazy import LazySession, check_location
-from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
+from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint, open_state
 from airflow_provider_orderedkafka.spark.state.machine import SystemClock
-from airflow_provider_orderedkafka.spark.state.store import State, join, local_path, open_state
+from airflow_provider_orderedkafka.spark.state.store import State, join, local_path
 
 MakeSink = Callable[[Arguments, RangeFrames], Writer]
 

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_orderedkafka.compat.spark import spark_schema
 from airflow_provider_orderedkafka.errors import SettingError, TransformError
-from airflow_provider_orderedkafka.kafka.write.write_settings import SOURCE
-from airflow_provider_orderedkafka.spark.lanes.frames import SOURCE_FIELDS
+from airflow_provider_orderedkafka.kafka.provenance import SOURCE, SOURCE_FIELDS
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch, Schema

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from airflow_provider_orderedkafka.core.batches import Note, Setup, Surplus, Tally
+from airflow_provider_orderedkafka.core.batches import Batch, Note, Setup, Surplus, Tally
 from airflow_provider_orderedkafka.core.lanes import Partitioner, share_out, sizes
 from airflow_provider_orderedkafka.core.order.cuts import Slice
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
@@ -13,7 +13,6 @@ from airflow_provider_orderedkafka.kafka.replay.landed import Landed
 from airflow_provider_orderedkafka.kafka.replay.missing import Giving, Missing
 from airflow_provider_orderedkafka.kafka.write.partitioners import misplaced
 from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings, Written
-from airflow_provider_orderedkafka.spark.application.batches import Batch
 from airflow_provider_orderedkafka.spark.connector.reading import read_batches, read_records
 from airflow_provider_orderedkafka.spark.lanes.arrow_transforms import ArrowTransform, applied
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames

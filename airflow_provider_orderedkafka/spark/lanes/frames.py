@@ -18,8 +18,8 @@ from airflow_provider_orderedkafka.core.order.cuts import Slice, Span
 from airflow_provider_orderedkafka.core.plan import SLICE_OFFSETS
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, TransformError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+from airflow_provider_orderedkafka.kafka.provenance import SOURCE, SOURCE_FIELDS
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
-from airflow_provider_orderedkafka.kafka.write.write_settings import SOURCE
 from airflow_provider_orderedkafka.spark.connector.cluster import Cluster
 from airflow_provider_orderedkafka.spark.connector.columns import spark_columns
 from airflow_provider_orderedkafka.spark.connector.options import SourceOptions, range_options
@@ -31,10 +31,9 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from airflow_provider_orderedkafka.core.batches import Batch
     from airflow_provider_orderedkafka.kafka.replay.landed import Landed
-    from airflow_provider_orderedkafka.spark.application.batches import Batch
 
-SOURCE_FIELDS = ("topic", "partition", "offset", "order_time")
 SHOWING_SHUFFLES = 2
 """With a single partition there is nothing to shuffle, whatever a transform does."""
 

@@ -22,7 +22,7 @@ from airflow_provider_orderedkafka.spark.ordering import default_writers
 from airflow_provider_orderedkafka.spark.session.plans import PlanFacts, read_plan
 
 if TYPE_CHECKING:
-    from airflow_provider_orderedkafka.spark.application.command import Arguments
+    from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
 
 TASKS_FOR_A_CORE = 2
 """Shares are uneven, so there are more of them than cores."""

@@ -3,7 +3,7 @@
 import logging
 from dataclasses import dataclass, field, replace
 
-from airflow_provider_orderedkafka.core.batches import Doubt, Note, Tally
+from airflow_provider_orderedkafka.core.batches import Batch, Doubt, Note, Tally
 from airflow_provider_orderedkafka.core.lanes import Partitioner
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import TaskFailedError
@@ -13,7 +13,6 @@ from airflow_provider_orderedkafka.kafka.replay.landed import Landed
 from airflow_provider_orderedkafka.kafka.replay.missing import Giving
 from airflow_provider_orderedkafka.kafka.replay.replays import Begun, Outputs, Replay, find_landed
 from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings, Written
-from airflow_provider_orderedkafka.spark.application.batches import Batch
 
 _log = logging.getLogger(__name__)
 

@@ -6,9 +6,9 @@ The lanes behind it need numpy and pyarrow: they are imported when a range is lo
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from airflow_provider_orderedkafka.spark.application.batches import Writer
-    from airflow_provider_orderedkafka.spark.application.command import Arguments
+    from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
     from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
+    from airflow_provider_orderedkafka.spark.lanes.writer import Writer
 
 
 def kafka_sink(arguments: "Arguments", frames: "RangeFrames") -> "Writer":

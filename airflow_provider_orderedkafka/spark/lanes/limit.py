@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from airflow_provider_orderedkafka.core.batches import Allotment, Surplus
+from airflow_provider_orderedkafka.core.batches import Allotment, Batch, Surplus
 from airflow_provider_orderedkafka.core.limits import allot, passes, place_after
 from airflow_provider_orderedkafka.core.order.cuts import Place
 from airflow_provider_orderedkafka.core.order.positions import Position, TopicPartition
-from airflow_provider_orderedkafka.kafka.write.write_settings import SOURCE
-from airflow_provider_orderedkafka.spark.application.batches import Batch
-from airflow_provider_orderedkafka.spark.lanes.frames import SOURCE_FIELDS, RangeFrames
+from airflow_provider_orderedkafka.kafka.provenance import SOURCE, SOURCE_FIELDS
+from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.session.plans import read_plan
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.lanes.kafka_output import KafkaOutput
 
 if TYPE_CHECKING:
-    from airflow_provider_orderedkafka.spark.application.command import Arguments
+    from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
 
 
 @dataclass(frozen=True, slots=True)

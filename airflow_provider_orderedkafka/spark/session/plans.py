@@ -26,7 +26,7 @@ from airflow_provider_orderedkafka.compat.spark import (
     with_replacement,
 )
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.spark.lanes.frames import SOURCE_FIELDS
+from airflow_provider_orderedkafka.kafka.provenance import SOURCE_FIELDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

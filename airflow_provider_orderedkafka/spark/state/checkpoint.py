@@ -12,7 +12,7 @@ report.json           what came of it; all else is deleted when the range is don
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Note, Setup
 from airflow_provider_orderedkafka.core.codec import Document
@@ -20,7 +20,7 @@ from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.lifecycle import way_out
 from airflow_provider_orderedkafka.core.plan import Planned
 from airflow_provider_orderedkafka.errors import SettingError, StateError
-from airflow_provider_orderedkafka.spark.state.store import State, join
+from airflow_provider_orderedkafka.spark.state.store import LocalState, State, join, local_path
 
 RANGE = "range.json"
 SETUP = "setup.json"
@@ -35,6 +35,16 @@ AFTER_THE_RANGE = frozenset({SETUP, REPORT, LEASES, NOTES, ALLOTMENTS, COUNTS, P
 """What is only ever written once the range lies there."""
 
 Kind = TypeVar("Kind", bound=Document)
+
+
+def open_state(location: str, session: Any = None) -> State:
+    """The store at this location; anything but a local one needs a Spark session, whose file systems it uses."""
+    path = local_path(location)
+    if path is not None:
+        return LocalState(path.absolute())
+    from airflow_provider_orderedkafka.spark.state.hadoop_state import HadoopState
+
+    return HadoopState.of(location, session)
 
 
 class Checkpoint:

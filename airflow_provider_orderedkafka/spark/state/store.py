@@ -59,16 +59,6 @@ def local_path(location: str) -> Path | None:
     return None
 
 
-def open_state(location: str, session: Any = None) -> State:
-    """The store at this location; anything but a local one needs a Spark session, whose file systems it uses."""
-    path = local_path(location)
-    if path is not None:
-        return LocalState(path.absolute())
-    from airflow_provider_orderedkafka.spark.state.hadoop_state import HadoopState
-
-    return HadoopState.of(location, session)
-
-
 def join(location: str, *names: str) -> str:
     """A location inside another one."""
     return "/".join([location.rstrip("/"), *names])
