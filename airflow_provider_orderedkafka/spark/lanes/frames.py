@@ -91,6 +91,11 @@ class RangeFrames:
         literal = literal or self.loaded.on_data_loss == "count"
         return self.cluster.planner(self.span(batch), literal=literal).slices(each)
 
+    @property
+    def may_shrink(self) -> bool:
+        """Whether records of the range may be gone at the next look, and that is no error."""
+        return self.loaded.on_data_loss == "count" or bool(self.cluster.compacted(self.loaded.topics))
+
     def span(self, batch: "Batch") -> Span:
         """What a batch spans."""
         return Span(batch.start.offsets, batch.end.offsets, batch.start.floor, self.loaded.latest)

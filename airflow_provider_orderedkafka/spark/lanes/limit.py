@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from airflow_provider_orderedkafka.core.batches import Allotment, Batch, Surplus
 from airflow_provider_orderedkafka.core.limits import allot, passes, place_after
-from airflow_provider_orderedkafka.core.order.cuts import Place
 from airflow_provider_orderedkafka.core.order.positions import Position, TopicPartition
 from airflow_provider_orderedkafka.kafka.provenance import SOURCE, SOURCE_FIELDS
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
@@ -37,26 +36,30 @@ class RowLimit:
         return cls(frames, frames.loaded.rows_left is not None and gives_at_most_one(frames))
 
     def allot(self, batch: Batch, left: int) -> Allotment | None:
-        """How far the batch goes with so many rows left; None where all of it passes."""
-        from pyspark.sql import functions as f
+        """How far the batch goes with so many rows left; None where all of it passes.
 
+        Begun again if retention or compaction took records meanwhile: those behind them may come earlier then.
+        """
         if self.at_most_one and batch.end.offsets.since(batch.start.offsets) <= left:
             return None
-        rows = self.frames.transformed(self.frames.of_batch(batch))
-        counts = self._count(rows.select(f.lit(1)), left)  # a batch without columns has no rows
-        if passes(counts, left):
-            return None
-        slices = allot(counts, left)
-        last, of_it = _last(rows, len(slices) - 1, slices[-1])
-        surplus = None if self.at_most_one else Surplus(*last.partition, last.offset, of_it)
-        return Allotment(batch.number, slices, self._end(batch, last), surplus)
+        while not passes(counts := self._count(batch, left), left):
+            found = self._behind_last(batch, allot(counts, left))
+            if found is not None and self._is_exact(self.cut(batch, found), left):
+                return found
+        return None
 
     def cut(self, batch: Batch, allotment: Allotment) -> Batch:
         """The batch, as far as the allotment lets it go."""
         return replace(batch, end=allotment.end, surplus=allotment.surplus)
 
-    def _count(self, rows: "DataFrame", left: int) -> list[int]:
+    def _rows(self, batch: Batch) -> "DataFrame":
+        return without_surplus(self.frames.transformed(self.frames.of_batch(batch)), batch.surplus)
+
+    def _count(self, batch: Batch, left: int) -> list[int]:
         """The rows of the first slices, up to the one where the limit ends."""
+        from pyspark.sql import functions as f
+
+        rows = self._rows(batch).select(f.lit(1))  # a batch without columns has no rows
         counted = _in_order(rows.mapInArrow(_counted, "rows long")).rdd
         counts: list[int] = []
         wave, total = self.frames.session.sparkContext.defaultParallelism, counted.getNumPartitions()
@@ -68,8 +71,19 @@ class RowLimit:
             counts.pop()
         return counts
 
-    def _end(self, batch: Batch, last: Position) -> Place:
-        return place_after(self.frames.cluster.log, self.frames.span(batch), last)
+    def _behind_last(self, batch: Batch, slices: tuple[int, ...]) -> Allotment | None:
+        """What passes, up to the record of the last row; None if its slice has fewer rows now."""
+        found = _last(self._rows(batch), len(slices) - 1, slices[-1])
+        if found is None:
+            return None
+        last, of_it = found
+        surplus = None if self.at_most_one else Surplus(*last.partition, last.offset, of_it)
+        end = place_after(self.frames.cluster.log, self.frames.span(batch), last)
+        return Allotment(batch.number, slices, end, surplus)
+
+    def _is_exact(self, cut: Batch, left: int) -> bool:
+        """Whether no more rows come from the batch as it is cut: only asked where records may be gone meanwhile."""
+        return not self.frames.may_shrink or passes(self._count(cut, left + 1), left + 1)
 
 
 def gives_at_most_one(frames: RangeFrames) -> bool:
@@ -115,8 +129,11 @@ def _counted(batches: Iterator["RecordBatch"]) -> Iterator["RecordBatch"]:
     yield RecordBatch.from_pylist([{"rows": sum(batch.num_rows for batch in batches)}])
 
 
-def _last(rows: "DataFrame", slice_: int, count: int) -> tuple[Position, int]:
-    """Where the record stands that gave the slice's n-th row, and how many of its rows are among those."""
+def _last(rows: "DataFrame", slice_: int, count: int) -> tuple[Position, int] | None:
+    """Where the record stands that gave the slice's n-th row, and how many of its rows are among those.
+
+    None if the slice has fewer rows now.
+    """
     from pyspark.sql import functions as f
 
     fields = [f.col(f"{SOURCE}.{name}").alias(name) for name in SOURCE_FIELDS[:-1]]
@@ -124,7 +141,10 @@ def _last(rows: "DataFrame", slice_: int, count: int) -> tuple[Position, int]:
     located = rows.select(*fields, time).mapInArrow(
         _locating(count), "topic string, partition int, offset long, order_time long, rows long"
     )
-    [found] = rows.sparkSession.sparkContext.runJob(_in_order(located).rdd, list, [slice_])
+    rows_found = rows.sparkSession.sparkContext.runJob(_in_order(located).rdd, list, [slice_])
+    if not rows_found:
+        return None
+    [found] = rows_found
     return Position(found.order_time, TopicPartition(found.topic, found.partition), found.offset), found.rows
 
 
@@ -137,7 +157,8 @@ def _locating(count: int) -> Any:
             taken = batch.slice(0, left)
             left -= taken.num_rows
             tail = taken if tail is None else pa.concat_batches([_same_record(tail), taken])
-        assert tail is not None
+        if left or tail is None:
+            return
         record = _same_record(tail)
         yield record.slice(record.num_rows - 1).append_column("rows", pa.array([record.num_rows], pa.int64()))
 
