@@ -46,7 +46,7 @@ for end in ({third}, {2 * third}, {3 * third}):
 """
     sizes = [tuple(map(int, line.split())) for line in run(program).splitlines()]
     assert [rows for rows, _ in sizes] == [third] * 3
-    assert sizes[2][1] < min(300, sizes[0][1] + 40)
+    assert sizes[2][1] < min(400, sizes[0][1] + 80)  # each third is 100 MB or more
 
 
 def test_a_secret_in_a_large_function_is_in_no_file_of_spark(tmp_path):

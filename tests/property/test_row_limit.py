@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from property.test_cuts import EXAMPLES
-from unit.test_batches import PARTITION, Before, Killed, Lease, Plan, World, a_range, in_turn, place
+from support.loop import PARTITION, Before, Killed, Lease, Plan, World, a_range, in_turn, place
 
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.batches import Allotment, Batch, Note, Surplus, Tally

@@ -62,7 +62,7 @@ def test_help_lists_every_command_quickly():
 def test_help_imports_nothing_but_the_standard_library_and_this_package():
     before = "import sys; before = set(sys.modules); sys.argv = ['orderedkafka', '--help']\n"
     look = (
-        "import json; from airflow_provider_orderedkafka import cli\n"
+        "import json; from airflow_provider_orderedkafka.tools import cli\n"
         "try: cli.main()\nexcept SystemExit: pass\n"
         "print(json.dumps(sorted({name.partition('.')[0] for name in set(sys.modules) - before})))"
     )
