@@ -3,6 +3,7 @@
 import argparse
 import difflib
 import importlib
+import importlib.util
 import os
 import sys
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 from airflow_provider_orderedkafka import __version__
-from airflow_provider_orderedkafka.errors import USAGE, OrderedKafkaError, exit_code
+from airflow_provider_orderedkafka.errors import USAGE, OrderedKafkaError, SettingError, exit_code
 
 _PROGRAM = "orderedkafka"
 _INTERRUPTED = 130
@@ -29,10 +30,12 @@ COMMANDS = {
     "demo": Command("airflow_provider_orderedkafka.demo.command", "see it work: a story, loaded and checked"),
     "broker": Command("airflow_provider_orderedkafka.embedded.command", "run a real Kafka on this machine"),
     "doctor": Command("airflow_provider_orderedkafka.doctor", "say what is missing here, and how to mend it"),
-    "warm-up": Command("airflow_provider_orderedkafka.commands.warm_up", "let Spark start sooner on this machine"),
     "ledger": Command("airflow_provider_orderedkafka.commands.ledger", "show a load's ledger, move it, mend it"),
     "plan": Command("airflow_provider_orderedkafka.commands.plan", "explain a load's next range before it is loaded"),
 }
+
+TOOLS = {"demo": ("matplotlib", "psutil"), "broker": ("psutil",)}
+"""The commands that production does without, and what they need of the extra `tools`."""
 
 
 class CommandModule(Protocol):
@@ -68,12 +71,22 @@ def _run(argv: list[str]) -> int:
     command = COMMANDS.get(arguments.command)
     if command is None:
         parser.error(_unknown(arguments.command))
+    _check_installed(arguments.command)
     module = cast("CommandModule", importlib.import_module(command.module))
     own = argparse.ArgumentParser(prog=f"{_PROGRAM} {arguments.command}", description=module.__doc__)
     module.add_arguments(own)
     code = module.run(own.parse_args(arguments.rest))
     sys.stdout.flush()
     return code
+
+
+def _check_installed(name: str) -> None:
+    missing = [package for package in TOOLS.get(name, ()) if importlib.util.find_spec(package) is None]
+    if missing:
+        raise SettingError(
+            f"`{_PROGRAM} {name}` needs {' and '.join(missing)}, of the extra 'tools': "
+            "pip install 'airflow-provider-orderedkafka[tools]' (from a checkout: pip install '.[tools]')"
+        )
 
 
 def _parser() -> argparse.ArgumentParser:

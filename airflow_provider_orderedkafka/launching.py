@@ -6,8 +6,11 @@ is elsewhere, where this environment is not: there a secret needs a way of its o
 
 import importlib
 import json
+import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -44,6 +47,19 @@ def options_for(options: Mapping[str, str], *, clustered: bool, conf: Mapping[st
         )
     plain = [f"{name}={options[name]}" for name in sorted(set(options) - set(secret))]
     return Options([part for option in plain for part in ("--option", option)])
+
+
+def interpreter() -> dict[str, str]:
+    """The Python of driver and executors: this one, unless the environment names another."""
+    return {name: os.environ.get(name, sys.executable) for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")}
+
+
+def own_spark() -> Path | None:
+    """Where SPARK_HOME says that Spark is, else where pyspark has its own."""
+    if home := os.environ.get("SPARK_HOME"):
+        return Path(home)
+    spec = find_spec("pyspark")  # finds it without importing it
+    return Path(spec.origin).parent if spec and spec.origin else None
 
 
 def packed(folder: Path) -> str:

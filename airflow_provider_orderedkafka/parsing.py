@@ -1,13 +1,14 @@
-"""What a load asks of its DAG, checked when the DAG is parsed: each error names both settings and the way out."""
+"""What a load asks of its DAG and of a replay's form: each error names the settings and the way out."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.definitions._internal.contextmanager import DagContext, TaskGroupContext
 
 from airflow_provider_orderedkafka.core.documents import Kind
 from airflow_provider_orderedkafka.core.outputs import Outputs, check_not_fed_back
+from airflow_provider_orderedkafka.core.starts import parse_start
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.launching import packaged_application
 from airflow_provider_orderedkafka.load import OrderedLoad
@@ -150,3 +151,32 @@ def _host(text: str, conn_id: str) -> str:
     except Exception:  # noqa: BLE001 - what is wrong with a connection is said when it is used
         return "local"
     return found.host or "yarn"
+
+
+def check_form(
+    params: Mapping[str, Any], given: Mapping[str, Any] | None, taken: Collection[str], load: OrderedLoad | None = None
+) -> None:
+    """Refuse keys that the form has not got, places that cannot be read, and duplicates that nobody agreed to.
+
+    Called inside of a task: the form is that of its DAG.
+
+    :param params: The run's params.
+    :param given: What the trigger was given; Airflow itself takes any key, and adds it to the run's params.
+    :param taken: The topics that other loads write to.
+    :param load: The load that is run; it may write into none of its own topics, whatever anybody agrees to.
+    """
+    from airflow.sdk import get_current_context
+
+    form = get_current_context()["dag"].params
+    unknown = sorted(set(given or {}) - set(form))
+    if unknown:
+        raise SettingError(f"the form has no {unknown[0]!r}: it takes {', '.join(map(repr, sorted(form)))}")
+    for name in ("start", "end"):
+        parse_start(params[name], name)
+    if load is not None:
+        check_not_fed_back(load.name, load.topics, {params["target"]: "target"})
+    if params["target"] in taken and not params["duplicates_are_fine"]:
+        raise SettingError(
+            f"topic {params['target']!r} is written to by another load: its rows would be there twice; name a new "
+            "topic, or say that duplicates are fine"
+        )

@@ -6,8 +6,7 @@ Every run is a process of its own, started with spark-submit, as Airflow does. T
 so; the bare query is an available-now query over a Python source of one row, that says so when it has it: what Spark
 itself needs for that. The others copy a few records in 20 batches; their first row is the first that a consumer of the
 output gets, and a batch takes as long as lies between what is told of it and of the one before it. The output is
-counted at the end. All of it is done twice: as Spark starts by itself, and from an archive of its classes, as after
-`orderedkafka warm-up`.
+counted at the end. SPARK_SUBMIT_OPTS=-XX:SharedArchiveFile=... lets all of them start from an archive of classes.
 """
 
 import argparse
@@ -27,7 +26,6 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from airflow_provider_orderedkafka import quick_start
 from airflow_provider_orderedkafka.embedded import EmbeddedKafka
 from benchmarks import writing
 
@@ -148,41 +146,32 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as work, EmbeddedKafka(Path(work) / "kafka") as kafka:
         writing.fill(kafka.bootstrap_servers, "source", BATCHES * BATCH)
-        archive = quick_start.make(Path(work) / "classes.jsa")
-        starts = {"from Spark's jars": "", "from an archive of its classes": quick_start.started_from(archive)}
-        bare: dict[str, dict[str, list[float]]] = {start: {} for start in starts}
-        loads: dict[str, dict[str, list[Taken]]] = {start: {} for start in starts}
+        bare: dict[str, list[float]] = {name: [] for name in BARE}
+        loads: dict[str, list[Taken]] = {lane: [] for lane in LANES}
         for _ in range(arguments.runs):
-            for start, options in starts.items():
-                os.environ[quick_start.OPTIONS] = options
-                for name, program in BARE.items():
-                    bare[start].setdefault(name, []).append(ready(Path(work), program))
-                for lane in LANES:
-                    loads[start].setdefault(lane, []).append(load(Path(work), kafka.bootstrap_servers, lane))
-    baseline = statistics.median(bare["from Spark's jars"][EMPTY_SESSION])
-    for start in starts:
-        print(f"{start}:")
-        report(bare[start], loads[start], baseline)
+            for name, program in BARE.items():
+                bare[name].append(ready(Path(work), program))
+            for lane in LANES:
+                loads[lane].append(load(Path(work), kafka.bootstrap_servers, lane))
+    report(bare, loads)
 
 
-def report(bare: dict[str, list[float]], loads: dict[str, list[Taken]], usual: float) -> None:
+def report(bare: dict[str, list[float]], loads: dict[str, list[Taken]]) -> None:
     own = statistics.median(bare[EMPTY_SESSION])
     for name, seconds in bare.items():
-        print(f"  {name:24} {_spread(seconds)}{_over(seconds, own, usual)}")
+        print(f"  {name:24} {_spread(seconds)}, {_over(seconds, own)}")
     for lane, taken in loads.items():
         first = [each.first for each in taken]
         batches = [seconds for each in taken for seconds in each.batches]
         middle, most = statistics.median(batches), max(batches)
         print(
-            f"  {lane + ', first row':24} {_spread(first)}{_over(first, own, usual)} (target {FIRST_ROW_TARGET}); "
+            f"  {lane + ', first row':24} {_spread(first)}, {_over(first, own)} (target {FIRST_ROW_TARGET}); "
             f"a tiny batch takes {middle:.2f} s, at most {most:.2f} s (target {BATCH_TARGET})"
         )
 
 
-def _over(seconds: Sequence[float], own: float, usual: float) -> str:
-    """Over an empty session that starts in the same way, and over one as Spark starts by itself."""
-    median = statistics.median(seconds)
-    return f", {median - own:+.2f} s over an empty session like it, {median - usual:+.2f} s over Spark's own"
+def _over(seconds: Sequence[float], own: float) -> str:
+    return f"{statistics.median(seconds) - own:+.2f} s over an empty session"
 
 
 def _spread(seconds: Sequence[float]) -> str:

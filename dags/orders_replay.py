@@ -7,7 +7,7 @@ from airflow.sdk import DAG, Param, task
 
 from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.dag import ordered_load
-from airflow_provider_orderedkafka.forms import check_form
+from airflow_provider_orderedkafka.parsing import check_form
 
 replay = OrderedLoad("orders_replay", topics=["orders", "refunds"], max_offsets=50_000_000)
 

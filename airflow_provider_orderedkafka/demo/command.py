@@ -5,7 +5,6 @@ and compares the order of its output with that of a plain reader. Takes about tw
 """
 
 import argparse
-import importlib.util
 import sys
 import textwrap
 import traceback
@@ -37,10 +36,6 @@ def run(arguments: argparse.Namespace) -> int:
         raise SettingError(
             f"--events {arguments.events} is too few: from {LEAST_EVENTS} on, each of the two runs has the 10,000 new "
             "offsets that the example DAG waits for"
-        )
-    if importlib.util.find_spec("matplotlib") is None:
-        raise SettingError(
-            "matplotlib, which draws the demo's picture, is missing: pip install 'airflow-provider-orderedkafka[demo]'"
         )
     from airflow_provider_orderedkafka.demo.interrupts import remembered
     from airflow_provider_orderedkafka.demo.place import Place

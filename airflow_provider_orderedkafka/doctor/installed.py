@@ -7,7 +7,6 @@ from importlib import metadata
 from airflow_provider_orderedkafka.doctor.finding import Finding
 from airflow_provider_orderedkafka.embedded.java import HOW_TO_INSTALL, OLDEST, find_java
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
-from airflow_provider_orderedkafka.quick_start import archive, compiled
 
 _OLDEST_PYTHON, _FIRST_UNKNOWN_PYTHON = (3, 11), (3, 14)
 _DISTRIBUTIONS = (
@@ -31,7 +30,6 @@ def installed(version_of: Callable[[str], str | None]) -> Iterator[Finding]:
     yield _librdkafka()
     yield _same_spark(version_of("pyspark"), version_of("pyspark-client"))
     yield _java()
-    yield _start_of_spark()
 
 
 def version_here(name: str) -> str | None:
@@ -83,10 +81,3 @@ def _java() -> Finding:
     except OrderedKafkaError as error:
         return Finding("java", "broken", str(error).removesuffix(HOW_TO_INSTALL).strip(), HOW_TO_INSTALL)
     return Finding("java", "ok", f"{java.version} at {java.executable} ({OLDEST} or newer is needed)")
-
-
-def _start_of_spark() -> Finding:
-    quick = {"from its jars": archive().exists(), "Python compiles its modules anew": compiled()}
-    slow = [what for what, is_quick in quick.items() if not is_quick]
-    hint = f"{', '.join(slow)}; `orderedkafka warm-up` makes it quicker"
-    return Finding("start of Spark", "ok", hint if slow else f"from its classes at {archive()}")

@@ -9,8 +9,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import psutil
-
 from airflow_provider_orderedkafka.embedded import leash
 
 _LOOK_SECONDS = 0.02
@@ -29,6 +27,8 @@ class ServerProcess:
     @property
     def pid(self) -> int | None:
         """The process id of the running program, or none."""
+        import psutil
+
         with contextlib.suppress(OSError, ValueError, psutil.Error):
             process = psutil.Process(int(self._pid_file.read_text(encoding="ascii")))
             command_line = process.cmdline()  # empty for a moment while the leash becomes the program
@@ -62,6 +62,8 @@ class ServerProcess:
         """Send SIGSTOP, and return when the program stands still: on a busy machine it goes on for a moment."""
         self.signal(signal.SIGSTOP)
         deadline = time.monotonic() + _FREEZE_SECONDS
+        import psutil
+
         with contextlib.suppress(psutil.NoSuchProcess):
             while (pid := self.pid) and psutil.Process(pid).status() != psutil.STATUS_STOPPED:
                 if time.monotonic() > deadline:

@@ -38,8 +38,7 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         """The connection's configuration, checked; its secrets are masked wherever Airflow writes."""
         from airflow.sdk.log import mask_secret
 
-        from airflow_provider_orderedkafka.hooks import callbacks
-        from airflow_provider_orderedkafka.kafka.config import RESOLVER, KafkaConfig, is_secret
+        from airflow_provider_orderedkafka.kafka.config import RESOLVER, KafkaConfig, is_secret, keep_resolver
 
         extra = self._built()
         found = KafkaConfig.from_connection(extra)
@@ -49,15 +48,15 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         calls = {name: value for name, value in extra.items() if name == OAUTH and callable(value)}
         if not calls or RESOLVER in found:
             return found
-        return KafkaConfig({**found, RESOLVER: callbacks.keep(self.kafka_config_id, calls)})
+        resolver = keep_resolver(f"callbacks of connection {self.kafka_config_id!r}", lambda _: calls)
+        return KafkaConfig({**found, RESOLVER: resolver})
 
     def portable_config(self) -> Mapping[str, str]:
         """The configuration as it can travel to driver and executors, where Airflow is not."""
-        from airflow_provider_orderedkafka.hooks import callbacks
-        from airflow_provider_orderedkafka.kafka.config import RESOLVER
+        from airflow_provider_orderedkafka.kafka.config import RESOLVER, is_kept
         from airflow_provider_orderedkafka.kafka.oauth import MSK, is_msk_iam
 
-        if not callbacks.is_kept_here(self.config.get(RESOLVER)):
+        if not is_kept(self.config.get(RESOLVER)):
             return dict(self.config)
         if is_msk_iam(self.config) and OAUTH not in self.get_connection(self.kafka_config_id).extra_dejson:
             return {**self.config, RESOLVER: MSK}

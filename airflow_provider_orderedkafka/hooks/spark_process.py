@@ -14,9 +14,9 @@ from typing import Any, Self
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-from airflow_provider_orderedkafka import quick_start
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
+from airflow_provider_orderedkafka.launching import interpreter, own_spark
 
 PR_SET_PDEATHSIG = 1
 GRACE_SECONDS = 5.0
@@ -109,7 +109,7 @@ def _progress(line: str) -> Progress | None:
 
 def interpreter_environment() -> dict[str, str]:
     """The interpreter that has the packages, for driver and executors, and a path on which spark-submit is found."""
-    found = quick_start.interpreter()
+    found = interpreter()
     own, submit = Path(sys.executable).parent, shutil.which("spark-submit")
     if submit is None:
         found["PATH"] = os.pathsep.join([str(own), os.environ.get("PATH", os.defpath)])
@@ -118,8 +118,8 @@ def interpreter_environment() -> dict[str, str]:
 
 def _own_spark() -> dict[str, str]:
     """Where pyspark's own Spark is: spark-submit's way of finding that fails in a folder whose name has a space."""
-    home = quick_start.own_spark()
-    return {} if home is None else {"SPARK_HOME": str(home), **quick_start.environment()}
+    home = own_spark()
+    return {} if home is None else {"SPARK_HOME": str(home)}
 
 
 def _die_with_parent() -> Callable[[], None] | None:

@@ -21,7 +21,6 @@ from airflow_provider_orderedkafka.errors import (
     UnreachableError,
 )
 from airflow_provider_orderedkafka.kafka.clients import Admin
-from airflow_provider_orderedkafka.kafka.knocking import knock
 
 Question = TypeVar("Question", bound=Hashable)
 
@@ -215,21 +214,17 @@ def _raise_if_final(error: KafkaError, question: object, patience: Patience) -> 
 def _unanswered(
     admin: Admin, questions: Sequence[object], patience: Patience, last: KafkaError | None
 ) -> UnreachableError:
-    told = why_silent(last, admin.troubles(patience.begun), admin.servers)
+    told = why_silent(last, admin.troubles(patience.begun))
     return UnreachableError(
         f"Kafka at {admin.servers!r} did not answer within {patience.seconds:g} s, asked for {patience.what} "
         f"{listed(questions)} ({told}); is it up, can it be reached from here, and is 'security.protocol' right?"
     )
 
 
-def why_silent(last: KafkaError | None, troubles: Iterable[KafkaError], servers: str) -> str:
-    """The best reason that there is: what the client told in the background, what a broker said, or a look at both."""
+def why_silent(last: KafkaError | None, troubles: Iterable[KafkaError]) -> str:
+    """The best reason that there is: what the client told in the background, else what it answered last."""
     said: list[str] = [trouble.str() for trouble in troubles if trouble.code() != KafkaError._ALL_BROKERS_DOWN]
-    if said:
-        return said[-1]
-    if last is None:
-        return knock(servers)
-    return last.str() if last.code() > 0 else f"{last.str()}; {knock(servers)}"  # below are the client's own
+    return said[-1] if said else "no answer came" if last is None else last.str()
 
 
 def listed(things: Sequence[object]) -> str:

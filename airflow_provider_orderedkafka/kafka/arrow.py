@@ -12,7 +12,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from airflow_provider_orderedkafka.core.cuts import Slice
-from airflow_provider_orderedkafka.kafka import buffers
 from airflow_provider_orderedkafka.kafka.headers import HEADERS, Headers
 from airflow_provider_orderedkafka.kafka.ordering import Ordered
 from airflow_provider_orderedkafka.kafka.payloads import Payloads
@@ -21,6 +20,8 @@ Ints = NDArray[np.int64]
 Which = slice | NDArray[np.intp]
 """Some rows of a slice: those between two, or any."""
 
+_MOMENT = pa.timestamp("us", tz="UTC")
+_LAST_MILLISECOND = np.iinfo(np.int64).max // 1_000
 _ROW_BYTES = 64  # what a row takes beside its key, value and headers
 
 _COLUMNS = {
@@ -29,10 +30,10 @@ _COLUMNS = {
     "topic": ("string", pa.string()),
     "partition": ("int", pa.int32()),
     "offset": ("long", pa.int64()),
-    "timestamp": ("timestamp", buffers.MOMENT),
+    "timestamp": ("timestamp", _MOMENT),
     "timestampType": ("int", pa.int32()),
     "headers": ("array<struct<key:string,value:binary>>", HEADERS),
-    "order_time": ("timestamp", buffers.MOMENT),
+    "order_time": ("timestamp", _MOMENT),
     "late": ("boolean", pa.bool_()),
 }
 """Each column's type, as Spark says it and as Arrow does."""
@@ -75,7 +76,7 @@ class BatchBuilder:
         self._arrivals = arrivals
         self._ordered = ordered
         partitions = [stretch.partition for stretch in slice_.stretches]
-        self._topics = buffers.texts([partition.topic for partition in partitions])
+        self._topics = pa.array([partition.topic for partition in partitions], pa.string())
         self._one_topic = partitions[0].topic if len({partition.topic for partition in partitions}) == 1 else None
         self._partitions = np.array([partition.partition for partition in partitions], np.int32)
         sizes = np.maximum(arrivals.keys.sizes, 0) + np.maximum(arrivals.values.sizes, 0)
@@ -120,7 +121,7 @@ class BatchBuilder:
         return self._arrivals.values.take(self._ordered.arrival[rows])
 
     def _kinds(self, rows: Which) -> Any:
-        return buffers.numbers(self._arrivals.kind[self._ordered.arrival[rows]].astype(np.int32))
+        return pa.array(self._arrivals.kind[self._ordered.arrival[rows]].astype(np.int32))
 
     def _headers(self, rows: Which) -> Any:
         assert self._arrivals.headers is not None
@@ -129,20 +130,25 @@ class BatchBuilder:
     def _topic(self, rows: Which) -> Any:
         rank = self._ordered.rank[rows]
         if self._one_topic is not None:
-            return buffers.repeated(self._one_topic, len(rank))
-        return self._topics.take(buffers.numbers(rank))
+            return pa.repeat(self._one_topic, len(rank))
+        return self._topics.take(pa.array(rank))
+
+
+def _moments(milliseconds: Ints) -> Any:
+    """One that no moment can show is shown as the last one."""
+    return pa.array(np.minimum(milliseconds, _LAST_MILLISECOND) * 1_000).cast(_MOMENT)
 
 
 _MAKE: dict[str, Callable[[BatchBuilder, Which], Any]] = {
     "key": lambda self, rows: self.keys(rows).array(),
     "value": lambda self, rows: self.values(rows).array(),
     "topic": BatchBuilder._topic,
-    "partition": lambda self, rows: buffers.numbers(self._partitions[self._ordered.rank[rows]]),
-    "offset": lambda self, rows: buffers.numbers(self._ordered.offset[rows]),
-    "timestamp": lambda self, rows: buffers.moments(self._ordered.timestamp[rows]),
+    "partition": lambda self, rows: pa.array(self._partitions[self._ordered.rank[rows]]),
+    "offset": lambda self, rows: pa.array(self._ordered.offset[rows]),
+    "timestamp": lambda self, rows: _moments(self._ordered.timestamp[rows]),
     "timestampType": BatchBuilder._kinds,
     "headers": BatchBuilder._headers,
-    "order_time": lambda self, rows: buffers.moments(self._ordered.order_time[rows]),
-    "late": lambda self, rows: buffers.flags(self._ordered.late[rows]),
+    "order_time": lambda self, rows: _moments(self._ordered.order_time[rows]),
+    "late": lambda self, rows: pa.array(self._ordered.late[rows]),
 }
 """What makes each column of a batch."""

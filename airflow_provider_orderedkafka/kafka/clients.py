@@ -1,10 +1,5 @@
-"""Admin clients: one for each process and configuration, made after a fork, shared by all that ask.
+"""Admin clients: one for each process and configuration, shared by all that ask."""
 
-A process should fork before it has clients, as Airflow and Spark do: where a client of the parent looks up a host name
-in that very moment, the C library's lock for it stays held in the child, and the child's own clients never connect.
-"""
-
-import os
 import threading
 import time
 from collections import deque
@@ -14,6 +9,7 @@ from itertools import product
 from typing import Any, Final
 
 from airflow_provider_orderedkafka.kafka.config import client_config, understood
+from airflow_provider_orderedkafka.kafka.per_process import PerProcess, key_of
 
 _KEPT_TROUBLES: Final = 20
 _MOST_SIDE_BY_SIDE: Final = 3
@@ -77,15 +73,13 @@ class Admin:
         self._troubles.append((time.monotonic(), error))
 
 
-_Key = tuple[int, frozenset[tuple[str, str]]]
-_admins: dict[_Key, Admin] = {}
-_lock = threading.Lock()
+_admins: PerProcess[Admin] = PerProcess()
 
 
 def admin(config: Mapping[str, str]) -> Admin:
     """The admin client of this process for this configuration; a `SettingError` when librdkafka refuses it."""
-    key = (os.getpid(), frozenset(config.items()))
-    with _lock:
-        if key not in _admins:
-            _admins[key] = Admin(config)
-        return _admins[key]
+    key = key_of(config)
+    with _admins.held() as kept:
+        if key not in kept:
+            kept[key] = Admin(config)
+        return kept[key]

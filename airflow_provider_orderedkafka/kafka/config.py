@@ -7,19 +7,21 @@
 A setting that only Java's clients know, or that is not the user's to set, is a `SettingError` with the way out.
 `orderedkafka.resolver` may name a function `package.module:function`; it is called with the settings wherever a
 client is made, on driver and executors, and returns settings to add: secrets that should not travel, an `oauth_cb`.
+What is no importable function is kept for this process alone, by a name of its own: `keep_resolver`.
 """
 
 import difflib
 import importlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Literal
 
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.client_log import CLIENT_LOG
-from airflow_provider_orderedkafka.kafka.properties import CONSUMER, FIXED, HARMLESS, JAVA_ONLY, KNOWN, PRODUCER
+from airflow_provider_orderedkafka.kafka.properties import CONSUMER, FIXED, HARMLESS, JAVA_ONLY, OFTEN_SET, PRODUCER
 
 Role = Literal["admin", "consumer", "producer"]
+Resolver = Callable[[dict[str, Any]], Mapping[str, Any]]
 
 PREFIX: Final = "kafka."
 RESOLVER: Final = "orderedkafka.resolver"
@@ -37,11 +39,14 @@ _SECRET: Final = re.compile(
 # What suits every client; the user's own settings win. A broker that comes back is found within a second, not ten.
 _DEFAULTS: Final = {"allow.auto.create.topics": "false", "reconnect.backoff.max.ms": "1000"}
 _MASK: Final = "***"
-_NO_SUCH: Final = "No such configuration"
+_NO_SUCH: Final = "No such configuration property"
+_END: Final = "orderedkafka.end"
 _PROTOCOL: Final = "security.protocol"
 _MECHANISM: Final = ("sasl.mechanisms", "sasl.mechanism")
 _KERBEROS: Final = "sasl_gssapi"  # as librdkafka names what it was built with
 _JAVA_STORES: Final = (".jks", ".jceks", ".bcfks")
+
+_kept: dict[str, Resolver] = {}
 
 
 class KafkaConfig(Mapping[str, str]):
@@ -108,6 +113,17 @@ def client_config(config: Mapping[str, str], role: Role, ours: Mapping[str, Any]
     return {**_DEFAULTS, **kept, **added, "logger": CLIENT_LOG, **(ours or {})}
 
 
+def keep_resolver(name: str, resolver: Resolver) -> str:
+    """Keep a resolver for this process, under a name that stands for it in configurations."""
+    _kept[name] = resolver
+    return name
+
+
+def is_kept(resolver: str | None) -> bool:
+    """Whether only this process has it."""
+    return resolver in _kept
+
+
 def understood(error: Exception, config: Mapping[str, str]) -> SettingError:
     """What a client's refusal to be made from this configuration means to the user."""
     text = str(error.args[0].str() if error.args and hasattr(error.args[0], "str") else error)
@@ -125,7 +141,7 @@ def _checked(given: Mapping[str, Any], prefix: str, kind: str) -> KafkaConfig:
             raise SettingError(f"{shown} is known to Java's clients only: {JAVA_ONLY[name].format(p=prefix)}")
         if name in FIXED and settings[name].lower() != HARMLESS.get(name):
             raise SettingError(f"{shown} is not yours to set: {FIXED[name].format(p=prefix)}")
-        if name not in KNOWN and name != RESOLVER and not _new_to_us(name, settings[name]):
+        if name != RESOLVER and _answer(name, settings[name]).startswith(_NO_SUCH):
             raise SettingError(f"{shown} is unknown to Kafka's client{_nearest(name, prefix)}")
     _check_values(settings, prefix, kind)
     return KafkaConfig({name: value for name, value in settings.items() if name not in (*FIXED, ISOLATION)})
@@ -158,7 +174,7 @@ def _check_values(settings: Mapping[str, str], prefix: str, kind: str) -> None:
 
 
 def _nearest(name: str, prefix: str) -> str:
-    near = difflib.get_close_matches(name, [*(KNOWN - set(FIXED)), *JAVA_ONLY], 1)
+    near = difflib.get_close_matches(name, [*((OFTEN_SET | CONSUMER | PRODUCER) - set(FIXED)), *JAVA_ONLY], 1)
     return f"; did you mean {prefix + near[0]!r}?" if near else "; its settings are librdkafka's, not Java's"
 
 
@@ -182,25 +198,26 @@ def _check_kerberos(settings: Mapping[str, str], prefix: str, kind: str) -> None
         )
 
 
-def _new_to_us(name: str, value: str) -> bool:
-    """Whether the client that is installed knows a setting, with a value in text, that our list does not have."""
-    return _NO_SUCH not in _answer(name, value)
-
-
 def _answer(name: str, value: str) -> str:
-    """What the client that is installed says to a setting; empty where it takes it."""
+    """What the client that is installed says to a setting; empty where it takes it.
+
+    It is asked for one more, which there is not: so no client comes of it.
+    """
     from confluent_kafka import KafkaException, Producer
 
     try:
-        Producer({"logger": CLIENT_LOG, name: value})
+        Producer({name: value, _END: ""})
     except KafkaException as error:
-        return str(error.args[0].str())
-    except (TypeError, ValueError):
+        said = str(error.args[0].str())
+        return "" if _END in said else said
+    except (AttributeError, TypeError, ValueError):  # the binding wants a callback, or a dict
         return _NO_SUCH
-    return ""
+    raise AssertionError(f"Kafka's client took {_END!r}")
 
 
 def _function(path: str) -> Any:
+    if path in _kept:
+        return _kept[path]
     module, _, name = path.partition(":")
     try:
         return getattr(importlib.import_module(module), name)

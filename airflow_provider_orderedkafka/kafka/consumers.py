@@ -1,8 +1,6 @@
 """Consumers that are kept from slice to slice: making one costs more than reading a small slice."""
 
 import math
-import os
-import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_orderedkafka.kafka.config import client_config, understood
+from airflow_provider_orderedkafka.kafka.per_process import PerProcess, key_of
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 
 # What suits reading slices; a user's own configuration wins over it. Little is fetched ahead: what is fetched past a
@@ -41,8 +40,6 @@ _REQUIRED = {
     "enable.partition.eof": "true",
 }
 
-_Key = tuple[int, frozenset[tuple[str, str]]]
-
 
 @dataclass(slots=True)
 class KeptConsumer:
@@ -52,8 +49,7 @@ class KeptConsumer:
     troubles: deque[Any]
 
 
-_idle: dict[_Key, list[KeptConsumer]] = {}
-_lock = threading.Lock()
+_idle: PerProcess[list[KeptConsumer]] = PerProcess()
 
 
 def fetch_bytes(offsets: Sequence[int], record_bytes: float) -> int:
@@ -78,14 +74,10 @@ def configuration(settings: ReadSettings, fetch: int) -> dict[str, str]:
 
 @contextmanager
 def lent(settings: ReadSettings, fetch: int = _FETCH_BYTES[-1]) -> Iterator[KeptConsumer]:
-    """Lend a consumer that nobody else uses; it is given back with nothing assigned, or closed after an error.
-
-    Consumers belong to the process that made them: a fork makes its own.
-    """
+    """Lend a consumer that nobody else uses; it is given back with nothing assigned, or closed after an error."""
     config = configuration(settings, fetch)
-    key = (os.getpid(), frozenset(config.items()))
-    with _lock:
-        idle = _idle.get(key)
+    with _idle.held() as found:
+        idle = found.setdefault(key_of(config), [])
         kept = idle.pop() if idle else None
     kept = kept or _make(config)
     kept.troubles.clear()
@@ -95,17 +87,15 @@ def lent(settings: ReadSettings, fetch: int = _FETCH_BYTES[-1]) -> Iterator[Kept
     except BaseException:
         kept.consumer.close()
         raise
-    with _lock:
-        _idle.setdefault(key, []).append(kept)
+    idle.append(kept)
 
 
 def close_idle() -> None:
     """Close the consumers of this process that nobody uses."""
-    with _lock:
-        keys = [key for key in _idle if key[0] == os.getpid()]
-        idle = [kept for key in keys for kept in _idle.pop(key)]
-    for kept in idle:
-        kept.consumer.close()
+    with _idle.held() as found:
+        for idle in found.values():
+            while idle:
+                idle.pop().consumer.close()
 
 
 def _make(config: Mapping[str, str]) -> KeptConsumer:

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow.compute as pc
 
 from airflow_provider_orderedkafka.errors import UnknownTopicError
-from airflow_provider_orderedkafka.kafka import arrays
 from airflow_provider_orderedkafka.kafka.outputs import Output, look_up_outputs
 from airflow_provider_orderedkafka.kafka.payloads import nulls
 from airflow_provider_orderedkafka.kafka.rows import EPOCH, NO_PARTITION, NOW, Ints, Rows, dictionary
@@ -143,7 +142,7 @@ def _headers(rows: Rows, _aims: Aims) -> Findings:
     if rows.headers is None or not rows.headers.flatten().field("key").null_count:
         return
     nameless = nulls(rows.headers.flatten().field("key"))
-    parents = arrays.numbers(pc.list_parent_indices(rows.headers))
+    parents = pc.list_parent_indices(rows.headers).to_numpy()
     mask = np.zeros(len(rows), bool)
     mask[parents[nameless]] = True
     yield mask, lambda _: "a header of it has no name"

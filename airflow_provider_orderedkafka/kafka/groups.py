@@ -119,7 +119,7 @@ class _Asking:
             return OrderedKafkaError(f"Kafka refuses {what}: {error.str()} ({error.name()})")
         return UnreachableError(
             f"Kafka at {self._servers!r} did not answer within {self._patience.seconds:g} s, asked for {what} "
-            f"({why_silent(error, self._troubles, self._servers)}); is it up, and can it be reached from here?"
+            f"({why_silent(error, self._troubles)}); is it up, and can it be reached from here?"
         )
 
 

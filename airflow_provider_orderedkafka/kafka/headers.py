@@ -6,15 +6,12 @@ Kafka lets a header's name be any bytes; its client for Python gives names in UT
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 from confluent_kafka import Message
 from numpy.typing import NDArray
-
-from airflow_provider_orderedkafka.kafka import buffers
 
 Header = tuple[str, bytes | None]
 Lists = Sequence[list[Header] | None]
@@ -34,13 +31,7 @@ class Headers:
 
     def array(self, places: NDArray[np.intp]) -> Any:
         """An Arrow array of those at these places."""
-        lists = [self.lists[at] for at in places.tolist()]
-        sizes = np.array([-1 if each is None else len(each) for each in lists], np.int64)
-        items = list(chain.from_iterable(each for each in lists if each is not None))
-        value_sizes = np.array([-1 if value is None else len(value) for _, value in items], np.int64)
-        values = buffers.payloads([value or b"" for _, value in items], value_sizes)
-        names = buffers.texts([name for name, _ in items])
-        return buffers.lists(HEADERS, sizes, buffers.structs(_HEADER, names, values))
+        return pa.array([self.lists[at] for at in places.tolist()], HEADERS)
 
 
 def headers_of(messages: Sequence[Message]) -> list[list[Header] | None]:

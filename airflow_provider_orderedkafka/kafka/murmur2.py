@@ -10,8 +10,6 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from airflow_provider_orderedkafka.kafka import arrays, buffers
-
 _SEED: Final = np.uint32(0x9747B28C)
 _MIX: Final = np.uint32(0x5BD1E995)
 _POSITIVE: Final = np.uint32(0x7FFFFFFF)
@@ -26,7 +24,7 @@ def partitions_of(keys: Any, partitions: int) -> Any:
     edges = np.frombuffer(offsets_buffer, np.int64)[array.offset : array.offset + len(array) + 1]
     data = np.frombuffer(data_buffer or b"", np.uint8)
     found = (hashes(data, edges[:-1], np.diff(edges)) & _POSITIVE) % np.uint32(partitions)
-    return buffers.numbers(found.astype(np.int32), arrays.nulls(array))
+    return pa.array(found.astype(np.int32), mask=array.is_null().to_numpy(zero_copy_only=False))
 
 
 def hashes(data: Any, starts: Any, lengths: Any) -> Any:

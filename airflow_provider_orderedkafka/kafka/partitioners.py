@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any, Final, Literal
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider_orderedkafka.kafka import arrays, buffers
 from airflow_provider_orderedkafka.kafka.murmur2 import partitions_of as murmur2
 from airflow_provider_orderedkafka.kafka.payloads import as_array, as_list, nulls
 from airflow_provider_orderedkafka.kafka.records import Records
@@ -25,7 +25,7 @@ def _murmur2(keys: Any, partitions: int) -> Any:
 def _crc32(keys: Any, partitions: int) -> Any:
     values = as_list(keys)
     found = np.fromiter((zlib.crc32(value or b"") for value in values), np.uint32, len(values))
-    return buffers.numbers((found % np.uint32(partitions)).astype(np.int32), nulls(keys))
+    return pa.array((found % np.uint32(partitions)).astype(np.int32), mask=nulls(keys))
 
 
 PARTITIONERS: Final[dict[Partitioner, Callable[[Any, int], Any]]] = {"murmur2": _murmur2, "crc32": _crc32}
@@ -36,4 +36,4 @@ def misplaced(batch: Any, partitioner: Partitioner, partitions: int) -> Any:
     """The rows whose keys this partitioner would have put elsewhere; rows without a key are nowhere wrong."""
     keys = batch.keys() if isinstance(batch, Records) else batch.column("key")
     expected = PARTITIONERS[partitioner](keys, partitions)
-    return np.flatnonzero(arrays.numbers(pc.not_equal(expected, batch.column("partition")), otherwise=False))
+    return pc.indices_nonzero(pc.not_equal(expected, batch.column("partition"))).to_numpy()

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
-
-from airflow_provider_orderedkafka.kafka import arrays, buffers
 
 Ints = NDArray[np.int64]
 
@@ -24,7 +24,7 @@ class Payloads:
 
     def array(self) -> Any:
         """An Arrow array of them."""
-        return buffers.payloads(self.data.tolist(), self.sizes)
+        return pa.array(self.data, pa.binary(), mask=self.sizes < 0)
 
     def as_list(self) -> list[bytes | None]:
         """The objects themselves."""
@@ -36,7 +36,7 @@ class Payloads:
 
 def as_list(column: Any) -> list[Any]:
     """As Python objects, None for null."""
-    return column.as_list() if isinstance(column, Payloads) else arrays.values(column)
+    return column.as_list() if isinstance(column, Payloads) else column.to_pylist()
 
 
 def as_array(column: Any) -> Any:
@@ -46,9 +46,15 @@ def as_array(column: Any) -> Any:
 
 def sizes(column: Any) -> Ints:
     """How many bytes each has; 0 for null."""
-    return np.maximum(column.sizes, 0) if isinstance(column, Payloads) else arrays.sizes(column)
+    if isinstance(column, Payloads):
+        return np.maximum(column.sizes, 0)
+    found: Ints = pc.binary_length(column).fill_null(0).to_numpy().astype(np.int64)
+    return found
 
 
 def nulls(column: Any) -> NDArray[np.bool_]:
     """Which are null."""
-    return column.sizes < 0 if isinstance(column, Payloads) else arrays.nulls(column)
+    found: NDArray[np.bool_] = (
+        column.sizes < 0 if isinstance(column, Payloads) else column.is_null().to_numpy(zero_copy_only=False)
+    )
+    return found

@@ -11,7 +11,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from airflow_provider_orderedkafka.kafka import arrays
 from airflow_provider_orderedkafka.kafka.faults import Targets
 from airflow_provider_orderedkafka.kafka.partitioners import PARTITIONERS, Partitioner
 from airflow_provider_orderedkafka.kafka.payloads import nulls, sizes
@@ -45,7 +44,8 @@ def placed(rows: Rows, targets: Targets) -> list[int]:
     keyed = ours & _keyed(rows, partitioner)
     for count in np.unique(counts[keyed]).tolist():
         here = keyed & (counts == count)
-        given = np.where(here, arrays.numbers(PARTITIONERS[partitioner](rows.keys, count)), given)
+        there = PARTITIONERS[partitioner](rows.keys, count).fill_null(NO_PARTITION).to_numpy()
+        given = np.where(here, there, given)
     if by_source and rows.source is not None:
         spread = ours & ~keyed & rows.source.known()
         given = np.where(spread, (rows.source.offsets + rows.source.partitions) % np.maximum(counts, 1), given)

@@ -9,9 +9,6 @@ written after its end.
 """
 
 import logging
-import os
-import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,14 +16,11 @@ from typing import Any, Final
 
 from airflow_provider_orderedkafka.core.positions import whole_number
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.config import SERVERS, client_config, understood
+from airflow_provider_orderedkafka.kafka.config import client_config, understood
+from airflow_provider_orderedkafka.kafka.per_process import PerProcess, key_of
 from airflow_provider_orderedkafka.kafka.sending import Lent
 
 _log = logging.getLogger(__name__)
-
-IDLE_SECONDS: Final = 60.0
-SETTLING_SECONDS: Final = 0.1
-"""How long a new producer is left to connect before it is given a record."""
 
 DEADLINE_SECONDS: Final = 120.0
 _TIMEOUTS: Final = ("message.timeout.ms", "delivery.timeout.ms")
@@ -89,25 +83,17 @@ def make_producer(config: Mapping[str, str]) -> Lent:
     troubles: deque[Any] = deque(maxlen=1)
     settings = client_config(producer_config(config), "producer", {**_OURS, "error_cb": troubles.append})
     try:
-        ready = time.monotonic() + SETTLING_SECONDS
-        return Lent(Producer(settings), deadline_seconds(config), ready, troubles=troubles)
+        return Lent(Producer(settings), deadline_seconds(config), troubles=troubles)
     except (KafkaException, ValueError, TypeError) as error:
         raise understood(error, config) from error
 
 
 class ProducerPool:
-    """Lends producers; keeps them for those who come after, and closes those that nobody asked for in a while."""
+    """Lends producers, and keeps them for those who come after."""
 
-    def __init__(
-        self, make: Callable[[Mapping[str, str]], Lent] = make_producer, idle_seconds: float = IDLE_SECONDS
-    ) -> None:
+    def __init__(self, make: Callable[[Mapping[str, str]], Lent] = make_producer) -> None:
         self._make = make
-        self._idle_seconds = idle_seconds
-        self._lock = threading.Lock()
-        self._pid = os.getpid()
-        self._lent: dict[frozenset[tuple[str, str]], Lent] = {}
-        self._inherited: list[object] = []
-        self._timer: threading.Timer | None = None
+        self._lent: PerProcess[Lent] = PerProcess()
 
     @contextmanager
     def lend(self, config: Mapping[str, str]) -> Iterator[Lent]:
@@ -121,68 +107,29 @@ class ProducerPool:
         finally:
             self._give_back(lent)
 
-    def __len__(self) -> int:
-        return len(self._lent)
-
-    def close_idle(self) -> None:
-        """Close what nobody used for long enough."""
-        now = time.monotonic()
-        with self._lock:
-            idle = [
-                key
-                for key, lent in self._lent.items()
-                if not lent.users and now - lent.idle_since >= self._idle_seconds
-            ]
-            closing = [(dict(key)[SERVERS], self._lent.pop(key)) for key in idle]
-            self._timer = None
-            if self._lent:
-                self._close_later()
-        for servers, lent in closing:
-            _close(lent.producer.close, f"the producer for {servers}, which nobody used for {self._idle_seconds:g} s")
-
     def _take(self, config: Mapping[str, str]) -> Lent:
-        key = frozenset(config.items())
-        with self._lock:
-            self._forget_inherited()
-            lent = self._lent.get(key)
+        key = key_of(config)
+        with self._lent.held() as kept:
+            lent = kept.get(key)
             if lent is None or lent.broken:
-                lent = self._lent[key] = self._make(config)
+                lent = kept[key] = self._make(config)
             lent.users += 1
         return lent
 
-    def _forget_inherited(self) -> None:
-        """After a fork the parent's producers have no threads here: they are neither used nor destroyed."""
-        if self._pid != os.getpid():
-            self._inherited.append(self._lent)
-            self._pid, self._lent, self._timer = os.getpid(), {}, None
-
     def _give_back(self, lent: Lent) -> None:
-        with self._lock:
+        with self._lent.held():
             lent.users -= 1
-            lent.idle_since = time.monotonic()
-            if lent.broken:
-                self._lent = {key: kept for key, kept in self._lent.items() if kept is not lent}
             last = not lent.users
-            if self._lent:
-                self._close_later()
         if last and lent.broken:
-            _close(lent.discard, "the producer that failed")
-
-    def _close_later(self) -> None:
-        if self._timer is None:
-            self._timer = threading.Timer(self._idle_seconds, self.close_idle)
-            self._timer.daemon = True
-            self._timer.start()
+            _discard(lent)
 
 
-def _close(close: Callable[[], None], which: str) -> None:
-    """Whoever comes by here has an error of their own, or is a thread of nobody's: this one is only told."""
+def _discard(lent: Lent) -> None:
+    """Whoever comes by here has an error of their own: this one is only told."""
     try:
-        close()
+        lent.discard()
     except Exception as error:  # noqa: BLE001
-        _log.warning("closing %s failed: %s", which, error)
-    else:
-        _log.info("closed %s", which)
+        _log.warning("closing the producer that failed: %s", error)
 
 
 POOL: Final = ProducerPool()

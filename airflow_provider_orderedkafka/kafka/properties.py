@@ -1,7 +1,7 @@
-"""Names of settings: librdkafka's own, those that only Java's clients know, and those that are not the user's to set.
+"""Names of settings: those that only Java's clients know, and those that are not the user's to set.
 
-`COMMON`, `CONSUMER` and `PRODUCER` are librdkafka's as of 2.16, without its callbacks; a newer one may know
-more. In the remedies of `JAVA_ONLY` and `FIXED`, `{p}` stands for the prefix that the user writes before a name.
+Whether there is a setting Kafka's client says itself. `CONSUMER` and `PRODUCER` are what it would warn of in a client
+of the other kind. In the remedies of `JAVA_ONLY` and `FIXED`, `{p}` stands for the prefix before a user's names.
 """
 
 from typing import Final
@@ -11,38 +11,20 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-COMMON: Final = _names(
+OFTEN_SET: Final = _names(
     """
-    allow.auto.create.topics api.version.fallback.ms api.version.request api.version.request.timeout.ms
-    bootstrap.servers broker.address.family broker.address.ttl broker.version.fallback client.dns.lookup client.id
-    client.rack connections.max.idle.ms debug enable.metrics.push enable.random.seed
-    enable.sasl.oauthbearer.unsecure.jwt enable.ssl.certificate.verification https.ca.location https.ca.pem
-    log.connection.close log.thread.name log_level max.in.flight max.in.flight.requests.per.connection
-    message.copy.max.bytes message.max.bytes metadata.broker.list metadata.max.age.ms
-    metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy plugin.library.paths
-    receive.message.max.bytes reconnect.backoff.jitter.ms reconnect.backoff.max.ms reconnect.backoff.ms
-    retry.backoff.max.ms retry.backoff.ms sasl.kerberos.keytab sasl.kerberos.kinit.cmd
-    sasl.kerberos.min.time.before.relogin sasl.kerberos.principal sasl.kerberos.service.name sasl.mechanism
-    sasl.mechanisms sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
-    sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss
-    sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds
-    sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file
-    sasl.oauthbearer.assertion.jwt.template.file sasl.oauthbearer.assertion.private.key.file
-    sasl.oauthbearer.assertion.private.key.passphrase sasl.oauthbearer.assertion.private.key.pem
-    sasl.oauthbearer.client.credentials.client.id sasl.oauthbearer.client.credentials.client.secret
-    sasl.oauthbearer.client.id sasl.oauthbearer.client.secret sasl.oauthbearer.config sasl.oauthbearer.extensions
-    sasl.oauthbearer.grant.type sasl.oauthbearer.metadata.authentication.type sasl.oauthbearer.method
-    sasl.oauthbearer.scope sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url sasl.password
-    sasl.username security.protocol socket.blocking.max.ms socket.connection.setup.timeout.ms
-    socket.keepalive.enable socket.max.fails socket.nagle.disable socket.receive.buffer.bytes
-    socket.send.buffer.bytes socket.timeout.ms ssl.ca.certificate.stores ssl.ca.location ssl.ca.pem
-    ssl.certificate.location ssl.certificate.pem ssl.cipher.suites ssl.crl.location ssl.curves.list
-    ssl.endpoint.identification.algorithm ssl.engine.id ssl.engine.location ssl.key.location ssl.key.password
-    ssl.key.pem ssl.keystore.location ssl.keystore.password ssl.providers ssl.sigalgs.list statistics.interval.ms
-    topic.blacklist topic.metadata.propagation.max.ms topic.metadata.refresh.fast.cnt
-    topic.metadata.refresh.fast.interval.ms topic.metadata.refresh.interval.ms topic.metadata.refresh.sparse
+    bootstrap.servers broker.address.family client.dns.lookup client.id client.rack connections.max.idle.ms debug
+    enable.ssl.certificate.verification message.max.bytes metadata.max.age.ms receive.message.max.bytes
+    reconnect.backoff.max.ms reconnect.backoff.ms retry.backoff.max.ms retry.backoff.ms sasl.kerberos.keytab
+    sasl.kerberos.principal sasl.kerberos.service.name sasl.mechanism sasl.mechanisms sasl.oauthbearer.client.id
+    sasl.oauthbearer.client.secret sasl.oauthbearer.config sasl.oauthbearer.method sasl.oauthbearer.scope
+    sasl.oauthbearer.token.endpoint.url sasl.password sasl.username security.protocol
+    socket.connection.setup.timeout.ms socket.keepalive.enable socket.timeout.ms ssl.ca.location ssl.ca.pem
+    ssl.certificate.location ssl.certificate.pem ssl.cipher.suites ssl.endpoint.identification.algorithm
+    ssl.key.location ssl.key.password ssl.key.pem ssl.keystore.location ssl.keystore.password statistics.interval.ms
     """
 )
+"""What may be meant by a name that nobody knows, beside the settings of consumers and producers."""
 
 CONSUMER: Final = _names(
     """
@@ -66,8 +48,6 @@ PRODUCER: Final = _names(
     sticky.partitioning.linger.ms transaction.timeout.ms transactional.id
     """
 )
-
-KNOWN: Final = COMMON | CONSUMER | PRODUCER
 
 _NO_COUNTERPART: Final = _names(
     """

@@ -16,8 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_provider_orderedkafka.core.positions import TopicPartition
-from airflow_provider_orderedkafka.kafka import arrays
-from airflow_provider_orderedkafka.kafka.payloads import Payloads, as_array, as_list, sizes
+from airflow_provider_orderedkafka.kafka.payloads import Payloads, as_array, as_list, nulls, sizes
 from airflow_provider_orderedkafka.kafka.provenance import ERROR_HEADER, HEADER, Provenance, Stamp
 from airflow_provider_orderedkafka.kafka.records import Records
 from airflow_provider_orderedkafka.kafka.sending import Chunk
@@ -58,17 +57,19 @@ class Rows:
         """The columns that these settings look at."""
         types = dict.fromkeys(batch.schema.names, "")
         payloads = PAYLOADS if isinstance(batch, Records) else {}
-        found = {n: payloads[n](batch) if n in payloads else batch.column(n) for n in used_columns(types, settings)}
+        found: dict[str, Any] = {
+            n: payloads[n](batch) if n in payloads else batch.column(n) for n in used_columns(types, settings)
+        }
         where = settings.source if settings.range_id is not None else None
         return cls(
             _binary(found["value"]),
             _binary(found["key"]) if "key" in found else None,
             found.get("topic"),
-            arrays.numbers(found["partition"], NO_PARTITION) if "partition" in found else None,
+            found["partition"].fill_null(NO_PARTITION).to_numpy() if "partition" in found else None,
             _timestamps(found["timestamp"]) if "timestamp" in found else np.full(batch.num_rows, NOW),
             found.get("headers"),
             None if where is None else Source.of(batch, where),
-            arrays.numbers(batch.column(ORDINAL)) if ORDINAL in types else np.zeros(batch.num_rows, np.int64),
+            batch.column(ORDINAL).fill_null(0).to_numpy() if ORDINAL in types else np.zeros(batch.num_rows, np.int64),
         )
 
     def sizes(self) -> Ints:
@@ -113,7 +114,7 @@ class Rows:
 def columns_of(rows: Rows, topic: str | None, stamps: list[bytes] | None, describe: Callable[..., str]) -> Chunk:
     """The rows as columns of Python values; `topic` wins over theirs."""
     return Chunk(
-        topics=[topic] * len(rows) if topic is not None else arrays.values(rows.topics),
+        topics=[topic] * len(rows) if topic is not None else rows.topics.to_pylist(),
         values=as_list(rows.values),
         keys=as_list(rows.keys) if rows.keys is not None else [None] * len(rows),
         partitions=rows.partitions.tolist() if rows.partitions is not None else [NO_PARTITION] * len(rows),
@@ -153,7 +154,7 @@ def header_lists(given: Any) -> list[list[tuple[str, bytes | None]]]:
 def dictionary(names: Any) -> tuple[list[str], Ints]:
     """The distinct names of a column, and for each row which it is; -1 for null."""
     encoded = pc.dictionary_encode(names)
-    return arrays.values(encoded.dictionary), arrays.numbers(encoded.indices, -1)
+    return encoded.dictionary.to_pylist(), encoded.indices.fill_null(-1).to_numpy()
 
 
 def _header_bytes(lists: Any) -> Ints:
@@ -163,8 +164,8 @@ def _header_bytes(lists: Any) -> Ints:
 
 
 def _edges(lists: Any) -> list[int]:
-    lengths = arrays.numbers(pc.list_value_length(lists))
-    return [0, *np.cumsum(lengths).tolist()]
+    lengths = pc.list_value_length(lists).fill_null(0)
+    return [0, *np.cumsum(lengths.to_numpy()).tolist()]
 
 
 def _equal(array: Any, value: bytes | None) -> Any:
@@ -188,4 +189,4 @@ def _binary(array: Any) -> Any:
 def _timestamps(array: Any) -> Ints:
     """Milliseconds, 0 as `EPOCH`; null is `NOW`."""
     times = milliseconds(array)
-    return np.where((times == 0) & ~arrays.nulls(array), EPOCH, times)
+    return np.where((times == 0) & ~nulls(array), EPOCH, times)

@@ -81,24 +81,17 @@ class Deliveries:
 
 @dataclass(eq=False, slots=True)
 class Lent:
-    """A producer and who uses it. `lock` keeps one user's sending out of another's settling.
-
-    It takes no record before the moment `ready`, so that its client has an id from the broker by then: one that has a
-    record first may look for its id again only half a second later.
-    """
+    """A producer and who uses it. `lock` keeps one user's sending out of another's settling."""
 
     producer: Any
     deadline: float
-    ready: float = 0.0
     users: int = 0
     broken: bool = False
-    idle_since: float = 0.0
     troubles: deque[Any] = field(default_factory=lambda: deque(maxlen=1))
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def send(self, chunk: Chunk, deliveries: Deliveries) -> None:
         """Hand a chunk over, in order; waits while the queue is full."""
-        time.sleep(max(self.ready - time.monotonic(), 0))
         sent, failed = 0, deliveries.callback(chunk.describe)
         with self._failing_well(deliveries):
             while sent < len(chunk.values):

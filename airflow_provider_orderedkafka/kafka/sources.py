@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from airflow_provider_orderedkafka.kafka import arrays, buffers
 from airflow_provider_orderedkafka.kafka.write_settings import ORDINAL, SOURCE, SourceColumns
 
 NOWHERE: Final = -1
@@ -49,10 +48,10 @@ class Source:
             columns = {name: batch.column(name) for name in names}
         encoded = columns["topic"].dictionary_encode()
         return cls(
-            tuple(arrays.values(encoded.dictionary)),
-            arrays.numbers(encoded.indices, NOWHERE).astype(np.int64),
-            arrays.numbers(columns["partition"], NOWHERE).astype(np.int64),
-            arrays.numbers(columns["offset"], NOWHERE),
+            tuple(encoded.dictionary.to_pylist()),
+            encoded.indices.fill_null(NOWHERE).to_numpy().astype(np.int64),
+            columns["partition"].fill_null(NOWHERE).to_numpy().astype(np.int64),
+            columns["offset"].fill_null(NOWHERE).to_numpy(),
             milliseconds(columns["order_time"]),
         )
 
@@ -111,9 +110,11 @@ class Ordinals:
 
 def with_ordinals(batch: Any, ordinals: Ints) -> Any:
     """The batch with each row's number among those of its record."""
-    return batch.append_column(pa.field(ORDINAL, pa.int32()), buffers.numbers(ordinals.astype(np.int32)))
+    return batch.append_column(pa.field(ORDINAL, pa.int32()), pa.array(ordinals.astype(np.int32)))
 
 
 def milliseconds(array: Any) -> Ints:
-    """Moments as milliseconds since the epoch."""
-    return arrays.numbers(array.cast(pa.timestamp("ms", tz=array.type.tz), safe=False))
+    """Moments as milliseconds since the epoch; 0 for null."""
+    moments = array.cast(pa.timestamp("ms", tz=array.type.tz), safe=False)
+    found: Ints = moments.cast(pa.int64()).fill_null(0).to_numpy()
+    return found

@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from airflow_provider_orderedkafka.errors import OrderViolationError, RowError, SettingError
-from airflow_provider_orderedkafka.kafka import arrays
 from airflow_provider_orderedkafka.kafka.dead_letters import Grave, dead_letters, payload_bytes
 from airflow_provider_orderedkafka.kafka.faults import Targets, find_faults
 from airflow_provider_orderedkafka.kafka.outputs import look_up_outputs, with_limits
@@ -92,7 +91,7 @@ class _Task:
     def _check_order(self, batch: Any) -> None:
         if SEQUENCE not in batch.schema.names:
             return
-        places = np.concatenate([[self.last], arrays.numbers(batch.column(SEQUENCE))])
+        places = np.concatenate([[self.last], batch.column(SEQUENCE).to_numpy()])
         self.last = int(places[-1])
         if (wrong := np.flatnonzero(np.diff(places) <= 0)).size:
             raise OrderViolationError(

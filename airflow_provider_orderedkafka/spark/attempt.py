@@ -26,7 +26,7 @@ from airflow_provider_orderedkafka.spark.lease import LEASE, Heart, Lease, Outsi
 from airflow_provider_orderedkafka.spark.machine import SystemClock, SystemProcesses
 from airflow_provider_orderedkafka.spark.progress import Teller
 from airflow_provider_orderedkafka.spark.report import Ending, report
-from airflow_provider_orderedkafka.spark.session import LazySession, beside
+from airflow_provider_orderedkafka.spark.session import LazySession, in_background
 from airflow_provider_orderedkafka.spark.turns import Turns
 
 LOOK_SECONDS = 0.2
@@ -100,7 +100,7 @@ class Attempt:
     def _loaded(self, loaded: Range, prepare: Callable[[], Work]) -> OrderedKafkaError | None:
         """Take the range's batches to its end; the error that ended it, if one did."""
         loop: BatchLoop | None = None
-        executors = beside(lambda: check_executors(self._spark.started()))
+        executors = in_background(lambda: check_executors(self._spark.started()))
         teller = Teller(loaded, self._lease.attempt, self._checkpoint.counts())
         try:
             work = prepare()
@@ -152,7 +152,7 @@ class Attempt:
                 for batch in batches:
                     loop.take(batch)
 
-        self._following = beside(follow)
+        self._following = in_background(follow)
         self._following.result()
 
     def _stop(self) -> None:

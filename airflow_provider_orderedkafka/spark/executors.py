@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.spark.local_workers import LOCAL
+from airflow_provider_orderedkafka.spark.session import LOCAL
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -94,10 +94,7 @@ def _missing_there(context: "SparkContext") -> Missing | None:
         import importlib.util
         import sys
 
-        missing = [name for name in needed if importlib.util.find_spec(name) is None]
-        yield sys.executable, missing
-        if not missing:
-            importlib.import_module(f"{OURS}.spark.direct_writer")  # the first batch finds it there already
+        yield sys.executable, [name for name in needed if importlib.util.find_spec(name) is None]
 
     tasks = max(context.defaultParallelism, 1)
     answers = context.parallelize(range(tasks), tasks).mapPartitions(look).collect()

@@ -66,17 +66,11 @@ class RangeFrames:
         batch: "Batch",
         slices: Sequence[Slice] | None = None,
         landed: "Sequence[Landed]" = (),
-        writing: Mapping[str, str] | None = None,
         losses: TaskCounter | None = None,
     ) -> "DataFrame":
-        """The records of a batch, by its slices; what retention took of them before they landed is told to `losses`.
-
-        Told the configuration of who writes, who reads it is ready to write the next.
-        """
+        """The records of a batch, by its slices; what retention took of them before they landed is told to `losses`."""
         cut = self.slices(batch, self.cluster.options.slice_offsets) if slices is None else slices
-        follows = batch.end.offsets != self.loaded.end.offsets
-        pieces = list(zip_longest(cut, landed))
-        return self._of_slices(pieces, max(len(cut), 1), writing if follows else None, losses)
+        return self._of_slices(list(zip_longest(cut, landed)), max(len(cut), 1), losses)
 
     def counter(self) -> TaskCounter:
         """What the tasks of a batch count something with."""
@@ -123,33 +117,27 @@ class RangeFrames:
         self,
         slices: "Sequence[tuple[Slice, Landed | None]]",
         partitions: int,
-        writing: Mapping[str, str] | None = None,
         losses: TaskCounter | None = None,
     ) -> "DataFrame":
         from pyspark.sql.pandas.types import from_arrow_schema
-        from pyspark.sql.pandas.utils import require_minimum_pandas_version
 
         from airflow_provider_orderedkafka.kafka import arrow
 
-        require_minimum_pandas_version()  # `mapInArrow` asks, and that takes a second: now, while Spark starts
         packed = [pickle.dumps(each) for each in slices]  # a task unpacks its own alone
         asked = self.session.range(0, partitions, 1, partitions)
         schema = from_arrow_schema(arrow.schema(include_headers=self.loaded.include_headers))  # text would be parsed
-        return asked.mapInArrow(partial(_read, packed, self.read, writing, losses), schema)
+        return asked.mapInArrow(partial(_read, packed, self.read, losses), schema)
 
 
 def _read(
     packed: Sequence[bytes],
     settings: ReadSettings,
-    writing: Mapping[str, str] | None,
     losses: TaskCounter | None,
     asked: Iterator["RecordBatch"],
 ) -> Iterator["RecordBatch"]:
     """The records of the slice whose number comes in."""
-    from airflow_provider_orderedkafka.kafka.arrays import numbers
-
     for batch in asked:
-        for number in numbers(batch.column(0)).tolist():
+        for number in batch.column(0).to_pylist():
             if number < len(packed):
                 tally = ReadTally()
                 slice_, landed = pickle.loads(packed[number])  # noqa: S301 - packed by the driver
@@ -157,17 +145,6 @@ def _read(
                 if losses is not None:
                     lost = sum(tally.lost.values()) if landed is None else landed.lost(slice_, tally.lost)
                     losses.tell(number, lost)
-    if writing is not None:
-        _get_ready(writing)
-
-
-def _get_ready(writing: Mapping[str, str]) -> None:
-    """Let a producer connect while this batch is written: the next one may be written by this process."""
-    import airflow_provider_orderedkafka.kafka.writing  # noqa: F401 - what else it takes
-    from airflow_provider_orderedkafka.kafka.producer import POOL
-
-    with POOL.lend(writing):
-        pass
 
 
 def first_line(error: Exception) -> str:

@@ -53,7 +53,7 @@ class KafkaWriter:
         resent, losses = self.frames.counter(), self.frames.counter()
         slices = self.frames.slices(batch, self.frames.cluster.options.slice_offsets, literal=bool(before.landed))
         parts = [before.landed.within(each.spans) for each in slices]
-        records = counted(self.frames.of_batch(batch, slices, parts, self.output.settings.config, losses))
+        records = counted(self.frames.of_batch(batch, slices, parts, losses))
         rows = without_surplus(self.frames.transformed(records), batch.surplus)
         if settings.range_id is not None and (self.output.giving != "one" or before.landed):
             rows = missing(rows, before.landed, self.output.giving, resent)
@@ -119,11 +119,12 @@ def _tally() -> "StructType":
 
 def _task(settings: WriteSettings) -> Any:
     def task(batches: Iterator["RecordBatch"]) -> Iterator["RecordBatch"]:
-        from airflow_provider_orderedkafka.kafka import buffers, reader  # noqa: F401 - it may read the next batch
+        from pyarrow import RecordBatch
+
         from airflow_provider_orderedkafka.kafka.writing import write
 
         only_attempt()
         found = write(batches, settings)
-        yield buffers.counts(rows=found.rows, dead_letters=found.dead_letters)
+        yield RecordBatch.from_pylist([{"rows": found.rows, "dead_letters": found.dead_letters}])
 
     return task

@@ -1,6 +1,5 @@
 """Telling people and programs how far a run is, after each batch."""
 
-import os
 import sys
 from typing import TextIO
 
@@ -9,22 +8,6 @@ from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.progress import Begun, Progress, duration, progress
 
 WIDTH = 30
-OF_SPARK_SUBMIT = "PYSPARK_GATEWAY_PORT"
-"""An environment variable that a program has where spark-submit has started it."""
-
-
-def watched(out: TextIO) -> bool:
-    """Whether this goes to a terminal; spark-submit hands on what a program prints, so that its own output decides."""
-    if out.isatty() or OF_SPARK_SUBMIT not in os.environ:
-        return out.isatty()
-    try:
-        output = os.open(f"/proc/{os.getppid()}/fd/1", os.O_WRONLY | os.O_NOCTTY)
-    except OSError:  # there is no /proc here, or it is not ours to look at
-        return False
-    try:
-        return os.isatty(output)
-    finally:
-        os.close(output)
 
 
 class Teller:
@@ -36,7 +19,7 @@ class Teller:
         self._before = counts
         self._begun: Begun | None = None
         self._out = out or sys.stdout
-        self._terminal = watched(self._out)
+        self._terminal = self._out.isatty()
         self._drawn = False
 
     def begin(self, now: int) -> None:

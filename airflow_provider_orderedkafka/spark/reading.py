@@ -1,6 +1,5 @@
 """Reading slices in a task, as the source's options and the range say."""
 
-import gc
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +13,6 @@ if TYPE_CHECKING:
     from airflow_provider_orderedkafka.kafka.reader import Make
     from airflow_provider_orderedkafka.kafka.records import Records
     from airflow_provider_orderedkafka.spark.options import SourceOptions
-
-CYCLES = 100_000
-"""How many objects a worker makes before it looks for cycles: records have none, and looking costs a twentieth."""
 
 
 def read_settings(options: "SourceOptions", isolation: Isolation, topics: Mapping[str, str]) -> ReadSettings:
@@ -49,6 +45,5 @@ def _read(slice_: Slice, settings: ReadSettings, tally: ReadTally | None, make: 
     from airflow_provider_orderedkafka.kafka.log import KafkaLog
     from airflow_provider_orderedkafka.kafka.reader import read_slice
 
-    gc.set_threshold(CYCLES)
     log = KafkaLog(settings.kafka, "read_committed" if settings.read_committed else "read_uncommitted")
     return read_slice(slice_, settings, tally, lambda large, each: split(large, log, each), make)

@@ -1,21 +1,14 @@
-"""The Spark session of an application: started beside everything else, with one attempt for each task."""
+"""The Spark session of an application: started in the background, with one attempt for each task."""
 
 import os
+import re
 import sys
 from collections.abc import Callable
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.spark.local_workers import (
-    LOCAL,
-    daemon_settings,
-    let_daemon_find_us,
-    start_daemon,
-)
-from airflow_provider_orderedkafka.spark.own_pyspark import prefer_installed
-from airflow_provider_orderedkafka.spark.progress import watched
 from airflow_provider_orderedkafka.spark.state import local_path
 
 if TYPE_CHECKING:
@@ -37,20 +30,17 @@ NOT_BY_FILE = {"spark.broadcast.UDFCompressionThreshold": "1g"}
 
 LOG_LEVEL = "spark.log.level"
 
-AS_SQL_DOES = ("SPARK_SIMPLIFIED_TRACEBACK", "1")
-"""What DataFrames set for their Python workers. Workers with another environment are others, and start anew."""
-
-STARTED_SECONDS = 10.0
+LOCAL = re.compile(r"local(\[[^,]+(,\s*(?P<tries>\d+))?\])?")
+"""The masters in this process: how often they try a task is theirs alone to say."""
 
 Result = TypeVar("Result")
 
 
 class LazySession:
-    """A session that starts when it is needed, beside what needs none yet, and is stopped where it was started."""
+    """A session that starts in the background, and is stopped where it was started."""
 
     def __init__(self) -> None:
         self._coming: Future[SparkSession] | None = None
-        self._workers: Future[None] | None = None
         self._ours = False
 
     def begin(self) -> None:
@@ -70,28 +60,24 @@ class LazySession:
         """Stop it, where it was started here; one that is still on its way ends with the process."""
         session = self.there()
         if self._ours and session is not None:
-            if self._workers is not None:
-                wait([self._workers], STARTED_SECONDS)  # Spark prints a trace for a job that its stop cuts off
             session.stop()
 
     def _begun(self) -> "Future[SparkSession]":
-        prefer_installed()
         from pyspark.sql import SparkSession
 
         if self._coming is None:
             self._ours = SparkSession.getActiveSession() is None  # it is active in the thread that made it
-            self._coming = beside(self._start)
+            self._coming = in_background(self._start)
         return self._coming
 
     def _start(self) -> "SparkSession":
         session = start_session()
         check_session(session)
-        self._workers = beside(lambda: start_daemon(session.sparkContext))
         return session
 
 
-def beside(work: Callable[[], Result]) -> "Future[Result]":
-    """Do this beside everything else; a cluster may take minutes for it, and who is told to end does not wait."""
+def in_background(work: Callable[[], Result]) -> "Future[Result]":
+    """Run in a daemon thread: a cluster may take minutes, and a process that is told to end does not wait for it."""
     future: Future[Result] = Future()
 
     def run() -> None:
@@ -100,7 +86,7 @@ def beside(work: Callable[[], Result]) -> "Future[Result]":
         except BaseException as error:  # noqa: BLE001 - raised where the result is needed
             future.set_exception(error)
 
-    Thread(target=run, name="orderedkafka-beside", daemon=True).start()
+    Thread(target=run, name="orderedkafka-background", daemon=True).start()
     return future
 
 
@@ -113,18 +99,14 @@ def start_session() -> "SparkSession":
     SparkContext._ensure_initialized()  # before, a SparkConf knows nothing of what was asked of spark-submit
     asked = SparkConf()
     builder = SparkSession.builder
-    settings = {**ONE_ATTEMPT, **AS_PLANNED, **NOT_BY_FILE, **few_lines(asked), **daemon_settings(asked)}
-    for key, value in settings.items():
+    for key, value in {**ONE_ATTEMPT, **AS_PLANNED, **NOT_BY_FILE, **few_lines(asked)}.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.environment.setdefault(*AS_SQL_DOES)
-    let_daemon_find_us(session.sparkContext)
-    return session
+    return builder.getOrCreate()
 
 
 def few_lines(asked: "SparkConf") -> dict[str, str]:
     """On a terminal Spark's own lines do not hide ours, unless that is asked for."""
-    if not watched(sys.stdout) or asked.contains(LOG_LEVEL):
+    if not sys.stdout.isatty() or asked.contains(LOG_LEVEL):
         return {}
     return {LOG_LEVEL: "WARN"}
 

@@ -12,9 +12,7 @@ import psutil
 import pytest
 from support.bench import steps_of
 
-from airflow_provider_orderedkafka import quick_start
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.hooks.spark_process import interpreter_environment
 from airflow_provider_orderedkafka.launching import SECRET_REFERENCE, options_for, packed
 
 CANARY = "canary-7d1f0a55"
@@ -103,20 +101,6 @@ def test_the_package_is_packed_for_a_cluster_where_airflow_is_not_installed(tmp_
         check=True,
     )
     assert bundle in done.stdout
-
-
-def test_a_driver_starts_from_spark_s_classes_where_they_were_written_down_for_this_spark(monkeypatch, tmp_path):
-    monkeypatch.setenv("ORDEREDKAFKA_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    monkeypatch.delenv(quick_start.OPTIONS, raising=False)
-    assert quick_start.OPTIONS not in interpreter_environment()
-    quick_start.archive().parent.mkdir(parents=True)
-    quick_start.archive().touch()
-    assert str(quick_start.archive()) in interpreter_environment()[quick_start.OPTIONS]
-    other = tmp_path / "spark-submit"
-    other.touch(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert quick_start.OPTIONS not in interpreter_environment()
 
 
 CHILD = """

@@ -194,17 +194,6 @@ print(json.dumps(loads))
     assert {name: heavy for name, heavy in loads.items() if heavy} == {}
 
 
-def test_an_application_loads_nothing_heavy_before_spark_is_on_its_way():
-    """What loading needs is imported beside Spark's start, which takes longer than that."""
-    look = f"""
-import sys
-import {PACKAGE.name}.spark.app, {PACKAGE.name}.spark.table_sink
-print(sorted({{"numpy", "pandas", "pyarrow", "pyspark"}} & sys.modules.keys()))
-"""
-    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, timeout=120, check=False)
-    assert done.stdout == "[]\n", done.stderr
-
-
 def test_the_reader_of_imports_sees_what_it_has_to():
     source = """
 import numpy

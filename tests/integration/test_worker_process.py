@@ -11,7 +11,6 @@ from support.records import Record
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.spark.bundle import build_bundle
 from airflow_provider_orderedkafka.spark.executors import check_executors
-from airflow_provider_orderedkafka.spark.session import start_session
 
 
 def run(program):
@@ -21,56 +20,6 @@ def run(program):
         [sys.executable, "-c", program], check=True, timeout=120, env={**os.environ, **paths}, stdout=subprocess.PIPE
     )
     return done.stdout.decode()
-
-
-def test_reading_does_not_import_pandas(kafka, topics, records):
-    topic = topics.create()
-    headers = [("a", b"1"), ("b", None)]
-    records.produce(topic, [Record(b"x", timestamp=1, headers=headers), Record(None, timestamp=2)])
-    program = f"""
-import sys
-from support.slices import whole
-from airflow_provider_orderedkafka.kafka.reader import read_slice
-from airflow_provider_orderedkafka.kafka.reading import ReadSettings
-settings = ReadSettings({{"bootstrap.servers": {kafka.bootstrap_servers!r}}}, include_headers=True)
-(batch,) = read_slice(whole({topic!r}, {{0: 2}}), settings)
-assert batch.num_rows == 2
-assert "pandas" not in sys.modules
-"""
-    run(program)
-
-
-def test_writing_does_not_import_pandas(kafka, topics):
-    topic = topics.create()
-    columns = {
-        "topic": "string",
-        "value": "binary",
-        "key": "binary",
-        "headers": "array<struct<key:string,value:binary>>",
-    }
-    program = f"""
-import sys
-import numpy as np
-import pyarrow as pa
-from airflow_provider_orderedkafka.kafka import buffers
-from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings
-from airflow_provider_orderedkafka.kafka.writing import plan_write, write
-sizes = np.array([1, -1], np.int64)
-pairs = pa.struct([("key", pa.string()), ("value", pa.binary())])
-header = buffers.structs(pairs, buffers.texts(["a", "b"]), buffers.payloads([b"1", b""], sizes))
-rows = {{
-    "topic": buffers.repeated({topic!r}, 2),
-    "value": buffers.payloads([b"x", b""], sizes),
-    "key": buffers.payloads([b"", b"k"], np.array([-1, 1], np.int64)),
-    "headers": buffers.lists(pa.list_(pairs), np.array([2, -1], np.int64), header),
-}}
-settings = WriteSettings({{"bootstrap.servers": {kafka.bootstrap_servers!r}}}, output_topics=({topic!r},))
-settings = plan_write(settings, {list(columns.items())!r})
-print(write([pa.RecordBatch.from_arrays(list(rows.values()), list(rows))], settings).rows)
-buffers.counts(rows=2)
-assert "pandas" not in sys.modules
-"""
-    assert run(program) == "2\n"
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux for the process's size")
@@ -131,89 +80,6 @@ print(*(sum(word.encode() in file for file in files) for word in (secret, shown)
 session.stop()
 """
     assert run(program) == "0 1\n"
-
-
-@pytest.mark.parametrize(("writing", "ready"), [("config", 1), ("None", 0)])
-def test_a_process_that_read_is_ready_to_write_where_a_batch_follows(kafka, writing, ready):
-    program = f"""
-from airflow_provider_orderedkafka.kafka.producer import POOL
-from airflow_provider_orderedkafka.kafka.reading import ReadSettings
-from airflow_provider_orderedkafka.spark.frames import _read
-config = {{"bootstrap.servers": {kafka.bootstrap_servers!r}}}
-assert list(_read([], ReadSettings(config), {writing}, None, iter(()))) == []
-print(len(POOL))
-"""
-    assert run(program) == f"{ready}\n"
-
-
-def test_dataframes_run_in_the_worker_processes_that_tasks_before_them_have_started(spark):
-    session = start_session()
-    assert session is spark
-
-    def parent(batches):
-        from airflow_provider_orderedkafka.kafka import buffers
-
-        for _ in batches:
-            yield buffers.counts(parent=os.getppid())
-
-    of_tasks = session.sparkContext.parallelize([0], 1).map(lambda _: os.getppid()).collect()
-    of_frames = [row.parent for row in session.range(1, numPartitions=1).mapInArrow(parent, "parent long").collect()]
-    assert of_frames == of_tasks
-
-
-def test_a_daemon_of_workers_starts_no_thread_by_what_it_imports(monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # as Spark sets it
-    program = """
-import os, sys
-from airflow_provider_orderedkafka.spark.worker_daemon import NEEDED, imported
-imported()
-assert {*NEEDED, "confluent_kafka", "numpy", "pyarrow"} <= set(sys.modules)
-assert "pandas" not in sys.modules
-print(len(os.listdir("/proc/self/task")))
-"""
-    assert run(program) == "1\n"
-
-
-def test_workers_of_one_daemon_draw_different_numbers():
-    program = """
-import numpy.random as random, os
-from airflow_provider_orderedkafka.spark.worker_daemon import imported
-random.seed(1)
-imported()
-for _ in range(2):
-    if os.fork() == 0:
-        print(random.random(), flush=True)
-        os._exit(0)
-    os.wait()
-"""
-    first, second = run(program).splitlines()
-    assert first != second
-
-
-def test_workers_of_a_local_session_have_what_they_need_before_their_first_task(tmp_path):
-    program = """
-import os, sys
-from pathlib import Path
-from airflow_provider_orderedkafka.spark.session import LazySession
-
-def look(_):
-    import pyspark
-    yield Path(f"/proc/{os.getppid()}/cmdline").read_text().split("\\0")[2], pyspark.__file__, "pyarrow" in sys.modules
-
-spark = LazySession()
-context = spark.started().sparkContext
-((daemon, pyspark, loaded),) = context.parallelize([0], 1).mapPartitions(look).collect()
-assert daemon == "airflow_provider_orderedkafka.spark.worker_daemon", daemon
-assert ".zip" not in pyspark, pyspark
-assert loaded
-spark.stop()
-"""
-    script = tmp_path / "look.py"
-    script.write_text(program)
-    submit = Path(sys.executable).parent / "spark-submit"
-    settings = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(Path(__file__).parents[2])}
-    command = [submit, "--master", "local[2]", "--conf", "spark.ui.enabled=false", script]
-    subprocess.run(command, check=True, timeout=120, env={**os.environ, **settings}, cwd=tmp_path)
 
 
 def test_the_package_is_not_missed_where_it_came_by_py_files(spark, tmp_path, monkeypatch):

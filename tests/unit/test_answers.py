@@ -122,12 +122,12 @@ def test_what_the_client_told_in_the_background_says_more_than_the_answer():
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (UNANSWERED, "127.0.0.1:1: Connection refused"),
-        (KafkaError._TRANSPORT, "Local: Broker transport failure; 127.0.0.1:1: Connection refused"),
+        (UNANSWERED, "no answer came"),
+        (KafkaError._TRANSPORT, "Local: Broker transport failure"),
         (KafkaError.NOT_COORDINATOR, "Broker: Not coordinator"),
     ],
 )
-def test_where_neither_client_nor_broker_told_a_reason_it_is_looked_for(answer, told):
+def test_where_the_client_told_nothing_in_the_background_its_last_answer_is_the_reason(answer, told):
     with pytest.raises(UnreachableError, match=re.escape(f"asked for the end of a ({told}); is it up")):
         ask(Asked(a=[answer] * 99), seconds=0.1)
 

@@ -141,3 +141,24 @@ def test_a_reader_that_leaves_early_sees_no_traceback(fake, tmp_path):
         process.stdout.close()
         assert process.wait(30) == 141
         assert process.stderr.read() == b""
+
+
+@pytest.mark.parametrize(("command", "missing"), [("demo", ["matplotlib", "psutil"]), ("broker", ["psutil"])])
+def test_a_tool_whose_packages_are_missing_says_how_to_install_them(command, missing, monkeypatch, capsys):
+    for package in missing:
+        monkeypatch.setitem(sys.modules, package, None)
+    assert cli.main([command, "--help"]) == SettingError.exit_code
+    said = capsys.readouterr().err
+    assert f"needs {' and '.join(missing)}, of the extra" in said
+    assert "pip install 'airflow-provider-orderedkafka[tools]'" in said
+
+
+def test_the_other_commands_do_without_these_packages():
+    look = """
+import importlib, sys
+from airflow_provider_orderedkafka.cli import COMMANDS, TOOLS
+sys.modules.update(matplotlib=None, psutil=None)
+for name in COMMANDS.keys() - TOOLS.keys():
+    importlib.import_module(COMMANDS[name].module)
+"""
+    subprocess.run([sys.executable, "-c", look], timeout=120, check=True)

@@ -1,10 +1,8 @@
 """The doctor: whatever is not in order is named, with its remedy."""
 
-import importlib.util
 import json
 import sys
 from importlib import metadata
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +10,6 @@ from airflow_provider_orderedkafka import cli, doctor
 from airflow_provider_orderedkafka.doctor.finding import Finding, as_json, as_table, must_be_mended
 from airflow_provider_orderedkafka.doctor.installed import installed
 from airflow_provider_orderedkafka.doctor.workers import workers_python
-from airflow_provider_orderedkafka.quick_start import archive
 
 OK = Finding("java", "ok", "17.0.1")
 WARNING = Finding("airflow database", "warning", "never set up", "Run: airflow db migrate")
@@ -80,22 +77,6 @@ def test_what_is_installed_here_is_found():
     assert {finding.status for finding in findings} == {"ok"}
     assert named(findings, "pyspark").found == metadata.version("pyspark")
     assert named(findings, "python").found.startswith(sys.version.split()[0])
-
-
-def test_what_slows_the_start_of_spark_is_named_with_what_helps(monkeypatch, tmp_path):
-    def found():
-        return named(installed(metadata.version), "start of Spark").found
-
-    monkeypatch.setenv("ORDEREDKAFKA_CACHE", str(tmp_path))
-    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path))
-    assert found() == "from its jars, Python compiles its modules anew; `orderedkafka warm-up` makes it quicker"
-    compiled = Path(importlib.util.cache_from_source(importlib.util.find_spec("pyspark").origin))
-    compiled.parent.mkdir(parents=True)
-    compiled.touch()
-    assert found() == "from its jars; `orderedkafka warm-up` makes it quicker"
-    archive().parent.mkdir()
-    archive().touch()
-    assert found() == f"from its classes at {archive()}"
 
 
 def test_a_missing_package_is_broken():

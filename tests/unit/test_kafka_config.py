@@ -9,8 +9,8 @@ import pytest
 
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.client_log import CLIENT_LOG
-from airflow_provider_orderedkafka.kafka.config import KafkaConfig, client_config, redacted, understood
-from airflow_provider_orderedkafka.kafka.properties import COMMON, CONSUMER, FIXED, HARMLESS, JAVA_ONLY, KNOWN, PRODUCER
+from airflow_provider_orderedkafka.kafka.config import KafkaConfig, _answer, client_config, redacted, understood
+from airflow_provider_orderedkafka.kafka.properties import CONSUMER, FIXED, HARMLESS, JAVA_ONLY, OFTEN_SET, PRODUCER
 
 SERVERS = {"kafka.bootstrap.servers": "broker:9092"}
 
@@ -23,19 +23,6 @@ def refusal(name, value="x"):
     with pytest.raises(SettingError) as caught:
         KafkaConfig.from_options(SERVERS | {f"kafka.{name}": value})
     return str(caught.value)
-
-
-def answer_of_librdkafka(name, value="\x01"):
-    """What it says to a value, else to one that no setting has; empty where it takes even that."""
-    from confluent_kafka import KafkaException, Producer
-
-    try:
-        Producer({"logger": CLIENT_LOG, name: value})
-    except KafkaException as error:
-        return error.args[0].str()
-    except TypeError:  # the binding wants a truth
-        return ""
-    return ""
 
 
 def test_only_what_begins_with_kafka_is_taken_and_the_prefix_goes():
@@ -94,20 +81,22 @@ def test_java_names_that_librdkafka_shares_are_taken(name):
 def test_librdkafka_refuses_what_we_call_javas_own(name):
     # It has `max.poll.records` for share consumers alone, and takes it from the others without a word.
     if name != "max.poll.records":
-        said = answer_of_librdkafka(name)
+        said = _answer(name, "x")
         assert "No such configuration property" in said or "Java" in said or "JAAS" in said
 
 
-@pytest.mark.parametrize("name", sorted(KNOWN))
+@pytest.mark.parametrize(
+    "name", sorted((OFTEN_SET | CONSUMER | PRODUCER | set(FIXED)) - {"delivery.report.only.error"})
+)
 def test_librdkafka_knows_every_setting_that_we_list(name):
-    assert "No such configuration property" not in answer_of_librdkafka(name)
+    assert "No such configuration property" not in _answer(name, "x")
 
 
 def test_lists_of_names_do_not_overlap():
-    assert COMMON | CONSUMER | PRODUCER == KNOWN
-    assert len(COMMON) + len(CONSUMER) + len(PRODUCER) == len(KNOWN)
-    assert set(JAVA_ONLY) & KNOWN == {"max.poll.records"}
-    assert set(FIXED) <= KNOWN
+    assert not OFTEN_SET & CONSUMER
+    assert not OFTEN_SET & PRODUCER
+    assert not CONSUMER & PRODUCER
+    assert set(JAVA_ONLY) & (OFTEN_SET | CONSUMER | PRODUCER) == {"max.poll.records"}
     assert set(HARMLESS) <= set(FIXED)
 
 
@@ -155,9 +144,9 @@ def test_an_unknown_setting_is_named_with_the_nearest_one(name, hint):
     assert refusal(name).startswith(f"option 'kafka.{name}' is unknown to Kafka's client; {hint}")
 
 
-def test_a_setting_that_librdkafka_knows_is_taken_even_if_our_list_does_not_have_it(monkeypatch):
-    monkeypatch.setattr("airflow_provider_orderedkafka.kafka.config.KNOWN", KNOWN - {"client.rack"})
-    assert options(kafka_client_rack="a")["client.rack"] == "a"
+@pytest.mark.parametrize("value", ["false", "neither"])
+def test_a_setting_that_librdkafka_knows_is_taken_although_no_list_has_it(value):
+    assert options(kafka_log_connection_close=value)["log.connection.close"] == value
 
 
 KERBEROS = [
@@ -169,7 +158,7 @@ KERBEROS = [
 
 @pytest.mark.parametrize(("asked", "named"), KERBEROS)
 def test_kerberos_is_refused_where_the_installed_client_was_built_without_it(asked, named):
-    if "Unsupported" not in answer_of_librdkafka("builtin.features", "sasl_gssapi"):
+    if "Unsupported" not in _answer("builtin.features", "sasl_gssapi"):
         pytest.skip("the installed client was built with it")
     with pytest.raises(SettingError) as caught:
         KafkaConfig.from_connection({"bootstrap.servers": "b:1", **asked})

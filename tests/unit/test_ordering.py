@@ -6,6 +6,7 @@ import pytest
 from support.slices import slice_of, stretch
 
 from airflow_provider_orderedkafka.errors import OrderViolationError
+from airflow_provider_orderedkafka.kafka.arrow import Arrivals, BatchBuilder
 from airflow_provider_orderedkafka.kafka.ordering import Ordered, arrange
 from airflow_provider_orderedkafka.kafka.payloads import Payloads
 
@@ -79,31 +80,10 @@ def test_payloads_come_in_the_order_asked_for_and_null_is_not_empty():
     assert array.to_pylist() == taken.as_list() == [b"dd", None, b"", b"a"]
 
 
-def test_what_is_made_from_buffers_is_valid_arrow():
-    from airflow_provider_orderedkafka.kafka import buffers
-
-    made = {
-        "numbers": (buffers.numbers(np.arange(9, dtype=np.int64)[::2]), [0, 2, 4, 6, 8]),
-        "flags": (buffers.flags(np.array([True, False] * 5)), [True, False] * 5),
-        "texts": (buffers.texts(["a", "", "ä"]), ["a", "", "ä"]),
-        "repeated": (buffers.repeated("ä", 2), ["ä", "ä"]),
-        "none": (buffers.repeated("x", 0), []),
-        "lists": (
-            buffers.lists(pa.list_(pa.int64()), np.array([2, -1, 0, 1]), buffers.numbers(np.arange(3))),
-            [[0, 1], None, [], [2]],
-        ),
-        "structs": (
-            buffers.structs(pa.struct([("k", pa.string())]), buffers.texts(["x", "y"])),
-            [{"k": "x"}, {"k": "y"}],
-        ),
-    }
-    for array, expected in made.values():
-        array.validate(full=True)
-        assert array.to_pylist() == expected
-
-
 def test_moments_are_microseconds_and_what_no_moment_can_show_is_the_last_one():
-    from airflow_provider_orderedkafka.kafka import buffers
-
-    shown = buffers.moments(np.array([-1, 0, 1_500, 2**63 - 1])).cast("int64").to_pylist()
+    times = [-1, 0, 1_500, 2**63 - 1]
+    ordered = arranged(two_partitions(), *((0, offset, time) for offset, time in enumerate(times)))
+    none = Payloads(np.full(4, b"", object), np.full(4, -1))
+    builder = BatchBuilder(two_partitions(), Arrivals(none, none, np.zeros(4), None), ordered)
+    shown = builder.column("timestamp", slice(0, 4)).cast("int64").to_pylist()
     assert shown == [-1_000, 0, 1_500_000, 9_223_372_036_854_775_000]

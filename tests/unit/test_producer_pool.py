@@ -1,7 +1,6 @@
-"""How producers are lent: one for each configuration, reused, never closed in use, closed when idle."""
+"""How producers are lent: one for each configuration, reused, never closed in use."""
 
 import os
-import re
 import threading
 import time
 
@@ -30,59 +29,11 @@ def test_the_same_configuration_gets_the_same_producer():
         assert not again.producer.closed
 
 
-def test_idle_producers_are_closed_by_themselves_and_used_ones_are_not():
-    pool = ProducerPool(make, idle_seconds=0.05)
-    with pool.lend(THERE) as used:
-        with pool.lend(HERE) as idle:
-            pass
-        deadline = time.monotonic() + 10
-        while not idle.producer.closed and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert idle.producer.closed
-        assert not used.producer.closed
-        assert len(pool) == 1
-
-
-@pytest.mark.parametrize(
-    ("failure", "level", "said"),
-    [
-        (None, "INFO", "closed the producer for idle:1, which nobody used for 0.05 s"),
-        (RuntimeError("stuck"), "WARNING", "closing the producer for idle:1, .* for 0.05 s failed: stuck"),
-    ],
-    ids=["well", "with an error"],
-)
-def test_what_became_of_an_idle_producer_is_logged(caplog, failure, level, said):
-    class Stubborn(FakeProducer):
-        def close(self):
-            super().close()
-            if failure is not None:
-                raise failure
-
-    pool = ProducerPool(lambda _config: Lent(Stubborn(), 1.0), idle_seconds=0.05)
-    with caplog.at_level("INFO"):
-        with pool.lend({"bootstrap.servers": "idle:1"}):
-            pass
-        deadline = time.monotonic() + 10
-        while not (told := [line for line in caplog.records if "idle:1" in line.getMessage()]):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-    assert [line.levelname for line in told] == [level]
-    assert re.fullmatch(said, told[0].getMessage())
-
-
 def test_a_producer_that_cannot_be_closed_does_not_hide_why_it_failed(monkeypatch):
     pool = ProducerPool(make)
     monkeypatch.setattr(FakeProducer, "close", lambda _self: 1 / 0)
     with pytest.raises(RuntimeError, match="the write's own"), pool.lend(HERE):
         raise RuntimeError("the write's own")
-
-
-def test_a_producer_is_not_closed_before_it_was_idle_for_long_enough():
-    pool = ProducerPool(make, idle_seconds=60)
-    with pool.lend(HERE) as lent:
-        pass
-    pool.close_idle()
-    assert not lent.producer.closed
 
 
 def test_a_producer_with_an_error_is_closed_and_not_lent_again():

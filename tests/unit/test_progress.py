@@ -1,19 +1,12 @@
 """What a person sees of a run, on a terminal and in a log."""
 
-import os
-import pty
-import subprocess
-import sys
-import textwrap
 from io import StringIO
-from pathlib import Path
 
-import pytest
 from support.runs import a_range, place
 
 from airflow_provider_orderedkafka.core.batches import Counts, Tally
 from airflow_provider_orderedkafka.core.progress import Progress
-from airflow_provider_orderedkafka.spark.progress import OF_SPARK_SUBMIT, Teller
+from airflow_provider_orderedkafka.spark.progress import Teller
 
 NARROW = 80
 
@@ -72,36 +65,3 @@ def test_what_is_said_after_a_failure_does_not_stand_behind_the_bar() -> None:
 
 def test_an_attempt_that_came_to_no_batch_leaves_no_empty_line() -> None:
     assert told(Terminal(), batches=0).getvalue() == ""
-
-
-def seen_by(submit_to: int, *, of_spark_submit: bool) -> str:
-    """What an application thinks whose output is handed on by a program that writes to `submit_to`."""
-    application = (
-        "import sys; from airflow_provider_orderedkafka.spark.progress import watched; print(watched(sys.stdout))"
-    )
-    submit = f"""
-        import subprocess, sys
-        said = subprocess.run([sys.executable, "-c", {application!r}], stdout=subprocess.PIPE, text=True, check=True)
-        print(said.stdout.strip(), file=sys.stderr)
-    """
-    environment = {**os.environ, OF_SPARK_SUBMIT: "1"} if of_spark_submit else dict(os.environ)
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(submit)],
-        env=environment,
-        stdout=submit_to,
-        stderr=subprocess.PIPE,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    return done.stderr.strip()
-
-
-@pytest.mark.skipif(not Path("/proc/self/fd/1").exists(), reason="asks Linux for the output of another process")
-def test_a_terminal_is_found_behind_spark_submit_and_nowhere_else() -> None:
-    ours, theirs = pty.openpty()
-    assert seen_by(theirs, of_spark_submit=True) == "True"
-    assert seen_by(theirs, of_spark_submit=False) == "False"
-    assert seen_by(subprocess.DEVNULL, of_spark_submit=True) == "False"
-    os.close(ours)
-    os.close(theirs)

@@ -1,7 +1,5 @@
 """What happens between a chunk of records and a producer."""
 
-import time
-
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from support.producers import FakeProducer
@@ -34,13 +32,6 @@ def test_records_arrive_in_order_through_a_queue_that_is_too_small():
     sender.send(chunk(50, first=100), deliveries)
     sender.settle(deliveries)
     assert [value for _, value, *_ in producer.arrived] == [b"%d" % row for row in range(150)]
-
-
-def test_a_new_producer_is_given_nothing_before_it_is_ready():
-    producer, ready = FakeProducer(), time.monotonic() + 0.05
-    Lent(producer, deadline=1, ready=ready).send(chunk(1), Deliveries())
-    assert producer.arrived
-    assert time.monotonic() >= ready
 
 
 def test_every_column_reaches_the_producer():

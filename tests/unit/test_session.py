@@ -1,6 +1,6 @@
 """Which sessions a load may run in."""
 
-from threading import Event, Thread
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -50,7 +50,7 @@ def test_a_session_that_is_refused_is_an_error_where_it_is_needed_and_not_before
     spark.stop()
 
 
-def test_a_session_is_started_once_beside_what_needs_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_is_started_once_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
     starts: list[Any] = []
     go = Event()
 
@@ -70,37 +70,13 @@ def test_a_session_is_started_once_beside_what_needs_none(monkeypatch: pytest.Mo
     assert len(starts) == 1
 
 
-def test_a_session_is_not_stopped_in_the_middle_of_the_start_of_its_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    happened: list[str] = []
-    begun, go = Event(), Event()
-
-    def start_daemon(_: object) -> None:
-        begun.set()
-        assert go.wait(30)
-        happened.append("the workers are there")
-
-    context = SimpleNamespace(master="local[2]")
-    stopping = SimpleNamespace(sparkContext=context, stop=lambda: happened.append("stopped"))
-    monkeypatch.setattr("airflow_provider_orderedkafka.spark.session.start_session", lambda: stopping)
-    monkeypatch.setattr("airflow_provider_orderedkafka.spark.session.start_daemon", start_daemon)
-    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)  # that of other tests
-    spark = LazySession()
-    spark.started()
-    assert begun.wait(30)
-    stop = Thread(target=spark.stop)
-    stop.start()
-    go.set()
-    stop.join(30)
-    assert happened == ["the workers are there", "stopped"]
-
-
 def test_on_a_terminal_spark_says_less_unless_it_was_asked_to_say_more(monkeypatch: pytest.MonkeyPatch) -> None:
     asked_nothing: Any = SimpleNamespace(contains=lambda _name: False)
     asked: Any = SimpleNamespace(contains=lambda name: name == "spark.log.level")
-    monkeypatch.setattr("airflow_provider_orderedkafka.spark.session.watched", lambda _out: True)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     assert few_lines(asked_nothing) == {"spark.log.level": "WARN"}
     assert few_lines(asked) == {}
-    monkeypatch.setattr("airflow_provider_orderedkafka.spark.session.watched", lambda _out: False)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: False)
     assert few_lines(asked_nothing) == {}
 
 

@@ -10,10 +10,10 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, Param, task
 from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.assets import watched_ledger_asset
 from airflow_provider_orderedkafka.dag import ordered_load
-from airflow_provider_orderedkafka.forms import check_form
 from airflow_provider_orderedkafka.operators.commit import CommitOffsetRangeOperator
 from airflow_provider_orderedkafka.operators.resolve import ResolveOffsetRangeOperator
 from airflow_provider_orderedkafka.operators.submit import SubmitOrderedLoadOperator
+from airflow_provider_orderedkafka.parsing import check_form
 
 OBEDIENT = "../apps/obedient.py"
 
