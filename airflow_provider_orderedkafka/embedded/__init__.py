@@ -7,6 +7,8 @@ Needs Java 17 or newer, and the network once, to fetch the broker.
 """
 
 from airflow_provider_orderedkafka.embedded.broker import Broker
+from airflow_provider_orderedkafka.embedded.certificates import Authority
 from airflow_provider_orderedkafka.embedded.cluster import EmbeddedKafka
+from airflow_provider_orderedkafka.embedded.secured import Secured
 
-__all__ = ["Broker", "EmbeddedKafka"]
+__all__ = ["Authority", "Broker", "EmbeddedKafka", "Secured"]

@@ -6,6 +6,7 @@ from pathlib import Path
 from airflow_provider_orderedkafka.cache import cache_directory
 from airflow_provider_orderedkafka.embedded import sample
 from airflow_provider_orderedkafka.embedded.cluster import EmbeddedKafka
+from airflow_provider_orderedkafka.embedded.releases import DEFAULT
 from airflow_provider_orderedkafka.errors import SettingError
 
 _DEFAULT_PORT = 9092
@@ -22,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"the first broker's port, the others' follow; 0 for free ones (default: as before, else {_DEFAULT_PORT})",
     )
     start.add_argument("--brokers", type=int, choices=(1, 3), help="how many brokers (default: as before, else 1)")
+    start.add_argument("--version", help=f"of Kafka, 3.9.0 or newer (default: as before, else {DEFAULT})")
     start.add_argument(
         "--property",
         action="append",
@@ -50,13 +52,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _start(arguments: argparse.Namespace) -> int:
     there = EmbeddedKafka.open(arguments.directory)
-    if there and there.running and arguments.port in (None, 0, there.brokers[0].ports.client):
+    same = there and arguments.version in (None, there.version)
+    if there and same and there.running and arguments.port in (None, 0, there.brokers[0].ports.client):
         print("It runs already.")
         return _describe(there)
     brokers = arguments.brokers or (len(there.brokers) if there else 1)
     ports = None if arguments.port is None and there else _ports(arguments.port, brokers)
     properties = dict(map(_setting, arguments.property))
-    return _describe(EmbeddedKafka(arguments.directory, brokers, ports, properties, detached=True).start())
+    wanted = EmbeddedKafka(arguments.directory, brokers, ports, properties, version=arguments.version, detached=True)
+    return _describe(wanted.start())
 
 
 def _status(arguments: argparse.Namespace) -> int:
@@ -93,6 +97,7 @@ def _stop(arguments: argparse.Namespace) -> int:
 def _describe(cluster: EmbeddedKafka) -> int:
     print(f"bootstrap servers  {cluster.bootstrap_servers}")
     print(f"cluster id         {cluster.cluster_id}")
+    print(f"version            {cluster.version}")
     print(f"directory          {cluster.directory}")
     for broker in cluster.brokers:
         print(f"broker {broker.number}           {broker.state}, pid {broker.pid or '-'}, log {broker.log.path}")

@@ -33,7 +33,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "core": set(),
     "kafka": {"confluent_kafka", "numpy", "pyarrow"},
     "spark": {"confluent_kafka", "numpy", "py4j", "pyarrow", "pyspark"},
-    "embedded": {"confluent_kafka", "psutil"},
+    "embedded": {"confluent_kafka", "cryptography", "psutil"},
     "cache": set(),
     "cli": set(),
 }
