@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql.functions import broadcast, lit, raise_error
-from support.applications import Application, events, filtered, some_too_large
+from support.applications import Application, dying_once, events, filtered, some_too_large
 from support.outputs import FLAWLESS, by_partition, check, expected_of, stamp
 from support.ranges import whole_range
 from support.records import Record, Records
@@ -560,32 +560,6 @@ def test_what_a_row_limit_counts_ahead_is_lost_once(
     report = app.load(loaded, "--output-topic", output, *IN_THE_DIRECT_LANE, transform=transform)
     assert lane_of(capsys.readouterr().out) == ("frames" if transform else "direct")
     assert (report.lost, report.rows_emitted, report.limit_spent) == (7, 50, True)
-
-
-def dying_once(mark: Path) -> dict[str, Any]:
-    """Transforms that change nothing, and whose worker dies once with the last of the records."""
-
-    def die(batch: Any) -> None:
-        import os
-
-        from pyspark import TaskContext
-
-        last = any(b'"number": 119,' in value for value in batch.column("value").to_pylist())
-        if last and TaskContext.get() is not None and not mark.exists():
-            mark.touch()
-            os._exit(1)
-
-    def passed(batches: Any) -> Any:
-        for batch in batches:
-            die(batch)
-            yield batch
-
-    def arrow_transform(batch: Any) -> Any:
-        die(batch)
-        return batch
-
-    frames = {"transform": lambda frame: frame.mapInArrow(passed, frame.schema)}
-    return {"frames": frames, "direct": {"arrow_transform": arrow_transform}}
 
 
 @pytest.mark.parametrize("lane", ["direct", "frames"])

@@ -23,6 +23,7 @@ class Client:
     """An admin client that only ever tells of troubles."""
 
     servers = "127.0.0.1:1"
+    config = {"bootstrap.servers": servers}
 
     def __init__(self, *troubles):
         self._troubles = list(troubles)
