@@ -89,7 +89,8 @@ class _Asking:
                 error = self._refusal() or failure.args[0]
                 if error.code() in _GONE:
                     return []
-                if self._patience.left == 0 or error.code() not in TRANSIENT:
+                final = error.code() not in TRANSIENT or way_out(error, self._config)
+                if final or self._patience.left == 0:
                     raise self._told(error) from failure
             time.sleep(_PAUSE)
 

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError
 from airflow_provider_orderedkafka.errors import AccessDeniedError
 from airflow_provider_orderedkafka.kafka.config import client_config
 
-_CREDENTIALS: Final = "check 'security.protocol', the mechanism, user name and password, or where its tokens come from"
+_CREDENTIALS: Final = "check user name, password and mechanism, or where its tokens come from, and 'security.protocol'"
 DENIED: Final = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "the principal needs DESCRIBE (and READ) on the topic",
     KafkaError.GROUP_AUTHORIZATION_FAILED: "the principal needs DESCRIBE (and READ) on the group",

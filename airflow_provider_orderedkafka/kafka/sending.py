@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any, Final
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 from airflow_provider_orderedkafka.errors import AccessDeniedError, DeliveryError
 from airflow_provider_orderedkafka.kafka.refusals import DENIED_WRITES, way_out
@@ -69,6 +69,11 @@ class Deliveries:
             self.failures += 1
 
         return failed
+
+    @property
+    def purged(self) -> bool:
+        """Whether the first record that failed was thrown away, for a reason that is told elsewhere."""
+        return self.first is not None and self.first[1].code() == KafkaError._PURGE_QUEUE
 
     def check(self) -> None:
         """Raise when a record failed."""
@@ -181,8 +186,11 @@ class Lent:
             self._throw_away()
             if stalled:
                 raise
-            deliveries.check()
+            if not isinstance(error, _GAVE_UP) or not deliveries.purged:
+                deliveries.check()
             reason = error.__cause__ if isinstance(error, SystemError) else error
+            if isinstance(reason, KafkaException) and (remedy := DENIED_WRITES.get(reason.args[0].code())):
+                raise AccessDeniedError(f"Kafka refuses to take records: {reason.args[0].str()}; {remedy}") from error
             raise DeliveryError(
                 f"Kafka's client gave up: {reason}; {waiting:,} records were not acknowledged"
             ) from error

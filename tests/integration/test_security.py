@@ -2,13 +2,16 @@
 
 import json
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
-from support.applications import Application, dying_once, events
+from support.applications import START, Application, dying_once, events
 from support.outputs import FLAWLESS, check, expected_of
+from support.ranges import whole_range
 from support.records import Records
+from support.slices import slice_of, stretch
 from support.topics import Topics
 
 from airflow_provider_orderedkafka import OrderedLoad, ranges
@@ -19,10 +22,13 @@ from airflow_provider_orderedkafka.core.subscriptions import Named
 from airflow_provider_orderedkafka.embedded import Authority, EmbeddedKafka, Secured
 from airflow_provider_orderedkafka.errors import AccessDeniedError
 from airflow_provider_orderedkafka.kafka.config import KafkaConfig
+from airflow_provider_orderedkafka.kafka.groups import Commit, write_commits
 from airflow_provider_orderedkafka.kafka.log import KafkaLog
-from airflow_provider_orderedkafka.kafka.outputs import look_up_outputs
+from airflow_provider_orderedkafka.kafka.offsets import committed
 from airflow_provider_orderedkafka.kafka.producer import make_producer
-from airflow_provider_orderedkafka.kafka.sending import Chunk, Deliveries
+from airflow_provider_orderedkafka.kafka.reader import read_slice
+from airflow_provider_orderedkafka.kafka.reading import ReadSettings
+from airflow_provider_orderedkafka.kafka.sending import Chunk, Deliveries, Lent
 from airflow_provider_orderedkafka.kafka.topics import discover
 from airflow_provider_orderedkafka.mirror import GroupMirror, group_of
 
@@ -95,6 +101,12 @@ def come_as(kafka, monkeypatch):
     return made
 
 
+@pytest.fixture
+def apps(spark, tmp_path):
+    """Makes the packaged application, for a listener."""
+    return lambda servers: Application(servers, tmp_path)
+
+
 @pytest.mark.parametrize(
     ("listener", "lane"),
     [
@@ -103,7 +115,7 @@ def come_as(kafka, monkeypatch):
     ],
 )
 def test_a_load_needs_no_more_than_to_read_its_topics_write_and_read_its_outputs_and_its_own_group(
-    topics, records, allow, come_as, spark, tmp_path, caplog, listener, lane
+    topics, records, *, allow, come_as, apps, caplog, listener, lane
 ):
     source, output = topics.create("in", 3), topics.create("out", 2)
     records.produce(source, events(120, 1))
@@ -118,9 +130,9 @@ def test_a_load_needs_no_more_than_to_read_its_topics_write_and_read_its_outputs
         load.name, instance="one", home_dag="d", place=first.place, topics=first.topics, now=now()
     )
     loaded = ranges.plan(config, load, ledger, digest="", now=now())
-    app = Application(config.servers, tmp_path)
+    app = apps(config.servers)
     slices = ("--option", "sliceOffsets=20", "--sink-option", "writers=1")
-    report = app.load(loaded, "--output-topic", output, *slices, **dying_once(tmp_path / "died")[lane])
+    report = app.load(loaded, "--output-topic", output, *slices, **dying_once(app.folder / "died")[lane])
     mirror = GroupMirror(config, load.name)
     mirror.write(replace(ledger, place=report.stop, revision=1))
 
@@ -132,3 +144,131 @@ def test_a_load_needs_no_more_than_to_read_its_topics_write_and_read_its_outputs
 
 def now() -> int:
     return time.time_ns() // 1_000_000
+
+
+def certificate_of(authority: Authority, days: int = 1) -> dict[str, str]:
+    """The settings of a client with this certificate."""
+    issued = authority.issue("loader", days=days)
+    return {"ssl_certificate_pem": issued.certificate, "ssl_key_pem": issued.key}
+
+
+IDENTITY = "wants a certificate of this client's"
+GUEST = {"sasl_mechanism": "PLAIN", "sasl_username": "guest", "sasl_password": USERS["guest"]}
+NO_TOKENS = {
+    "enable_sasl_oauthbearer_unsecure_jwt": None,
+    "sasl_oauthbearer_config": None,
+    "sasl_oauthbearer_method": "oidc",
+    "sasl_oauthbearer_client_id": "loader",
+    "sasl_oauthbearer_client_secret": "sesame",
+    "sasl_oauthbearer_token_endpoint_url": "http://127.0.0.1:9/token",
+}
+WRONG = {
+    "a wrong password": ("SCRAM", {"sasl_password": "wrong"}, "check user name, password and mechanism"),
+    "a user that nobody knows": ("PLAIN", {"sasl_username": "nobody"}, "check user name, password and mechanism"),
+    "another mechanism": ("SCRAM", {"sasl_mechanism": "PLAIN"}, "supported mechanisms: SCRAM-SHA-512.*and mechanism"),
+    "no SASL here": ("TLS", {"security_protocol": "SASL_SSL", **GUEST}, "'security.protocol'"),
+    "an authority that did not sign it": ("TLS", {"ssl_ca_pem": FOREIGN.certificate}, "local issuer.*'ssl.ca.loca"),
+    "no authority": ("TLS", {"ssl_ca_pem": None}, "local issuer certificate; 'ssl.ca.location'"),
+    "a broker whose certificate has expired": ("EXPIRED", {}, "certificate has expired; 'ssl.ca.location'"),
+    "another host": ("ELSEWHERE", {}, "IP address mismatch.*for the host that is connected to"),
+    "no certificate": ("MUTUAL", {"ssl_certificate_pem": None, "ssl_key_pem": None}, IDENTITY),
+    "a certificate that has expired": ("MUTUAL", certificate_of(CA, days=-1), IDENTITY),
+    "a certificate of another authority": ("MUTUAL", certificate_of(FOREIGN), IDENTITY),
+    "a token that cannot be had": ("TOKENS", NO_TOKENS, "Failed to acquire SASL OAUTHBEARER token.*tokens come from"),
+}
+
+
+@contextmanager
+def refused(said: str):
+    """What is done is refused, long before Kafka is called unreachable."""
+    begun = time.monotonic()
+    with pytest.raises(AccessDeniedError, match=said):
+        yield
+    assert time.monotonic() - begun < AT_ONCE
+
+
+def send(producer: Lent, topic: str) -> None:
+    """Write one record, and wait for it."""
+    chunk = Chunk([topic], [b"value"], [b"key"], [0], [START], [None], lambda _key, _value: "the row")
+    deliveries = Deliveries()
+    producer.send(chunk, deliveries)
+    producer.settle(deliveries)
+
+
+@pytest.mark.parametrize(("listener", "changes", "said"), WRONG.values(), ids=WRONG)
+def test_who_is_not_let_in_is_told_at_once_what_is_wrong(come_as, listener, changes, said):
+    config = come_as(listener, **changes)
+    with refused(f"Kafka refuses the description of topic orders: .*{said}"):
+        discover(config, Named(("orders",)))
+
+
+@pytest.mark.parametrize("wrong", ["a wrong password", "a broker whose certificate has expired", "no certificate"])
+def test_groups_readers_and_writers_are_told_as_well(come_as, wrong):
+    listener, changes, said = WRONG[wrong]
+    config, partition = come_as(listener, **changes), TopicPartition("orders", 0)
+    with refused(f"Kafka refuses the commits of group 'g': .*{said}"):
+        committed(config, "g", [partition])
+    with refused(f"Kafka refuses this client: .*{said}"):
+        list(read_slice(slice_of(stretch("orders", 0, 0, 1)), ReadSettings(config)))
+    producer = make_producer(config)
+    with refused(f"Kafka refuses to take records: .*{said}"):
+        send(producer, "orders")
+    producer.discard()
+
+
+def test_a_topic_that_may_not_be_read_is_named(topics, records, allow, come_as):
+    source = topics.create("in")
+    records.produce(source, events(1, 1, partitions=1))
+    allow("guest", {ResourceType.TOPIC: ("DESCRIBE",)}, source)
+    config, partition = come_as("SCRAM", "guest"), TopicPartition(source, 0)
+    assert list(discover(config, Named((source,))).ids) == [source]
+    with refused(rf"Kafka refuses to give {source}\[0\]: .*needs DESCRIBE \(and READ\) on the topic"):
+        KafkaLog(config).look({partition: Bound(0)}, {partition: 1}, 1_000, 10)
+
+
+@pytest.mark.parametrize(("may", "lacks"), [("READ", "WRITE"), ("WRITE", "READ")])
+def test_an_output_is_refused_before_anything_is_read(
+    kafka, topics, records, *, allow, come_as, apps, capsys, may, lacks
+):
+    source, output = topics.create("in", 3), topics.create("out", 2)
+    records.produce(source, events(10, 1))
+    loaded = whole_range(kafka.bootstrap_servers, source)
+    allow("guest", SOURCE, source)
+    allow("guest", {ResourceType.TOPIC: (may,)}, output)
+    app = apps(come_as("SCRAM", "guest").servers)
+    with pytest.raises(SystemExit) as caught:
+        app.load(loaded, "--output-topic", output)
+    assert caught.value.code == 65
+    assert f"the principal needs {lacks} on topic {output!r}, to " in capsys.readouterr().err
+    assert records.read(output) == []
+
+
+def test_a_topic_that_may_not_be_written_any_more_is_named_with_the_row(topics, allow, come_as):
+    output = topics.create("out")
+    allow("guest", {ResourceType.TOPIC: ("DESCRIBE",)}, output)
+    allow("guest", {ResourceType.BROKER: ("IDEMPOTENT_WRITE",)}, "kafka-cluster")
+    producer = make_producer(come_as("SCRAM", "guest"))
+    with refused("Kafka refuses to take the row: .*the principal needs WRITE on the topic"):
+        send(producer, output)
+    producer.discard()
+
+
+def test_whoever_may_write_nothing_at_all_is_told_as_well(topics, allow, come_as):
+    output = topics.create("out")
+    allow("nobody", {ResourceType.TOPIC: ("DESCRIBE",)}, output)
+    producer = make_producer(come_as("MUTUAL", "nobody"))
+    with refused("needs WRITE on the topic"):
+        send(producer, output)
+    producer.discard()
+
+
+def test_a_mirror_that_may_not_be_read_or_written_is_named_with_its_group(topics, allow, come_as):
+    source = topics.create("in")
+    allow("guest", SOURCE, source)
+    allow("guest", {ResourceType.GROUP: ("DESCRIBE",)}, "described")
+    config, partition = come_as("SCRAM", "guest"), TopicPartition(source, 0)
+    with refused(r"Kafka refuses the commits of group 'hidden': .*needs DESCRIBE \(and READ\) on the group"):
+        committed(config, "hidden", [partition])
+    assert committed(config, "described", [partition]) == {}
+    with refused(r"Kafka refuses a commit of group 'described': .*needs DESCRIBE \(and READ\) on the group"):
+        write_commits(config, "described", {partition: Commit(0, "")})

@@ -23,9 +23,9 @@ class Client:
     """An admin client that only ever tells of troubles."""
 
     servers = "127.0.0.1:1"
-    config = {"bootstrap.servers": servers}
 
     def __init__(self, *troubles):
+        self.config = {"bootstrap.servers": self.servers}
         self._troubles = list(troubles)
 
     def look_again(self, _seconds):
