@@ -154,12 +154,12 @@ class Lent:
         while fewest > target:
             look()
             deliveries.check()
-            left = len(self.producer)
+            left, silent = len(self.producer), time.monotonic() - last_progress
             if left < fewest:
                 fewest, last_progress = left, time.monotonic()
-            elif time.monotonic() - last_progress > min(_SURE_AFTER, self.deadline) and (refused := self._refusal()):
+            elif silent > min(_SURE_AFTER, self.deadline) and (refused := self._refusal()):
                 raise refused
-            elif time.monotonic() - last_progress > self.deadline:
+            elif silent > self.deadline:
                 raise DeliveryError(
                     f"Kafka acknowledged nothing for {self.deadline:g} s while {left:,} records waited"
                     f"{self._last_trouble()}; are its brokers up and reachable? ('kafka.delivery.timeout.ms')"

@@ -3,19 +3,17 @@
 import json
 import time
 from contextlib import contextmanager
-from dataclasses import replace
 
 import pytest
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
-from support.applications import START, Application, dying_once, events
-from support.outputs import FLAWLESS, check, expected_of
+from support.applications import START, Application, events
 from support.ranges import whole_range
 from support.records import Records
 from support.slices import slice_of, stretch
+from support.tokens import CLIENT, SECRET, token_endpoint
 from support.topics import Topics
+from support.whole_way import WholeWay
 
-from airflow_provider_orderedkafka import OrderedLoad, ranges
-from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.cuts import Bound
 from airflow_provider_orderedkafka.core.positions import TopicPartition
 from airflow_provider_orderedkafka.core.subscriptions import Named
@@ -30,7 +28,6 @@ from airflow_provider_orderedkafka.kafka.reader import read_slice
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 from airflow_provider_orderedkafka.kafka.sending import Chunk, Deliveries, Lent
 from airflow_provider_orderedkafka.kafka.topics import discover
-from airflow_provider_orderedkafka.mirror import GroupMirror, group_of
 
 CA, FOREIGN = Authority.make(), Authority.make("somebody else")
 USERS = {"loader": "sesame-7c1f", "guest": "guest-2b9d"}
@@ -115,35 +112,14 @@ def apps(spark, tmp_path):
     ],
 )
 def test_a_load_needs_no_more_than_to_read_its_topics_write_and_read_its_outputs_and_its_own_group(
-    topics, records, *, allow, come_as, apps, caplog, listener, lane
+    topics, records, *, allow, come_as, apps, listener, lane
 ):
-    source, output = topics.create("in", 3), topics.create("out", 2)
-    records.produce(source, events(120, 1))
-    load = OrderedLoad(f"load-{output}", topics=[source], start="earliest")
-    allow("loader", SOURCE, source)
-    allow("loader", OUTPUT, output)
-    allow("loader", MIRROR, group_of(load.name))
+    way = WholeWay.of(topics, records)
+    allow("loader", SOURCE, way.source)
+    allow("loader", OUTPUT, way.output)
+    allow("loader", MIRROR, way.group)
     config = come_as(listener)
-
-    first = ranges.first_look(config, load, now())
-    ledger = moves.first_look(
-        load.name, instance="one", home_dag="d", place=first.place, topics=first.topics, now=now()
-    )
-    loaded = ranges.plan(config, load, ledger, digest="", now=now())
-    app = apps(config.servers)
-    slices = ("--option", "sliceOffsets=20", "--sink-option", "writers=1")
-    report = app.load(loaded, "--output-topic", output, *slices, **dying_once(app.folder / "died")[lane])
-    mirror = GroupMirror(config, load.name)
-    mirror.write(replace(ledger, place=report.stop, revision=1))
-
-    assert "batch 1 failed and is run again" in caplog.text
-    assert check(expected_of(records, source), records.read(output)) == FLAWLESS
-    assert (report.complete, report.rows_emitted, report.may_be_doubled) == (True, 120, 0)
-    assert mirror.read(report.stop.offsets).place.offsets == report.stop.offsets
-
-
-def now() -> int:
-    return time.time_ns() // 1_000_000
+    way.check(records, way.go(config, apps(config.servers), lane))
 
 
 def certificate_of(authority: Authority, days: int = 1) -> dict[str, str]:
@@ -154,12 +130,12 @@ def certificate_of(authority: Authority, days: int = 1) -> dict[str, str]:
 
 IDENTITY = "wants a certificate of this client's"
 GUEST = {"sasl_mechanism": "PLAIN", "sasl_username": "guest", "sasl_password": USERS["guest"]}
+OWN_TOKENS = {"enable_sasl_oauthbearer_unsecure_jwt": None, "sasl_oauthbearer_config": None}
 NO_TOKENS = {
-    "enable_sasl_oauthbearer_unsecure_jwt": None,
-    "sasl_oauthbearer_config": None,
+    **OWN_TOKENS,
     "sasl_oauthbearer_method": "oidc",
-    "sasl_oauthbearer_client_id": "loader",
-    "sasl_oauthbearer_client_secret": "sesame",
+    "sasl_oauthbearer_client_id": CLIENT,
+    "sasl_oauthbearer_client_secret": SECRET,
     "sasl_oauthbearer_token_endpoint_url": "http://127.0.0.1:9/token",
 }
 WRONG = {
@@ -200,6 +176,25 @@ def test_who_is_not_let_in_is_told_at_once_what_is_wrong(come_as, listener, chan
     config = come_as(listener, **changes)
     with refused(f"Kafka refuses the description of topic orders: .*{said}"):
         discover(config, Named(("orders",)))
+
+
+def test_tokens_come_from_an_endpoint_for_the_clients_secret(topics, allow, come_as):
+    topic = topics.create()
+    allow("loader", SOURCE, topic)
+    with token_endpoint() as url:
+        given = {**NO_TOKENS, "sasl_oauthbearer_token_endpoint_url": url}
+        assert list(discover(come_as("TOKENS", **given), Named((topic,))).ids) == [topic]
+        with refused("Failed to acquire SASL OAUTHBEARER token: .*invalid_client.*where its tokens come from"):
+            discover(come_as("TOKENS", **(given | {"sasl_oauthbearer_client_secret": "wrong"})), Named((topic,)))
+
+
+def test_tokens_come_from_a_function_of_the_users(topics, records, allow, come_as):
+    topic = topics.create()
+    records.produce(topic, events(1, 1, partitions=1))
+    allow("loader", SOURCE, topic)
+    config = come_as("TOKENS", **OWN_TOKENS, orderedkafka_resolver="support.tokens:resolver")
+    assert list(discover(config, Named((topic,))).ids) == [topic]
+    assert sum(batch.num_rows for batch in read_slice(slice_of(stretch(topic, 0, 0, 1)), ReadSettings(config))) == 1
 
 
 @pytest.mark.parametrize("wrong", ["a wrong password", "a broker whose certificate has expired", "no certificate"])
