@@ -157,6 +157,7 @@ class Lent:
             left, silent = len(self.producer), time.monotonic() - last_progress
             if left < fewest:
                 fewest, last_progress = left, time.monotonic()
+                self.troubles.clear()
             elif silent > min(_SURE_AFTER, self.deadline) and (refused := self._refusal()):
                 raise refused
             elif silent > self.deadline:

@@ -1,8 +1,10 @@
 """A secured Kafka: the whole way of a record on each kind of it, and what is said to whoever may not."""
 
 import json
+import re
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
@@ -29,6 +31,7 @@ from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 from airflow_provider_orderedkafka.kafka.sending import Chunk, Deliveries, Lent
 from airflow_provider_orderedkafka.kafka.topics import discover
 
+PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 CA, FOREIGN = Authority.make(), Authority.make("somebody else")
 USERS = {"loader": "sesame-7c1f", "guest": "guest-2b9d"}
 LISTENERS = {
@@ -43,9 +46,13 @@ LISTENERS = {
 AT_ONCE = 10.0
 """Seconds; Kafka is called unreachable after 15."""
 
-SOURCE = {ResourceType.TOPIC: ("READ",)}
-OUTPUT = {ResourceType.TOPIC: ("WRITE", "READ")}
-MIRROR = {ResourceType.GROUP: ("READ",)}
+PERMISSIONS = re.findall(r"^\| (source|output|group) [^|]*\| ([^|]*) \|", PAGE.read_text("utf-8"), re.MULTILINE)
+"""What docs/security.md says that a load needs: on what, and which operations."""
+
+SOURCE, OUTPUT, MIRROR = (
+    {ResourceType.GROUP if on == "group" else ResourceType.TOPIC: re.findall(r"\w+", operations)}
+    for on, operations in PERMISSIONS
+)
 
 
 @pytest.fixture(scope="module")
