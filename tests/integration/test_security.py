@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+from support import tokens
 from support.applications import START, Application, events
 from support.ranges import whole_range
 from support.records import Records
 from support.slices import slice_of, stretch
-from support.tokens import CLIENT, SECRET, token_endpoint
+from support.tokens import CLIENT, PASSWORD, SECRET, token_endpoint
 from support.topics import Topics
 from support.whole_way import WholeWay
 
@@ -33,7 +34,7 @@ from airflow_provider_orderedkafka.kafka.topics import discover
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 CA, FOREIGN = Authority.make(), Authority.make("somebody else")
-USERS = {"loader": "sesame-7c1f", "guest": "guest-2b9d"}
+USERS = {"loader": PASSWORD, "guest": "guest-2b9d"}
 LISTENERS = {
     "TLS": Secured.tls(CA),
     "MUTUAL": Secured.mutual_tls(CA),
@@ -127,6 +128,18 @@ def test_a_load_needs_no_more_than_to_read_its_topics_write_and_read_its_outputs
     allow("loader", MIRROR, way.group)
     config = come_as(listener)
     way.check(records, way.go(config, apps(config.servers), lane))
+
+
+def test_an_output_on_another_cluster_gets_its_password_from_a_function(kafka, topics, records, *, allow, apps, spark):
+    spark.sparkContext.addPyFile(tokens.__file__)
+    source, output = topics.create("in", 3), topics.create("out", 2)
+    records.produce(source, events(10, 1))
+    allow("loader", OUTPUT, output)
+    settings = kafka.secured_config("SCRAM", "loader") | {"orderedkafka.resolver": "tokens:password"}
+    del settings["sasl.password"]
+    told = [part for name, value in settings.items() for part in ("--sink-option", f"kafka.{name}={value}")]
+    apps(kafka.bootstrap_servers).load(whole_range(kafka.bootstrap_servers, source), "--output-topic", output, *told)
+    assert len(records.read(output)) == 10
 
 
 def certificate_of(authority: Authority, days: int = 1) -> dict[str, str]:

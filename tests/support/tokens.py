@@ -1,4 +1,4 @@
-"""Tokens that nobody has signed, as Kafka's own validator takes them, and who gives them out."""
+"""Secrets from elsewhere: tokens that nobody has signed, as Kafka's own validator takes them, and a password."""
 
 import base64
 import json
@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 CLIENT, SECRET = "loader", "sesame"
+PASSWORD = "sesame-7c1f"
 _LIFE_SECONDS = 600
 
 
@@ -23,6 +24,11 @@ def unsigned(name: str, life: float = _LIFE_SECONDS) -> str:
 def resolver(_settings: Mapping[str, str]) -> dict[str, Any]:
     """What `orderedkafka.resolver` names: a callback that makes the loader's tokens."""
     return {"oauth_cb": lambda _config: (unsigned(CLIENT), time.time() + _LIFE_SECONDS)}
+
+
+def password(_settings: Mapping[str, str]) -> dict[str, Any]:
+    """The same with a password."""
+    return {"sasl.password": PASSWORD}
 
 
 @contextmanager
