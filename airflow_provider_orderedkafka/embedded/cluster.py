@@ -87,9 +87,11 @@ class EmbeddedKafka:
 
     def secured_config(self, listener: str, user: str = "") -> dict[str, str]:
         """Return the settings of a client that comes as this user by the secured listener of this name."""
-        number = list(self._settings.secured).index(listener)
-        servers = ",".join(f"{HOST}:{broker.ports.secured[number]}" for broker in self.brokers)
-        return {"bootstrap.servers": servers, **self._settings.secured[listener].client(user)}
+        names = list(self._settings.secured)
+        if listener not in names:
+            raise SettingError(f"listener {listener!r} must be one of {', '.join(names) or 'none: there is no other'}")
+        servers = [f"{HOST}:{broker.ports.secured[names.index(listener)]}" for broker in self.brokers]
+        return {"bootstrap.servers": ",".join(servers), **self._settings.secured[listener].client(user)}
 
     @property
     def running(self) -> bool:

@@ -97,7 +97,7 @@ class Secured:
         if self.mechanism is None:
             return {}
         names = self.users if self.mechanism == "PLAIN" else {}  # those of SCRAM are kept in the cluster itself
-        users = "".join(f' user_{name}="{password}"' for name, password in names.items())
+        users = "".join(f" user_{name}={_quoted(password)}" for name, password in names.items())
         return {
             "sasl.enabled.mechanisms": self.mechanism,
             f"{self.mechanism.lower()}.sasl.jaas.config": f"{_LOGIN[self.mechanism]}{users};",
@@ -108,9 +108,17 @@ class Secured:
             return {}
         if self.mechanism == "OAUTHBEARER":
             own = {"enable.sasl.oauthbearer.unsecure.jwt": "true", "sasl.oauthbearer.config": f"principal={user}"}
-        else:
+        elif user in self.users:
             own = {"sasl.username": user, "sasl.password": self.users[user]}
+        else:
+            raise SettingError(f"user {user!r} must be one of {', '.join(self.users)}")
         return {"sasl.mechanism": self.mechanism, **own}
+
+
+def _quoted(text: str) -> str:
+    """The text as Java's JAAS files want it."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def remember_users(bootstrap_servers: str, secured: Mapping[str, Secured]) -> None:

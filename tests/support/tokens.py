@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 CLIENT, SECRET = "loader", "sesame"
-PASSWORD = "sesame-7c1f"
+PASSWORD = 'sesame "7c1f\\'
 _LIFE_SECONDS = 600
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_orderedkafka import cli
 from airflow_provider_orderedkafka.cache import cache_directory
-from airflow_provider_orderedkafka.embedded import jars, sample, settings
+from airflow_provider_orderedkafka.embedded import EmbeddedKafka, jars, sample, settings
 from airflow_provider_orderedkafka.embedded.broker import Installation
 from airflow_provider_orderedkafka.embedded.classes import archive, quick
 from airflow_provider_orderedkafka.embedded.errors import FetchError, JavaError
@@ -216,6 +216,20 @@ def test_a_secured_listener_stands_beside_the_plain_one_and_asks_for_names():
     assert "listener.name.named.sasl.enabled.mechanisms=SCRAM-SHA-512\n" in text
     assert "super.users=User:ANONYMOUS\n" in text
     assert "open" not in repr(scram) + text
+
+
+def test_a_listener_or_a_user_that_is_not_there_is_named(tmp_path):
+    kafka = EmbeddedKafka(tmp_path, secured={"NAMED": Secured.sasl("PLAIN", {"alice": "open"})})
+    assert kafka.secured_config("NAMED", "alice")["sasl.password"] == "open"
+    with pytest.raises(SettingError, match="listener 'OTHER' must be one of NAMED"):
+        kafka.secured_config("OTHER", "alice")
+    with pytest.raises(SettingError, match="user 'bob' must be one of alice"):
+        kafka.secured_config("NAMED", "bob")
+
+
+def test_a_password_with_quotes_is_written_as_java_reads_it():
+    (login,) = [text for name, text in Secured.sasl("PLAIN", {"a": '"\\'}).properties("X").items() if "jaas" in name]
+    assert login.endswith(r' user_a="\"\\";')
 
 
 def test_secured_listeners_have_ports_of_their_own():
