@@ -9,7 +9,7 @@ export PYTHON PORT
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help environment demo ui test faults soak mutants bench lint lock clean
+.PHONY: help environment demo ui test faults newest soak mutants bench lint lock clean
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -34,6 +34,11 @@ test: environment ## run every test but those that break things on purpose
 faults: WORKERS ?= 3
 faults: environment ## run the tests that kill processes, stop brokers and take minutes
 	$(BIN)/python -m pytest -m fault -n $(WORKERS) --dist loadgroup $(ARGS)
+
+newest: WORKERS ?= 4
+newest: ## run the tests with the newest releases of Airflow, its providers, Kafka's client and pyarrow, caps or not
+	@scripts/newest
+	.cache/newest/bin/python -m pytest -m "not fault" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 soak: WORKERS ?= 2
 soak: environment ## try 10,000 examples of each property, hours of them

@@ -1,21 +1,24 @@
 """Load Kafka with Spark from Airflow, on a schedule, in time order.
 
-Importing this package imports nothing heavy: a DAG file may do it at every parse.
+Importing the package imports neither Airflow nor anything heavy: each name below is imported when it is first used.
 """
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from airflow_provider_orderedkafka.dag import ordered_load as ordered_load
     from airflow_provider_orderedkafka.load import OrderedLoad as OrderedLoad
 
 __version__ = "0.1.0"
 
-__all__ = ["OrderedLoad", "__version__"]
+__all__ = ["OrderedLoad", "__version__", "ordered_load"]
 
+_MODULES = {"OrderedLoad": "load", "ordered_load": "dag"}
 
-def __getattr__(name: str) -> Any:
-    if name == "OrderedLoad":
-        from airflow_provider_orderedkafka.load import OrderedLoad
+if not TYPE_CHECKING:  # a type checker that saw this function would accept every name
 
-        return OrderedLoad
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name):
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -1,4 +1,4 @@
-"""The assets of a load: its ledger, which every task reads and none produces, and its output."""
+"""The assets of a load: its ledger, its watcher and its output."""
 
 from datetime import timedelta
 
@@ -10,19 +10,22 @@ LEDGER_SCHEME = "orderedkafka"
 
 
 def ledger_asset(load: str) -> Asset:
-    """The asset whose state store holds the ledger. An inlet, never an outlet: outlets are emitted at each success."""
+    """The asset whose state store holds a load's ledger. An inlet only: as an outlet, each success would emit.
+
+    :param load: Name of the load.
+    """
     return Asset(name=f"orderedkafka.{load}.ledger", uri=f"{LEDGER_SCHEME}://ledger/{load}", group="orderedkafka")
 
 
 def watched_ledger_asset(load: OrderedLoad, *, poll_interval: float = 5.0, backoff: timedelta | None = None) -> Asset:
-    """An asset with a watcher on the load's ledger: a DAG that is scheduled on it runs when the load is due.
+    """An asset that is updated when the load is due: a DAG scheduled on it runs whenever there is enough to load.
 
-    It is another asset than the ledger: Airflow forgets an asset's watchers when any DAG file names the asset without
-    them, as each of a load's tasks does with its ledger.
-
-    :param poll_interval: Seconds between two looks.
-    :param backoff: How long to wait before another run is started when one ended without a commit; doubled each time.
+    :param load: The load.
+    :param poll_interval: Seconds between two polls of Kafka.
+    :param backoff: Delay before another run is started after one that ended without a commit. Doubled each time;
+        default: one minute.
     """
+    # Not the ledger's own asset: Airflow drops an asset's watchers when any DAG file names the asset without them.
     from airflow_provider_orderedkafka.triggers.offsets import OffsetRangeTrigger
 
     milliseconds = round((backoff or timedelta(minutes=1)).total_seconds() * 1000)
@@ -37,5 +40,8 @@ def watched_ledger_asset(load: OrderedLoad, *, poll_interval: float = 5.0, backo
 
 
 def output_alias(load: str) -> AssetAlias:
-    """The alias under which a commit emits the output, only when the ledger moved."""
+    """The asset alias of a load's output: schedule a DAG on it to run after each commit.
+
+    :param load: Name of the load.
+    """
     return AssetAlias(name=f"orderedkafka.{load}.output", group="orderedkafka")

@@ -11,13 +11,15 @@ what stands there then holds; and a commit compares once more.
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from airflow_provider_orderedkafka.core.cuts import NO_FLOOR, Floor, Place, held
+from airflow_provider_orderedkafka.core.cuts import NO_FLOOR, Floor, Place
 from airflow_provider_orderedkafka.core.documents import Boundary, Range
 from airflow_provider_orderedkafka.core.durations import format_duration
+from airflow_provider_orderedkafka.core.next_range import Survey, created_again, cut_time
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.progress import moment
+from airflow_provider_orderedkafka.core.terms import Terms
 from airflow_provider_orderedkafka.errors import LedgerChangedError, LifecycleError, NotYetError, TopicChangedError
 from airflow_provider_orderedkafka.ledger import LedgerStore
 
@@ -31,38 +33,36 @@ SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
-    """What a decision needs of Kafka: the topics' ids, since when a transaction is open, where a moment lies."""
+class Sight:
+    """What a decision needs from Kafka: a survey, and the place of a time."""
 
-    topics: Mapping[str, str]
-    open_since: int | None
+    seen: Survey
     at: Callable[[int], Place]
 
 
 @dataclass(frozen=True, slots=True)
 class Decider:
-    """Decides the boundaries of one load; `survey` asks Kafka, and `wait` is how long a transaction is waited for."""
+    """Decides the boundaries of a load; `look` asks Kafka, given the floor of the boundary before."""
 
     store: LedgerStore
-    grace: int
-    wait: int
+    terms: Terms
     now: Callable[[], int]
-    survey: Callable[[Floor], Survey]
+    look: Callable[[Floor], Sight]
 
     def boundary(self, time: int) -> Boundary:
-        """The boundary at this moment, decided now where nobody has; `NotYetError` where it is too early."""
+        """The boundary at this time, decided now if needed; `NotYetError` if it is too early."""
         found = self.store.boundary(time)
         if found is not None:
             return found
-        seen = self._ripe(time)
+        sight = self._ripe(time)
         low = self._before(time)
         high = self._nearest([each for each in self.store.boundaries() if each > time])
-        decided = Boundary(time, between(seen.at(time), low, high), seen.topics, self.now())
+        decided = Boundary(time, between(sight.at(time), low, high), sight.seen.found.ids, self.now())
         found = self.store.boundary(time)  # Kafka took its time to answer
         return self._agreed(decided) if found is None else found
 
     def _agreed(self, decided: Boundary) -> Boundary:
-        """What stands after a while: a neighbour that decides at the same moment is no failure of this run."""
+        """The boundary that is stored in the end: if a neighbour decides at the same moment, that is no failure."""
         for _ in range(TRIES):
             with suppress(LedgerChangedError):
                 self.store.name_boundary(decided.time, KEPT)
@@ -74,26 +74,28 @@ class Decider:
             if found is not None and (decided.time in named or len(named) == KEPT):
                 return found
         raise LedgerChangedError(
-            f"the boundary at {moment(decided.time)} of load {self.store.load!r} is decided by several runs at the "
-            "same moment, and each writes over the others: try again, what stands then holds"
+            f"the boundary at {moment(decided.time)} of load {self.store.load!r} is being decided by several runs "
+            "at once, which overwrite each other: try again; the decision that is stored then holds"
         )
 
-    def _ripe(self, time: int) -> Survey:
-        left = time + self.grace - self.now()
+    def _ripe(self, time: int) -> Sight:
+        grace = self.terms.grace or 0
+        left = time + grace - self.now()
         if left > 0:
             raise NotYetError(
                 f"the boundary at {moment(time)} of load {self.store.load!r} is decided "
-                f"{format_duration(self.grace)} after it, in {format_duration(left)}"
+                f"{format_duration(grace)} after it, in {format_duration(left)}"
             )
         low = self._before(time)
-        seen = self.survey(NO_FLOOR if low is None else low.floor)
-        if held(time, seen.open_since, self.now() - self.wait) < time:
+        sight = self.look(NO_FLOOR if low is None else low.floor)
+        cut = cut_time(sight.seen, replace(self.terms, end_time=time))
+        if cut is not None and cut < time:
             raise NotYetError(
                 f"the boundary at {moment(time)} of load {self.store.load!r} cannot be decided yet: a transaction "
                 f"that began before it and is open may still commit older records; it is decided without them "
-                f"{format_duration(self.wait)} after it (transaction_wait)"
+                f"{format_duration(self.terms.transaction_wait)} after it (transaction_wait)"
             )
-        return seen
+        return sight
 
     def _before(self, time: int) -> Place | None:
         return self._nearest(reversed([each for each in self.store.boundaries() if each < time]))
@@ -114,12 +116,13 @@ def between(place: Place, low: Place | None, high: Place | None) -> Place:
 
 
 def interval(begin: Boundary, end: Boundary, firsts: Mapping[TopicPartition, int]) -> tuple[Place, Place]:
-    """What lies between two boundaries; partitions that are new in it begin at their first offset."""
+    """The offsets between two boundaries; new partitions begin at their first offset."""
     for topic, was in begin.topics.items():
-        if end.topics.get(topic, was) != was:
+        now = end.topics.get(topic, was)
+        if now != was:
             raise TopicChangedError(
-                f"topic {topic!r} was deleted and created again between {moment(begin.time)} and {moment(end.time)}: "
-                "what lies between them cannot be told; load the new topic under another name",
+                f"{created_again(topic, was, now)}, so what lies between {moment(begin.time)} and {moment(end.time)} "
+                "cannot be told; load the new topic under another name",
                 topic=topic,
             )
     starts = {p: min(begin.place.offsets.get(p, firsts.get(p, 0)), offset) for p, offset in end.place.offsets.items()}
@@ -127,7 +130,7 @@ def interval(begin: Boundary, end: Boundary, firsts: Mapping[TopicPartition, int
 
 
 def check_interval(store: LedgerStore, loaded: Range) -> None:
-    """Compare a loaded interval with its boundaries: `LifecycleError` where another run decided one anew.
+    """`LifecycleError` if another run has decided a boundary of a loaded interval again.
 
     A boundary that is not kept any more was decided long ago, and by nobody else since.
     """

@@ -1,4 +1,4 @@
-"""Where what is made or fetched once for a machine stays."""
+"""The cache directory for what is made or downloaded once for each machine."""
 
 import os
 from pathlib import Path

@@ -1,7 +1,6 @@
 """The `orderedkafka` command: a table of commands, each in a module that is imported only when it is asked for."""
 
 import argparse
-import difflib
 import importlib
 import importlib.util
 import os
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 from airflow_provider_orderedkafka import __version__
+from airflow_provider_orderedkafka.core.spelling import meant
 from airflow_provider_orderedkafka.errors import USAGE, OrderedKafkaError, SettingError, exit_code
 
 _PROGRAM = "orderedkafka"
@@ -20,32 +20,34 @@ _PIPE_CLOSED = 141
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Where a command lives, and what it does in a few words."""
+    """The module of a command, and its summary for `--help`."""
 
     module: str
     summary: str
 
 
 COMMANDS = {
-    "demo": Command("airflow_provider_orderedkafka.demo.command", "see it work: a story, loaded and checked"),
+    "demo": Command(
+        "airflow_provider_orderedkafka.demo.command", "see it work: load events in time order, and check them"
+    ),
     "broker": Command("airflow_provider_orderedkafka.embedded.command", "run a real Kafka on this machine"),
-    "doctor": Command("airflow_provider_orderedkafka.doctor", "say what is missing here, and how to mend it"),
-    "ledger": Command("airflow_provider_orderedkafka.commands.ledger", "show a load's ledger, move it, mend it"),
-    "plan": Command("airflow_provider_orderedkafka.commands.plan", "explain a load's next range before it is loaded"),
+    "doctor": Command("airflow_provider_orderedkafka.doctor", "check the installation and the connections"),
+    "ledger": Command("airflow_provider_orderedkafka.commands.ledger", "show, abandon, rewind or restore a ledger"),
+    "plan": Command("airflow_provider_orderedkafka.commands.plan", "show what a load's next run would load, and why"),
 }
 
 TOOLS = {"demo": ("matplotlib", "psutil"), "broker": ("psutil",)}
-"""The commands that production does without, and what they need of the extra `tools`."""
+"""Commands that need packages of the extra `tools`."""
 
 
 class CommandModule(Protocol):
-    """What a command's module gives: its arguments, and what it does with them."""
+    """What the module of a command defines."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the command's arguments."""
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Do it; return the exit code."""
+        """Run the command; return the exit code."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -106,9 +108,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _unknown(name: str) -> str:
-    nearest = difflib.get_close_matches(name, COMMANDS, n=1)
-    hint = f"did you mean {nearest[0]!r}? " if nearest else ""
-    return f"unknown command {name!r}: {hint}The commands are {', '.join(COMMANDS)}."
+    listed = f"the commands are {', '.join(COMMANDS)}"
+    return f"unknown command {name!r}: {meant(name, COMMANDS, listed)}"
 
 
 if __name__ == "__main__":

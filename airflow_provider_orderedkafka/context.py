@@ -1,10 +1,11 @@
-"""What a task's context gives to the steps: the load's documents, the run's name, which runs are active, the time."""
+"""What steps need from a task's context: the load's documents, the run's name, the active runs, the time."""
 
 import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow_provider_orderedkafka.assets import ledger_asset
+from airflow_provider_orderedkafka.compat.airflow import dag_run_state, keep_for_ever
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.ledger import LedgerStore
 from airflow_provider_orderedkafka.reports import has_notes, read_report
@@ -22,24 +23,15 @@ def now_ms() -> int:
 
 
 def run_of(context: "Context") -> str:
-    """The DAG run as owners are written down: `<dag id>/<run id>`."""
+    """The DAG run as stored for owners: `<dag id>/<run id>`."""
     ti = context["ti"]
     return f"{ti.dag_id}/{ti.run_id}"
 
 
 def is_active(owner: str) -> bool:
     """Whether that DAG run is queued or running; one that was deleted is not."""
-    from airflow.sdk.exceptions import AirflowRuntimeError
-    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
-
     dag_id, _, run_id = owner.partition("/")
-    try:
-        state = RuntimeTaskInstance.get_dagrun_state(dag_id, run_id)
-    except AirflowRuntimeError as error:
-        if "not_found" in str(error) or "404" in str(error):
-            return False
-        raise
-    return getattr(state, "value", state) in ACTIVE  # an enumeration, although Airflow calls it a text
+    return dag_run_state(dag_id, run_id) in ACTIVE
 
 
 def books_of(load: str, context: "Context") -> Books:
@@ -55,7 +47,7 @@ def books_of(load: str, context: "Context") -> Books:
 
 
 class TaskMemory:
-    """What this task remembers: its own state store, where nothing that is put here ever expires."""
+    """The task's own state store; values never expire."""
 
     def __init__(self, context: "Context") -> None:
         self._store: Any = context["task_state_store"]
@@ -65,14 +57,12 @@ class TaskMemory:
         return self._store.get(key)
 
     def set(self, key: str, value: Any) -> None:
-        """Remember it over retries and clears."""
-        from airflow.sdk.execution_time.context import NEVER_EXPIRE
-
-        self._store.set(key, value, retention=NEVER_EXPIRE)
+        """Store a value, which is kept over retries and clears."""
+        keep_for_ever(self._store, key, value)
 
 
 def skip(context: "Context", reason: str) -> NoReturn:
-    """Skip this task and what follows it, and leave the reason where people look for it."""
+    """Skip this task and those after it, with the reason as XCom `skipped`."""
     from airflow.sdk.exceptions import AirflowSkipException
 
     context["ti"].xcom_push(key="skipped", value=reason)
@@ -80,7 +70,7 @@ def skip(context: "Context", reason: str) -> NoReturn:
 
 
 def fail(error: OrderedKafkaError) -> NoReturn:
-    """Fail the task; without retries where a retry cannot mend it."""
+    """Fail the task; without a retry if that would fail again."""
     from airflow.sdk.exceptions import AirflowFailException
 
     if error.retryable:
@@ -89,7 +79,7 @@ def fail(error: OrderedKafkaError) -> NoReturn:
 
 
 def refuse_backfill(context: "Context", load: str) -> None:
-    """`SettingError` for a backfill's run of an incremental load: the ledger says what is missing, not the calendar."""
+    """`SettingError` for a backfill of an incremental load: its ledger says what is missing, not the calendar."""
     run = context.get("dag_run")
     if str(getattr(run, "run_type", "")).rpartition(".")[2].lower() == "backfill":
         raise SettingError(

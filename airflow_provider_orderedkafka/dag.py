@@ -1,27 +1,34 @@
-"""`ordered_load`: the four steps of a load as one task group, wired and checked when the DAG is parsed."""
+"""`ordered_load`: the four tasks of a load as one task group, checked when the DAG is parsed."""
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from airflow.sdk import TaskGroup
-from airflow.sdk.definitions._internal.contextmanager import DagContext
 
 from airflow_provider_orderedkafka.core.documents import Kind
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.launching import packaged_application
 from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.parsing import check_form
 from airflow_provider_orderedkafka.submitting import Launch, Submit, submitted
 
 if TYPE_CHECKING:
-    from airflow.sdk import Asset, BaseOperator
+    from airflow.sdk import DAG, Asset, BaseOperator
 
-    from airflow_provider_orderedkafka.launching import KeepOrder
+    from airflow_provider_orderedkafka.core.lanes import OrderBy
+    from airflow_provider_orderedkafka.launching import SubmitArguments
     from airflow_provider_orderedkafka.operators.resolve import OnClear
 
-__all__ = ["Launch", "OrderedLoadGroup", "Submit", "ordered_load"]
+__all__ = ["Launch", "OrderedLoadGroup", "Submit", "check_form", "ordered_load"]
 
 
 class OrderedLoadGroup(TaskGroup):
-    """The task group of a load; `output` is what the commit tells: range, revision, rows, late."""
+    """The task group of a load.
+
+    `steps` holds its tasks by name (`wait`, `resolve`, `load`, `commit`). `output` is the XCom of `commit`: the range,
+    the ledger's revision, and how many rows were written and how many of them were late.
+    """
 
     output: Any = None
     steps: Mapping[str, Any] = {}
@@ -34,7 +41,7 @@ def ordered_load(
     spark_conn_id: str = "spark_default",
     application: str = "",
     checkpoint: str | None = None,
-    keep_order: "KeepOrder" = "key",
+    keep_order: "OrderBy | None" = "key",
     mode: Kind = "incremental",
     start: Any = None,
     end: Any = None,
@@ -43,22 +50,29 @@ def ordered_load(
     wait: bool = True,
     submit: Submit | None = None,
     steps: Mapping[str, Mapping[str, Any]] | None = None,
-    **submit_arguments: Any,
+    **submit_arguments: Unpack["SubmitArguments"],
 ) -> OrderedLoadGroup:
-    """Add `<load>.wait`, `.resolve`, `.load` and `.commit` to the DAG that is being defined.
+    """Add a load's four tasks to the DAG that is being defined, as a task group named after the load.
 
     :param load: The load.
-    :param output_topic: Where the packaged application writes.
-    :param spark_conn_id: The Spark connection.
-    :param application: Another application; a relative path counts from the DAG file.
-    :param checkpoint: See `SubmitOrderedLoadOperator`.
-    :param keep_order: What keeps its order in the output.
-    :param mode: How the range is found, with `start`, `end` and `on_clear`: see `ResolveOffsetRangeOperator`.
-    :param output: The asset that the commit emits under the alias; the output topic's, unless another is named.
-    :param wait: Whether to wait until there is enough; without, the run is skipped when nothing is there.
-    :param submit: Another way to run the application: gets a `Launch`, returns the operator. Needs `checkpoint`.
-    :param steps: More arguments by step, such as `{"load": {"retries": 3, "pool": "spark"}}`.
-    :param submit_arguments: More arguments of `SparkSubmitOperator`, such as `conf` or `executor_memory`.
+    :param output_topic: The topic to write to. It must exist, and must not be one that the load reads.
+    :param spark_conn_id: ID of the Airflow connection to Spark.
+    :param application: Path of your own application, relative to the DAG file. Default: a copy to `output_topic`.
+    :param checkpoint: Folder for checkpoints. Required for a cluster; with a local master, a folder under AIRFLOW_HOME
+        by default. Driver, executors and Airflow's workers must be able to reach it.
+    :param keep_order: Which order the output keeps: that of each `"key"`, of each `"partition"`, or none (None).
+    :param mode: Which range a run loads. `"incremental"`: everything new since the last run. `"interval"`: the run's
+        data interval. `"replay"`: from `start` to `end`, leaving the ledger alone.
+    :param start: Where a replay starts; takes the same values as `OrderedLoad.start`.
+    :param end: Where a replay ends, exclusive; the same values.
+    :param on_clear: What clearing a loaded interval or replay does: `"skip"` it, or `"reload"` it as a whole.
+    :param output: The asset to emit when a load is committed. Default: the asset of `output_topic`.
+    :param wait: Whether to add the `wait` task. Without it, a run with nothing to load is skipped.
+    :param submit: A function from a `Launch` to an operator that runs the application in place of spark-submit. Needs
+        `checkpoint`.
+    :param steps: Further arguments of single tasks, such as `{"load": {"retries": 3, "pool": "spark"}}`.
+    :param submit_arguments: Arguments of spark-submit, under the names of Airflow's `SparkSubmitOperator`, such as
+        `conf`, `executor_memory` or `packages`.
     """
     from airflow_provider_orderedkafka.operators.commit import CommitOffsetRangeOperator
     from airflow_provider_orderedkafka.operators.resolve import ResolveOffsetRangeOperator
@@ -73,10 +87,11 @@ def ordered_load(
     from airflow_provider_orderedkafka.sensors.offsets import OffsetRangeSensor
     from airflow_provider_orderedkafka.steps.restating import digest_of
 
-    check_dag(load, mode)
+    group = _group(load)
+    check_dag(load, mode, group)
     check_steps(load, mode, steps or {})
     more = {step: (steps or {}).get(step, {}) for step in STEPS}
-    arguments = {**submit_arguments, **more["load"]}
+    arguments: dict[str, Any] = {**submit_arguments, **more["load"]}
     if submit is None:
         check_checkpoint(load, spark_conn_id, checkpoint)
     else:
@@ -87,7 +102,6 @@ def ordered_load(
         keep_order=keep_order,
         **shape_of(arguments.get("application_args")),
     )
-    group = OrderedLoadGroup(load.name, tooltip=f"Load {', '.join(load.topics)} in time order")
     with group:
         resolve = ResolveOffsetRangeOperator(
             task_id="resolve",
@@ -107,13 +121,21 @@ def ordered_load(
                 output_topic=output_topic,
                 checkpoint=checkpoint,
                 keep_order=keep_order,
-                application=_application(application),
+                application=_application(application, group.dag),
                 conn_id=spark_conn_id,
                 digest=digest,
                 **arguments,
             )
         else:
-            loading = submitted(load, resolve.task_id, submit, checkpoint=checkpoint, digest=digest, more=arguments)
+            loading = submitted(
+                load,
+                resolve.task_id,
+                submit,
+                application=_application(application, group.dag) or packaged_application("ordered_replay"),
+                checkpoint=checkpoint,
+                digest=digest,
+                more=arguments,
+            )
         commit = CommitOffsetRangeOperator(
             task_id="commit",
             load=load,
@@ -137,9 +159,15 @@ def _spark_submit(load: OrderedLoad, resolve: "BaseOperator", **arguments: Any) 
     return SubmitOrderedLoadOperator(task_id="load", load=load, range_id=resolve.output, **arguments)
 
 
-def _application(application: str) -> str:
-    """An application's path; a relative one counts from the file that defines the DAG."""
-    dag = DagContext.get_current()
-    if not application or dag is None or "://" in application or Path(application).is_absolute():
+def _group(load: OrderedLoad) -> OrderedLoadGroup:
+    try:
+        return OrderedLoadGroup(load.name, tooltip=f"Load {', '.join(load.topics)} in time order")
+    except RuntimeError as error:  # what Airflow says there
+        raise SettingError(f"load {load.name!r}: ordered_load() is called inside a DAG: `with DAG(...):`") from error
+
+
+def _application(application: str, dag: "DAG") -> str:
+    """Resolve a relative path against the folder of the DAG file."""
+    if not application or "://" in application or Path(application).is_absolute():
         return application
     return str(Path(dag.fileloc).parent / application)

@@ -1,4 +1,4 @@
-"""How a load ended, in words: its report, or why there is none and what to do about it."""
+"""Describe how a load ended: its report, or why there is none and what to do."""
 
 from airflow_provider_orderedkafka.core.documents import DOUBTS, Outcome, Report
 from airflow_provider_orderedkafka.core.lifecycle import WEARY_AFTER, way_out
@@ -10,7 +10,7 @@ TOLD = ("range_id", "attempt", "limit_spent", "batches", "rows_read", "rows_emit
 
 
 def told(report: Report) -> str:
-    """The report in one sentence."""
+    """The report as a sentence."""
     return (
         f"range {report.range_id} is loaded: {report.rows_read:,} rows read, {report.rows_emitted:,} written in "
         f"{report.batches:,} batches, {report.late:,} late, {report.replayed:,} replayed{doubts(report)}"
@@ -18,16 +18,16 @@ def told(report: Report) -> str:
 
 
 def doubts(found: Report | Outcome) -> str:
-    """What a person should hear of, if there is any of it."""
+    """The numbers that people should know of, if they are not 0."""
     counts = ((name, getattr(found, name)) for name in DOUBTS)
     return "".join(f", {count:,} {name.replace('_', ' ')}" for name, count in counts if count)
 
 
-def explained(error: Exception, code: int | None, todo: Loading, report: Report | None) -> Exception:
-    """Why the application ended: what its report says, what a retry does, and a person's ways out after some."""
+def explained(output: str, code: int | None, todo: Loading, report: Report | None) -> Exception:
+    """The exception for a failed application: why it failed and, after some attempts, the ways out."""
     from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-    why = report.error if report is not None and report.error else _last_words(str(error))
+    why = report.error if report is not None and report.error else _last_words(output)
     text = f"attempt {todo.attempt} of range {todo.range.id if todo.range else ''!r} ended with exit code {code}: {why}"
     if todo.attempt >= WEARY_AFTER and todo.range is not None:
         text += (
@@ -38,7 +38,7 @@ def explained(error: Exception, code: int | None, todo: Loading, report: Report 
 
 
 def _last_words(text: str) -> str:
-    """What the application said for itself, or else the end of its output."""
+    """The application's own last message, or else the end of its output."""
     lines = text.splitlines()
     own = [line for line in lines if line.partition(":")[0].endswith(".py")]
     return own[-1] if own else "\n".join(lines[-LAST_LINES:])

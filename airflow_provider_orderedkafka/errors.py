@@ -1,7 +1,6 @@
-"""One exception for each reaction a caller can have.
+"""All errors that are raised on purpose.
 
-A program asks an error whether it is `retryable`, and one that lies at a place in Kafka for that place; its message is
-for people. `exit_code` says what a command or an application ends with.
+Messages are for people. Programs use `retryable`, and the `topic`, `partition` and `offset` of errors that have them.
 """
 
 from typing import ClassVar, Final
@@ -12,14 +11,14 @@ TEMPORARY: Final = 75
 
 
 class OrderedKafkaError(Exception):
-    """Everything this project raises on purpose; its message says what happened and the way out."""
+    """Base of all errors of this package. The message says what happened, and the way out."""
 
     retryable: ClassVar[bool] = False
-    """Whether the same again can succeed, without anybody having mended anything."""
+    """Whether a retry may succeed without a change."""
 
 
 class PlacedError(OrderedKafkaError):
-    """An error at a place in Kafka: its `topic`, `partition` and `offset`, each None where it is not known."""
+    """An error at a place in Kafka: `topic`, `partition` and `offset`, each None if unknown."""
 
     def __init__(
         self, message: str = "", *, topic: str | None = None, partition: int | None = None, offset: int | None = None
@@ -28,27 +27,27 @@ class PlacedError(OrderedKafkaError):
         self.topic = topic
         self.partition = partition
         self.offset = offset
-        if topic is not None:  # the note stands in tracebacks, which are all that comes out of Spark's tasks
+        if topic is not None:  # a traceback, which shows notes, is all that Spark passes on from its tasks
             number = "" if partition is None else f"[{partition}]"
             self.add_note(f"at {topic}{number}" + ("" if offset is None else f"@{offset}"))
 
 
 class SettingError(OrderedKafkaError, ValueError):
-    """A setting, option or argument is wrong: change it."""
+    """A setting, option or argument is wrong."""
 
 
 class DocumentError(OrderedKafkaError, ValueError):
-    """A stored document cannot be read: it is damaged, or from a version that this one does not know."""
+    """A stored document cannot be read: it is damaged, or was written by a newer version."""
 
 
 class UnreachableError(OrderedKafkaError):
-    """Kafka did not answer within the deadline: try again when it does."""
+    """Kafka did not answer in time."""
 
     retryable = True
 
 
 class AccessDeniedError(OrderedKafkaError):
-    """Kafka refused: the principal needs a permission, or other credentials."""
+    """Kafka refused access: the principal lacks a permission, or the credentials are wrong."""
 
 
 class UnknownTopicError(PlacedError):
@@ -56,25 +55,25 @@ class UnknownTopicError(PlacedError):
 
 
 class TopicChangedError(PlacedError):
-    """A topic was deleted and created again: its offsets mean something else now."""
+    """A topic was deleted and created again, so its offsets mean something else now."""
 
 
 class DataLossError(PlacedError):
-    """Records are gone that were to be read from `offset` on: a person has to decide whether to go on without them."""
+    """Records were deleted before they were read, from `offset` on. A person has to decide how to go on."""
 
 
 class OrderViolationError(PlacedError):
-    """Two neighbouring records would have come out in the wrong order: a fault of ours, never silent."""
+    """Two records would have been written in the wrong order: a bug in this package."""
 
 
 class StateError(OrderedKafkaError):
-    """The state beside the checkpoint cannot be read or written: mend the place where it lies, then run again."""
+    """The checkpoint cannot be read or written."""
 
     retryable = True
 
 
 class FencedError(OrderedKafkaError):
-    """A newer attempt, which `by` names, has taken over this range, or may have, unseen: this one has to end."""
+    """A newer attempt, named by `by`, has taken over the range, or may have: this attempt has to end."""
 
     retryable = True
 
@@ -84,43 +83,46 @@ class FencedError(OrderedKafkaError):
 
 
 class LifecycleError(OrderedKafkaError):
-    """A range or a ledger is not where this step needs it: a person has to look."""
+    """A range or a ledger is in a state in which this step cannot run. A person has to decide."""
 
 
 class LedgerChangedError(OrderedKafkaError):
-    """Another step wrote the ledger at the same moment: try again, on what it says now."""
+    """Another task wrote the ledger at the same moment."""
 
     retryable = True
 
 
 class RowError(PlacedError):
-    """A row cannot become a record: mend the transform or the output topic, or name a dead letter topic."""
+    """A row cannot be written: correct the transform or the topic, or name a dead letter topic."""
 
 
 class DeliveryError(PlacedError):
-    """Kafka did not take records, or not in time: try again when it does."""
+    """Kafka did not accept records, or not in time."""
 
     retryable = True
 
 
 class TaskFailedError(OrderedKafkaError):
-    """Spark failed for a reason that is not ours: a worker died, a disk was full. A retry can mend it."""
+    """Spark failed for another reason, such as a worker that died or a full disk."""
 
     retryable = True
 
 
 class TransformError(OrderedKafkaError):
-    """Python code that runs in Spark's tasks raised an error: a retry would raise it again."""
+    """A transform raised an error; a retry would raise it again."""
 
 
 class NotYetError(OrderedKafkaError):
-    """It is too early to decide something for good: try again later."""
+    """It is too early to decide; try again later."""
 
     retryable = True
 
 
 def exit_code(error: OrderedKafkaError) -> int:
-    """What a process ends with after this error."""
+    """The exit code of commands and applications: 2 for a `SettingError`, 75 if a retry may succeed, otherwise 65.
+
+    :param error: The error that ended it.
+    """
     if isinstance(error, SettingError):
         return USAGE
     return TEMPORARY if error.retryable else FINAL

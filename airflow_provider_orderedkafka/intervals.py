@@ -1,54 +1,49 @@
-"""The range of a run's data interval: the same records whenever it is asked for, in any order and side by side."""
+"""The range of a run's data interval: the same records whenever it is planned, in any order and in parallel."""
 
 from collections.abc import Callable
 
-from airflow_provider_orderedkafka.boundaries import Decider, Survey, interval
-from airflow_provider_orderedkafka.core.cuts import NO_FLOOR, Floor, Span
+from airflow_provider_orderedkafka.boundaries import Decider, Sight, interval
+from airflow_provider_orderedkafka.core.cuts import NO_FLOOR, Floor, Place
 from airflow_provider_orderedkafka.core.documents import Range
-from airflow_provider_orderedkafka.core.planning import Planner
+from airflow_provider_orderedkafka.core.next_range import NothingToLoad, new_range, place_at
+from airflow_provider_orderedkafka.core.positions import Offsets
 from airflow_provider_orderedkafka.core.progress import moment
-from airflow_provider_orderedkafka.core.subscriptions import Named
+from airflow_provider_orderedkafka.core.terms import Terms
 from airflow_provider_orderedkafka.kafka.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.ends import readable_ends
 from airflow_provider_orderedkafka.kafka.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.offsets import log_starts
+from airflow_provider_orderedkafka.kafka.survey import survey
 from airflow_provider_orderedkafka.kafka.topics import discover
 from airflow_provider_orderedkafka.ledger import LedgerStore
-from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.ranges import a_range
-from airflow_provider_orderedkafka.steps import NothingToLoad
+from airflow_provider_orderedkafka.ranges import new_id
 
 
 def plan_interval(
     config: KafkaConfig,
-    load: OrderedLoad,
+    terms: Terms,
     store: LedgerStore,
     times: tuple[int, int],
     *,
     digest: str,
     now: Callable[[], int],
-) -> Range:
-    """What lies between two moments; `NothingToLoad` says so where that is nothing."""
-    decider = Decider(
-        store, load.grace_ms, load.transaction_wait_ms, now, lambda floor: survey(config, load, now(), floor)
-    )
+) -> Range | NothingToLoad:
+    """The range between two times."""
+    decider = Decider(store, terms, now, lambda floor: sight(config, terms, now(), floor))
     begin, end = (decider.boundary(time) for time in times)
-    found = discover(config, Named(tuple(load.topics)))
+    found = discover(config, terms.subscription)
     new = [partition for partition in end.place.offsets if partition not in begin.place.offsets]
-    start, stop = interval(begin, end, log_starts(config, new) if new else {})
+    span = start, stop = interval(begin, end, log_starts(config, new) if new else {})
     offsets = stop.offsets.since(start.offsets)
     between = f"between {moment(times[0])} and {moment(times[1])}"
     if not offsets:
-        raise NothingToLoad(f"nothing to load {between}")
+        return NothingToLoad(f"nothing to load {between}")
     reason = f"{offsets:,} offsets {between}"
-    return a_range(load, "interval", found, (start, stop), now=now(), digest=digest, reason=reason)
+    range_id = new_id(terms, "interval")
+    return new_range(range_id, terms, "interval", found, span, now=now(), digest=digest, reason=reason)
 
 
-def survey(config: KafkaConfig, load: OrderedLoad, now: int, floor: Floor = NO_FLOOR) -> Survey:
-    """The whole log, as a boundary needs it; what is below the floor comes late to it."""
-    found = discover(config, Named(tuple(load.topics)))
-    latest = now + load.future_tolerance_ms
-    ends = readable_ends(config, found.partitions, load.isolation, latest, floor=floor)
-    span = Span(log_starts(config, found.partitions), ends.offsets, NO_FLOOR, latest)
-    planner = Planner(KafkaLog(config, load.isolation), span, found.compacted)
-    return Survey(found.ids, ends.open_since, lambda time: planner.end(None, time))
+def sight(config: KafkaConfig, terms: Terms, now: int, floor: Floor = NO_FLOOR) -> Sight:
+    """The whole log, as a boundary needs it; what is below the floor comes late to it, and is not waited for."""
+    seen = survey(config, terms, now, Place(Offsets(), floor))
+    log = KafkaLog(config, terms.isolation)
+    return Sight(seen, lambda time: place_at(log, seen, time))

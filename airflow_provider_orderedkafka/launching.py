@@ -1,7 +1,7 @@
-"""What an application is started with: its own file, Kafka's configuration, this package's code.
+"""What an application is started with: its file, the Kafka configuration, this package's code.
 
-Secrets go by the environment, in client mode; no argument, file or Spark setting has them. In cluster mode the driver
-is elsewhere, where this environment is not: there a secret needs a way of its own, or nothing is submitted.
+In client mode secrets travel in the environment, never in arguments, files or Spark settings. In cluster mode the
+driver does not see this environment: a secret needs another way there, or nothing is submitted.
 """
 
 import importlib
@@ -12,31 +12,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, TypedDict, get_args
 
+from airflow_provider_orderedkafka.core.lanes import OrderBy
+from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
 from airflow_provider_orderedkafka.errors import SettingError
 
-OPTIONS = "ORDEREDKAFKA_OPTIONS"
-SECRET_REFERENCE = f"spark.kubernetes.driver.secretKeyRef.{OPTIONS}"
+SECRET_REFERENCE = f"spark.kubernetes.driver.secretKeyRef.{OPTIONS_VARIABLE}"
 BUNDLE = "airflow_provider_orderedkafka.spark.bundle"
-
-KeepOrder = Literal["key", "partition"] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Kafka's configuration for the application: what anyone may see as arguments, the rest as environment."""
+    """The Kafka configuration for the application: public options as arguments, secrets in the environment."""
 
     arguments: list[str] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
 
 
 def options_for(options: Mapping[str, str], *, clustered: bool, conf: Mapping[str, str], load: str) -> Options:
-    """How these options travel; `SettingError` where a secret cannot."""
+    """Split the options into arguments and environment; `SettingError` if a secret cannot travel safely."""
     from airflow_provider_orderedkafka.kafka.config import is_secret
 
     if not clustered:
-        return Options(environment={OPTIONS: json.dumps(dict(options))})
+        return Options(environment={OPTIONS_VARIABLE: json.dumps(dict(options))})
     secret = sorted(name for name in options if is_secret(name))
     if secret and SECRET_REFERENCE not in conf:
         raise SettingError(
@@ -63,22 +62,64 @@ def own_spark() -> Path | None:
 
 
 def packed(folder: Path) -> str:
-    """The part of this package that a cluster needs, as a zip for `--py-files`."""
+    """Zip the part of this package that a cluster needs, for `--py-files`."""
     bundle = importlib.import_module(BUNDLE)  # by name: nothing of Spark is imported on Airflow's side
     return str(bundle.build_bundle(folder / "orderedkafka.zip"))
 
 
 def packaged_application(name: str) -> str:
-    """An application that comes with this package: inside it when installed, beside it in a checkout."""
+    """Path of an application that comes with this package: inside it if installed, beside it in a checkout."""
     package = Path(__file__).parent
     places = [package / "spark_apps", package.parent / "spark_apps"]
     found = next((place for place in places if place.is_dir()), places[0])
     return str(found / f"{name}.py")
 
 
-def check_keep_order(value: Any) -> KeepOrder:
+def check_keep_order(value: Any) -> OrderBy | None:
     """`keep_order`, or a `SettingError`."""
-    allowed = (*get_args(get_args(KeepOrder)[0]), None)
+    allowed = (*get_args(OrderBy), None)
     if value not in allowed:
         raise SettingError(f"keep_order must be one of {', '.join(map(repr, allowed))}, found {value!r}")
     return value  # type: ignore[no-any-return]
+
+
+class SubmitArguments(TypedDict, total=False):
+    """What `ordered_load` takes beyond its own arguments, and passes to `SubmitOrderedLoadOperator`.
+
+    They are those of Airflow's `SparkSubmitOperator`. Arguments that every task has, such as `retries` or `pool`, go
+    by `steps={"load": {...}}`.
+    """
+
+    application_args: list[Any] | None
+    archives: str | None
+    conf: dict[Any, Any] | None
+    deploy_mode: str | None
+    driver_class_path: str | None
+    driver_memory: str | None
+    durable: bool | None
+    env_vars: dict[str, Any] | None
+    exclude_packages: str | None
+    executor_cores: int | None
+    executor_memory: str | None
+    files: str | None
+    jars: str | None
+    keytab: str | None
+    name: str
+    num_executors: int | None
+    openlineage_inject_parent_job_info: bool
+    openlineage_inject_transport_info: bool
+    packages: str | None
+    post_submit_commands: list[str] | None
+    principal: str | None
+    properties_file: str | None
+    proxy_user: str | None
+    py_files: str | None
+    repositories: str | None
+    spark_binary: str | None
+    status_poll_interval: int
+    total_executor_cores: int | None
+    use_krb5ccache: bool
+    verbose: bool
+    yarn_queue: str | None
+    yarn_rm_auth: Any
+    yarn_track_via_rm_api: bool

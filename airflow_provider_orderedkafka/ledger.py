@@ -36,8 +36,9 @@ Stored = TypeVar("Stored", bound=Document)
 class LedgerStore:
     """The documents of one load."""
 
-    def __init__(self, load: str, store: Store, settle: Callable[[], None] | None = None) -> None:
+    def __init__(self, load: str, store: Store, settle: Callable[[], None] | None = None, part: int = PART) -> None:
         self.load = load
+        self._part = part
         self._store = store
         self.settle = settle or (lambda: clock.sleep(SETTLE_SECONDS))
 
@@ -50,7 +51,7 @@ class LedgerStore:
         self._replace("ledger" if isinstance(book, Ledger) else f"claim/{key}", book, before)
 
     def check_stands(self, ledger: Ledger) -> None:
-        """`LedgerChangedError` where, a moment after it was saved, another ledger stands in its place."""
+        """`LedgerChangedError` if the ledger is another one, a moment after it was saved."""
         self.settle()
         self._expect("ledger", Ledger, ledger)
 
@@ -84,7 +85,7 @@ class LedgerStore:
         self._replace("claims", Claims((*spared, *keys[-kept:])), before)
 
     def _forget_claim(self, key: str) -> bool:
-        """Whether it is gone now, and its range."""
+        """Delete a claim; whether it is gone now, and its range."""
         claim = self.claim(key)
         if claim is not None and claim.open is not None:
             return False
@@ -127,7 +128,7 @@ class LedgerStore:
 
     def _replace(self, key: str, document: Document, before: Document | None) -> None:
         outdated = set(_parts(self._store.get(key)))
-        head, parts = _taken_apart(key, document)
+        head, parts = _taken_apart(key, document, self._part)
         self._expect(key, type(document), before)
         if parts:
             self._put(parts)
@@ -137,7 +138,7 @@ class LedgerStore:
             self._store.delete(part)
 
     def _write(self, key: str, document: Document) -> None:
-        head, parts = _taken_apart(key, document)
+        head, parts = _taken_apart(key, document, self._part)
         self._put(parts)
         self._point(key, head, document)
 
@@ -189,17 +190,17 @@ def _parts(head: Any) -> list[str]:
     return list(head.get("parts", ())) if isinstance(head, dict) else []
 
 
-def _taken_apart(key: str, document: Document) -> tuple[Any, dict[str, str]]:
-    """What is stored under the key, and the parts that it points at, where there are any."""
+def _taken_apart(key: str, document: Document, part: int) -> tuple[Any, dict[str, str]]:
+    """The value to store under the key, and the parts that it refers to, if it is large."""
     text = document.to_text()
-    if len(text) <= PART:
+    if len(text) <= part:
         return json.loads(text), {}
-    parts = {f"{key}/{_digest(part)}": part for part in _cut(text)}
+    parts = {f"{key}/{_digest(each)}": each for each in _cut(text, part)}
     return {"parts": list(parts), "digest": _digest(text)}, parts
 
 
-def _cut(text: str) -> list[str]:
-    return [text[start : start + PART] for start in range(0, len(text), PART)]
+def _cut(text: str, part: int) -> list[str]:
+    return [text[start : start + part] for start in range(0, len(text), part)]
 
 
 def _digest(text: str) -> str:

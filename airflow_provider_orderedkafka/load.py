@@ -1,7 +1,6 @@
-"""`OrderedLoad`: what one repeating load is, said once, checked when it is said.
+"""`OrderedLoad`: the settings of one load, checked when it is created.
 
-Cheap to import, frozen, compared by value. Everything that a DAG, a command or an application needs to know about a
-load is here; what it found out is in the ledger.
+Cheap to import, frozen, compared by value. Settings are here; how far the load has come is in its ledger.
 """
 
 import re
@@ -15,6 +14,8 @@ from airflow_provider_orderedkafka.core.documents import Isolation, OnDataLoss
 from airflow_provider_orderedkafka.core.durations import format_duration, parse_duration
 from airflow_provider_orderedkafka.core.pacing import Pace
 from airflow_provider_orderedkafka.core.starts import Start, parse_start
+from airflow_provider_orderedkafka.core.subscriptions import Named
+from airflow_provider_orderedkafka.core.terms import Terms, rewinding
 from airflow_provider_orderedkafka.errors import SettingError
 
 Duration = str | timedelta
@@ -26,28 +27,33 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 @dataclass(frozen=True, slots=True)
 class OrderedLoad:
-    """One repeating load: its topics, where it starts, how it is paced, what it may do.
+    """The settings of one load: which topics, from where, how often, how much at a time.
 
-    :param name: Its name for good: the ledger, the tasks and the mirror hang on it.
-    :param topics: The topics to load, together and in one order.
-    :param start: Where the first run starts: `"earliest"`, `"latest"`, `"committed:<group>"`, an aware datetime,
-        a time ago such as `"-2h"`, or `{"topic": [offset, ...]}`. Resolved once, at the first look.
-        A topic that is added later starts there too, at the first look at it; a partition that a topic gets, at its
-        first offset.
-    :param kafka_conn_id: The `kafka` connection of Airflow's own provider.
-    :param min_offsets: Run when at least so many offsets are there.
-    :param max_delay: Run when so long has passed since the last run and anything is there, such as `"15m"`. As in Spark
-        it counts from the last run, not from the oldest record that waits: after a quiet night one record starts a run.
-    :param max_offsets: The most that one run spans.
-    :param grace: How far behind the present a run ends, so that what is written late by no more than that is in order.
-    :param transaction_wait: For how long an open transaction keeps a run from ending after its first record, counted
-        from that one's timestamp, so that what it commits is not late. After that the others go on without it.
-    :param batch_offsets: The most that one micro-batch spans.
-    :param row_limit: Rows in all, over every run: always the first in order.
-    :param future_tolerance: Timestamps later than this after the planning time count as missing.
-    :param on_data_loss: When offsets are gone before they were read: `"fail"`, or `"count"` and go on.
-    :param isolation: `"read_committed"`, or `"read_uncommitted"`.
-    :param include_headers: Whether the records' headers are read.
+    Durations are a `timedelta` or text with a unit, such as `"5s"`, `"15m"` or `"1h30m"`. A setting that cannot work
+    raises a `SettingError` here, so when the DAG file is parsed.
+
+    :param name: Identifies the load. Its ledger, tasks and consumer group are named after it, so it must not change.
+    :param topics: The topics to load, merged into one time order.
+    :param start: Where the first run starts: `"earliest"`, `"latest"`, `"committed:<group>"`, an aware `datetime`, a
+        time ago such as `"-2h"`, or offsets by topic such as `{"orders": [120, 98]}`. Later runs start where the last
+        one stopped. A topic added later starts here too, when it is first seen; a new partition of a known topic
+        starts at its first offset.
+    :param kafka_conn_id: ID of the Airflow connection to Kafka (type `kafka`).
+    :param min_offsets: Minimum number of new offsets that starts a run. None: any.
+    :param max_delay: Start a run after this long if there is anything to load. As in Spark, the delay is counted from
+        the last run, not from the oldest waiting record: after a quiet night, the first record starts a run at once.
+        None: wait for `min_offsets`, however long that takes.
+    :param max_offsets: Maximum number of offsets in one run.
+    :param grace: How far behind the present a run ends, so that records written up to this late are still in order.
+    :param transaction_wait: How long to wait for an open transaction, counted from the timestamp of its first record,
+        before loading what comes after it.
+    :param batch_offsets: Number of offsets in one batch. None: five million, or fewer, if their records take more than
+        about 4 GiB, or if there are very many partitions.
+    :param row_limit: Maximum number of rows written, over all runs: the first ones in order.
+    :param future_tolerance: How far ahead of the present a timestamp may be before it counts as missing.
+    :param on_data_loss: What to do if offsets are deleted before they are read: `"fail"`, or `"count"` them and go on.
+    :param isolation: Which records to read: `"read_committed"` or `"read_uncommitted"`.
+    :param include_headers: Whether to read record headers.
     """
 
     name: str
@@ -78,7 +84,7 @@ class OrderedLoad:
 
     @property
     def pace(self) -> Pace:
-        """When to run."""
+        """`min_offsets` and `max_delay`."""
         return Pace(self.min_offsets, None if self.max_delay is None else parse_duration(self.max_delay, "max_delay"))
 
     @property
@@ -87,22 +93,32 @@ class OrderedLoad:
         return parse_duration(self.grace, "grace")
 
     @property
-    def transaction_wait_ms(self) -> int:
-        """`transaction_wait` in milliseconds."""
-        return parse_duration(self.transaction_wait, "transaction_wait")
-
-    @property
-    def future_tolerance_ms(self) -> int:
-        """`future_tolerance` in milliseconds."""
-        return parse_duration(self.future_tolerance, "future_tolerance")
+    def terms(self) -> Terms:
+        """What is asked for of each range, for whoever finds the next one."""
+        return Terms(
+            load=self.name,
+            subscription=Named(tuple(self.topics)),
+            start=self.start_policy,
+            grace=self.grace_ms,
+            transaction_wait=parse_duration(self.transaction_wait, "transaction_wait"),
+            future_tolerance=parse_duration(self.future_tolerance, "future_tolerance"),
+            isolation=self.isolation,
+            on_data_loss=self.on_data_loss,
+            include_headers=self.include_headers,
+            pace=self.pace,
+            max_offsets=self.max_offsets,
+            batch_offsets=self.batch_offsets,
+            row_limit=self.row_limit,
+            way_out=rewinding(self.name),
+        )
 
     @property
     def start_policy(self) -> Start:
-        """`start`, read."""
+        """`start`, parsed."""
         return parse_start(self.start, "start")
 
     def to_json(self) -> dict[str, Any]:
-        """What a trigger needs of it, in values that Airflow can store: everything but the start, which is resolved."""
+        """The load as JSON values for a trigger's arguments; without `start`, which is resolved by then."""
         kept = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "start"}
         for name in ("max_delay", "grace", "transaction_wait", "future_tolerance"):
             value = kept[name]
@@ -111,7 +127,7 @@ class OrderedLoad:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """The load that `to_json` described."""
+        """The inverse of `to_json`."""
         return cls(**value)
 
 
@@ -151,7 +167,7 @@ def _check_choices(load: OrderedLoad) -> None:
 
 
 def _check_times(load: OrderedLoad) -> None:
-    _ = load.pace, load.grace_ms, load.transaction_wait_ms, load.future_tolerance_ms, load.start_policy
+    _ = load.terms  # reads each of them
     if load.pace.max_delay == 0:
         raise SettingError(f"load {load.name!r}: max_delay must be longer than nothing; leave min_offsets out instead")
 

@@ -1,9 +1,10 @@
-"""The ledger of a load outside of a task: Airflow's metadata database, as its own command line uses it."""
+"""A load's ledger outside of a task, in Airflow's metadata database."""
 
 import json
 from typing import Any
 
 from airflow_provider_orderedkafka.assets import ledger_asset
+from airflow_provider_orderedkafka.compat.airflow import kept_elsewhere, to_keep
 from airflow_provider_orderedkafka.context import ACTIVE
 from airflow_provider_orderedkafka.errors import LifecycleError
 
@@ -19,25 +20,12 @@ class MetadataStore:
 
     def get(self, key: str) -> Any:
         """The value under the key, or None."""
-        from airflow.sdk.execution_time.context import _get_worker_state_store_backend, _unwrap_external_ref
-
         text = self._backend.get(self._scope, key)
-        value = None if text is None else json.loads(text)
-        keeper = _get_worker_state_store_backend()
-        reference = _unwrap_external_ref(value) if keeper is not None and isinstance(value, dict) else None
-        return (
-            value if keeper is None or reference is None else keeper.deserialize_asset_state_store_from_ref(reference)
-        )
+        return None if text is None else kept_elsewhere(json.loads(text))
 
     def set(self, key: str, value: Any) -> None:
         """Put a JSON value in place of what was there."""
-        from airflow.sdk.execution_time.context import _get_worker_state_store_backend, _wrap_external_ref
-
-        keeper = _get_worker_state_store_backend()
-        if keeper is not None:
-            kept = keeper.serialize_asset_state_store_to_ref(value=value, key=key, scope=self._scope)  # type: ignore[arg-type]
-            value = _wrap_external_ref(kept)
-        self._backend.set(self._scope, key, json.dumps(value))
+        self._backend.set(self._scope, key, json.dumps(to_keep(value, key, self._scope)))
 
     def delete(self, key: str) -> None:
         """Remove the key."""

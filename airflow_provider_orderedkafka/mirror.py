@@ -1,4 +1,4 @@
-"""The ledger's copy in the consumer group `orderedkafka.<load>`: lag shows in every Kafka tool.
+"""The ledger's copy in the consumer group `orderedkafka.<load>`, for lag in every Kafka tool.
 
 Each partition's commit carries the revision, the rows, the floor and the ledger's instance as metadata, so that a
 person can restore a lost ledger from it. A ledger that is ahead repairs its mirror; the other way round is an error.
@@ -31,7 +31,7 @@ def group_of(load: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Mirrored:
-    """What a mirror says; it is not `whole` where its last write stopped half way."""
+    """The content of a mirror; not `whole` if its last write was interrupted."""
 
     instance: str
     revision: int
@@ -53,7 +53,7 @@ class GroupMirror:
         self._partitions = partitions
 
     def check(self, ledger: Ledger | None) -> None:
-        """Repair what is behind the ledger; `LifecycleError` where it is ahead, another's, or has no ledger."""
+        """Repair a mirror behind the ledger; `LifecycleError` if it is ahead, or not of this ledger."""
         found = self.read(None if ledger is None else ledger.place.offsets)
         if found is None:
             return None if ledger is None else self.write(ledger)
@@ -83,7 +83,7 @@ class GroupMirror:
         return [{p: Commit(offset, text) for p, offset in places[n::portions]} for n, text in enumerate(texts)]
 
     def read(self, partitions: Iterable[TopicPartition] | None = None) -> Mirrored | None:
-        """What the group says of these partitions; None where it says nothing, or was never written by a ledger."""
+        """The mirror in the consumer group; None if there is none."""
         from airflow_provider_orderedkafka.kafka.groups import read_commits
 
         asked = self._partitions() if partitions is None else partitions
@@ -92,8 +92,8 @@ class GroupMirror:
     def _without_ledger(self, found: Mirrored) -> str:
         return (
             f"load {self._load!r} has no ledger here, but consumer group {self._group} mirrors one at "
-            f"revision {found.revision}: if the ledger was lost, take it up again with `orderedkafka ledger restore "
-            f"{self._load}`; if another Airflow loads under this name, name the load differently; to begin anew, "
+            f"revision {found.revision}: if the ledger was lost, restore it with `orderedkafka ledger restore "
+            f"{self._load}`; if another Airflow loads under this name, rename the load; to start over, "
             "delete the group"
         )
 
@@ -141,7 +141,7 @@ def _mirrored(found: "Mapping[TopicPartition, Commit]") -> Mirrored | None:
 
 
 def _whole(values: Iterable[dict[str, Any]]) -> bool:
-    """Whether all that was written is of one revision, and every portion of it is there."""
+    """Whether all portions are there, and of one revision."""
     portions = [tuple(value.get("portion", (0, 1))) for value in values]
     told = {canonical({**value, "portion": None}) for value in values}
     return len(told) == 1 and len({of for _, of in portions}) == 1 and len(set(portions)) == portions[0][1]

@@ -1,4 +1,4 @@
-"""What a person may do with a ledger: look at it, give a range up, move it, take it up again from its mirror.
+"""Operations on a ledger: show, abandon, rewind, restore.
 
 Each of these is a word of somebody's, with a reason, kept among the outcomes; none happens while the run that owns the
 open range is active. A move is shown before it is made. The command line and the operations DAG both come here.
@@ -26,7 +26,7 @@ NO_TOPICS: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Who asks, why, when; and how to find out whether a run is active."""
+    """Who changes a ledger, why and when; and how to find out whether a run is active."""
 
     name: str
     reason: str
@@ -162,7 +162,7 @@ def _not_owned(ledger: Ledger, person: Person) -> None:
 
 
 def _still(ledger: Ledger, topics: Mapping[str, str]) -> dict[TopicPartition, int]:
-    """Where the ledger stands, but for topics that were deleted and created again: there its offsets mean nothing."""
+    """The ledger's position, without topics that were deleted and created again."""
     anew = {topic for topic, found in topics.items() if ledger.topics.get(topic, found) != found}
     return {partition: offset for partition, offset in ledger.place.offsets.items() if partition.topic not in anew}
 

@@ -1,24 +1,24 @@
-"""What a load asks of its DAG and of a replay's form: each error names the settings and the way out."""
+"""Check what a load needs from its DAG, and the form of a replay; errors name the settings and the way out."""
 
 import os
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.definitions._internal.contextmanager import DagContext, TaskGroupContext
-
+from airflow_provider_orderedkafka.compat.airflow import has_data_intervals, mapped_group
 from airflow_provider_orderedkafka.core.documents import Kind
 from airflow_provider_orderedkafka.core.outputs import Outputs, check_not_fed_back
 from airflow_provider_orderedkafka.core.starts import parse_start
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.launching import packaged_application
 from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.submission import master_of
 
 if TYPE_CHECKING:
-    from airflow.sdk import DAG
+    from airflow.sdk import DAG, TaskGroup
 
 STEPS = ("wait", "resolve", "load", "commit")
 OURS = ("task_id", "load", "range_id")
-"""What the group sets itself: a load's state hangs on it."""
+"""Arguments that the group sets itself, because a load's state depends on them."""
 
 TOPIC = (
     ("output_topic", "topic", "outputTopics"),
@@ -30,32 +30,21 @@ TABLE = (
     "name it with application_args=['--sink-option', 'path=/data/orders'], or 'table=catalog.schema.orders'",
 )
 NEEDED = {"ordered_replay": TOPIC, "enrich_orders": TOPIC, "ordered_table": TABLE}
-"""By packaged application: the sink options of which it needs one, and how to name it."""
+"""For each packaged application: the sink options of which it needs one, and how to set it."""
 
 
-def check_dag(load: OrderedLoad, mode: Kind) -> None:
-    """Check the DAG that is being defined; `SettingError` where the load cannot run in it."""
-    dag = DagContext.get_current()
-    if dag is None:
-        raise SettingError(f"load {load.name!r}: ordered_load() is called inside a DAG: `with DAG(...):`")
-    _not_mapped(load, dag)
+def check_dag(load: OrderedLoad, mode: Kind, group: "TaskGroup") -> None:
+    """Check the DAG that a load's group is in; `SettingError` where the load cannot run in it."""
+    mapped = mapped_group(group)
+    if mapped is not None:
+        raise SettingError(
+            f"load {load.name!r} is inside the mapped task group {mapped.group_id!r}: one load is one ledger, and "
+            "mapped copies would share it; make several loads in a loop, each with its own name"
+        )
     if mode == "incremental":
-        _incremental(load, dag)
+        _incremental(load, group.dag)
     if mode == "interval":
-        _interval(load, dag)
-
-
-def _not_mapped(load: OrderedLoad, dag: "DAG") -> None:
-    from airflow.sdk.definitions.taskgroup import MappedTaskGroup
-
-    group = TaskGroupContext.get_current(dag)
-    while group is not None:
-        if isinstance(group, MappedTaskGroup):
-            raise SettingError(
-                f"load {load.name!r} is inside the mapped task group {group.group_id!r}: one load is one ledger, and "
-                "mapped copies would share it; make several loads in a loop, each with its own name"
-            )
-        group = group.task_group
+        _interval(load, group.dag)
 
 
 def _incremental(load: OrderedLoad, dag: "DAG") -> None:
@@ -77,19 +66,17 @@ def _incremental(load: OrderedLoad, dag: "DAG") -> None:
 
 
 def _interval(load: OrderedLoad, dag: "DAG") -> None:
-    from airflow.sdk.definitions.timetables import assets, simple, trigger
-
-    timetable = type(dag.timetable)
-    if timetable.__module__ in {assets.__name__, simple.__name__, trigger.__name__}:
+    if not has_data_intervals(dag.timetable):
+        found = type(dag.timetable).__name__
         raise SettingError(
-            f"load {load.name!r} has mode='interval' and DAG {dag.dag_id!r} has the timetable {timetable.__name__}, "
+            f"load {load.name!r} has mode='interval' and DAG {dag.dag_id!r} has the timetable {found}, "
             "whose runs have no data interval: use schedule=CronDataIntervalTimetable('@hourly', timezone='UTC') "
             "(from airflow.sdk), or give the load mode='incremental'"
         )
 
 
 def check_steps(load: OrderedLoad, mode: Kind, steps: Mapping[str, Mapping[str, Any]]) -> None:
-    """Check the arguments by step; `SettingError` where one is for no step, or is the group's own."""
+    """Check the arguments by step; `SettingError` for an unknown step, or an argument that the group sets."""
     unknown = sorted(set(steps) - set(STEPS))
     if unknown:
         raise SettingError(f"load {load.name!r}: steps names {unknown[0]!r}, the steps are {', '.join(STEPS)}")
@@ -108,7 +95,7 @@ def check_steps(load: OrderedLoad, mode: Kind, steps: Mapping[str, Mapping[str, 
 
 
 def check_output(load: OrderedLoad, output_topic: Any, application: str, arguments: Any) -> None:
-    """An output is named, and is nothing that the load reads; `SettingError` says so, as far as it can be told here."""
+    """Require an output that the load does not read, as far as this can be known when the DAG is parsed."""
     if not isinstance(output_topic, str | None) or not isinstance(arguments, list | tuple | None):
         return  # another task says it
     outputs = Outputs.of(output_topic, arguments or ())
@@ -119,23 +106,23 @@ def check_output(load: OrderedLoad, output_topic: Any, application: str, argumen
 
 
 def shape_of(arguments: Any) -> dict[str, Any]:
-    """What an application's arguments say of the rows that are written; nothing where another task gives them."""
+    """What an application's arguments say about the rows; empty if they come from another task."""
     outputs = Outputs.of(None, arguments) if isinstance(arguments, list | tuple) else Outputs()
     return {"sink_options": outputs.shape, "transform": outputs.transform}
 
 
 def check_checkpoint(load: OrderedLoad, conn_id: str, checkpoint: str | None) -> None:
-    """A cluster needs a checkpoint that all of it reaches; only a connection in the environment tells so early."""
+    """Require `checkpoint=` for a cluster, if the connection is an environment variable and so known here."""
     text = os.environ.get(f"AIRFLOW_CONN_{conn_id.upper()}")
     if checkpoint is not None or not text:
         return
-    master = _host(text, conn_id)
+    master = _master(text, conn_id)
     if not master.startswith("local"):
         raise SettingError(no_checkpoint(load.name, conn_id, master))
 
 
 def no_checkpoint(load: str, conn_id: str, master: str) -> str:
-    """The error for a load on a cluster that has no place for its checkpoints."""
+    """The message for a load on a cluster without `checkpoint=`."""
     return (
         f"load {load!r}: checkpoint= is missing, and the Spark connection {conn_id!r} names the cluster {master!r}: "
         "name a location that driver, executors and Airflow's workers reach, such as "
@@ -143,27 +130,27 @@ def no_checkpoint(load: str, conn_id: str, master: str) -> str:
     )
 
 
-def _host(text: str, conn_id: str) -> str:
+def _master(text: str, conn_id: str) -> str:
     from airflow.sdk import Connection
 
     try:
         found = Connection.from_json(text, conn_id) if text.startswith("{") else Connection.from_uri(text, conn_id)
     except Exception:  # noqa: BLE001 - what is wrong with a connection is said when it is used
         return "local"
-    return found.host or "yarn"
+    return master_of(found)
 
 
 def check_form(
     params: Mapping[str, Any], given: Mapping[str, Any] | None, taken: Collection[str], load: OrderedLoad | None = None
 ) -> None:
-    """Refuse keys that the form has not got, places that cannot be read, and duplicates that nobody agreed to.
+    """Raise a `SettingError` for unknown keys, unreadable places, and duplicates that were not agreed to.
 
-    Called inside of a task: the form is that of its DAG.
+    Call it in a task of the replay's DAG, whose `params` are the form.
 
     :param params: The run's params.
-    :param given: What the trigger was given; Airflow itself takes any key, and adds it to the run's params.
-    :param taken: The topics that other loads write to.
-    :param load: The load that is run; it may write into none of its own topics, whatever anybody agrees to.
+    :param given: The run's `conf`: Airflow accepts any key there, and adds it to the params.
+    :param taken: Topics that other loads write to.
+    :param load: The replay's load; it may not write to a topic that it reads.
     """
     from airflow.sdk import get_current_context
 

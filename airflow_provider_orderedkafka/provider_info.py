@@ -1,4 +1,4 @@
-"""What Airflow shows about this provider. Data only: Airflow reads it at every start."""
+"""The description of this provider for Airflow, which reads it at every start. Data only."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What stands beside a checkpoint, read from wherever that is: the report, which is the proof, and whether notes do."""
+"""Read what is beside a checkpoint, wherever it is: the report, and whether there are notes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,7 +14,7 @@ NOTES = "notes"
 
 
 def place_of(root: str, range_id: str, times: int) -> str:
-    """A range's own folder below the load's; one more for each time that it is loaded anew."""
+    """A range's own folder, or another one for each time that it is loaded again."""
     return f"{root.rstrip('/')}/{range_id}" + (f"-again-{times}" if times else "")
 
 
@@ -36,7 +36,7 @@ def readable(checkpoint: str) -> str:
 
 
 def has_notes(checkpoint: str) -> bool:
-    """Whether a batch was noted beside this checkpoint: rows may have been written since."""
+    """Whether a batch was noted beside this checkpoint, so that rows may have been written."""
     with _explained(checkpoint), suppress(FileNotFoundError, NotADirectoryError):
         return any(True for _ in _path(f"{checkpoint.rstrip('/')}/{NOTES}").iterdir())
     return False
@@ -51,7 +51,7 @@ def _read(location: str) -> str | None:
 
 @contextmanager
 def _explained(location: str) -> Iterator[None]:
-    """Airflow's own errors for a place that it cannot read do not say what that place is for."""
+    """Say what the location is for: Airflow's own errors do not."""
     try:
         yield
     except (ValueError, ImportError) as error:  # no such scheme, or nothing installed for it

@@ -1,7 +1,7 @@
-"""Another way to run the application than spark-submit: what an operator gets, and what is written before it begins.
+"""Run the application with an operator of the user's choice instead of spark-submit.
 
-The operator starts the application with the range and the checkpoint; the books are kept around it, as everywhere: the
-attempt is written down before it begins, and the report beside the checkpoint is what the commit goes by.
+The attempt is recorded in the ledger before that operator begins, and the commit relies on the report beside the
+checkpoint, as with spark-submit.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,19 +22,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What another way to run the application gets, as templates: the range's text, where checkpoint and report are.
+    """What a `submit=` function gets, to make the operator that runs the application.
 
-    `arguments` is what the packaged applications take. The operator that is made has to pass `task` on to its base.
+    :param range: Template of the range document's text.
+    :param checkpoint: Template of the checkpoint's location.
+    :param report: Template of the report's location.
+    :param application: Path of the application, as this DAG file sees it.
+    :param task: Arguments that the operator must get, as `**launch.task`.
     """
 
     range: str
     checkpoint: str
     report: str
+    application: str
     task: Mapping[str, Any]
 
     @property
     def arguments(self) -> list[str]:
-        """The command line of the packaged applications, but for the output."""
+        """The command line of the application, without the output and the Kafka options."""
         return ["--range", self.range, "--checkpoint", self.checkpoint]
 
 
@@ -46,11 +51,12 @@ def submitted(
     resolve: str,
     submit: Submit,
     *,
+    application: str,
     checkpoint: str | None,
     digest: str,
     more: Mapping[str, Any],
 ) -> "BaseOperator":
-    """The operator that another way to run it gives; `resolve` is the task that has the range, `more` its arguments."""
+    """Make the user's operator and check it; `resolve` is the ID of the task whose range it loads."""
     if checkpoint is None:
         raise SettingError(
             f"load {load.name!r}: submit= and no checkpoint=: name a location that the application and Airflow's "
@@ -64,7 +70,7 @@ def submitted(
         **more,
     }
     where = told % "checkpoint"
-    made = submit(Launch(told % "range", where, report_location(where), task))
+    made = submit(Launch(told % "range", where, report_location(where), application, task))
     if made.task_id.rpartition(".")[2] != task["task_id"] or not made.inlets:
         raise SettingError(
             f"load {load.name!r}: the operator that submit= gives must pass all of the launch's `task` on to its base, "
@@ -74,7 +80,7 @@ def submitted(
 
 
 def begin_attempt(context: "Context", load: OrderedLoad, resolve: str, digest: str = "") -> None:
-    """Before another operator runs the application: write the attempt down, or skip what is committed."""
+    """Record the attempt in the ledger before the operator begins; skip the task if the range is committed."""
     ti = context["ti"]
     where, range_id = ti.xcom_pull(task_ids=resolve, key="checkpoint"), ti.xcom_pull(task_ids=resolve)
     try:

@@ -18,9 +18,9 @@ from airflow_provider_orderedkafka.core.positions import TopicPartition
 from airflow_provider_orderedkafka.core.subscriptions import Named
 from airflow_provider_orderedkafka.embedded import EmbeddedKafka
 from airflow_provider_orderedkafka.kafka.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.ends import readable_ends
 from airflow_provider_orderedkafka.kafka.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.offsets import log_starts
+from airflow_provider_orderedkafka.kafka.survey import readable_ends
 from airflow_provider_orderedkafka.kafka.topics import discover
 from benchmarks.data import Data, write
 

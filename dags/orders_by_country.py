@@ -1,9 +1,8 @@
-"""Several loads made in a loop: each has its own name, and so its own ledger, tasks and mirror."""
+"""Several similar loads, made in a loop. Each has its own name, and so its own ledger, tasks and consumer group."""
 
 from airflow.sdk import DAG
 
-from airflow_provider_orderedkafka import OrderedLoad
-from airflow_provider_orderedkafka.dag import ordered_load
+from airflow_provider_orderedkafka import OrderedLoad, ordered_load
 
 for country in ("at", "be", "ch"):
     load = OrderedLoad(f"orders_{country}", topics=[f"orders-{country}"], start="earliest", max_delay="1h")

@@ -1,17 +1,16 @@
-"""Orders, loaded by another operator than the Spark provider's: here a shell that calls spark-submit.
+"""Run the application with an operator of your choice; here, a shell that calls spark-submit.
 
-Any operator will do (Kubernetes, Databricks, EMR, Livy): it gets the range and the checkpoint as templates, and passes
-`launch.task` on. The attempt is written down before it begins, and the commit goes by the report that the application
-leaves beside the checkpoint. Needs the Airflow variable `orders_checkpoints`, a folder that the application and
-Airflow's workers reach, and spark-submit on the path.
+Any operator will do (Kubernetes, Databricks, EMR, Livy), as long as it passes `launch.task` on. The attempt is recorded
+before it starts, and the commit relies on the report that the application writes beside the checkpoint.
+
+Needs spark-submit on the PATH, and the Airflow variable `orders_checkpoints`: a folder that the application and
+Airflow's workers can reach.
 """
 
 from airflow.providers.standard.operators.bash import BashOperator
 from airflow.sdk import DAG
 
-from airflow_provider_orderedkafka import OrderedLoad
-from airflow_provider_orderedkafka.dag import ordered_load
-from airflow_provider_orderedkafka.launching import packaged_application
+from airflow_provider_orderedkafka import OrderedLoad, ordered_load
 
 
 def by_shell(launch):
@@ -22,7 +21,7 @@ def by_shell(launch):
                 --option kafka.bootstrap.servers="$SERVERS"
         """,
         env={
-            "APPLICATION": packaged_application("ordered_replay"),
+            "APPLICATION": launch.application,
             "RANGE": launch.range,
             "CHECKPOINT": launch.checkpoint,
             "SERVERS": "{{ conn.kafka_default.extra_dejson['bootstrap.servers'] }}",

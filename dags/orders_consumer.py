@@ -1,4 +1,4 @@
-"""What comes after a load: runs each time that a commit of `orders` moved its ledger, and knows what was loaded."""
+"""Run something after each load: each commit of `orders` starts this DAG, with the numbers of what was loaded."""
 
 from airflow.sdk import DAG, task
 

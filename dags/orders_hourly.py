@@ -1,4 +1,4 @@
-"""Orders by the hour: each run loads its own data interval, so a backfill just works, in any order, side by side.
+"""Orders by the hour: each run loads its data interval, so backfills work, in any order and in parallel.
 
 airflow backfill create --dag-id orders_hourly --from-date 2026-01-01 --to-date 2026-01-02 --max-active-runs 2
 """
@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 
 from airflow.sdk import DAG, CronDataIntervalTimetable
 
-from airflow_provider_orderedkafka import OrderedLoad
-from airflow_provider_orderedkafka.dag import ordered_load
+from airflow_provider_orderedkafka import OrderedLoad, ordered_load
 
 hourly = OrderedLoad("orders_hourly", topics=["orders"], grace="1m")
 

@@ -1,6 +1,6 @@
-"""A person's work on the ledger of `orders`, from a form: show it, give its open range up, move it.
+"""Show, abandon or rewind the ledger of `orders`, from a form.
 
-First run it without the confirmation: it says what would happen and changes nothing.
+Run it without the confirmation first: it says what would happen, and changes nothing.
 """
 
 from airflow.sdk import DAG, Param
@@ -19,7 +19,7 @@ with DAG(
             "",
             type="string",
             title="Rewind to",
-            description="'earliest', 'latest', a moment (2026-01-31T12:00:00Z), a time ago (-2h), or offsets as JSON.",
+            description="'earliest', 'latest', a time (2026-01-31T12:00:00Z), a time ago (-2h), or offsets as JSON.",
             maxLength=10_000,
             section="Rewind",
         ),
@@ -27,7 +27,7 @@ with DAG(
             "",
             type="string",
             title="Only these topics",
-            description="Separated by commas; all of them where it is empty.",
+            description="Separated by commas; empty for all.",
             maxLength=10_000,
             section="Rewind",
         ),
@@ -35,7 +35,11 @@ with DAG(
             "", type="string", title="Reason", description="Kept with the ledger.", maxLength=500, section="Confirm"
         ),
         "confirmed": Param(
-            default=False, type="boolean", title="Do it", description="Without, nothing is changed.", section="Confirm"
+            default=False,
+            type="boolean",
+            title="Do it",
+            description="Unless set, nothing changes.",
+            section="Confirm",
         ),
     },
 ):

@@ -5,8 +5,7 @@ Needs two connections: `kafka_default` with `bootstrap.servers`, and `spark_defa
 
 from airflow.sdk import DAG
 
-from airflow_provider_orderedkafka import OrderedLoad
-from airflow_provider_orderedkafka.dag import ordered_load
+from airflow_provider_orderedkafka import OrderedLoad, ordered_load
 
 orders = OrderedLoad(
     "orders",

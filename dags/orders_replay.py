@@ -1,13 +1,12 @@
-"""Load a stretch of the past again, from a form: trigger it and say what, and where to.
+"""Load a part of the past again, from a form: trigger it, and say what to load and where to.
 
-A replay has a ledger of nobody: it never moves where `orders` stands.
+A replay has no ledger: it never changes how far the load `orders` has come.
 """
 
 from airflow.sdk import DAG, Param, task
 
-from airflow_provider_orderedkafka import OrderedLoad
-from airflow_provider_orderedkafka.dag import ordered_load
-from airflow_provider_orderedkafka.parsing import check_form
+from airflow_provider_orderedkafka import OrderedLoad, ordered_load
+from airflow_provider_orderedkafka.dag import check_form
 
 replay = OrderedLoad("orders_replay", topics=["orders", "refunds"], max_offsets=50_000_000)
 
@@ -21,7 +20,7 @@ with DAG(
             "-1h",
             type="string",
             title="From",
-            description="'earliest', a moment with a time zone (2026-01-31T12:00:00Z), a time ago (-2h), or offsets "
+            description="'earliest', a timestamp with a time zone (2026-01-31T12:00:00Z), a time ago (-2h), or offsets "
             'as JSON ({"orders": [0, 0, 0], "refunds": [0]}).',
             minLength=1,
             maxLength=10_000,
@@ -31,7 +30,7 @@ with DAG(
             "latest",
             type="string",
             title="To",
-            description="The same, or 'latest'. What stands there is not loaded any more.",
+            description="The same, or 'latest'. Exclusive.",
             minLength=1,
             maxLength=10_000,
             section="What to load",
@@ -40,7 +39,7 @@ with DAG(
             "orders-replayed",
             type="string",
             title="Target topic",
-            description="A topic that has not got these rows yet.",
+            description="A topic that does not have these rows yet.",
             pattern=r"^[A-Za-z0-9._-]{1,249}$",
             section="Where to",
         ),
@@ -56,7 +55,7 @@ with DAG(
 
     @task
     def check(params=None, dag_run=None):
-        """Refuse what the form does not know, the load's own topics, and duplicates that nobody agreed to."""
+        """Refuse unknown fields, the load's own topics, and duplicates that were not agreed to."""
         check_form(params, dag_run.conf, taken={"orders-ordered"}, load=replay)
 
     loaded = ordered_load(

@@ -1,10 +1,9 @@
-"""Orders, whenever there is enough of them: a watcher on the load's ledger starts the runs, no clock does."""
+"""Orders, whenever there is enough to load: a watcher starts the runs, not a schedule."""
 
 from airflow.sdk import DAG
 
-from airflow_provider_orderedkafka import OrderedLoad
+from airflow_provider_orderedkafka import OrderedLoad, ordered_load
 from airflow_provider_orderedkafka.assets import watched_ledger_asset
-from airflow_provider_orderedkafka.dag import ordered_load
 
 watched = OrderedLoad("orders_watched", topics=["orders"], start="earliest", min_offsets=10_000, max_delay="15m")
 

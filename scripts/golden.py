@@ -3,8 +3,8 @@
 What earlier versions wrote stays as it is. Run it where a format is changed on purpose, and read what it changed.
 """
 
-import runpy
 import sys
+from importlib import import_module
 from pathlib import Path
 
 from airflow_provider_orderedkafka.core.codec import VERSION
@@ -14,7 +14,8 @@ TESTS = Path(__file__).resolve().parent.parent / "tests"
 
 def main() -> int:
     """Write the texts of this version, and no others."""
-    texts = runpy.run_path(str(TESTS / "support" / "documents.py"))["texts"]()
+    sys.path.insert(0, str(TESTS))
+    texts = import_module("support.documents").texts()
     folder = TESTS / "golden" / f"v{VERSION}"
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.iterdir():

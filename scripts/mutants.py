@@ -1,6 +1,6 @@
 """Runs tests against wrong products, one after the other: what no test catches is a promise that nothing holds.
 
-    python scripts/mutants.py [word ...]        all of tests/mutants.py, or those whose name has one of the words
+    python scripts/mutants.py [word ...]        all of tests/mutants, or those whose name has one of the words
 
 Each mutant is a copy of the checkout in a folder of its own with some text replaced; the checkout is never touched. The
 tests have to pass without it, and one of them has to fail with it. Ends with 1 where a mutant survives, and where one
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TABLE = "tests/mutants.py"
+TABLES = "tests/mutants"
 SECONDS = 180
 PYTEST = ("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--hypothesis-seed=0", "--hypothesis-profile=mutants")
 FAILED = re.compile(r"^FAILED (.+?)(?: - |$)", re.MULTILINE)
@@ -63,9 +63,12 @@ class Verdict:
         return f"{self.name:50} {self.seconds:5.1f} s  {self.by or self.wrong}"
 
 
-def read_table(path: Path) -> list[Mutant]:
-    """The mutants of a table: `MUTANTS` holds (name, file, edits, tests)."""
-    return [Mutant(*row) for row in runpy.run_path(str(path))["MUTANTS"]]
+def read_tables(folder: Path) -> list[Mutant]:
+    """The mutants of all tables: in each, `MUTANTS` holds (name, file, edits, tests), quick tests first.
+
+    A text that is replaced is in its file exactly once: a mutant that applies no more is an error, adapt or replace it.
+    """
+    return [Mutant(*row) for path in sorted(folder.glob("*.py")) for row in runpy.run_path(str(path))["MUTANTS"]]
 
 
 def judged(checkout: Path, mutants: Iterable[Mutant], seconds: float = SECONDS) -> Iterator[Verdict]:
@@ -120,7 +123,7 @@ def _tail(said: str) -> str:
 
 def main(words: list[str]) -> int:
     """Judge the mutants, print what became of each, and end well where all were caught."""
-    mutants = [each for each in read_table(ROOT / TABLE) if not words or any(word in each.name for word in words)]
+    mutants = [each for each in read_tables(ROOT / TABLES) if not words or any(word in each.name for word in words)]
     verdicts = []
     for verdict in judged(ROOT, mutants):
         print(verdict, flush=True)

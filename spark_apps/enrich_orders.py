@@ -22,7 +22,7 @@ ORDER = "order long, customer string, state string, amount double"
 
 
 def enrich(records: "DataFrame") -> "DataFrame":
-    """From records of orders to records of paid orders with a country; `_source` says where each came from."""
+    """Keep paid orders, and add the customer's country; `_source` says where a row came from."""
     orders = records.withColumn("order", f.from_json(f.col("value").cast("string"), ORDER))
     paid = orders.where("order.state = 'paid'").withColumn("customer", f.col("order.customer"))
     joined = paid.join(f.broadcast(customers(records)), "customer", "left")

@@ -1,23 +1,20 @@
-"""Airflow as a command needs it: its metadata database, and the connections that are kept there."""
+"""Access to Airflow's metadata database and its connections, for commands."""
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from airflow_provider_orderedkafka.compat.airflow import server_context
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.ledger import LedgerStore
-
-CONTEXT = "_AIRFLOW_PROCESS_CONTEXT"
-"""What Airflow's own commands set to find connections in its database."""
 
 
 @contextmanager
 def airflow() -> Iterator[None]:
-    """Work on Airflow's database; `SettingError` where Airflow, or its database, is not there."""
-    before = os.environ.get(CONTEXT)
-    os.environ[CONTEXT] = "server"
+    """Give access to Airflow's database and connections; `SettingError` without Airflow or its database."""
     try:
-        yield
+        with server_context():
+            yield
     except ModuleNotFoundError as error:
         if not is_about_airflow(error):
             raise
@@ -32,13 +29,10 @@ def airflow() -> Iterator[None]:
             f"({os.environ.get('AIRFLOW_HOME', 'not set')!r}) the right one, is the database up, and was "
             "`airflow db migrate` run?"
         ) from error
-    finally:
-        os.environ.pop(CONTEXT)
-        os.environ.update({} if before is None else {CONTEXT: before})
 
 
 def is_about_airflow(error: Exception) -> bool:
-    """Whether it says that Airflow is not installed here."""
+    """Whether Airflow is not installed."""
     return isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "airflow"
 
 

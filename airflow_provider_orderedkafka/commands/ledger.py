@@ -1,6 +1,6 @@
-"""Show a load's ledger; give its open range up; move it; take it up again from its mirror.
+"""Show, abandon, rewind or restore the ledger of a load.
 
-Needs Airflow's configuration (AIRFLOW_HOME) and its metadata database; rewind and restore need Kafka too.
+Needs Airflow's configuration (AIRFLOW_HOME) and its metadata database; rewind and restore need Kafka, too.
 """
 
 import argparse
@@ -13,32 +13,38 @@ from airflow_provider_orderedkafka.commands.at_airflow import airflow, store_of
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.ledger import LedgerStore
 
-START_HELP = "'earliest', 'latest', a moment ('2026-01-31T12:00:00Z'), a time ago ('-2h'), or offsets as JSON"
+START_HELP = "'earliest', 'latest', a timestamp ('2026-01-31T12:00:00Z'), a time ago ('-2h'), or offsets as JSON"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare `show`, `abandon`, `rewind` and `restore`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="show|abandon|rewind|restore")
-    show = actions.add_parser("show", help="say where the load stands, and what happened last")
-    show.add_argument("--json", action="store_true", help="the document itself")
-    abandon = actions.add_parser("abandon", help="give the open range up: the next run plans anew from the ledger")
-    rewind = actions.add_parser("rewind", help="move the ledger: shows what that means, and asks")
+    show = actions.add_parser("show", help="show how far the load has come, and its latest runs")
+    show.add_argument("--json", action="store_true", help="print the ledger as JSON")
+    abandon = actions.add_parser("abandon", help="drop the open range; the next run plans a new one from the ledger")
+    rewind = actions.add_parser("rewind", help="move the ledger; shows what changes, and asks")
     where = rewind.add_mutually_exclusive_group(required=True)
     where.add_argument("--to", metavar="PLACE", help=START_HELP)
-    where.add_argument("--to-current", action="store_true", help="stay, but let another DAG take the load over")
-    rewind.add_argument("--topic", action="append", default=[], help="move only this topic; may be given several times")
-    restore = actions.add_parser("restore", help="take a lost ledger up again from its mirror in the consumer group")
+    where.add_argument(
+        "--to-current", action="store_true", help="keep the position; let another DAG take the load over"
+    )
+    rewind.add_argument("--topic", action="append", default=[], help="rewind only this topic; can be repeated")
+    restore = actions.add_parser("restore", help="restore a lost ledger from its copy in the consumer group")
     for action in (rewind, restore):
-        action.add_argument("--kafka-conn-id", default="kafka_default", help="default: %(default)s")
+        action.add_argument(
+            "--kafka-conn-id",
+            default="kafka_default",
+            help="Kafka connection (default: %(default)s)",
+        )
     for action in (abandon, rewind, restore):
-        action.add_argument("--reason", required=True, help="why, in a few words; it is kept with the ledger")
-        action.add_argument("--yes", action="store_true", help="do not ask")
+        action.add_argument("--reason", required=True, help="why, in a few words; kept in the ledger")
+        action.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     for action in (show, abandon, rewind, restore):
-        action.add_argument("load", help="the load's name")
+        action.add_argument("load", help="name of the load")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do what was asked for."""
+    """Run the action."""
     with airflow():
         return _ACTIONS[arguments.action](arguments, store_of(arguments.load))
 
@@ -52,7 +58,7 @@ def _show(arguments: argparse.Namespace, store: LedgerStore) -> int:
 def _abandon(arguments: argparse.Namespace, store: LedgerStore) -> int:
     ledger = operations.ledger_of(store)
     print(operations.shown(ledger).split("\nstands at")[0])
-    _agreed(arguments, "Give the open range up?")
+    _agreed(arguments, "Abandon the open range?")
     return _done(operations.abandon(store, _person(arguments)).revision)
 
 
@@ -78,7 +84,7 @@ def _restore(arguments: argparse.Namespace, store: LedgerStore) -> int:
     mirrored = mirror.read()
     if mirrored is not None:
         print(f"the mirror is at revision {mirrored.revision}, with {mirrored.rows:,} rows written")
-        _agreed(arguments, "Take it up?")
+        _agreed(arguments, "Restore the ledger from it?")
     topics = {} if mirrored is None else hook.topic_ids(mirrored.place.offsets.topics)
     return _done(operations.restore(store, mirror, _person(arguments), mirrored, topics).revision)
 
@@ -102,7 +108,7 @@ def _agreed(arguments: argparse.Namespace, question: str) -> None:
     if arguments.yes:
         return
     if not sys.stdin.isatty():
-        raise SettingError("there is nobody to ask: add --yes to go on without")
+        raise SettingError("this needs a confirmation, and there is no terminal to ask on: add --yes")
     if input(f"{question} [y/N] ").strip().lower() not in {"y", "yes"}:
         raise SettingError("nothing was changed")
 

@@ -1,11 +1,11 @@
-"""Explain the next range of a load before it is loaded: where it would start and end, how much that is, and why.
+"""Show what the next run of a load would load: from where to where, how much, in which batches, and why.
 
-Reads the ledger and Kafka; writes nothing. Needs Airflow's configuration (AIRFLOW_HOME) and the load's DAG file.
+Reads the ledger and Kafka; changes nothing. Needs Airflow's configuration (AIRFLOW_HOME) and the load's DAG file.
 """
 
 import argparse
 import runpy
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,10 @@ from airflow_provider_orderedkafka.commands.at_airflow import airflow, is_about_
 from airflow_provider_orderedkafka.core.documents import Ledger, Range
 from airflow_provider_orderedkafka.core.lifecycle import standing
 from airflow_provider_orderedkafka.core.moves import joined
+from airflow_provider_orderedkafka.core.next_range import NothingToLoad
 from airflow_provider_orderedkafka.core.pacing import Verdict
+from airflow_provider_orderedkafka.core.plan import WINDOW, Planned, needs_sample, size_of, window
+from airflow_provider_orderedkafka.core.planning import Planner
 from airflow_provider_orderedkafka.core.progress import moment
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.ledger import LedgerStore
@@ -23,36 +26,37 @@ if TYPE_CHECKING:
     from airflow_provider_orderedkafka.steps import First
 
 SHOWN = 50
+SHOWN_ENDS = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("dag_file", type=Path, help="the DAG file that defines the load")
-    parser.add_argument("load", nargs="?", help="the load's name, where the file defines several")
-    parser.add_argument("--json", action="store_true", help="the range document itself")
+    parser.add_argument("load", nargs="?", help="name of the load, if the file defines several")
+    parser.add_argument("--json", action="store_true", help="print the range document")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Plan, and say what came out."""
+    """Plan the next range, and print it."""
     with airflow():
         return _plan(arguments)
 
 
 def _plan(arguments: argparse.Namespace) -> int:
-    from airflow_provider_orderedkafka.steps import NothingToLoad
-
     load = _the_load(arguments.dag_file, arguments.load)
-    try:
-        planned, verdict = _open_range(load) or _next_range(load)
-    except NothingToLoad as reason:
-        print(reason)
+    planned, verdict = _open_range(load) or _next_range(load)
+    if isinstance(planned, NothingToLoad):
+        print(planned.reason)
         return 0
-    print(planned.to_text() if arguments.json else explained(planned, verdict.reason, waits=not verdict.run))
+    if arguments.json:
+        print(planned.to_text())
+        return 0
+    print(explained(planned, verdict.reason, waits=not verdict.run))
+    print(in_batches(planned, _batches(load, planned)))
     return 0
 
 
 def _open_range(load: OrderedLoad) -> tuple[Range, Verdict] | None:
-    """The range that is open, which comes before any other."""
     store = _store(load)
     ledger = None if store is None else store.ledger()
     if store is None or ledger is None or ledger.open is None:
@@ -63,7 +67,7 @@ def _open_range(load: OrderedLoad) -> tuple[Range, Verdict] | None:
     return None if planned is None else (planned, Verdict(run=True, reason=reason))
 
 
-def _next_range(load: OrderedLoad) -> tuple[Range, Verdict]:
+def _next_range(load: OrderedLoad) -> tuple[Range | NothingToLoad, Verdict]:
     from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
     hook, store = OrderedKafkaHook(load.kafka_conn_id), _store(load)
@@ -72,6 +76,36 @@ def _next_range(load: OrderedLoad) -> tuple[Range, Verdict]:
         first = hook.first_look(load, added)
         ledger = joined(ledger, first.place.offsets, first.topics)
     return hook.plan(load, ledger), hook.verdict(load, ledger)
+
+
+def _batches(load: OrderedLoad, planned: Range) -> list[Planned]:
+    """The first batches of a range, as an application with the default slices would plan them."""
+    from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+    from airflow_provider_orderedkafka.kafka.log import KafkaLog
+    from airflow_provider_orderedkafka.kafka.reading import ReadSettings
+    from airflow_provider_orderedkafka.kafka.samples import average_bytes
+
+    if not planned.offsets:
+        return []
+    config = OrderedKafkaHook(load.kafka_conn_id).config
+    settings = ReadSettings(config, planned.isolation, on_data_loss=planned.on_data_loss, topic_ids=planned.topics)
+    size = size_of(planned, average_bytes(planned.span, settings) if needs_sample(planned) else None)
+    ends = Planner(KafkaLog(config, planned.isolation), planned.span).ends(size.offsets, WINDOW)
+    return window(planned, 1, planned.start, ends, size)
+
+
+def in_batches(planned: Range, batches: Sequence[Planned]) -> str:
+    """The batches of a range, for people: how many, how large, and where the first ones end."""
+    if not batches:
+        return "batches   none"
+    first, about = batches[0], "about " if batches[0].about else ""
+    size = "" if first.bytes is None else f", some {first.bytes / 2**20:,.0f} MiB"
+    lines = [f"batches   {about}{first.batches:,}, of {first.offsets:,} offsets{size}"]
+    for each in batches[:SHOWN_ENDS]:
+        ends = list(each.end(planned).offsets.items())
+        more = f" and {len(ends) - SHOWN_ENDS:,} more" if len(ends) > SHOWN_ENDS else ""
+        lines.append(f"  {each.batch:,} ends at {', '.join(p.at(offset) for p, offset in ends[:SHOWN_ENDS])}{more}")
+    return "\n".join(lines)
 
 
 def explained(planned: Range, reason: str, *, waits: bool) -> str:
@@ -115,7 +149,7 @@ def _defined(path: Path) -> Iterable[object]:
 
 
 def _store(load: OrderedLoad) -> LedgerStore | None:
-    """The load's documents; None where Airflow has not seen the DAG yet, and this would be its first look."""
+    """The load's documents; None if Airflow has not parsed the DAG yet."""
     try:
         return store_of(load.name)
     except LifecycleError:

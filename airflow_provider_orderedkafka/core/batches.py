@@ -1,4 +1,4 @@
-"""What is written down beside the checkpoint while a range is loaded: notes, counts, allotments, the lease.
+"""What is stored beside the checkpoint while a range is loaded: notes, counts, allotments, the lease.
 
 A batch is *noted* before its first write and *counted* after its last one. Found again, a batch that was noted and
 not counted may have been written in part: it is a replay. One that was counted is done, whatever Spark thinks of it.
@@ -7,10 +7,11 @@ not counted may have been written in part: it is a replay. One that was counted 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Literal, Self
+from typing import Self
 
 from airflow_provider_orderedkafka.core.codec import Document
 from airflow_provider_orderedkafka.core.cuts import Place
+from airflow_provider_orderedkafka.core.lanes import KeepOrder, Kind, Partitioner
 from airflow_provider_orderedkafka.core.positions import Offsets
 
 
@@ -47,10 +48,10 @@ class Setup(Document):
     where the direct lane relies on it; `reason` says why this lane.
     """
 
-    lane: Literal["frames", "direct"]
+    lane: Kind
     writers: int
-    keep_order: Literal["key", "partition", "none"]
-    placed: Literal["murmur2", "crc32"] | None
+    keep_order: KeepOrder
+    placed: Partitioner | None
     output: str
     transform: str | None
     reason: str
@@ -84,7 +85,8 @@ class Note(Document):
     `output_ids` are those topics' ids, as the ends mean nothing once a topic was made anew. Both are empty where there
     is nothing to protect. How many partitions a topic has there is how many its keys are placed over until the batch
     is done. `code` has a digest of each transform that took part; `provenance` is the version of the header by which
-    the first attempt's rows are known. `doubts` are written down before what they are about is written.
+    the first attempt's rows are known. `doubts` are written down before what they are about is written. `placed` is the
+    partitioner by which an attempt relied on each key to stay in one partition of the source.
     """
 
     batch: int
@@ -96,6 +98,7 @@ class Note(Document):
     code: tuple[str, ...] = ()
     provenance: int = 1
     doubts: tuple[Doubt, ...] = ()
+    placed: Partitioner | None = None
 
     def joined(self, outputs: Offsets, output_ids: Mapping[str, str], code: str) -> Self:
         """The note once an attempt takes part that writes to these outputs, now that far, by this code."""
@@ -112,7 +115,7 @@ class Note(Document):
         return self if doubt is None or doubt in self.doubts else replace(self, doubts=(*self.doubts, doubt))
 
     def in_doubt(self, rows: int) -> Tally:
-        """How many of the batch's rows may be doubled or out of order, once so many stand in the outputs."""
+        """How many rows may be doubled or out of order, given how many are in the outputs."""
         unsettled = [rows - doubt.landed for doubt in self.doubts if not doubt.settled]
         unknown = [rows - doubt.landed for doubt in self.doubts if not (doubt.settled and doubt.known)]
         doubtful = max((doubt.doubtful for doubt in self.doubts), default=0)
@@ -136,7 +139,7 @@ class Surplus:
 
 @dataclass(frozen=True, slots=True)
 class Allotment(Document):
-    """How far the row limit lets a batch go: decided once, before anything of the batch is written.
+    """How far the row limit lets a batch go; decided once, before its first write.
 
     `slices` are the rows of each slice that pass, up to the slice where the limit ends; `end` stands behind the record
     that gave the last of them. `surplus` is that record, where records can give more than one row.
@@ -155,7 +158,7 @@ class Allotment(Document):
 
 @dataclass(frozen=True, slots=True)
 class Counts(Document):
-    """Written after a batch's last write: what it did, what all batches up to it did, and how far they came.
+    """Stored after a batch's last write: the numbers of this batch and of all so far, and where they ended.
 
     The total makes the newest one enough to go on from. `limit_spent` says that no row may follow.
     """

@@ -1,4 +1,4 @@
-"""Frozen dataclasses to canonical JSON and back, strictly, by the types of their fields.
+"""Convert frozen dataclasses to canonical JSON and back, strictly, by the types of their fields.
 
 Reading refuses what is missing, unknown or of another type with a `DocumentError` that names the document, the path
 and what was found. Integers are counts, offsets and times of 64 bits: none is negative, but for the time of a `Floor`.
@@ -15,13 +15,14 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Literal, Self, Union, get_args, get_origin, get_type_hints
 
-from airflow_provider_orderedkafka.core.cuts import BEFORE_TIME, Floor
-from airflow_provider_orderedkafka.core.positions import LARGEST, Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.cuts import Floor
+from airflow_provider_orderedkafka.core.positions import LARGEST, Offsets, is_integer
 from airflow_provider_orderedkafka.errors import DocumentError
 
 VERSION = 2
 OLDEST = 1
 
+_BY_THEMSELVES = (Offsets, Floor)  # they have a form of their own
 _OPTIONAL = (types.UnionType, Union)  # `int | None` is the first, `Literal["a"] | None` before Python 3.14 the second
 
 
@@ -51,7 +52,7 @@ class Document:
         if not isinstance(value, dict):
             raise DocumentError(f"{name}: the document must be an object, found {value!r}")
         version = value.pop("version", None)
-        if not (_is_integer(version, OLDEST) and version <= VERSION):
+        if not (is_integer(version, OLDEST) and version <= VERSION):
             raise DocumentError(
                 f"{name}: 'version' must be {OLDEST} to {VERSION}, found {version!r}; use the release that wrote it, "
                 f"or a newer one"
@@ -65,11 +66,8 @@ class Document:
 
 def encode(value: Any) -> Any:
     """The JSON value for a value of a document."""
-    if isinstance(value, Offsets):
+    if isinstance(value, _BY_THEMSELVES):
         return value.to_json()
-    if isinstance(value, Floor):
-        split = value.split
-        return {"time": value.time} | ({} if split is None else {"topic": split.topic, "partition": split.partition})
     if dataclasses.is_dataclass(value):
         return {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, tuple):
@@ -78,7 +76,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(kind: Any, value: Any, path: str, *, older: bool = False) -> Any:
-    """The value of this type that the JSON value stands for; an error names the path.
+    """Convert a JSON value to this type; an error names the path.
 
     In an `older` document, fields that have a default may be missing.
     """
@@ -91,6 +89,8 @@ def decode(kind: Any, value: Any, path: str, *, older: bool = False) -> Any:
         _expect(isinstance(value, list), value, path, "an array")
         item = get_args(kind)[0]
         return tuple(decode(item, each, f"{path}[{index}]", older=older) for index, each in enumerate(value))
+    if kind in _BY_THEMSELVES:
+        return kind.from_json(value, path)
     if kind in _DECODERS:
         return _DECODERS[kind](kind, value, path)
     return _dataclass(kind, value, path, older=older)
@@ -102,12 +102,8 @@ def _expect(holds: bool, value: Any, path: str, expected: str) -> Any:  # noqa: 
     return value
 
 
-def _is_integer(value: Any, minimum: int = 0) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and minimum <= value <= LARGEST
-
-
 def _integer(_kind: Any, value: Any, path: str) -> Any:
-    return _expect(_is_integer(value), value, path, f"an integer from 0 to {LARGEST}")
+    return _expect(is_integer(value), value, path, f"an integer from 0 to {LARGEST}")
 
 
 def _text(_kind: Any, value: Any, path: str) -> Any:
@@ -123,27 +119,10 @@ def _texts(_kind: Any, value: Any, path: str) -> Any:
     return _expect(holds, value, path, "an object of strings")
 
 
-def _offsets(_kind: Any, value: Any, path: str) -> Any:
-    return Offsets.from_json(value, path)
-
-
-def _floor(_kind: Any, value: Any, path: str) -> Any:
-    expected = "a floor such as {'time': 0} or {'time': 0, 'topic': 'orders', 'partition': 1}"
-    _expect(isinstance(value, dict) and set(value) <= {"time", "topic", "partition"}, value, path, expected)
-    _expect(_is_integer(value.get("time"), BEFORE_TIME), value, path, expected)
-    if "topic" not in value and "partition" not in value:
-        return Floor(value["time"])
-    split = isinstance(value.get("topic"), str) and _is_integer(value.get("partition"))
-    _expect(split, value, path, expected)
-    return Floor(value["time"], TopicPartition(value["topic"], value["partition"]))
-
-
 _DECODERS = {
     int: _integer,
     str: _text,
     bool: _flag,
-    Offsets: _offsets,
-    Floor: _floor,
     Mapping[str, str]: _texts,
 }
 
@@ -156,7 +135,6 @@ def _fields(kind: Any) -> dict[str, Any]:
 
 @cache
 def _later(kind: Any) -> frozenset[str]:
-    """The fields that an older document may lack."""
     missing = dataclasses.MISSING
     fields = dataclasses.fields(kind)
     return frozenset(f.name for f in fields if f.default is not missing or f.default_factory is not missing)

@@ -1,4 +1,4 @@
-"""Cuts and slices: how a range is taken apart in time order.
+"""Cuts and slices: how a range is divided in time order.
 
 The rules that everything else rests on:
 
@@ -15,9 +15,13 @@ The rules that everything else rests on:
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
-from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition, is_integer
+from airflow_provider_orderedkafka.errors import DocumentError
+
+FUTURE_TOLERANCE = 5 * 60 * 1_000
+"""How far ahead of the present a timestamp counts, where nothing else is said."""
 
 BEFORE_TIME = -1
 """The order time of a record that no timestamp came before: one millisecond before the epoch."""
@@ -37,6 +41,23 @@ class Floor:
     def of(self, partition: TopicPartition) -> int:
         """The lowest order time that a record of this partition can get."""
         return self.time + 1 if self.split is not None and partition < self.split else self.time
+
+    def to_json(self) -> dict[str, Any]:
+        """The canonical form."""
+        split = self.split
+        return {"time": self.time} | ({} if split is None else {"topic": split.topic, "partition": split.partition})
+
+    @classmethod
+    def from_json(cls, value: Any, path: str = "floor") -> Self:
+        """Read the canonical form; an error names the path of what is wrong."""
+        match value:
+            case {"time": time, **split} if is_integer(time, BEFORE_TIME) and not split:
+                return cls(time)
+            case {"time": time, "topic": str(topic), "partition": partition, **rest} if not rest:
+                if is_integer(time, BEFORE_TIME) and is_integer(partition):
+                    return cls(time, TopicPartition(topic, partition))
+        expected = "a floor such as {'time': 0} or {'time': 0, 'topic': 'orders', 'partition': 1}"
+        raise DocumentError(f"{path!r} must be {expected}, found {value!r}")
 
 
 NO_FLOOR = Floor()
@@ -69,7 +90,7 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What lies between two neighbouring cuts: the work of one Spark task.
+    """The offsets between two neighbouring cuts: the work of one Spark task.
 
     `offsets` is how many offsets it spans by the index, an estimate; `latest` is the last timestamp that counts;
     `floor` is that of the cut at its start.
@@ -89,7 +110,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a load stands or stopped: the next offset of each partition, and the floor of what follows."""
+    """A position of a load: the next offset of each partition, and the floor of what follows."""
 
     offsets: Offsets
     floor: Floor
@@ -149,7 +170,7 @@ def held(time: int, open_since: int | None, at_most: int) -> int:
 
 
 def slices(limits: Offsets, cuts: Sequence[Cut], latest: int) -> list[Slice]:
-    """The slices between these cuts, in order: they cover what lies between the first and the last exactly once."""
+    """The slices between these cuts, in order; together they cover everything exactly once."""
     return [_slice(index, limits, latest, *edges) for index, edges in enumerate(pairwise(cuts))]
 
 

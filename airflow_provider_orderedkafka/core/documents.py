@@ -1,4 +1,4 @@
-"""The documents that the steps hand to each other: `Range`, `Ledger`, `Claim`, `Report`, `Boundary`.
+"""The documents that steps pass on: `Range`, `Ledger`, `Claim`, `Report`, `Boundary`.
 
 Each is a frozen value with one canonical text; reading is strict. Times are milliseconds since the epoch.
 """
@@ -32,7 +32,8 @@ class Range(Document):
 
     Written down before the first read, never changed. Its `end` is a place: the floor there is the time of its cut.
     `topics` maps names to the broker's topic ids. `rows_left` is what the row limit leaves, `batch_offsets` the most
-    that one batch may span; null means no bound. `claim` is the key of the claim on an interval's or a replay's range.
+    that one batch may span; null leaves that to the application. `claim` is the key of the claim on an interval's or a
+    replay's range.
     """
 
     id: str
@@ -56,7 +57,7 @@ class Range(Document):
 
     def __post_init__(self) -> None:
         if self.batch_offsets == 0:
-            raise ValueError("'batch_offsets' must be at least 1, or null for no bound")
+            raise ValueError("'batch_offsets' must be at least 1, or null for the default")
         _ = self.span  # an impossible span is refused here
 
     @property
@@ -93,7 +94,7 @@ class Range(Document):
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """An open range: whose it is, how often its application was started, and where its checkpoint is since then."""
+    """An open range: its owner, its number of attempts, and its checkpoint."""
 
     range_id: str
     owner: str
@@ -121,7 +122,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Ledger(Document):
-    """Where a load stands. Its place moves only by commit, rewind or restore; each is a revision.
+    """How far a load has come. Only commit, rewind and restore move it; each makes a revision.
 
     `instance` tells this ledger from every other one of the same name: its mirror carries it. A ledger of version 1 did
     not add dead letters up, and goes on from none.
@@ -148,7 +149,7 @@ class Ledger(Document):
 
 @dataclass(frozen=True, slots=True)
 class Claim(Document):
-    """Where an interval's or a replay's range stands: it belongs to its run alone and never touches the ledger.
+    """The state of an interval's or a replay's range, which belongs to its run and leaves the ledger alone.
 
     `range_id` is the range's id, made and written here before the range is; in version 1 it was the claim's own key.
     """

@@ -1,4 +1,4 @@
-"""Durations as people write them: `"15m"`, `"1h30m"`, `"250ms"`. Inside they are whole milliseconds.
+"""Durations such as `"15m"`, `"1h30m"` or `"250ms"`, as whole milliseconds.
 
 A bare number is refused, because Spark means milliseconds by it and Airflow seconds; zero needs no unit. So is what no
 clock could add to the present.

@@ -1,4 +1,4 @@
-"""Where times begin in a span: the broker's index and our own, as one function of time.
+"""Map times to offsets: the broker's time index and our own as one function.
 
 `TimeIndex.at(times)` gives a `Row` for each time: for each partition a lower bound of the place where its running
 maximum reaches that time. Lower bound means: every visible record before it is older; the first one from there on may
@@ -103,7 +103,7 @@ class TimeIndex:
         return self.beyond(max(min(highest, self.span.latest), self.span.floor.time, *self._floors) + 1)
 
     def forget_rows(self) -> None:
-        """Make the rows anew from what the log answered, because an own index has come."""
+        """Make the rows again from the log's answers, after an own index was added."""
         self._rows.clear()
         self._times.clear()
 
@@ -157,7 +157,7 @@ class TimeIndex:
         return row
 
     def _each(self, time: int) -> Iterator[tuple[int, int]]:
-        """For each partition the lower bound, and the time up to which it stays."""
+        """The lower bound of each partition, and the time up to which it holds."""
         answers = self._answers[time]
         for place, partition in enumerate(self.span.partitions):
             start, end, floor = self._starts[place], self._ends[place], self._floors[place]

@@ -1,4 +1,4 @@
-"""Which way the records take: through Spark as a DataFrame, or directly from reader to writer in one task.
+"""Choose the lane: through DataFrames, or directly from reader to writer in one task.
 
 The direct lane is faster, and is taken wherever it keeps the order that was asked for. Each of its tasks has some
 partition numbers of all topics, so rows of one key stay in order only if a key is always in the same partition number.
@@ -11,7 +11,9 @@ from typing import Literal
 from airflow_provider_orderedkafka.core.positions import Offsets
 
 Kind = Literal["frames", "direct"]
-KeepOrder = Literal["key", "partition", "none"]
+OrderBy = Literal["key", "partition"]
+KeepOrder = Literal[OrderBy, "none"]
+Partitioner = Literal["murmur2", "crc32"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """The way, why it is taken, and whether one task has everything, or each relies on where keys are."""
+    """The lane, the reason, and whether one task has everything or each relies on where keys are."""
 
     kind: Kind
     reason: str

@@ -1,4 +1,4 @@
-"""The life of a range, as a table: what a step does, given where the range stands and who asks.
+"""The life of a range as a table: what a step does, given the state of the range and who asks.
 
 A range is *planned* once a document points at it, *submitted* once an attempt was written down, *succeeded* once a
 complete report stands beside its checkpoint, and then *committed* or, by a person, *abandoned*. Nothing else changes
@@ -15,7 +15,7 @@ WEARY_AFTER = 3
 
 
 class State(StrEnum):
-    """Where a range stands."""
+    """The state of a range."""
 
     UNKNOWN = "unknown"
     PLANNED = "planned"
@@ -34,7 +34,7 @@ class Step(StrEnum):
 
 
 class Asker(StrEnum):
-    """Who asks: the run that owns the range (or ended it), or another one while that is active, or when it is not."""
+    """Who asks: the owner of the range, or another run while the owner is active, or after it ended."""
 
     OWNER = "the owner"
     OTHER = "another run, while the owner is active"
@@ -92,7 +92,7 @@ from going out. Its resolve lets it pass, its load skips.
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where one range stands: its state, the run that owns or ended it, its attempts, its outcome."""
+    """The state of a range, its owner, its attempts and its outcome."""
 
     range_id: str
     state: State
@@ -117,7 +117,7 @@ _SENTENCES = {
 
 
 def standing(book: Ledger | Claim, range_id: str, *, complete: bool = False) -> Standing:
-    """Where the range stands in a ledger or a claim; `complete` says that its complete report was seen."""
+    """The state of a range in a ledger or a claim; `complete` says that its complete report was seen."""
     if book.open is not None and book.open.range_id == range_id:
         return _of_open(book.open, complete=complete)
     outcome = outcome_of(book, range_id)

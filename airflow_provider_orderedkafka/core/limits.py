@@ -1,4 +1,4 @@
-"""The row limit: how many rows are left, which slices get them, and where reading ends when they are given out.
+"""The row limit: how many rows are left, which slices get them, and where reading ends.
 
 The first rows in order are the first slices' rows, so a limit is given out slice by slice. Where it ends inside a
 slice, the record that gave the last row is known by its place in the order, and `place_after` says where every
@@ -7,31 +7,22 @@ partition stands just behind it: literal offsets that go into the report and tha
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import NamedTuple
 
 from airflow_provider_orderedkafka.core.cuts import Floor, Place, Span
 from airflow_provider_orderedkafka.core.documents import Ledger
 from airflow_provider_orderedkafka.core.index import TimeIndex
 from airflow_provider_orderedkafka.core.places import Places
 from airflow_provider_orderedkafka.core.ports import Log
-from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
-
-
-class Standing(NamedTuple):
-    """Where a record stands in the order."""
-
-    order_time: int
-    partition: TopicPartition
-    offset: int
+from airflow_provider_orderedkafka.core.positions import Offsets, Position
 
 
 def rows_left(limit: int | None, rows: int) -> int | None:
-    """How many rows may follow so many, dead letters among them; None where there is no limit."""
+    """How many rows are left after this many, dead letters included; None without a limit."""
     return None if limit is None else max(limit - rows, 0)
 
 
 def limit_spent(ledger: Ledger, limit: int | None) -> str | None:
-    """Why a load may write no more rows; None where it may."""
+    """Why a load may write no more rows; None if it may."""
     if rows_left(limit, ledger.rows) != 0:
         return None
     dead = f" and {ledger.dead_letters:,} became dead letters" if ledger.dead_letters else ""
@@ -39,7 +30,7 @@ def limit_spent(ledger: Ledger, limit: int | None) -> str | None:
 
 
 def allot(rows: Sequence[int], left: int) -> tuple[int, ...]:
-    """How many rows of each slice pass when so many are left: the first ones, slice by slice."""
+    """How many rows of each slice pass: the first ones, slice by slice."""
     before = accumulate(rows, initial=0)
     return tuple(min(count, max(left - gone, 0)) for count, gone in zip(rows, before, strict=False))
 
@@ -49,8 +40,8 @@ def passes(rows: Sequence[int], left: int) -> bool:
     return sum(rows) < left
 
 
-def place_after(log: Log, span: Span, record: Standing) -> Place:
-    """Where every partition of the span stands just behind this record of it."""
+def place_after(log: Log, span: Span, record: Position) -> Place:
+    """The position of every partition just behind this record."""
     places = Places(log, TimeIndex(log, span, {}))
     begun, left = places.at(record.order_time), places.at(record.order_time + 1)
     offsets = {}

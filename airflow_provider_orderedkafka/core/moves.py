@@ -1,4 +1,4 @@
-"""What may happen to a ledger or a claim, as functions from one document to the next.
+"""Changes of a ledger or a claim, as functions from one document to the next.
 
 The place of a ledger moves by `committed`, `rewound` and `restored` alone; each is a new revision. Everything here
 is checked against the document it is given: what does not fit is a `LifecycleError`.
@@ -29,7 +29,7 @@ Book = TypeVar("Book", bound=Ledger | Claim)
 def first_look(
     load: str, *, instance: str, home_dag: str | None, place: Place, topics: Mapping[str, str], now: int
 ) -> Ledger:
-    """Revision 0: where the start policy was resolved to, so that "latest" stays where it was."""
+    """Revision 0: the resolved start, so that "latest" stays where it was."""
     return Ledger(
         load=load,
         instance=instance,
@@ -46,7 +46,7 @@ def first_look(
 
 
 def joined(ledger: Ledger, offsets: Mapping[TopicPartition, int], topics: Mapping[str, str]) -> Ledger:
-    """Take topics in that were added to the load, where its start policy leads; nothing moves, so it is no revision."""
+    """Add new topics at the load's start; nothing moves, so this is no revision."""
     place = Place(ledger.place.offsets.updated(offsets), ledger.place.floor)
     return replace(ledger, place=place, topics={**ledger.topics, **topics})
 

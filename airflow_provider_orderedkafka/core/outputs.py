@@ -1,4 +1,4 @@
-"""Where an application is told to write, by its command line: never into a topic that the load reads."""
+"""The outputs named on a command line; never a topic that the load reads."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,6 +6,9 @@ from itertools import pairwise
 from typing import Any, Self
 
 from airflow_provider_orderedkafka.errors import SettingError
+
+OPTIONS_VARIABLE = "ORDEREDKAFKA_OPTIONS"
+"""The environment variable in which an application finds more options, those with secrets among them: a JSON object."""
 
 OUTPUT_TOPIC, SINK_OPTION = "--output-topic", "--sink-option"
 TRANSFORMS = ("--transform", "--arrow-transform")
@@ -74,7 +77,7 @@ def check_not_fed_back(load: str, sources: Collection[str], outputs: Mapping[str
 
 
 def _valued(arguments: Sequence[Any]) -> list[tuple[str, str]]:
-    """The arguments that matter here, with their values, in both spellings: `--name value` and `--name=value`."""
+    """The relevant arguments and their values, as `--name value` or `--name=value`."""
     known = (OUTPUT_TOPIC, SINK_OPTION, *TRANSFORMS)
     texts = [str(each) for each in arguments]
     found = [(name, value) for name, value in pairwise(texts) if name in known]

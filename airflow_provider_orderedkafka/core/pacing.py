@@ -1,4 +1,4 @@
-"""When to run: enough new offsets, or long enough since the last run, and never with nothing to load.
+"""When a run starts: enough new offsets, or enough time since the last run; never with nothing to load.
 
 The numbers come from outside; what comes out is a verdict with one sentence that says what decided, or what holds it.
 """
@@ -10,7 +10,7 @@ from airflow_provider_orderedkafka.core.durations import format_duration
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What a load asks for: at least so many offsets, or at most so long a delay, in milliseconds.
+    """The minimum number of offsets, and the maximum delay in milliseconds, that start a run.
 
     Without a delay the minimum alone decides, and is 1 unless said; without a minimum the delay alone.
     """
@@ -20,7 +20,7 @@ class Pace:
 
     @property
     def enough(self) -> int | None:
-        """The number of offsets that starts a run whatever the time; None when only the delay decides."""
+        """The number of offsets that starts a run at any time; None if only the delay decides."""
         if self.min_offsets is None and self.max_delay is None:
             return 1
         return self.min_offsets
@@ -94,5 +94,5 @@ def _count(offsets: int) -> str:
 
 
 def _duration(milliseconds: int) -> str:
-    """Whole seconds, where there are any: nobody waits more exactly."""
+    """In whole seconds, if there are any."""
     return format_duration(milliseconds // 1_000 * 1_000 or milliseconds)

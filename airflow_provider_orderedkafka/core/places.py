@@ -1,4 +1,4 @@
-"""Literal offsets of times: found by looking from the index's lower bounds to the first visible record.
+"""The exact offsets of times: from the index's lower bounds to the first visible record.
 
 `Places.at(time)` is the row of offsets where each partition's running maximum reaches the time, exactly. Where a look
 passes too many older records the index is blind there; the partition is read once and the look repeated.
@@ -24,7 +24,7 @@ class Places:
         self._seen: dict[tuple[TopicPartition, int], list[tuple[int, Sighting]]] = {}
 
     def at(self, time: int) -> Row:
-        """The row of literal offsets; it holds up to the earliest timestamp that stands at one of them."""
+        """The row of exact offsets, with the time up to which it holds."""
         span = self._index.span
         if time <= span.floor.time:
             return self._index.start()
@@ -37,7 +37,7 @@ class Places:
         return Row(time, max(until, time), tuple(offsets), sum(offsets) - sum(span.start.values()))
 
     def look(self, bounds: dict[TopicPartition, Bound]) -> dict[TopicPartition, Sighting]:
-        """What stands at each of some bounds."""
+        """The first visible record at each of some bounds."""
         unseen = {p: bound for p, bound in bounds.items() if self._known(p, bound) is None}
         span = self._index.span
         limits = {partition: span.end[partition] for partition in unseen}

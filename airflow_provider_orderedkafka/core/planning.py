@@ -1,8 +1,8 @@
-"""How a span is taken apart in time order, given a log that answers look-ups.
+"""Divide a span in time order, with look-ups in a log.
 
 `Planner.slices` cuts a span into slices of about equally many offsets, by the index alone. `Planner.end` finds where
-a range or a batch ends: literal offsets, never more than asked for, and the floor of what follows. `split` cuts a
-slice again, for a reader that finds it too large.
+a range or a batch ends, `Planner.ends` where several batches do: literal offsets, never more than asked for, and the
+floor of what follows. `split` cuts a slice again, for a reader that finds it too large.
 
 Where the index is blind, because what it points at hides many visible records that are older, the planner reads
 that partition's share of the span once and answers from an index of its own. Slices are right without it, only uneven.
@@ -58,21 +58,34 @@ class Planner:
 
         Without a time it is the span's end, and no new floor follows from it.
         """
-        if most is not None and most < 1:
-            raise ValueError(f"a maximum of offsets is at least 1, found {most!r}")
+        _check_most(most)
         last = self.index.last() if time is None or time > self.span.latest else self._places.at(time)
         if most is not None and last.total > most:
-            return self._end_at(most, last)
+            return self._end_at(most, Search(self.index, last))
         return self._place(last, self.span.floor if time is None else Floor(time))
+
+    def ends(self, most: int, count: int) -> list[Place]:
+        """The literal ends of the next `count` batches of `most` offsets each, the last one at the span's end.
+
+        They are searched for together. Where the log has changed in between, those behind the change are left out.
+        """
+        _check_most(most)
+        last = self.index.last()
+        targets = [most * number for number in range(1, count + 1) if most * number < last.total]
+        search = Search(self.index, last)
+        search.find(targets, 0)
+        found = [self._end_at(target, search) for target in targets]
+        if len(targets) < count:
+            found.append(self._place(last, self.span.floor))
+        return list(_following(found))
 
     def _place(self, row: Row, floor: Floor) -> Place:
         offsets = Offsets(zip(self.span.partitions, row.offsets, strict=True))
         return Place(offsets, floor if floor.time > self.span.floor.time else self.span.floor)
 
-    def _end_at(self, most: int, last: Row) -> Place:
+    def _end_at(self, most: int, search: Search) -> Place:
         """The last cut with at most so many offsets, filled up out of the tie that follows it."""
-        search = Search(self.index, last)
-        low, beyond, guess = self.index.start(), last.time, None
+        low, beyond, guess = self.index.start(), search.last.time, None
         while low.total < most and beyond > low.until + 1:
             target = most if guess is None else max(most - guess, 0)
             search.find([target], 0)
@@ -221,6 +234,21 @@ class Planner:
         for low, high in jumps:
             if (hidden := high.offsets[place] - low.offsets[place]) > PATIENCE:
                 yield hidden, self._bound(place, low.offsets[place], low.until)
+
+
+def _check_most(most: int | None) -> None:
+    if most is not None and most < 1:
+        raise ValueError(f"a maximum of offsets is at least 1, found {most!r}")
+
+
+def _following(places: Iterable[Place]) -> Iterator[Place]:
+    """The places up to the first that has a partition behind where the place before it has it."""
+    before: Place | None = None
+    for place in places:
+        if before is not None and any(offset < before.offsets[p] for p, offset in place.offsets.items()):
+            return
+        yield place
+        before = place
 
 
 def _rising(cuts: Iterable[Cut]) -> Iterator[Cut]:

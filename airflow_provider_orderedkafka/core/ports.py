@@ -1,4 +1,4 @@
-"""What the core asks of the outside, as protocols."""
+"""What the core needs from outside, as protocols."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -74,5 +74,5 @@ class Store(Protocol):
         ...
 
     def delete(self, key: str) -> None:
-        """Remove the key; nothing happens where it is not."""
+        """Remove the key, if it exists."""
         ...

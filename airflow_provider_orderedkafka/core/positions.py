@@ -1,4 +1,4 @@
-"""Topics, partitions and offsets: how they are named, ordered, printed and written down.
+"""Topics, partitions and offsets: named, ordered, printed and stored.
 
 The order of partitions is that of `(topic, partition)`, topics by code point. A position prints as
 `topic[partition]@offset`. Offsets of many partitions are one immutable mapping with one canonical form: an array
@@ -14,8 +14,13 @@ LARGEST = 2**63 - 1
 """The largest offset, count or time in Kafka."""
 
 
+def is_integer(value: Any, minimum: int = 0) -> bool:
+    """Whether a JSON value is an integer that Kafka can hold; true and false are none."""
+    return isinstance(value, int) and not isinstance(value, bool) and minimum <= value <= LARGEST
+
+
 def whole_number(text: str) -> int | None:
-    """The number from 1 on that the text says; None where it says none, or one that nothing here can hold."""
+    """Parse a whole number from 1 on; None if it is none, or too large."""
     text = text.strip()
     return int(text) if text.isdecimal() and len(text) < len(str(LARGEST)) and int(text) else None
 
@@ -32,6 +37,17 @@ class TopicPartition(NamedTuple):
     def at(self, offset: int) -> str:
         """Print a position in this partition."""
         return f"{self.topic}[{self.partition}]@{offset}"
+
+
+class Position(NamedTuple):
+    """Where a record stands in the order."""
+
+    order_time: int
+    partition: TopicPartition
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.partition.at(self.offset)} (order time {self.order_time})"
 
 
 class Offsets(Mapping[TopicPartition, int]):
@@ -100,7 +116,7 @@ class Offsets(Mapping[TopicPartition, int]):
             for partition, offset in enumerate(array):
                 if offset is None:
                     continue
-                if not isinstance(offset, int) or isinstance(offset, bool) or not 0 <= offset <= LARGEST:
+                if not is_integer(offset):
                     raise DocumentError(
                         f"'{path}.{topic}[{partition}]' must be an integer from 0 to {LARGEST}, found {offset!r}"
                     )

@@ -1,4 +1,4 @@
-"""How far a run is: one document for each batch, a sentence for people, a marked line for programs."""
+"""The progress of a run: a document for each batch, as a sentence for people and a line for programs."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -7,6 +7,7 @@ from typing import Self
 from airflow_provider_orderedkafka.core.batches import Counts
 from airflow_provider_orderedkafka.core.codec import Document
 from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.plan import Planned
 from airflow_provider_orderedkafka.core.positions import Offsets
 
 MARK = "orderedkafka-progress "
@@ -15,9 +16,10 @@ MARK = "orderedkafka-progress "
 
 @dataclass(frozen=True, slots=True)
 class Progress(Document):
-    """How far a range is after a batch. Rows are those of all attempts, the speed is this attempt's.
+    """The progress of a range after a batch: rows of all attempts, the rate of this one.
 
-    `order_time` is how far the order has come, in milliseconds; null before any timestamp.
+    `order_time` is how far the order has come, in milliseconds; null before any timestamp. `batches` is how many are
+    planned, `about` says that it may be fewer or that the rest is planned later; version 1 said neither.
     """
 
     range_id: str
@@ -31,6 +33,8 @@ class Progress(Document):
     rows_per_second: int
     order_time: int | None
     seconds_left: int | None
+    batches: int | None = None
+    about: bool = False
 
     @property
     def line(self) -> str:
@@ -39,15 +43,16 @@ class Progress(Document):
 
     @classmethod
     def of_line(cls, line: str) -> Self | None:
-        """What a line of output says; None where it is another line."""
+        """Parse a progress line; None for any other line."""
         _, mark, text = line.partition(MARK)
         return cls.from_text(text.strip()) if mark else None
 
     @property
     def sentence(self) -> str:
         """The line for people."""
+        of = "" if self.batches is None else f" of {'about ' if self.about else ''}{self.batches:,}"
         parts = [
-            f"batch {self.batch}: {self.offsets_done:,} of {self.offsets_planned:,} offsets ({self.share:.0%})",
+            f"batch {self.batch:,}{of}: {self.offsets_done:,} of {self.offsets_planned:,} offsets ({self.share:.0%})",
             f"{self.rows_read:,} rows read",
             f"{self.rows_emitted:,} written",
             f"{self.rows_per_second:,} rows/s",
@@ -75,8 +80,10 @@ class Begun:
     rows: int
 
 
-def progress(loaded: Range, attempt: int, counts: Counts, begun: Begun, now: int) -> Progress:
-    """How far it is now."""
+def progress(  # noqa: PLR0917 - all that it is told from
+    loaded: Range, attempt: int, counts: Counts, planned: Planned, begun: Begun, now: int
+) -> Progress:
+    """How far it is now, once a planned batch is done."""
     done = offsets_between(loaded.start.offsets, counts.end.offsets)
     elapsed = max(now - begun.at, 1) / 1000
     left = loaded.offsets - done
@@ -94,6 +101,8 @@ def progress(loaded: Range, attempt: int, counts: Counts, begun: Begun, now: int
         rows_per_second=round((counts.total.rows_read - begun.rows) / elapsed),
         order_time=time if time >= 0 else None,
         seconds_left=round(left / speed) if speed > 0 and not counts.limit_spent else None,
+        batches=planned.batches,
+        about=planned.about,
     )
 
 

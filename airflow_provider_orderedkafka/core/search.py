@@ -1,4 +1,4 @@
-"""Finding the time that a number of offsets comes before: interpolation, several guesses at once.
+"""Find the time before which there are N offsets: interpolation, with several guesses at once.
 
 `totals` of rows never fall with time. A target is bracketed by the last row known at or below it and the first one
 above it. Each round asks for one interpolated time for each target; after a few rounds for the middle of its bracket
@@ -21,6 +21,11 @@ class Search:
     def __init__(self, index: TimeIndex, last: Row) -> None:
         self._index = index
         self._rows = [index.start(), last]
+
+    @property
+    def last(self) -> Row:
+        """The row that is beyond every target."""
+        return self._rows[-1]
 
     def bracket(self, target: int) -> tuple[Row, Row]:
         """The last row known at or below the target, and the first one above it."""
@@ -65,7 +70,6 @@ class Search:
 
 
 def _spread(times: list[int], most: int) -> list[int]:
-    """At most so many of the times, evenly spread."""
     if len(times) <= most:
         return times
     return [times[place * len(times) // most] for place in range(most)]

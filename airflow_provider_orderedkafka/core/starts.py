@@ -1,4 +1,4 @@
-"""Where reading starts, as people say it: a small algebra that is parsed here and resolved against Kafka elsewhere.
+"""Start positions as people write them: parsed here, resolved against Kafka elsewhere.
 
     "earliest"  "latest"  "committed:<group>"  "2026-01-31T12:00:00Z"  1769860800000  "-2h"
     {"orders": [23, 0, -2]}     an array indexed by partition
@@ -52,7 +52,7 @@ class Latest:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """Where a consumer group stands; the earliest in partitions that it never committed."""
+    """The offsets of a consumer group; the earliest for partitions without one."""
 
     group: str
 
@@ -72,7 +72,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Ago:
-    """The moment so many milliseconds before the first look."""
+    """A time ago, in milliseconds before the first poll."""
 
     milliseconds: int
 
@@ -166,7 +166,7 @@ def _ago(text: str, name: str) -> Ago:
 
 
 def read_json(text: str, name: str) -> Any:
-    """The value of a JSON text; an error names the line and column where it breaks."""
+    """Parse JSON; an error names line and column."""
     try:
         return json.loads(text, object_pairs_hook=_once)
     except json.JSONDecodeError as error:

@@ -1,4 +1,4 @@
-"""The offset of a stream: everything that shapes what a batch holds and in which order, in one document.
+"""A stream's offset: everything on which the rows and the order of a batch depend, as one document.
 
 Spark logs the end offset of a batch and nothing else, and plans a logged batch again from two offsets alone. So an
 offset carries its place, what its batch was read with, and the moments that a minimum and a delay count from.
@@ -20,7 +20,7 @@ INITIAL: Final = {"initial": True, "version": 1}
 
 @dataclass(frozen=True, slots=True)
 class StreamOffset(Document):
-    """Where a stream stands. `added` are the first offsets of partitions that its batch saw for the first time."""
+    """The offset of a stream. `added` are the first offsets of partitions that are new in its batch."""
 
     place: Place
     added: Offsets
@@ -42,7 +42,7 @@ class StreamOffset(Document):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "StreamOffset | None":
-        """Read what Spark kept; None stands for the initial offset."""
+        """Parse what Spark stored; None is the initial offset."""
         return None if value == INITIAL else cls.from_text(canonical(value))
 
 

@@ -1,12 +1,14 @@
-"""Which topics are read, as Spark's connector lets people say it: a list, a pattern, or partitions.
+"""Subscriptions as in Spark's connector: a list of topics, a pattern, or partitions.
 
 Named(("orders", "refunds"))                    subscribe          "orders,refunds"
 Matching("orders-.*")                           subscribePattern   "orders-.*"
 Assigned((TopicPartition("orders", 0),))        assign             {"orders": [0]}
+
+A `Discovery` is what that means on a cluster at one moment.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -39,6 +41,54 @@ class Assigned:
 Subscription = Named | Matching | Assigned
 
 
+def names(subscription: Subscription) -> tuple[str, ...]:
+    """The topics that are named; a pattern names none, what it finds later are new partitions."""
+    if isinstance(subscription, Assigned):
+        return tuple(dict.fromkeys(partition.topic for partition in subscription.partitions))
+    return subscription.topics if isinstance(subscription, Named) else ()
+
+
+def only(subscription: Subscription, topics: Sequence[str]) -> Subscription:
+    """The same for some of the topics that are named."""
+    if isinstance(subscription, Assigned):
+        return Assigned(tuple(partition for partition in subscription.partitions if partition.topic in topics))
+    return Named(tuple(topics)) if isinstance(subscription, Named) else subscription
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as the cluster describes it.
+
+    `id` is written as Kafka's own tools write it. `compacted` also holds where the cleanup policy may not be seen.
+    `operations` are those that the principal may do with it, by name; empty where Kafka does not say.
+    """
+
+    name: str
+    id: str
+    partitions: int
+    compacted: bool
+    operations: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """What a subscription means now: the cluster, the topics in order, and the partitions that take part, in order."""
+
+    cluster_id: str
+    topics: tuple[Topic, ...]
+    partitions: tuple[TopicPartition, ...]
+
+    @property
+    def ids(self) -> dict[str, str]:
+        """The topics' ids by name."""
+        return {topic.name: topic.id for topic in self.topics}
+
+    @property
+    def compacted(self) -> frozenset[str]:
+        """The names of the topics whose records may be compacted away."""
+        return frozenset(topic.name for topic in self.topics if topic.compacted)
+
+
 def parse_subscription(kind: str, text: str) -> Subscription:
     """Read the option `subscribe`, `subscribePattern` or `assign`; a `SettingError` says what is wrong with it."""
     return _KINDS[kind](text, kind)
@@ -54,7 +104,7 @@ def _named(text: str, name: str) -> Named:
 def _matching(text: str, name: str) -> Matching:
     try:
         re.compile(text)
-    except (re.error, OverflowError, RecursionError) as error:
+    except (re.error, ValueError, OverflowError, RecursionError) as error:
         raise SettingError(f"{name!r} must be a regular expression, found {text!r}: {error}") from error
     if not text:
         raise SettingError(f"{name!r} must be a regular expression, such as 'orders-.*', found {text!r}")

@@ -1,4 +1,4 @@
-"""When a watcher starts a run: once for each revision of the ledger, and again, ever later, while that does not help.
+"""When a watcher starts a run: once for each revision of the ledger, then again with growing delays.
 
 A watcher sees the ledger and Kafka, not the runs that it started. A run that it started shows itself as the owner of an
 open range; one that ends before that stays unseen, and is waited for a little longer.
@@ -65,7 +65,7 @@ def noticed(watch: Watch | None, seen: Seen) -> Watch | None:
 
 
 def silent(watch: Watch | None, seen: Seen, backoff: int) -> str | None:
-    """Why no run is to be started now, whatever Kafka has; None when Kafka decides."""
+    """Why not to start a run now, whatever Kafka has; None if Kafka decides."""
     if seen.owner is not None and seen.owner_active:
         return f"owned by {seen.owner}"
     if seen.spent:

@@ -1,1 +1,1 @@
-"""`orderedkafka demo`: a shop's flash sale, loaded in time order by the example DAG, checked event by event."""
+"""`orderedkafka demo`: load a shop's events in time order with the example DAG, and check each of them."""

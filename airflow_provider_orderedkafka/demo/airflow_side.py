@@ -1,10 +1,9 @@
-"""The demo's Airflow: a process of its own that runs one DAG as often as it is told to, with `dag.test()`.
+"""The demo's Airflow: a separate process that runs one DAG with `dag.test()`, as often as it is told to.
 
     python -m airflow_provider_orderedkafka.demo.airflow_side DAG_FILE
 
-Each line on its input is one run. What happens goes to its output as one JSON object a line; everything that Airflow
-and Spark say goes to its error stream. It ends with all that it started when its input is closed: a demo that is gone,
-even by kill -9, leaves nothing behind.
+Each line on stdin starts a run. Events go to stdout as JSON lines, the logs of Airflow and Spark to stderr. When stdin
+is closed, the process ends with all that it started: even a demo killed by SIGKILL leaves nothing behind.
 """
 
 import json
@@ -20,11 +19,11 @@ END = "end"
 
 
 class Voice:
-    """Tells the demo what happens; also as a listener of Airflow's tasks."""
+    """Sends messages to the demo."""
 
     def __init__(self) -> None:
         self._stream = os.fdopen(os.dup(1), "w", encoding="utf-8")
-        os.dup2(2, 1)  # from here on nobody else has the demo's ear
+        os.dup2(2, 1)  # from here on, only messages go to the demo
 
     def tell(self, **what: Any) -> None:
         """Send one message."""

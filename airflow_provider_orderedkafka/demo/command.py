@@ -1,7 +1,7 @@
-"""See it work: a shop's flash sale in a real Kafka, loaded in time order by the example DAG, checked event by event.
+"""See it work: load the events of a shop's flash sale in time order, and check each of them.
 
-Starts a broker on this machine, writes two topics of a shop, runs the example DAG twice with new events in between,
-and compares the order of its output with that of a plain reader. Takes about two minutes and stops what it started.
+Starts a Kafka broker on this machine, writes events to two topics, runs the example DAG twice with new events in
+between, and compares its output with what a plain reader gets. Takes about two minutes, and stops what it started.
 """
 
 import argparse
@@ -15,27 +15,30 @@ from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 
 EVENTS = 240_000
 LEAST_EVENTS = 48_000
-"""A quarter of them is the second chapter, and the example DAG waits for 10,000 new offsets."""
+"""The second run gets a quarter of them, and the example DAG waits for 10,000 new offsets."""
 
 SEED = 7
 _WIDTH, _LINES = 96, 8
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare where it writes, and how large the story is."""
+    """Declare the arguments."""
     parser.add_argument(
-        "--directory", type=Path, default=Path(".demo"), help="where everything is written (default: %(default)s)"
+        "--directory",
+        type=Path,
+        default=Path(".demo"),
+        help="directory for all its files (default: %(default)s)",
     )
-    parser.add_argument("--events", type=int, default=EVENTS, help="how many events are told (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=SEED, help="another seed, another story (default: %(default)s)")
+    parser.add_argument("--events", type=int, default=EVENTS, help="number of events (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=SEED, help="seed of the random events (default: %(default)s)")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Play it; 0 when every promise was kept, else 1."""
+    """Run the demo; return 0 if every promise was kept, 1 otherwise."""
     if arguments.events < LEAST_EVENTS:
         raise SettingError(
-            f"--events {arguments.events} is too few: from {LEAST_EVENTS} on, each of the two runs has the 10,000 new "
-            "offsets that the example DAG waits for"
+            f"--events {arguments.events} is too few, expected {LEAST_EVENTS} or more: each of the two runs needs the "
+            "10,000 new offsets that the example DAG waits for"
         )
     from airflow_provider_orderedkafka.demo.interrupts import remembered
     from airflow_provider_orderedkafka.demo.place import Place
@@ -47,11 +50,11 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             return 0 if Play(place, screen, arguments.events, arguments.seed).run() else 1
         except KeyboardInterrupt:
-            screen.say(f"\nStopped; nothing runs on. The log is {place.shown(place.log)}")
+            screen.say(f"\nStopped; nothing is left running. The log is {place.shown(place.log)}")
             raise
         except OrderedKafkaError as error:
             raise DemoError(f"{_brief(str(error))}\nThe log is {place.shown(place.log)}") from error
-        except Exception as error:  # whatever it is: a person gets the reason, the log the rest
+        except Exception as error:  # people get the reason, the log gets the traceback
             place.note(traceback.format_exc())
             raise DemoError(
                 f"{_brief(f'{type(error).__name__}: {error}')}\nThe log is {place.shown(place.log)}"
@@ -59,5 +62,5 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _brief(reason: str) -> str:
-    """A reason in a few lines; the log has all of it."""
+    """Shorten a reason to a few lines; the log has all of it."""
     return "\n".join(textwrap.wrap(reason, _WIDTH, max_lines=_LINES, placeholder=" ..."))

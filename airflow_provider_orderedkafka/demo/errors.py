@@ -1,7 +1,7 @@
-"""What can go wrong with the demo."""
+"""Errors of the demo."""
 
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
 
 
 class DemoError(OrderedKafkaError):
-    """The demo could not go on: its message says why, and where the log is."""
+    """The demo failed: the message says why, and where the log is."""

@@ -1,4 +1,4 @@
-"""Ctrl-C that nothing loses: where a callback of C code swallows it, the next step raises it again."""
+"""Never lose a Ctrl-C: if a callback from C code swallows it, the next step raises it again."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def remembered() -> Iterator[Callable[[], None]]:
-    """Give a check that raises KeyboardInterrupt once there was one, whoever caught it."""
+    """Give a check that raises KeyboardInterrupt if there was one, even if it was swallowed."""
     heard = False
 
     def hear(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""The picture: when each event happened against its place among what a reader gets, before and after."""
+"""The picture: when each event happened, against its place among the rows, before and after."""
 
 import io
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ def draw(path: Path, told: Told, readings: Sequence[tuple[str, Reading]], bounda
 
 
 def _save(figure: Any, path: Path) -> None:
-    """As a PNG of few colours: a quarter of the size, and nobody sees the difference."""
+    """Save a PNG with few colours: a quarter of the size, and it looks the same."""
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png")
     with Image.open(drawn) as image:

@@ -1,4 +1,4 @@
-"""The demo's directory: everything it writes is here, and what an earlier demo left is replaced."""
+"""The demo's directory: everything it writes is here, and replaces what an earlier demo left."""
 
 import contextlib
 import fcntl
@@ -15,7 +15,7 @@ _MARK = ".orderedkafka-demo"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A directory that this demo has for itself."""
+    """The paths in a directory that this demo has for itself."""
 
     directory: Path
 
@@ -31,7 +31,7 @@ class Place:
 
     @property
     def log(self) -> Path:
-        """What Airflow and Spark say."""
+        """The log of Airflow and Spark."""
         return self.directory / "demo.log"
 
     @property
@@ -41,7 +41,7 @@ class Place:
 
     @staticmethod
     def shown(path: Path) -> str:
-        """A path as a person wants to read and copy it: from here, when it is below here."""
+        """A path to print: relative if it is below the working directory."""
         here = Path.cwd()
         return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
@@ -53,9 +53,9 @@ class Place:
     @classmethod
     @contextlib.contextmanager
     def claim(cls, directory: Path) -> Iterator["Place"]:
-        """Have the directory, emptied of an earlier demo, for as long as the block lasts.
+        """Lock the directory for the `with` block, and delete what an earlier demo left.
 
-        A directory that holds anything else is refused, as is one where a demo is running.
+        Refuses a directory with anything else in it, and one where a demo is running.
         """
         place = cls(directory.expanduser().absolute())
         with place._marked().open("w") as mark:
@@ -74,7 +74,7 @@ class Place:
             self.directory.mkdir(parents=True, exist_ok=True)
             if not mark.exists() and any(self.directory.iterdir()):
                 raise SettingError(
-                    f"--directory {str(self.directory)!r} holds something else than a demo, which would be in danger: "
+                    f"--directory {str(self.directory)!r} holds something else than a demo, which would be deleted: "
                     "name a new directory"
                 )
             mark.touch()

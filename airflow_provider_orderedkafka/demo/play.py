@@ -1,4 +1,4 @@
-"""How the demo goes: broker, story, plain reader, first run, more story, plain reader, second run, verdict, picture."""
+"""The course of the demo: start a broker, write events, read them plainly, run the DAG, do it again, compare, draw."""
 
 import time
 from contextlib import ExitStack
@@ -19,11 +19,11 @@ _SECOND_SHARE = 4
 _FIRST_SECONDS, _SECOND_SECONDS = 180, 20
 _OFFLINE = 0.005
 _SETTLED_MS = 7_000
-"""A run ends the example DAG's grace of 5 s before the present: what is told lies before that."""
+"""A run ends 5 s before the present (the example DAG's grace), so all events must be older than that."""
 
 
 class Play:
-    """One demo in one place."""
+    """One run of the demo, in its own directory."""
 
     def __init__(self, place: Place, screen: Screen, events: int, seed: int) -> None:
         second = events // _SECOND_SHARE
@@ -36,7 +36,7 @@ class Play:
         self._plain = NOTHING
 
     def run(self) -> bool:
-        """Play it; say whether every promise was kept. What was started is stopped, whatever happens."""
+        """Run the demo; whether every promise was kept. Stops what it started, whatever happens."""
         began = time.monotonic()
         self._introduce()
         with ExitStack() as stack:
@@ -61,20 +61,20 @@ class Play:
         events = sum(plan.events for plan in self._plans)
         self._screen.say(
             f"A shop's flash sale: {events:,} events in two topics, loaded in time order by one Airflow DAG.\n"
-            "Kafka, Spark and Airflow are real ones, and run on this machine. It takes about two minutes.\n"
-            f"What they say is in {self._place.shown(self._place.log)}\n"
+            "Kafka, Spark and Airflow are real, and run on this machine. It takes about two minutes.\n"
+            f"Their log is {self._place.shown(self._place.log)}\n"
         )
 
     def _start_broker(self, stack: ExitStack) -> str:
         with self._screen.step("broker", "starting") as step:
             kafka = stack.enter_context(EmbeddedKafka(self._place.kafka, announce=step.announce))
-            step.conclude(f"Apache Kafka {kafka.version} serves at {kafka.bootstrap_servers}")
+            step.conclude(f"Apache Kafka {kafka.version} is ready at {kafka.bootstrap_servers}")
         return kafka.bootstrap_servers
 
     def _write_chapter(self, shop: Shop, begins_at: int) -> None:
         told = sum(map(len, self._chapters))
         plan = self._plans[len(self._chapters)]
-        with self._screen.step("shop", "opens") as step:
+        with self._screen.step("shop", "starting") as step:
             self._let_it_happen(step, begins_at + 1_000 * plan.seconds + _SETTLED_MS)
             new = chapter(self._seed, plan, told, begins_at)
             what = f"{plan.events:,} {'more ' if told else ''}events of {plan.seconds} seconds"
@@ -84,11 +84,11 @@ class Play:
 
     def _let_it_happen(self, step: Step, until: int) -> None:
         while (left := until - now_ms()) > 0:
-            step.tell(f"goes on selling for {left / 1_000:.0f} s")
+            step.tell(f"selling for another {left / 1_000:.0f} s")
             time.sleep(min(0.2, left / 1_000))
 
     def _read_plainly(self, servers: str) -> None:
-        with self._screen.step("plain reader", "begins") as step:
+        with self._screen.step("plain reader", "starting") as step:
             earlier = self._plain
             self._plain = read(servers, TOPICS, lambda done: step.tell(f"{done:,} rows read as they come"), earlier)
             new = self._plain.events[len(earlier.events) :]
@@ -96,15 +96,15 @@ class Play:
             step.conclude(f"{order.rows:,} rows read as they come, {order.behind:,} of them after a later one")
 
     def _wait_for(self, airflow: AirflowSide) -> None:
-        with self._screen.step("Airflow", "makes itself a home (began with the broker)") as step:
+        with self._screen.step("Airflow", "setting up (since the broker started)") as step:
             airflow.wait_until_ready()
-            step.conclude("has a home of its own, with the example DAG in it")
+            step.conclude("ready, with the example DAG")
 
     def _load(self, airflow: AirflowSide, servers: str) -> None:
         number, began = len(self._runs) + 1, time.monotonic()
         before, planned = sum(run.report.rows_emitted for run in self._runs), self._plans[len(self._runs)].events
-        with self._screen.step(f"DAG run {number}", "begins") as step, Watch(servers, OUTPUT) as output:
-            task = "begins"
+        with self._screen.step(f"DAG run {number}", "starting") as step, Watch(servers, OUTPUT) as output:
+            task = "starting"
 
             def hear(message: Message | None) -> None:
                 nonlocal task
@@ -119,17 +119,17 @@ class Play:
         self._runs.append(Loaded(time.monotonic() - began, report))
 
     def _read_back(self, servers: str) -> Reading:
-        with self._screen.step("plain reader", "begins") as step:
+        with self._screen.step("plain reader", "starting") as step:
             output = read(servers, [OUTPUT], lambda done: step.tell(f"{done:,} rows read from {OUTPUT}"))
             step.conclude(f"{len(output.events):,} rows read from {OUTPUT}")
         return output
 
     def _judge(self, output: Reading) -> Verdict:
-        with self._screen.step("check", "compares the output with the story, event by event") as step:
+        with self._screen.step("check", "comparing the output with the events that were written") as step:
             told = Told.of(self._chapters, self._runs)
             verdict = judge(told, self._plain, output, self._runs)
-            step.conclude(f"{verdict.written:,} events compared with the story, one by one")
-        with self._screen.step("picture", "is drawn"):
+            step.conclude(f"{verdict.written:,} events compared, one by one")
+        with self._screen.step("picture", "drawing"):
             readings = [("Before: a plain reader", self._plain), ("After: orderedkafka", output)]
             draw(self._place.picture, told, readings, boundary=len(self._chapters[0]))
         return verdict
@@ -146,7 +146,7 @@ class Play:
         )
 
 
-_WAITS_FOR = {"orders.load runs": ": Spark starts"}
+_WAITS_FOR = {"orders.load runs": ": Spark is starting"}
 _STATES = {"running": "runs", "success": "is done", "skipped": "is skipped", "failed": "failed"}
 
 

@@ -1,4 +1,4 @@
-"""A plain reader: one consumer that takes all partitions as they come. It shows what order a reader gets by itself."""
+"""A plain reader: one consumer of all partitions, to show in what order records come by themselves."""
 
 import json
 import time
@@ -20,7 +20,7 @@ _AT_ONCE = 5_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
-    """What a reader got, in the order in which it came: the events' numbers and timestamps; and where it stopped."""
+    """What a reader got, in order: the numbers and timestamps of events; and where it stopped."""
 
     events: Numbers
     times: Numbers
@@ -29,11 +29,11 @@ class Reading:
 
     @property
     def offsets(self) -> int:
-        """How many offsets the partitions have up to there."""
+        """Number of offsets read, over all partitions."""
         return sum(self.ends.values())
 
     def after(self, earlier: "Reading") -> "Reading":
-        """What was read earlier, and then this."""
+        """Join an earlier reading and this one."""
         return Reading(
             np.concatenate([earlier.events, self.events]),
             np.concatenate([earlier.times, self.times]),
@@ -46,7 +46,7 @@ NOTHING = Reading(np.empty(0, np.int64), np.empty(0, np.int64), 0.0, {})
 
 
 def read(bootstrap_servers: str, topics: Sequence[str], tell: Tell, earlier: Reading = NOTHING) -> Reading:
-    """Read the topics from where the earlier reading stopped to their ends as they are now."""
+    """Read the topics from where the earlier reading stopped to their present ends."""
     began = time.monotonic()
     consumer = _consumer(bootstrap_servers)
     try:
@@ -61,7 +61,7 @@ def read(bootstrap_servers: str, topics: Sequence[str], tell: Tell, earlier: Rea
 
 
 class Watch:
-    """Looks where a topic of one partition ends, while others write to it."""
+    """Watches the end of a topic with one partition, while others write to it."""
 
     def __init__(self, bootstrap_servers: str, topic: str) -> None:
         self._place = (topic, 0)
@@ -74,7 +74,7 @@ class Watch:
         self._consumer.close()
 
     def end(self) -> int:
-        """Where it ends now."""
+        """Its present end."""
         return _end(self._consumer, *self._place)
 
 
@@ -92,7 +92,6 @@ def _consumer(bootstrap_servers: str) -> Any:
 
 
 def _end(consumer: Any, topic: str, partition: int) -> int:
-    """Where a partition ends now, for a reader of what is committed."""
     return int(consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_STALLED_SECONDS)[1])
 
 
@@ -103,7 +102,7 @@ def _ends(consumer: Any, topics: Sequence[str]) -> dict[tuple[str, int], int]:
 
 
 def _until(consumer: Any, left: dict[tuple[str, int], int], tell: Tell) -> Iterator[Any]:
-    """The records as they come, until each partition is at its end; a marker may stand there, which nobody sees."""
+    """Records as they come, until each partition is at its end, even if a transaction marker is there."""
     open_, done, heard = dict(left), 0, time.monotonic()
     while open_:
         messages = consumer.consume(_AT_ONCE, timeout=0.2)

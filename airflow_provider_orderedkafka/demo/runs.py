@@ -1,4 +1,4 @@
-"""The demo's hold on its Airflow: a home made for it alone, one process, and what that process tells."""
+"""The demo's Airflow: a process with its own AIRFLOW_HOME, and the messages that it sends."""
 
 import json
 import os
@@ -25,7 +25,7 @@ Message = Mapping[str, Any]
 
 
 class AirflowSide:
-    """A process that has the example DAG; it begins to prepare itself at once, and ends with the `with` block."""
+    """A process with the example DAG; it starts to set up at once, and ends with the `with` block."""
 
     def __init__(self, home: Path, dag_file: Path, bootstrap_servers: str, log: Path) -> None:
         self._home = home
@@ -48,7 +48,7 @@ class AirflowSide:
                 text=True,
                 env=self._environment,
                 cwd=self._home,
-                start_new_session=True,  # Ctrl-C is for the demo alone, which ends this process in its own order
+                start_new_session=True,  # Ctrl-C is for the demo alone, which then ends this process
             )
         threading.Thread(target=self._hear, args=(self._process,), daemon=True).start()
         return self
@@ -59,7 +59,7 @@ class AirflowSide:
         process = self._process
         if process is None or process.stdin is None:
             return
-        process.stdin.close()  # its sign to end, with all that it started
+        process.stdin.close()  # tells it to end, with all that it started
         try:
             process.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired:
@@ -71,7 +71,7 @@ class AirflowSide:
         self._until("ready", READY_SECONDS, lambda _: None)
 
     def run(self, tell: Callable[[Message | None], None]) -> Report:
-        """Run the DAG once; `tell` hears of each task, and None a few times a second. Returns the run's report."""
+        """Run the DAG once and return its report; `tell` gets each task's message, and None a few times a second."""
         assert self._process is not None
         assert self._process.stdin is not None
         before = set(self._reports())
@@ -99,11 +99,11 @@ class AirflowSide:
                 hear(None)
                 continue
             if message is None:
-                raise DemoError(f"Airflow's process ended by itself{_last_words(self._log)}")
+                raise DemoError(f"Airflow's process ended unexpectedly{_last_words(self._log)}")
             if name in message:
                 return message
             hear(message)
-        raise DemoError(f"Airflow did not come to an end within {seconds:g} seconds")
+        raise DemoError(f"Airflow did not finish within {seconds:g} seconds")
 
     def _hear(self, process: "subprocess.Popen[str]") -> None:
         for line in process.stdout or ():
@@ -116,7 +116,7 @@ class AirflowSide:
 
 
 def environment(home: Path, bootstrap_servers: str) -> dict[str, str]:
-    """What Airflow and Spark are started with: nothing of another Airflow or Spark that this shell may know."""
+    """The environment for Airflow and Spark, without settings of another Airflow or Spark in this shell."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "SPARK_", "PYSPARK_"))}
     kafka = {"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap_servers}}
     return kept | {
@@ -132,7 +132,7 @@ def environment(home: Path, bootstrap_servers: str) -> dict[str, str]:
 
 
 def example_dag() -> Path:
-    """The example DAG that is run: inside this package when installed, beside it in a checkout."""
+    """The example DAG: inside this package if installed, beside it in a checkout."""
     package = Path(__file__).parent.parent
     places = [folder / "orders_ordered.py" for folder in (package / "example_dags", package.parent / "dags")]
     return next((place for place in places if place.is_file()), places[-1])

@@ -1,4 +1,4 @@
-"""What a person sees while the demo works: one line for each step, in place on a terminal, as lines elsewhere."""
+"""The demo's progress: a line for each step, updated in place on a terminal."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -27,9 +27,9 @@ class Screen:
 
     @contextmanager
     def step(self, name: str, text: str) -> Iterator["Step"]:
-        """A step that begins now; its line stays, with the last thing it said and the time it took.
+        """Begin a step; its line stays, with its last text and the time it took.
 
-        What `check` raises breaks it off, at its beginning or its end.
+        An exception of `check`, at the beginning or the end, aborts the step.
         """
         self._check()
         step = Step(self, name, text)
@@ -37,13 +37,13 @@ class Screen:
             yield step
             self._check()
         except BaseException:
-            step.end("broken off")
+            step.end("aborted")
             raise
         step.end(None)
 
 
 class Step:
-    """One line of the screen while its step works."""
+    """The line of a step on the screen."""
 
     def __init__(self, screen: Screen, name: str, text: str) -> None:
         self._screen = screen
@@ -55,7 +55,7 @@ class Step:
             self._paint(self._line())
 
     def tell(self, text: str) -> None:
-        """Say what the step is doing now; shown at once on a terminal, from time to time elsewhere."""
+        """Show what the step is doing: at once on a terminal, every few seconds elsewhere."""
         changed, self._text = text != self._text, text
         now = time.monotonic()
         if self._screen.live and now - self._shown >= _REPAINT_SECONDS:
@@ -66,7 +66,7 @@ class Step:
             self._say_between(self._fitting())
 
     def announce(self, text: str) -> None:
-        """Say what nobody should miss, wherever this is shown."""
+        """Show a text that must not be missed, on a terminal or not."""
         self._text = text.strip()
         if self._screen.live:
             self._paint(self._line())
@@ -74,11 +74,11 @@ class Step:
             self._say_between(self._text)
 
     def conclude(self, text: str) -> None:
-        """Say what the line is to keep when the step has ended."""
+        """Set the text that stays when the step has ended."""
         self._text = text
 
     def end(self, why: str | None) -> None:
-        """Leave the step's line for good."""
+        """End the step, and print its final line."""
         if self._screen.live:
             self._paint("")
         self._text = f"{why}: {self._text}" if why else self._text

@@ -1,4 +1,4 @@
-"""The shop's side of the demo: its topics, and its events written into them as a shop's services would."""
+"""The shop of the demo: its topics, and its events written to them."""
 
 import time
 from collections import Counter
@@ -17,25 +17,25 @@ _LOOK_SECONDS = 0.02
 _TELL_EVERY = 2_000
 
 Tell = Callable[[int], None]
-"""Hears how many records are done."""
+"""Called with the number of records written."""
 
 
 class Shop:
-    """Writes the story to one cluster."""
+    """Writes the events to a cluster."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self._servers = bootstrap_servers
         self._admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
 
     def open(self) -> None:
-        """Make the topics of the story, and the output with one partition, so that its whole order shows."""
+        """Create the topics; the output gets one partition, so that its order can be compared."""
         wanted = Counter(lane.topic for lane in LANES) + Counter({OUTPUT: 1})
         made = self._admin.create_topics([NewTopic(name, partitions) for name, partitions in wanted.items()])
         for answer in made.values():
             answer.result(_DEADLINE_SECONDS)
 
     def write(self, chapter: Chapter, tell: Tell) -> None:
-        """Write a chapter; return when every record is acknowledged and can be read."""
+        """Write the events of a chapter; return when all are acknowledged and can be read."""
         held = chapter.in_transaction
         _produce(self._producer(), chapter.events(~held), tell)
         producer = self._producer(**{"transactional.id": "orderedkafka-demo"})
@@ -58,11 +58,11 @@ class Shop:
         )
 
     def _wait_for_markers(self) -> None:
-        """A commit is answered before its markers are in the log."""
+        """Wait for the transaction's markers: a commit is acknowledged before they are in the log."""
         deadline = time.monotonic() + _DEADLINE_SECONDS
         while self._ends("READ_COMMITTED") != self._ends("READ_UNCOMMITTED"):
             if time.monotonic() > deadline:
-                raise DemoError("the transaction at the chapter's end was committed, but no reader sees it yet")
+                raise DemoError(f"a committed transaction was not visible within {_DEADLINE_SECONDS:g} seconds")
             time.sleep(_LOOK_SECONDS)
 
     def _ends(self, isolation: str) -> list[int]:

@@ -1,7 +1,7 @@
-"""The story that the demo tells: three minutes of a shop's flash sale, and what came in while they were loaded.
+"""The events of the demo: three minutes of a shop's flash sale, and what came in while they were loaded.
 
-Pure: a seed, a size and a beginning give the same events, always. It knows nothing of Kafka, and puts its own events
-into time order by a plain sort, so that what the demo checks is not judged by the code that did it.
+Pure: the same seed, size and beginning give the same events. They are put into time order by a plain sort, so that the
+demo is not checked by the code that it checks.
 """
 
 import json
@@ -23,7 +23,7 @@ CUSTOMERS = 400
 
 
 class Lane(NamedTuple):
-    """One partition of the story: how large its share of the events is."""
+    """A partition, and its share of the events."""
 
     topic: str
     partition: int
@@ -38,7 +38,7 @@ LANES = (
     Lane("orders", 1, 0.22),
     Lane("orders", 2, 0.13),
     Lane("orders", 3, 0.05),
-    Lane("orders", 4, 0.0),  # idle: a partition that says nothing must hold nothing up
+    Lane("orders", 4, 0.0),  # idle: an empty partition must not hold up the others
     Lane("refunds", 0, 0.12),
     Lane("refunds", 1, 0.07),
 )
@@ -59,7 +59,7 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a chapter is about. `offline` is the share of events that were held back from before its beginning."""
+    """The size of a chapter; `offline` is the share of events from before its beginning."""
 
     events: int
     seconds: int
@@ -68,7 +68,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chapter:
-    """A part of the story, in the order in which its events are written.
+    """A part of the events, in the order in which they are written.
 
     Event i has the number `first + i`, which its value carries; `lanes` says where it is written, `times` when it
     happened, in milliseconds.

@@ -1,4 +1,4 @@
-"""What the demo says at its end. Pure: a verdict in, text out, never wider than the screen."""
+"""The summary that the demo prints at its end. Pure: a verdict in, text out, never wider than the screen."""
 
 from collections.abc import Iterable
 
@@ -8,17 +8,17 @@ _LEFT, _COLUMN = 38, 22
 
 
 def summary(verdict: Verdict) -> str:
-    """The whole summary."""
+    """The summary as text."""
     return "\n".join([*_loaded(verdict), "", *_compared(verdict), "", *_judged(verdict)])
 
 
 def _loaded(verdict: Verdict) -> Iterable[str]:
     empty = verdict.offsets - verdict.written
     yield "What was loaded"
-    yield _fact("offsets", f"{verdict.offsets:,}, {empty} of them hold no record (the ends of transactions)")
+    yield _fact("offsets", f"{verdict.offsets:,}, {empty} of them without a record (transaction markers)")
     yield _fact("events written, rows in the output", f"{verdict.written:,}, {verdict.after.rows:,}")
     yield _fact("missing, duplicates", f"{verdict.missing:,}, {verdict.duplicates:,}")
-    yield _fact("late records", f"{verdict.late:,}, each behind its neighbour, flagged and counted")
+    yield _fact("late records", f"{verdict.late:,}, kept in their places, flagged and counted")
     for number, run in enumerate(verdict.runs, start=1):
         yield _fact(f"run {number}", _run_in_words(run))
 
@@ -30,7 +30,7 @@ def _run_in_words(run: Loaded) -> str:
 
 def _compared(verdict: Verdict) -> Iterable[str]:
     before, after = verdict.before, verdict.after
-    yield _columns("What order they came in", "a plain reader", "orderedkafka")
+    yield _columns("In what order", "a plain reader", "orderedkafka")
     yield _columns("  rows", f"{before.rows:,}", f"{after.rows:,}")
     yield _columns("  rows that come after a later one", _share(before), _share(after))
     yield _columns("  order violations: time runs backwards", f"{before.violations:,}", f"{after.violations:,}")
@@ -42,9 +42,9 @@ def _compared(verdict: Verdict) -> Iterable[str]:
 
 def _judged(verdict: Verdict) -> Iterable[str]:
     if not verdict.broken:
-        yield "The output is, record by record, what a plain sort of the story gives."
+        yield "The output is, record by record, what a plain sort of the events gives."
         return
-    yield "This is not what was promised:"
+    yield "These promises were broken:"
     for sentence in verdict.broken:
         yield f"  {sentence}"
 

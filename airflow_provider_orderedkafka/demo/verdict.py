@@ -1,4 +1,4 @@
-"""What the demo found out: how good an order is, what is missing or doubled, which promises were kept. Pure."""
+"""Compare what was written with what came out: order, missing and duplicate events, late records. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from airflow_provider_orderedkafka.demo.story import LANES, Chapter, Numbers, or
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """How rows lie in time. Rows of one order time may come in any order here: a plain reader is not blamed for ties.
+    """How well rows are in time order. Rows of the same order time may come in any order.
 
     `behind` rows come after a row of a later time; at `violations` places time runs backwards from one row to the
     next, by at most `furthest_ms`.
@@ -44,13 +44,13 @@ class Loaded:
 
     @property
     def working_seconds(self) -> float:
-        """How long its application read and wrote; the rest is Airflow's and Spark's start."""
+        """How long its application read and wrote, without the start of Airflow and Spark."""
         return (self.report.ended_at - self.report.started_at) / 1_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Told:
-    """The whole story as it was written, with what is right about it."""
+    """All events as they were written, with their expected order times."""
 
     lanes: Numbers
     times: Numbers
@@ -79,7 +79,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of it. `broken` says which promises were not kept, in sentences; empty when all were."""
+    """The result of the comparison; `broken` names the promises that were not kept, as sentences."""
 
     written: int
     offsets: int
@@ -95,7 +95,7 @@ class Verdict:
 
 
 def judge(told: Told, plain: Reading, output: Reading, runs: Sequence[Loaded]) -> Verdict:
-    """Compare what the output topic holds with the story, event by event."""
+    """Compare the output topic with the events that were written, one by one."""
     seen = np.bincount(output.events, minlength=len(told))
     missing, duplicates = int((seen == 0).sum()), int((seen > 1) @ (seen - 1))
     after = told.order(output)
@@ -106,10 +106,10 @@ def judge(told: Told, plain: Reading, output: Reading, runs: Sequence[Loaded]) -
         f"{missing:,} of {len(told):,} events are missing from the output": missing == 0,
         f"{duplicates:,} events are in the output more than once": duplicates == 0,
         f"the output has {after.violations:,} order violations": after.violations == 0,
-        "the output is not record by record what a plain sort of the story gives": right,
+        "the output is not in the order that a plain sort of the events gives": right,
         "timestamps were changed on the way": np.array_equal(output.times, told.times[output.events]),
         f"the reports say {rows:,} rows, the output has {after.rows:,}": rows == after.rows,
-        f"the reports say {late:,} late records, the story has {told.late:,}": late == told.late,
+        f"the reports say {late:,} late records, the events have {told.late:,}": late == told.late,
     }
     return Verdict(
         written=len(told),

@@ -1,9 +1,9 @@
-"""What Airflow knows of the connections: run as a process of its own, because Airflow logs and keeps state.
+"""Read the connections from Airflow, in a separate process, because Airflow logs and keeps state.
 
     python -m airflow_provider_orderedkafka.doctor.airflow_probe KAFKA_CONN_ID SPARK_CONN_ID
 
-Prints one JSON object: `database` (what is wrong with Airflow's, or none), `kafka` and `spark` (none where the
-connection is not defined). No secret is printed.
+Prints one JSON object: `database` (what is wrong with it, or null), `kafka` and `spark` (null if the connection is
+not defined). No secret is printed.
 """
 
 import json
@@ -11,11 +11,13 @@ import os
 import sys
 from typing import Any
 
+from airflow_provider_orderedkafka.submission import BINARY, master_of
+
 _ANSWER_SECONDS = 5
 
 
 def main(kafka_conn_id: str, spark_conn_id: str) -> dict[str, Any]:
-    """Return the facts."""
+    """Collect the facts."""
     return {
         "database": _database_problem(),
         "kafka": _kafka(_connection(kafka_conn_id)),
@@ -36,7 +38,7 @@ def _database_problem() -> str | None:
 
 
 def _connection(conn_id: str) -> Any:
-    """Look where Airflow looks: secrets backends, the environment, the database."""
+    """Search like Airflow: secrets backends, the environment, the database."""
     from airflow.models.connection import Connection
     from airflow.sdk.exceptions import AirflowNotFoundException
 
@@ -81,11 +83,7 @@ def _text(error: Exception) -> str:
 def _spark(connection: Any) -> dict[str, Any] | None:
     if connection is None:
         return None
-    master = connection.host or "yarn"  # what Airflow's Spark hook takes
-    if connection.port:
-        master = f"{master}:{connection.port}"
-    binary = connection.extra_dejson.get("spark-binary") or "spark-submit"
-    return {"master": master, "binary": binary}
+    return {"master": master_of(connection), "binary": connection.extra_dejson.get("spark-binary") or BINARY}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Whether Airflow has the connections, and whether they lead anywhere."""
+"""Check whether Airflow has the connections, and whether they work."""
 
 import json
 import os
@@ -19,7 +19,7 @@ _DATABASE_VARIABLES = ("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "AIRFLOW__DATABASE
 
 
 def connections(kafka_conn_id: str, spark_conn_id: str) -> list[Finding]:
-    """Ask Airflow for both connections; where it was never set up, look at the environment alone and say so."""
+    """Check both connections; without an Airflow database, only those in environment variables."""
     home = Path(os.environ.get("AIRFLOW_HOME") or Path.home() / "airflow").expanduser()
     configured = any((home / name).exists() for name in _SIGNS_OF_AIRFLOW) or any(
         map(os.environ.get, _DATABASE_VARIABLES)
@@ -27,7 +27,7 @@ def connections(kafka_conn_id: str, spark_conn_id: str) -> list[Finding]:
     asked = configured or _environment_may_say(kafka_conn_id, spark_conn_id)
     facts = _ask(kafka_conn_id, spark_conn_id, configured=configured) if asked else dict(_NOTHING)
     if isinstance(facts, str):
-        return [Finding("airflow", "broken", facts, "Run `airflow config list`: it says more.")]
+        return [Finding("airflow", "broken", facts, "Run: airflow config list (its output may show why)")]
     # What is not defined must be mended only where there is an Airflow to define it in.
     missing: Status = "broken" if configured else "warning"
     return [
@@ -64,8 +64,8 @@ def _airflow(home: Path, problem: str | None, *, configured: bool) -> Finding:
         return Finding(
             "airflow database",
             "warning",
-            f"Airflow was never set up in {home}: only AIRFLOW_CONN_... variables were looked at",
-            "Run: airflow db migrate (or set AIRFLOW_HOME to where it was)",
+            f"Airflow was never set up in {home}: only AIRFLOW_CONN_... variables were checked",
+            "Run: airflow db migrate (or set AIRFLOW_HOME to the right directory)",
         )
     if problem:
         return Finding("airflow database", "broken", f"the database of {home} {problem}", "Run: airflow db migrate")
@@ -82,10 +82,10 @@ def _kafka(conn_id: str, facts: dict[str, Any] | None, missing: Status) -> Itera
         yield Finding(name, "broken", "has no bootstrap.servers", f"Add it to the connection's extra, such as {extra}")
     elif facts["refused"]:
         found = f"librdkafka refuses its settings: {facts['refused']}"
-        yield Finding(name, "broken", found, "Its extra holds librdkafka's configuration: correct it there")
+        yield Finding(name, "broken", found, "Correct the connection's extra: it is librdkafka's configuration")
     elif facts["unreachable"]:
         found = f"{facts['bootstrap_servers']} cannot be reached: {facts['unreachable']}"
-        remedy = "Is the broker there (a local one: `orderedkafka broker start`), and are address and security right?"
+        remedy = "Start the broker (a local one: `orderedkafka broker start`), or correct address and security"
         yield Finding(name, "broken", found, remedy)
     else:
         yield Finding(name, "ok", f"{facts['bootstrap_servers']} answers")
@@ -106,5 +106,5 @@ def _spark_submit(binary: str) -> Finding:
         return Finding(binary, "ok", on_path)
     beside = Path(sys.executable).with_name(binary)
     if beside.exists():
-        return Finding(binary, "ok", f"{beside} (not on PATH: a load finds it beside its own Python)")
+        return Finding(binary, "ok", f"{beside} (not on PATH, but loads find it beside their Python)")
     return Finding(binary, "broken", "not on PATH", "Run: pip install pyspark, or put Spark's bin directory on PATH")

@@ -1,4 +1,4 @@
-"""What the doctor says: findings, and how they are printed."""
+"""The doctor's findings, and how they are printed."""
 
 import json
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ Status = Literal["ok", "warning", "broken"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at; whatever is not ok has a remedy."""
+    """The result of one check; everything that is not ok has a remedy."""
 
     name: str
     status: Status
@@ -23,18 +23,18 @@ class Finding:
 
 
 def must_be_mended(findings: Sequence[Finding]) -> bool:
-    """Say whether anything is broken."""
+    """Whether anything is broken."""
     return any(finding.status == "broken" for finding in findings)
 
 
 def as_json(findings: Sequence[Finding]) -> str:
-    """Return the findings for a program to read."""
+    """The findings for programs."""
     document = {"ok": not must_be_mended(findings), "findings": [asdict(finding) for finding in findings]}
     return json.dumps(document, indent=2)
 
 
 def as_table(findings: Sequence[Finding]) -> str:
-    """Return the findings for a person to read: a row for each, and below it the way out."""
+    """The findings for people: a row for each, and its remedy below."""
     name_width = max(len(finding.name) for finding in findings)
     status_width = max(len(finding.status) for finding in findings)
     indent = " " * (name_width + status_width + 4)
@@ -49,5 +49,5 @@ def as_table(findings: Sequence[Finding]) -> str:
 def _summary(findings: Sequence[Finding]) -> str:
     counts = {status: sum(f.status == status for f in findings) for status in ("broken", "warning")}
     if not any(counts.values()):
-        return "Everything is in order."
-    return f"{counts['broken']} to mend, {counts['warning']} to know about."
+        return "Everything is fine."
+    return f"{counts['broken']} broken, {counts['warning']} warnings."

@@ -1,4 +1,4 @@
-"""What is installed here, in which version, and whether it fits together."""
+"""Check what is installed, in which version, and whether the versions match."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ _DISTRIBUTIONS = (
 
 
 def installed(version_of: Callable[[str], str | None]) -> Iterator[Finding]:
-    """Yield a finding for Python, each package, librdkafka and Java; `version_of` answers none for what is missing."""
+    """Check Python, each package, librdkafka and Java; `version_of` returns None for a missing package."""
     yield _python(sys.version_info[:2])
     for name in _DISTRIBUTIONS:
         yield _package(name, version_of(name))
@@ -33,7 +33,7 @@ def installed(version_of: Callable[[str], str | None]) -> Iterator[Finding]:
 
 
 def version_here(name: str) -> str | None:
-    """Return the version of a package in this environment, or none."""
+    """The version of a package in this environment; None if it is missing."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:

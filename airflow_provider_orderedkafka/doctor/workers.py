@@ -1,4 +1,4 @@
-"""Which Python Spark's workers take, and whether it can do their work."""
+"""Check the Python that Spark's workers use."""
 
 import json
 import os
@@ -24,20 +24,20 @@ print(json.dumps({"version": list(sys.version_info[:2]), "missing": missing}))
 
 
 def workers_python() -> Finding:
-    """Ask the interpreter that PYSPARK_PYTHON names, else the one Spark would take, to import what workers need."""
+    """Let the interpreter named by PYSPARK_PYTHON, or else Spark's default, import what workers need."""
     own = os.environ.get("PYSPARK_PYTHON")
     which, problem = _asked(own or _SPARKS_DEFAULT)
     if problem is None:
-        return Finding(_NAME, "ok", f"{which} can import all that they need")
+        return Finding(_NAME, "ok", f"{which} can import everything they need")
     remedy = f"export PYSPARK_PYTHON={sys.executable}"
     if own:
         return Finding(_NAME, "broken", f"PYSPARK_PYTHON is {which}, which {problem}", f"Where Airflow runs: {remedy}")
     found = f"PYSPARK_PYTHON is not set, and Spark's own choice, {which}, {problem}"
-    return Finding(_NAME, "warning", found, f"Loads set it themselves; for Spark sessions of your own: {remedy}")
+    return Finding(_NAME, "warning", found, f"Loads set it themselves; for your own Spark sessions: {remedy}")
 
 
 def _asked(name: str) -> tuple[str, str | None]:
-    """Return the interpreter's path, and what is wrong with it, or none."""
+    """The interpreter's path, and what is wrong with it, if anything."""
     executable = shutil.which(name)
     if executable is None:
         return name, "cannot be run"

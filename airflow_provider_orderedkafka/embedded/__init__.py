@@ -1,9 +1,9 @@
-"""A real Apache Kafka (KRaft) on this machine's loopback, for the quickstart and the tests: no Docker.
+"""A real Apache Kafka (KRaft) on this machine, without Docker, for the quickstart and the tests.
 
     with EmbeddedKafka(directory) as kafka:
         print(kafka.bootstrap_servers)
 
-Needs Java 17 or newer, and the network once, to fetch the broker.
+Needs Java 17 or newer, and the network once, to download the broker.
 """
 
 from airflow_provider_orderedkafka.embedded.broker import Broker

@@ -40,13 +40,13 @@ class Installation:
     options: tuple[str, ...] = ()
 
     def command(self, main_class: str, *arguments: str) -> list[str]:
-        """Return the command line of one of Kafka's programs."""
+        """The command line of one of Kafka's programs."""
         java = (str(self.java.executable), *_JVM_OPTIONS, *self.options)
         return [*java, "-cp", f"{self.jars}/*", main_class, *arguments]
 
 
 class Broker:
-    """Broker `number` (from 1) of a cluster, as it stands in its directory, whichever process started it."""
+    """Broker `number` (from 1) of a cluster, in its directory, whichever process started it."""
 
     def __init__(self, number: int, cluster: Sequence[Ports], directory: Path, settings: Settings) -> None:
         self.number = number
@@ -78,7 +78,7 @@ class Broker:
 
     @property
     def state(self) -> Literal["serves", "runs, but does not serve", "stopped"]:
-        """What the broker is doing now, asked for as a client would."""
+        """The state of the broker, as a client sees it."""
         if not self.running:
             return "stopped"
         return "serves" if Readiness(self.number, self.ports.client).serves() else "runs, but does not serve"

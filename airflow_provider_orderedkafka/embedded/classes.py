@@ -1,7 +1,7 @@
-"""Class-data sharing (AppCDS) for the broker, which starts from an archive of its classes in half the time.
+"""A class data sharing (AppCDS) archive of the broker's Java classes, with which it starts in half the time.
 
-The archive is written once for a machine, beside the jars, by a broker that is started for that alone. Java itself sees
-whether it fits its own version and the jars; where it does not, it starts as if there were none.
+It is created once for each machine, beside the jars, by a broker that is started for this. Java checks whether the
+archive fits its version and the jars, and otherwise starts without it.
 """
 
 import contextlib
@@ -21,15 +21,15 @@ _STOP_SECONDS = 60.0
 
 
 def archive(installation: Installation) -> Path:
-    """Where the classes of this Kafka and this Java are, or would be."""
+    """Path of the archive for this Kafka and this Java."""
     jars = installation.jars
     return jars.with_name(f"{jars.name}-java-{installation.java.version}.jsa")
 
 
 def quick(installation: Installation, announce: Announce) -> Installation:
-    """Return the installation that starts from its classes, written down first where they never were.
+    """Let the installation start from an archive, which is created if there is none.
 
-    Where they cannot be written, the installation is returned as it is: it is slower, and no worse.
+    If it cannot be created, the installation is returned as it is: slower, but no worse.
     """
     made = archive(installation)
     with contextlib.suppress(OSError, OrderedKafkaError):
@@ -41,11 +41,11 @@ def quick(installation: Installation, announce: Announce) -> Installation:
 
 
 def _make_once(installation: Installation, made: Path, announce: Announce) -> None:
-    """Several processes may ask at once: one writes, the others wait for it."""
+    """Create the archive in one process, while others wait for it."""
     with made.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not made.exists():
-            announce("Letting brokers on this machine start in half the time (some seconds, only this once).")
+            announce("Creating a class data sharing archive, so that brokers start in half the time (only once).")
             _make(installation, made)
 
 

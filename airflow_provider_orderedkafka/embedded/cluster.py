@@ -29,11 +29,11 @@ from airflow_provider_orderedkafka.embedded.settings import (
 from airflow_provider_orderedkafka.errors import SettingError
 
 _MOVES = 5
-"""How often other ports are taken where any will do: another program may be quicker to listen on one."""
+"""How often to try other free ports: another program may take one in the meantime."""
 
 
 class EmbeddedKafka:
-    """A cluster of one or three brokers on loopback, with everything it keeps in `directory`.
+    """A cluster of one or three brokers on the loopback address, with all its data in `directory`.
 
     Started by this process it ends with this process, whatever ends it; `detached` it runs on until it is stopped,
     by any process that opens the same directory. A directory that is used again gives the same cluster: id, ports,
@@ -56,7 +56,9 @@ class EmbeddedKafka:
     ) -> None:
         self.directory = Path(directory).expanduser().absolute()
         if "," in str(self.directory):
-            raise SettingError(f"directory {str(self.directory)!r} has a comma, which Kafka takes for a list's")
+            raise SettingError(
+                f"directory {str(self.directory)!r} has a comma, which separates paths for Kafka: rename it"
+            )
         self._detached = detached
         self._announce = announce
         self._wanted = ports
@@ -66,18 +68,18 @@ class EmbeddedKafka:
 
     @classmethod
     def open(cls, directory: Path | str) -> Self | None:
-        """Return the cluster that a directory holds, running or not, or none."""
+        """The cluster in a directory, running or not; None if there is none."""
         layout = Layout.load(Path(directory).expanduser().absolute())
         return cls(directory, brokers=len(layout.ports)) if layout else None
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients begin: every broker's address."""
+        """The addresses of all brokers, for clients."""
         return ",".join(broker.address for broker in self.brokers)
 
     @property
     def cluster_id(self) -> str:
-        """The id that the cluster's metadata names."""
+        """The ID of the cluster."""
         return self._layout.cluster_id
 
     @property
@@ -99,7 +101,7 @@ class EmbeddedKafka:
         return any(broker.running for broker in self.brokers)
 
     def start(self) -> Self:
-        """Start every broker and return when all serve; when one does not, stop all and raise."""
+        """Start all brokers and return when they are ready; if one fails, stop all and raise."""
         installation = self._installation()
         with self._alone():
             if self.running:
@@ -111,7 +113,7 @@ class EmbeddedKafka:
         return self
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
-        """Shut every broker down in order; kill what has not ended by then."""
+        """Shut all brokers down; kill those that have not ended by then."""
         for broker in self.brokers:
             broker.ask_to_stop()
         deadline = time.monotonic() + seconds
@@ -145,12 +147,12 @@ class EmbeddedKafka:
         )
 
     def _may_move(self) -> bool:
-        """Whether other ports will do: nobody named them all, and the directory never had any."""
+        """Whether other ports may be used: none were asked for, and the directory never had any."""
         named = self._wanted is not None and all(self._wanted)
         return not named and Layout.load(self.directory) is None
 
     def _started(self, installation: Installation, *, may_move: bool) -> bool:
-        """Start it; False where a port is taken and others will do."""
+        """Start the cluster; False if a port is taken and another one may be used."""
         try:
             self._start(installation)
         except BaseException as error:
@@ -174,7 +176,7 @@ class EmbeddedKafka:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Hold the directory while starting: two processes never start one cluster twice."""
+        """Lock the directory while starting, so that two processes never start one cluster."""
         self.directory.mkdir(parents=True, exist_ok=True)
         with (self.directory / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

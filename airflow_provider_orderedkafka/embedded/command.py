@@ -1,4 +1,4 @@
-"""Run a real Apache Kafka on this machine's loopback, without Docker; its data stays in a directory."""
+"""Run a real Apache Kafka on this machine, without Docker. It listens on the loopback address only."""
 
 import argparse
 from pathlib import Path
@@ -16,11 +16,11 @@ _NOT_RUNNING = 3
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare `start`, `status`, `sample` and `stop`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="start|status|sample|stop")
-    start = actions.add_parser("start", help="start it, wait until it serves, leave it running")
+    start = actions.add_parser("start", help="start the broker, wait until it is ready, and leave it running")
     start.add_argument(
         "--port",
         type=int,
-        help=f"the first broker's port, the others' follow; 0 for free ones (default: as before, else {_DEFAULT_PORT})",
+        help=f"port of the first broker, followed by the others; 0: any (default: as before, or {_DEFAULT_PORT})",
     )
     start.add_argument("--brokers", type=int, choices=(1, 3), help="how many brokers (default: as before, else 1)")
     start.add_argument("--version", help=f"of Kafka, 3.9.0 or newer (default: as before, else {DEFAULT})")
@@ -29,23 +29,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a broker setting of Kafka's, such as log.retention.ms=60000; may be given several times",
+        help="a setting of the broker, such as log.retention.ms=60000; can be repeated",
     )
-    status = actions.add_parser("status", help=f"say what runs; exit code {_NOT_RUNNING} when it does not")
-    some = actions.add_parser("sample", help="make the topics of the example DAGs, and write events for them to load")
-    some.add_argument("--events", type=_count, default=sample.EVENTS, help="how many (default: %(default)s)")
-    stop = actions.add_parser("stop", help="stop it; its data stays")
+    status = actions.add_parser("status", help=f"show whether the broker runs; exit code {_NOT_RUNNING} if it does not")
+    some = actions.add_parser("sample", help="create the topics of the example DAGs, and write events to them")
+    some.add_argument("--events", type=_count, default=sample.EVENTS, help="number of events (default: %(default)s)")
+    stop = actions.add_parser("stop", help="stop the broker; its data is kept")
     for action in (start, status, some, stop):
         action.add_argument(
             "--directory",
             type=Path,
             default=cache_directory() / "broker",
-            help="where data, settings and logs are (default: %(default)s)",
+            help="directory for data, settings and logs (default: %(default)s)",
         )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do what was asked for."""
+    """Run the action."""
     actions = {"start": _start, "status": _status, "sample": _sample, "stop": _stop}
     return actions[arguments.action](arguments)
 
@@ -54,7 +54,7 @@ def _start(arguments: argparse.Namespace) -> int:
     there = EmbeddedKafka.open(arguments.directory)
     same = there and arguments.version in (None, there.version)
     if there and same and there.running and arguments.port in (None, 0, there.brokers[0].ports.client):
-        print("It runs already.")
+        print("The broker is already running.")
         return _describe(there)
     brokers = arguments.brokers or (len(there.brokers) if there else 1)
     ports = None if arguments.port is None and there else _ports(arguments.port, brokers)
@@ -77,7 +77,7 @@ def _sample(arguments: argparse.Namespace) -> int:
         print(f"No broker runs in {arguments.directory}: start one with `orderedkafka broker start`.")
         return _NOT_RUNNING
     made = sample.make_topics(cluster.bootstrap_servers)
-    print(f"made {len(made)} topics: {', '.join(made)}" if made else "the topics are there")
+    print(f"created {len(made)} topics: {', '.join(made)}" if made else "the topics exist already")
     after = -1 if set(made) & set(sample.WRITTEN) else sample.newest(cluster.bootstrap_servers)
     sample.write_events(cluster.bootstrap_servers, arguments.events, after)
     print(f"wrote {arguments.events:,} events into orders and refunds")
@@ -90,7 +90,7 @@ def _stop(arguments: argparse.Namespace) -> int:
         print(f"No broker runs in {arguments.directory}.")
         return 0
     cluster.stop()
-    print(f"Stopped. The data stays in {cluster.directory}.")
+    print(f"Stopped. The data is kept in {cluster.directory}.")
     return 0
 
 

@@ -1,29 +1,29 @@
-"""What can go wrong with an embedded broker: one exception for each reaction a caller can have."""
+"""Errors of the embedded broker."""
 
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
 
 
 class JavaError(OrderedKafkaError):
-    """There is no Java that can run Kafka: install one that is new enough, or set JAVA_HOME."""
+    """No suitable Java was found: install one that is new enough, or set JAVA_HOME."""
 
 
 class FetchError(OrderedKafkaError):
-    """The broker could not be fetched: try again with the network, or bring the cache directory from elsewhere."""
+    """The broker could not be downloaded: try again, or copy the cache directory from another machine."""
 
     retryable = True
 
 
 class PortTakenError(OrderedKafkaError):
-    """Another program listens where the broker should: choose another port, or stop that program."""
+    """Another program uses the port: choose another one, or stop that program."""
 
     retryable = True
 
 
 class AlreadyRunningError(OrderedKafkaError):
-    """A broker runs in this directory already: use it or stop it."""
+    """A broker is already running in this directory: use it or stop it."""
 
 
 class BrokerFailedError(OrderedKafkaError):
-    """The broker ended, or did not serve in time: its last log lines say why."""
+    """The broker ended, or was not ready in time: the message has its last log lines."""
 
     retryable = True

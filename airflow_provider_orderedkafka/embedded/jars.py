@@ -1,4 +1,4 @@
-"""The broker's jars: fetched once, by the Ivy that pyspark ships, into the user's cache directory."""
+"""Download the broker's jars once into the user's cache directory, with the Ivy that pyspark ships."""
 
 import contextlib
 import fcntl

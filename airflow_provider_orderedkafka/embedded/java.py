@@ -1,4 +1,4 @@
-"""Which Java runs the broker: the one that Spark takes."""
+"""Find the Java that runs the broker: the one that Spark uses."""
 
 import os
 import re
@@ -23,7 +23,7 @@ _VERSION = re.compile(r'version "(?P<full>(?:1\.)?(?P<major>\d+)[^"]*)"')
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java that can be run, and what it says of itself."""
+    """A Java that runs, and its version."""
 
     executable: Path
     version: str

@@ -1,4 +1,4 @@
-"""Starts a program that does not outlive its parent, whatever happens to it; or one that runs on by itself.
+"""Start a program that ends with its parent, however that ends; or one that is detached.
 
     python leash.py PARENT PID_FILE LOG PROGRAM [ARGUMENT ...]
 

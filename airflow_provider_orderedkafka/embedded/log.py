@@ -1,4 +1,4 @@
-"""A broker's log, read for the lines that tell a person why it ended."""
+"""A broker's log, and the lines in it that say why the broker ended."""
 
 import re
 from pathlib import Path
@@ -16,11 +16,11 @@ class ServerLog:
         self._began = 0
 
     def begin(self) -> None:
-        """Remember that a start begins here: what stands before is of no interest to it."""
+        """Remember that a start begins here; earlier lines are ignored."""
         self._began = self.path.stat().st_size if self.path.exists() else 0
 
     def mentions(self, text: str) -> bool:
-        """Say whether this start wrote the text."""
+        """Whether the text was written since the start."""
         return any(text in line for line in self._lines())
 
     def excerpt(self) -> str:

@@ -1,4 +1,4 @@
-"""A broker's process: started on a leash or detached, found again by any process through its pid file."""
+"""A broker's process: ended with its parent or detached, and found by any process through its PID file."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ _FREEZE_SECONDS = 10.0
 
 
 class ServerProcess:
-    """The program whose process id stands in a file; `mark` on its command line tells it from a later namesake."""
+    """The program whose process ID is in a file; `mark` on its command line proves that it is still that one."""
 
     def __init__(self, pid_file: Path, log: Path, mark: str) -> None:
         self._pid_file = pid_file
@@ -59,7 +59,7 @@ class ServerProcess:
                 os.kill(pid, number)
 
     def freeze(self) -> None:
-        """Send SIGSTOP, and return when the program stands still: on a busy machine it goes on for a moment."""
+        """Send SIGSTOP, and wait until the process has stopped."""
         self.signal(signal.SIGSTOP)
         deadline = time.monotonic() + _FREEZE_SECONDS
         import psutil
@@ -71,7 +71,7 @@ class ServerProcess:
                 time.sleep(_LOOK_SECONDS)
 
     def ended_within(self, seconds: float) -> bool:
-        """Wait for the program's end; say whether it came."""
+        """Wait for the program to end; whether it did."""
         deadline = time.monotonic() + seconds
         while self.pid is not None:
             if time.monotonic() > deadline:

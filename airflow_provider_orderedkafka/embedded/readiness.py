@@ -1,4 +1,4 @@
-"""Whether a broker really serves: an open port is not enough."""
+"""Check whether a broker is ready: an open port is not enough."""
 
 import socket
 
@@ -9,7 +9,7 @@ _PROBE_TOPIC = "orderedkafka.readiness"
 
 
 class Readiness:
-    """Asks one broker, again and again, until it serves; keeps its client between the questions."""
+    """Checks one broker, with the same client each time."""
 
     def __init__(self, number: int, port: int) -> None:
         from confluent_kafka.admin import AdminClient
@@ -27,7 +27,7 @@ class Readiness:
         )
 
     def serves(self) -> bool:
-        """Say whether the broker is in the metadata, leads what it should, and reaches its controller."""
+        """Whether the broker is in the metadata, leads its partitions, and reaches its controller."""
         return self._listens() and self._leads() and self._reaches_controller()
 
     def _listens(self) -> bool:
@@ -47,7 +47,7 @@ class Readiness:
         return self._number in metadata.brokers and not leaderless
 
     def _reaches_controller(self) -> bool:
-        """Ask for a topic to be created, but only to check the request: nothing stays behind."""
+        """Send a request to create a topic that is only validated."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import NewTopic
 

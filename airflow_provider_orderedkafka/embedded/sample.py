@@ -1,4 +1,4 @@
-"""What the example DAGs load: the topics that they read and write, and events of a shop in two of them."""
+"""Sample data for the example DAGs: their topics, and events of a shop in two of them."""
 
 import contextlib
 import json
@@ -15,10 +15,10 @@ TOPICS: Final[Mapping[str, int]] = {
     **{f"orders-{output}": 4 for output in ("ordered", "watched", "hourly", "replayed", "by-shell")},
     **{f"orders-{country}{output}": 1 for country in _COUNTRIES for output in ("", "-ordered")},
 }
-"""Every topic of the examples, and how many partitions it gets."""
+"""The topics of the examples, and their numbers of partitions."""
 
 EVENTS: Final = 12_000
-"""Enough for the first run of `orders_ordered` to begin at once."""
+"""Enough to start the first run of `orders_ordered` at once."""
 
 WRITTEN: Final = ("orders", "refunds")
 _APART_MILLISECONDS: Final = 100
@@ -28,10 +28,10 @@ _DEADLINE_SECONDS: Final = 30.0
 
 
 def make_topics(bootstrap_servers: str) -> list[str]:
-    """Make the topics that are missing; their names. `UnreachableError` where the broker does not answer."""
+    """Create the missing topics and return their names; `UnreachableError` if the broker does not answer."""
     from confluent_kafka.admin import NewTopic
 
-    with _answers("make the topics", bootstrap_servers) as admin:
+    with _answers("create the topics", bootstrap_servers) as admin:
         there = admin.list_topics(timeout=_DEADLINE_SECONDS).topics
         missing = [name for name in TOPICS if name not in there]
         made = admin.create_topics([NewTopic(name, TOPICS[name]) for name in missing]) if missing else {}
@@ -52,7 +52,7 @@ def newest(bootstrap_servers: str) -> int:
 
 
 def write_events(bootstrap_servers: str, count: int = EVENTS, after: int = -1) -> None:
-    """Write so many events, after a moment and up to now; return when each is acknowledged, or raise."""
+    """Write events with timestamps after `after` and up to now; return when all are acknowledged, or raise."""
     from confluent_kafka import Producer
 
     failed: list[Any] = []
@@ -76,7 +76,6 @@ def write_events(bootstrap_servers: str, count: int = EVENTS, after: int = -1) -
 
 
 def _taken(producer: Any, topic: str, value: str, key: str, timestamp: int) -> bool:
-    """Whether the producer had room for it."""
     try:
         producer.produce(topic, value, key, timestamp=timestamp)
     except BufferError:

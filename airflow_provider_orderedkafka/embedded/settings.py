@@ -72,7 +72,7 @@ class Ports:
 
     @property
     def address(self) -> str:
-        """What clients connect to."""
+        """`host:port` for clients."""
         return f"{HOST}:{self.client}"
 
     def __iter__(self) -> Iterator[int]:
@@ -185,7 +185,7 @@ def _listeners(ports: Ports, secured: Mapping[str, Secured]) -> dict[str, str]:
 
 
 def _text(value: Property) -> str:
-    """Return a value as Java's properties files want it: ASCII, with escapes."""
+    """A value for a Java properties file: ASCII, with escapes."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return "".join(c if " " <= c <= "~" and c != "\\" else _escaped(c) for c in text)
 

@@ -1,4 +1,4 @@
-"""The hook: Kafka as a load sees it, on the `kafka` connection of Airflow's own provider."""
+"""A hook for the `kafka` connection of Airflow's own Kafka provider."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.kafka.hooks.base import KafkaBaseHook
 
+from airflow_provider_orderedkafka.compat.airflow import kafka_config
 from airflow_provider_orderedkafka.context import now_ms
 from airflow_provider_orderedkafka.core.cuts import NO_FLOOR, Place
 from airflow_provider_orderedkafka.core.documents import Ledger, Range
@@ -18,24 +19,25 @@ from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.steps import First
 
 if TYPE_CHECKING:
+    from airflow_provider_orderedkafka.core.next_range import NothingToLoad
+    from airflow_provider_orderedkafka.core.subscriptions import Discovery
     from airflow_provider_orderedkafka.kafka.config import KafkaConfig
-    from airflow_provider_orderedkafka.kafka.topics import Discovery
     from airflow_provider_orderedkafka.mirror import GroupMirror
 
 OAUTH = "oauth_cb"
 
 
 class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
-    """High ends, cuts and lag of topics; first looks, verdicts and ranges of loads.
+    """Asks Kafka what a load needs to know, such as `high_ends` and `lag`.
 
-    Clients are made once for each process and connection, and shared by all that ask.
+    Clients are shared by all hooks of a process with the same connection.
 
-    :param kafka_config_id: The connection.
+    :param kafka_config_id: ID of the Airflow connection to Kafka.
     """
 
     @cached_property
     def config(self) -> "KafkaConfig":
-        """The connection's configuration, checked; its secrets are masked wherever Airflow writes."""
+        """The connection's configuration, checked. Its secrets are masked in Airflow's logs."""
         from airflow.sdk.log import mask_secret
 
         from airflow_provider_orderedkafka.kafka.config import RESOLVER, KafkaConfig, is_secret, keep_resolver
@@ -52,7 +54,7 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         return KafkaConfig({**found, RESOLVER: resolver})
 
     def portable_config(self) -> Mapping[str, str]:
-        """The configuration as it can travel to driver and executors, where Airflow is not."""
+        """The configuration for driver and executors, where Airflow is not installed."""
         from airflow_provider_orderedkafka.kafka.config import RESOLVER, is_kept
         from airflow_provider_orderedkafka.kafka.oauth import MSK, is_msk_iam
 
@@ -67,11 +69,11 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         )
 
     def _built(self) -> dict[str, Any]:
-        """The configuration as Airflow's own hook builds it, callbacks for managed clusters included."""
+        """The configuration as Airflow's own hook builds it, with callbacks for managed clusters."""
         from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
         try:
-            built: dict[str, Any] = self._build_config()
+            return kafka_config(self)
         except AirflowNotFoundException as error:
             raise SettingError(
                 f"there is no Kafka connection {self.kafka_config_id!r}: create it with `airflow connections add "
@@ -80,28 +82,24 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
             ) from error
         except (ValueError, AirflowException) as error:
             raise SettingError(f"connection {self.kafka_config_id!r}: {error}") from error
-        return built
 
     def first_look(self, load: OrderedLoad, topics: Sequence[str] = ()) -> First:
-        """Where the load's start policy leads now, in these of its topics; in all of them unless said."""
+        """Resolve the load's `start` now, for these of its topics (default: all)."""
         from airflow_provider_orderedkafka import ranges
 
-        first = ranges.first_look(self.config, load, now_ms(), topics or load.topics)
-        for remark in first.remarks:
-            self.log.warning("%s: %s", load.name, remark)
-        return first
+        return ranges.first_look(self.config, load.terms, now_ms(), topics)
 
     def verdict(self, load: OrderedLoad, ledger: Ledger, *, known: bool = False) -> Verdict:
-        """Whether the load is to run now, and why; with `known` new partitions are not looked for."""
+        """Whether the load is due, and why; with `known`, without looking for new partitions."""
         from airflow_provider_orderedkafka import ranges
 
-        return ranges.verdict(self.config, load, ledger, now_ms(), known=known)
+        return ranges.verdict(self.config, load.terms, ledger, now_ms(), known=known)
 
-    def plan(self, load: OrderedLoad, ledger: Ledger, digest: str = "") -> Range:
+    def plan(self, load: OrderedLoad, ledger: Ledger, digest: str = "") -> "Range | NothingToLoad":
         """The next incremental range."""
         from airflow_provider_orderedkafka import ranges
 
-        return ranges.plan(self.config, load, ledger, digest=digest, now=now_ms())
+        return ranges.plan(self.config, load.terms, ledger, digest=digest, now=now_ms())
 
     def plan_interval(
         self,
@@ -109,20 +107,20 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         store: LedgerStore,
         times: tuple[int, int],
         digest: str = "",
-    ) -> Range:
-        """What lies between two moments, given as milliseconds."""
+    ) -> "Range | NothingToLoad":
+        """The range between two times, in milliseconds since the epoch."""
         from airflow_provider_orderedkafka.intervals import plan_interval
 
-        return plan_interval(self.config, load, store, times, digest=digest, now=now_ms)
+        return plan_interval(self.config, load.terms, store, times, digest=digest, now=now_ms)
 
-    def plan_replay(self, load: OrderedLoad, asked: tuple[Start, Start], digest: str = "") -> Range:
-        """What lies between two starts."""
+    def plan_replay(self, load: OrderedLoad, asked: tuple[Start, Start], digest: str = "") -> "Range | NothingToLoad":
+        """The range from one start to another."""
         from airflow_provider_orderedkafka.replays import plan_replay
 
-        return plan_replay(self.config, load, asked, digest=digest, now=now_ms())
+        return plan_replay(self.config, load.terms, asked, digest=digest, now=now_ms())
 
     def mirror(self, load: str, topics: Sequence[str] = ()) -> "GroupMirror":
-        """The load's mirror in its consumer group; without topics, it is looked for in all that there are."""
+        """The load's consumer group, read for these topics (default: all topics of the cluster)."""
         from airflow_provider_orderedkafka.mirror import GroupMirror
 
         return GroupMirror(self.config, load, lambda: self._discover(topics).partitions)
@@ -132,22 +130,24 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         return self._discover(topics).ids
 
     def resolve(self, start: str, topics: Sequence[str]) -> First:
-        """Where a start policy leads now, and the ids of the topics there."""
+        """Resolve a start now, with the IDs of the topics."""
         from airflow_provider_orderedkafka.core.starts import parse_start
         from airflow_provider_orderedkafka.kafka.starts import resolve_start
 
         policy, found = parse_start(start, "to"), self._discover(topics)
         resolved = resolve_start(self.config, policy, found.partitions, now_ms())
-        return First(Place(resolved.offsets, NO_FLOOR), found.ids, resolved.remarks)
+        for remark in resolved.remarks:
+            self.log.warning("%s", remark)
+        return First(Place(resolved.offsets, NO_FLOOR), found.ids)
 
     def high_ends(self, topics: Sequence[str]) -> Offsets:
-        """How far the topics can be read now."""
+        """The offset up to which each partition can be read now."""
         from airflow_provider_orderedkafka.kafka.offsets import high_ends
 
         return high_ends(self.config, self._discover(topics).partitions)
 
     def lag(self, load: str, topics: Sequence[str]) -> Offsets:
-        """How many offsets of each partition lie between the load's mirror and the high ends."""
+        """How many offsets the load's consumer group is behind, for each partition."""
         mirrored = self.mirror(load, topics).read()
         known = Offsets() if mirrored is None else mirrored.place.offsets
         return Offsets({p: max(end - known.get(p, 0), 0) for p, end in self.high_ends(topics).items()})

@@ -1,103 +1,134 @@
-"""How the application is started: Airflow's own spark-submit hook, with an environment, a leash and open ears.
+"""spark-submit as a process of this task, with all that it starts.
 
-Secrets go to the child's environment, where no command line and no log shows them. On Linux the child dies with its
-parent; what survives all the same is fenced by its lease. Its progress lines are told to the operator.
+On Linux it dies with its parent; what survives all the same is fenced by its lease.
 """
 
+import logging
 import os
+import re
+import shlex
 import shutil
 import signal
+import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
-
-from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
+from airflow_provider_orderedkafka.hooks.yarn import ticket
 from airflow_provider_orderedkafka.launching import interpreter, own_spark
+from airflow_provider_orderedkafka.submission import Command, Submission, kill_command
 
 PR_SET_PDEATHSIG = 1
 GRACE_SECONDS = 5.0
+COMMAND_SECONDS = 30
+LINES = 500
+"""How much of the output is kept: an application's own last line may stand before a long traceback of Spark's."""
+
+ON_YARN = re.compile(r"\bapplication_\d+_\d+\b")
+ON_KUBERNETES = re.compile(r"\bsubmission ID (\S+:\S+)")
+EXIT_CODE = re.compile(r"\bexit code: (\d+)", re.IGNORECASE)
+
+log = logging.getLogger(__name__)
 
 
-class SparkProcessHook(SparkSubmitHook):  # type: ignore[misc]
-    """A spark-submit that this task owns, with all that it starts."""
+class SparkProcess:
+    """One run of spark-submit.
 
-    _env: dict[str, Any] | None
-    environment: Mapping[str, str]
-    on_progress: Callable[[Progress], None]
+    :param command: What is run.
+    :param submission: What it was made of.
+    :param on_progress: Is told what the application's progress lines say; all other lines are logged.
+    :param afterwards: Commands that are run once the application has ended, by itself or not; what they fail by is a
+        warning.
+    """
 
-    @classmethod
-    def of(cls, hook: SparkSubmitHook, environment: Mapping[str, str], on_progress: Callable[[Progress], None]) -> Self:
-        """The same submission, with this environment; each progress line goes to `on_progress`."""
-        new = cls.__new__(cls)
-        new.__dict__.update(hook.__dict__)
-        new.environment = environment
-        new.on_progress = on_progress
-        return new
+    def __init__(
+        self,
+        command: Command,
+        submission: Submission,
+        on_progress: Callable[[Progress], None] = lambda _: None,
+        afterwards: Sequence[str] = (),
+    ) -> None:
+        self.application: str | None = None
+        self._command = command
+        self._submission = submission
+        self._on_progress = on_progress
+        self._afterwards = list(afterwards)
+        self._lines: deque[str] = deque(maxlen=LINES)
+        self._code_there: int | None = None
+        self._process: subprocess.Popen[str] | None = None
 
     @property
-    def exit_code(self) -> int | None:
-        """What spark-submit ended with; None while it runs, or where it was never started."""
-        return None if self._submit_sp is None else self._submit_sp.poll()
+    def output(self) -> str:
+        """The end of what it said."""
+        return "\n".join(self._lines)
 
-    @property
-    def master(self) -> str:
-        """The master that the connection names."""
-        return str(self._connection["master"])
-
-    @property
-    def deploy_mode(self) -> str:
-        """Where the driver runs."""
-        return str(self._connection["deploy_mode"] or "client")
-
-    @property
-    def findable(self) -> bool:
-        """Whether another worker can find the application again while it runs."""
-        return not self._is_yarn_cluster_mode or self._should_track_yarn_application_via_rm_api()
-
-    def check(self) -> None:
-        """`SettingError` where Airflow's own hook would refuse the submission once it has begun."""
+    def run(self) -> int:
+        """Run it; its exit code, or the application's where Kubernetes told one."""
+        log.info("%s", self._command.shown)
+        self._process = subprocess.Popen(  # noqa: S603 - what the connection and the DAG name
+            self._command.argv,
+            env={**os.environ, **self._command.environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,
+            preexec_fn=_die_with_parent(),  # noqa: PLW1509 - it calls into C alone
+        )
         try:
-            if self._track_driver_via_k8s_api:
-                self._validate_track_driver_via_k8s_api_config()
-            self._validate_yarn_track_via_rm_api_config()
-        except ValueError as error:
-            raise SettingError(str(error)) from error
-
-    def submit(self, application: str = "", **kwargs: Any) -> str | None:
-        """Start spark-submit and wait for it."""
-        kwargs = {"start_new_session": True, "preexec_fn": _die_with_parent(), **kwargs}
-        try:
-            driver: str | None = super().submit(application, **kwargs)
+            for line in self._process.stdout or ():
+                self._hear(line.rstrip())
+            return self._process.wait() or self._code_there or 0
+        except BaseException:  # a timeout of the task's, or nobody to tell the progress to
+            self.end()
+            raise
         finally:
-            if self._submit_sp is not None and self._submit_sp.stdout is not None:
-                self._submit_sp.stdout.close()
-        return driver
+            if self._process.stdout is not None:
+                self._process.stdout.close()
 
-    def on_kill(self) -> None:
-        """End the child and all that it started."""
-        if self._submit_sp is not None and self._submit_sp.poll() is None:
-            _end_group(self._submit_sp)
-        super().on_kill()
+    def end(self) -> None:
+        """End it, and the application in the cluster, unless that is followed by YARN's resource manager."""
+        if self._process is not None and self._process.poll() is None:
+            _end_group(self._process)
+            if self.application is not None and not self._submission.yarn_track_via_rm_api:
+                environment = {**self._command.environment, **ticket(self._submission)}
+                _run(kill_command(self._submission, self.application, environment))
+        self.tidy()
 
-    def _build_spark_common_args(self) -> list[str]:
-        args: list[str] = super()._build_spark_common_args()
-        self._env = {**(self._env or {}), **self.environment}
-        return args
+    def tidy(self) -> None:
+        """Run what is to be run afterwards, once."""
+        while self._afterwards:
+            _run(Command(tuple(shlex.split(self._afterwards.pop(0)))))
 
-    def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
-        super()._process_spark_submit_log(self._heard(itr))
+    def _hear(self, line: str) -> None:
+        progress = _progress(line)
+        if progress is not None:
+            self._on_progress(progress)
+            return
+        self._lines.append(line)
+        log.info("%s", line)
+        if self._submission.clustered:
+            self._look(line)
 
-    def _heard(self, lines: Iterator[str]) -> Iterator[str]:
-        for line in lines:
-            progress = _progress(line)
-            if progress is None:
-                yield line
-            else:
-                self.on_progress(progress)
+    def _look(self, line: str) -> None:
+        """What a line says of an application in the cluster."""
+        if self._submission.on_yarn and (found := ON_YARN.search(line)):
+            self._name(found[0])
+        if self._submission.on_kubernetes:
+            if found := ON_KUBERNETES.search(line):
+                self._name(found[1])
+            if found := EXIT_CODE.search(line):
+                self._code_there = int(found[1])
+
+    def _name(self, application: str) -> None:
+        if application != self.application:
+            self.application = application
+            log.info("the application is %s", application)
 
 
 def _progress(line: str) -> Progress | None:
@@ -105,6 +136,35 @@ def _progress(line: str) -> Progress | None:
         return Progress.of_line(line)
     except DocumentError:  # a line that only looks like one: another release's, or cut in two
         return None
+
+
+def _run(command: Command) -> None:
+    """Run a command beside the application; its failure is a warning."""
+    try:
+        done = subprocess.run(  # noqa: S603 - what the DAG names, or the program that was submitted with
+            command.argv,
+            env={**os.environ, **command.environment},
+            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=COMMAND_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        log.warning("%s: %s", command.shown, error)
+        return
+    told = log.warning if done.returncode else log.info
+    told("%s ended with exit code %s: %s", command.shown, done.returncode, done.stdout.strip()[-2000:])
+
+
+def check_found(binary: str, environment: Mapping[str, str]) -> None:
+    """`SettingError` where there is no such program."""
+    path = environment.get("PATH", os.environ.get("PATH"))
+    if shutil.which(binary, path=path) is None:
+        raise SettingError(
+            f"there is no program {binary!r} on the PATH of this worker: `pip install pyspark` brings spark-submit; "
+            "or name another one with spark_binary="
+        )
 
 
 def interpreter_environment() -> dict[str, str]:
@@ -132,14 +192,11 @@ def _die_with_parent() -> Callable[[], None] | None:
     return lambda: prctl(PR_SET_PDEATHSIG, signal.SIGKILL) and None
 
 
-def _end_group(process: Any) -> None:
-    import subprocess
-
+def _end_group(process: "subprocess.Popen[str]") -> None:
     for sign in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, sign)
+        with suppress(subprocess.TimeoutExpired):
+            try:
+                os.killpg(process.pid, sign)
+            except ProcessLookupError:
+                return
             process.wait(GRACE_SECONDS)
-        except ProcessLookupError:
-            return
-        except subprocess.TimeoutExpired:
-            continue

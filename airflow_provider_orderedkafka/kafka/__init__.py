@@ -1,1 +1,1 @@
-"""What talks to Kafka, by confluent-kafka; knows nothing of Spark and Airflow."""
+"""Talks to Kafka, through confluent-kafka; knows nothing of Spark and Airflow."""

@@ -1,4 +1,4 @@
-"""Waiting for what Kafka answers: retried while that can help, up to a deadline, and then an error that names it all.
+"""Wait for Kafka's answers: retry what can be retried until the deadline, then raise an error with all details.
 
     gather(admin, ask, questions, Patience(15, "the end of")) -> {question: answer}
 
@@ -183,7 +183,7 @@ class _Wait:
                     return None
 
     def _refusal(self) -> KafkaError | None:
-        """What the client told in the background of being refused: the question itself hears nothing of that."""
+        """A refusal that the client reported in the background; the request itself only times out."""
         troubles = self._admin.troubles(self._patience.begun)
         return next((trouble for trouble in troubles if way_out(trouble, self._admin.config)), None)
 
@@ -216,7 +216,7 @@ def _unanswered(
 
 
 def why_silent(last: KafkaError | None, troubles: Iterable[KafkaError]) -> str:
-    """The best reason that there is: what the client told in the background, else what it answered last."""
+    """The best reason known: an error that the client reported in the background, or else its last answer."""
     said: list[str] = [trouble.str() for trouble in troubles if trouble.code() != KafkaError._ALL_BROKERS_DOWN]
     return said[-1] if said else "no answer came" if last is None else last.str()
 

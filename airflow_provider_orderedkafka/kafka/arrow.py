@@ -1,4 +1,4 @@
-"""Records in order to Arrow batches, with the columns of Spark's Kafka source, `order_time` and `late`.
+"""Convert ordered records to Arrow batches: the columns of Spark's Kafka source, `order_time` and `late`.
 
 A payload is copied once, into the place where it stays.
 """

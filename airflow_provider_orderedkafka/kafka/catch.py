@@ -1,4 +1,4 @@
-"""What a fetch has caught so far: records as columns, payloads by reference."""
+"""The records fetched so far, as columns; payloads by reference."""
 
 from itertools import compress, repeat
 from typing import NamedTuple
@@ -79,7 +79,7 @@ class Catch:
         return Columns(*columns)
 
     def arrivals(self, kind: Ints) -> Arrivals:
-        """Everything of all records beside what orders them."""
+        """Everything of the records but what orders them."""
         headers = None if self._headers is None else self._headers.joined()
         return Arrivals(self._keys.joined(), self._values.joined(), kind - 1, headers)
 

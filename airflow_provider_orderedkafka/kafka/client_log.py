@@ -1,4 +1,4 @@
-"""Where Kafka's clients write their lines: Python's logging, and never stderr by themselves."""
+"""Send the log lines of Kafka's clients to Python's logging instead of stderr."""
 
 import logging
 import re

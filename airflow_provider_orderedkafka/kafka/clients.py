@@ -35,7 +35,7 @@ class Admin:
             return self._clients[: max(count, 1)]
 
     def relearn(self, topics: Iterable[str], seconds: float) -> None:
-        """Let the clients look, within so many seconds in all, who leads the topics now."""
+        """Refresh which brokers lead the topics, within this many seconds."""
         from confluent_kafka import KafkaException
 
         end = time.monotonic() + seconds
@@ -54,7 +54,7 @@ class Admin:
                 client.list_topics(timeout=max(seconds / len(self._clients), _LEAST_SECONDS))
 
     def troubles(self, since: float) -> list[Any]:
-        """The errors told since a moment of the monotonic clock, the newest last."""
+        """The errors reported since a time of the monotonic clock, the newest last."""
         for client in self._clients:
             client.poll(0.0)
         return [error for moment, error in list(self._troubles) if moment >= since]

@@ -1,4 +1,4 @@
-"""librdkafka's configuration: from `kafka.*` options or a connection, checked once, printed without its secrets.
+"""librdkafka's configuration, from `kafka.*` options or a connection: checked once, printed without secrets.
 
     KafkaConfig.from_options({"kafka.bootstrap.servers": "broker:9092", "subscribe": "orders"})
     KafkaConfig.from_connection({"bootstrap.servers": "broker:9092", "group.id": "for others"})
@@ -10,12 +10,12 @@ client is made, on driver and executors, and returns settings to add: secrets th
 What is no importable function is kept for this process alone, by a name of its own: `keep_resolver`.
 """
 
-import difflib
 import importlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Literal
 
+from airflow_provider_orderedkafka.core.spelling import meant
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.client_log import CLIENT_LOG
 from airflow_provider_orderedkafka.kafka.oauth import MSK
@@ -80,14 +80,19 @@ class KafkaConfig(Mapping[str, str]):
         return self._settings[SERVERS]
 
     @classmethod
-    def from_options(cls, options: Mapping[str, str], prefix: str = PREFIX) -> "KafkaConfig":
+    def from_options(
+        cls, options: Mapping[str, str], prefix: str = PREFIX, beneath: "KafkaConfig | None" = None
+    ) -> "KafkaConfig":
         """What the options whose names begin with the prefix say; others are not looked at.
 
-        `isolation.level` is left out: it belongs to a range, and whoever makes one reads it.
+        `isolation.level` is left out: it belongs to a range, and whoever makes one reads it. Options that name no
+        servers are added to the settings `beneath`.
         """
         given = {
             name[len(prefix) :].lower(): value for name, value in options.items() if name.lower().startswith(prefix)
         }
+        if beneath is not None and SERVERS not in given:
+            given = {**beneath, **given}
         _check_tokens(given, prefix, "option")
         return _checked(given, prefix, "option")
 
@@ -147,7 +152,7 @@ def _checked(given: Mapping[str, Any], prefix: str, kind: str) -> KafkaConfig:
         if name in FIXED and settings[name].lower() != HARMLESS.get(name):
             raise SettingError(f"{shown} is not yours to set: {FIXED[name].format(p=prefix)}")
         if name != RESOLVER and _answer(name, settings[name]).startswith(_NO_SUCH):
-            raise SettingError(f"{shown} is unknown to Kafka's client{_nearest(name, prefix)}")
+            raise SettingError(f"{shown} is unknown to Kafka's client; {_nearest(name, prefix)}")
     _check_values(settings, prefix, kind)
     return KafkaConfig({name: value for name, value in settings.items() if name not in (*FIXED, ISOLATION)})
 
@@ -179,8 +184,8 @@ def _check_values(settings: Mapping[str, str], prefix: str, kind: str) -> None:
 
 
 def _nearest(name: str, prefix: str) -> str:
-    near = difflib.get_close_matches(name, [*((OFTEN_SET | CONSUMER | PRODUCER) - set(FIXED)), *JAVA_ONLY], 1)
-    return f"; did you mean {prefix + near[0]!r}?" if near else "; its settings are librdkafka's, not Java's"
+    names = [*((OFTEN_SET | CONSUMER | PRODUCER) - set(FIXED)), *JAVA_ONLY]
+    return meant(name, names, "its settings are librdkafka's, not Java's", prefix)
 
 
 def _check_kerberos(settings: Mapping[str, str], prefix: str, kind: str) -> None:

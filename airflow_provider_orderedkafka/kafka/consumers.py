@@ -68,14 +68,13 @@ def fetch_bytes(offsets: Sequence[int], record_bytes: float) -> int:
 
 def configuration(settings: ReadSettings, fetch: int) -> dict[str, str]:
     """What a slice's consumer is made with; it asks for `fetch` bytes of each partition at once."""
-    isolation = {"isolation.level": "read_committed" if settings.read_committed else "read_uncommitted"}
     size = {"fetch.message.max.bytes": str(fetch)}
-    return {**_DEFAULTS, **size, **settings.kafka, **_REQUIRED, **isolation}
+    return {**_DEFAULTS, **size, **settings.kafka, **_REQUIRED, "isolation.level": settings.isolation}
 
 
 @contextmanager
 def lent(settings: ReadSettings, fetch: int = _FETCH_BYTES[-1]) -> Iterator[KeptConsumer]:
-    """Lend a consumer that nobody else uses; it is given back with nothing assigned, or closed after an error."""
+    """Lend an idle consumer; it is returned with nothing assigned, or closed after an error."""
     config = configuration(settings, fetch)
     with _idle.held() as found:
         idle = found.setdefault(key_of(config), [])
@@ -92,7 +91,7 @@ def lent(settings: ReadSettings, fetch: int = _FETCH_BYTES[-1]) -> Iterator[Kept
 
 
 def close_idle() -> None:
-    """Close the consumers of this process that nobody uses."""
+    """Close the idle consumers of this process."""
     with _idle.held() as found:
         for idle in found.values():
             while idle:

@@ -1,4 +1,4 @@
-"""Rows that cannot be written as they are, as records of the dead letter topic.
+"""Make records of the dead letter topic from rows that cannot be written.
 
     dead_letters(rows, faults, grave, stamps) -> Chunk
 

@@ -1,4 +1,4 @@
-"""What a consumer's client tells beside the records, and what to make of silence.
+"""Handle the events of a consumer: errors, ends of partitions, and silence.
 
 An event of a partition is the end of its log, or a position that the broker does not have; everything else is a
 refusal, a damage, or a trouble that may pass. Nothing at all, for as long as the deadline, is an error that says what
@@ -39,7 +39,7 @@ class What(Enum):
 
 
 class Event(NamedTuple):
-    """What the client told of one partition, at an offset."""
+    """What the client reported of a partition, at an offset."""
 
     what: What
     partition: TopicPartition
@@ -69,7 +69,7 @@ class Attention:
         self._doubted = False
 
     def event(self, message: Message) -> Event | None:
-        """What a message that is no record says; None where it says nothing that needs an answer.
+        """The event in a message that is not a record; None if it can be ignored.
 
         Raises AccessDeniedError or DataLossError where it cannot be read.
         """

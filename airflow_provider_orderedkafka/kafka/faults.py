@@ -1,4 +1,4 @@
-"""Rows that cannot become a record of their topic, found column by column before anything is sent.
+"""Find rows that cannot become records of their topic, column by column, before anything is sent.
 
 find_faults(rows, targets) -> {index: reason}       in the order of the rows
 Targets(settings)                                   the output topics of a write; looks up those it does not know

@@ -1,4 +1,4 @@
-"""Fetching the records of a slice: what is assigned, and when a partition is done.
+"""Fetch the records of a slice: what to assign, and when a partition is done.
 
 A partition is done when a record at or past its end arrives, or when its position or the log's end stands there. One
 that is done is unassigned at once, so that the broker stops sending it.
@@ -23,7 +23,7 @@ from airflow_provider_orderedkafka.kafka.catch import Catch, Columns
 from airflow_provider_orderedkafka.kafka.consumers import KeptConsumer
 from airflow_provider_orderedkafka.kafka.events import Attention, Event, What
 from airflow_provider_orderedkafka.kafka.identity import doubt
-from airflow_provider_orderedkafka.kafka.reading import OnDataLoss, ReadSettings
+from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 from airflow_provider_orderedkafka.kafka.stretches import Progress
 
 Ints = NDArray[np.int64]
@@ -60,7 +60,7 @@ class Fetch:
         self._catch = Catch(settings)
 
     def run(self) -> Catch | OverBudget:
-        """Fetch every record of the slice, or stop where it is larger than the budget.
+        """Fetch the records of the slice, or stop at the memory budget.
 
         Raises DataLossError, UnreachableError, AccessDeniedError, UnknownTopicError or TopicChangedError.
         """
@@ -79,7 +79,7 @@ class Fetch:
         return self._catch
 
     def _take(self, messages: list[Message]) -> bool:
-        """Take what came; whether a record did. Events alone are no progress: a broker may repeat them for ever."""
+        """Take what came; whether a record did. Events alone are no progress: a broker may repeat them."""
         stamps = np.fromiter(chain.from_iterable(map(_TIME, messages)), np.int64, 2 * len(messages))
         kind, timestamp = stamps[::2], stamps[1::2]
         if kind.all():
@@ -113,11 +113,11 @@ class Fetch:
             self._go_on(rank, event.offset)
 
     def _go_on(self, rank: int, position: int) -> None:
-        """Go on at the log's start, where retention has taken the position; what it took is an error, or counted."""
+        """Continue at the log's start if retention deleted the position; deleted offsets are an error, or counted."""
         partition = self._partitions[rank]
         start = self._attention.log_start(partition, position)
         if start > position:
-            if self._settings.on_data_loss is OnDataLoss.FAIL:
+            if self._settings.on_data_loss == "fail":
                 gone = f"{partition.at(position)} is gone, the log starts at {partition.at(start)}"
                 raise DataLossError(gone, **partition._asdict(), offset=position)
             self._catch.lose(partition, self._progress.gone_before(rank, start))

@@ -1,4 +1,4 @@
-"""Where consumer groups stand: read and written by a consumer that never joins them.
+"""Read and write the offsets of consumer groups, without joining them.
 
 Not by the admin client: librdkafka 2.16 ends the whole process when an admin client asks for a group's offsets while
 the group's coordinator is moving or not there yet.
@@ -29,7 +29,7 @@ _GONE: Final = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, Kaf
 
 
 class Commit(NamedTuple):
-    """Where a group stands in a partition, and what was written beside it."""
+    """The committed offset of a partition, and its metadata."""
 
     offset: int
     metadata: str
@@ -38,7 +38,7 @@ class Commit(NamedTuple):
 def read_commits(
     config: Mapping[str, str], group: str, partitions: Iterable[TopicPartition], deadline: float = DEADLINE
 ) -> dict[TopicPartition, Commit]:
-    """Where the group stands; a partition that it never committed, or that is gone, is left out."""
+    """The committed offsets of a group, without partitions that have none."""
     wanted = [KafkaPartition(*partition) for partition in partitions]
     if not wanted:
         return {}
@@ -107,7 +107,7 @@ class _Asking:
             raise self._told(refused)
 
     def _refusal(self) -> KafkaError | None:
-        """A refusal that the client heard on its way to the group's coordinator: the question hears nothing of it."""
+        """A refusal that the client met on its way to the coordinator; the request itself only times out."""
         event = self.consumer.poll(0)
         if event is not None and event.error() is not None:
             self._troubles.append(event.error())

@@ -24,7 +24,7 @@ HEADERS: Final = pa.list_(pa.field("element", _HEADER))
 
 @dataclass(frozen=True, slots=True)
 class Headers:
-    """Each record's headers as they came, None where it has none, and how many bytes they have."""
+    """The headers of each record, or None, and their size in bytes."""
 
     lists: Lists
     sizes: NDArray[np.int64]
@@ -46,6 +46,6 @@ def headers_of(messages: Sequence[Message]) -> list[list[Header] | None]:
 
 
 def _readable(message: Message) -> list[Header]:
-    """Asked again, the client leaves unreadable names out of their pairs: touching one would end the process."""
+    """Read the headers again, now without unreadable names: touching one would end the process."""
     pairs: list[Any] = message.headers() or []
     return [(UNREADABLE if repr(pair).startswith("(<NULL>") else pair[0], pair[1]) for pair in pairs]

@@ -1,4 +1,4 @@
-"""Whether a log goes on above its high watermark, where no consumer sees its records yet.
+"""Find out whether a log goes on above its high watermark, where consumers see no records yet.
 
 A leader tells consumers its high watermark, which may lag behind the log while a follower does. But it answers a fetch
 from between the two with nothing, and refuses one from past the log's end. So a refusal proves that the log ends there.
@@ -23,7 +23,7 @@ _FARTHEST: Final = _WIDER**8
 def ended(config: Mapping[str, str], offsets: Mapping[TopicPartition, int]) -> set[TopicPartition]:
     """Those whose log proves to end at or before the given offset; of the others nothing is known."""
     # Without a rack the leader itself answers: a follower's log may be shorter.
-    settings = ReadSettings({**config, "client.rack": ""}, read_committed=False)
+    settings = ReadSettings({**config, "client.rack": ""}, isolation="read_uncommitted")
     refused: set[TopicPartition] = set()
     unanswered = dict(offsets)
     until = time.monotonic() + _ANSWER_SECONDS

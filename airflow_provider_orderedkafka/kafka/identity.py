@@ -1,7 +1,8 @@
-"""Whether what is read is what was planned: offsets mean nothing in another topic of the same name."""
+"""Check that a topic is still the one that was planned, and not another one of the same name."""
 
 from collections.abc import Iterable, Mapping
 
+from airflow_provider_orderedkafka.core.next_range import created_again
 from airflow_provider_orderedkafka.core.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import TopicChangedError, UnreachableError
 from airflow_provider_orderedkafka.kafka.answers import Patience
@@ -13,11 +14,16 @@ _DOUBT_SECONDS = 4.0
 
 def check_topics(config: Mapping[str, str], topics: Iterable[str], planned: Mapping[str, str], deadline: float) -> None:
     """Raise TopicChangedError where a topic's id is not the planned one, UnknownTopicError where a topic is gone."""
-    for name, found in topic_ids(config, sorted(set(topics)), deadline).items():
+    check_ids(topic_ids(config, sorted(set(topics)), deadline), planned)
+
+
+def check_ids(topics: Mapping[str, str], planned: Mapping[str, str]) -> None:
+    """Raise TopicChangedError where one of these ids is not the planned one."""
+    for name, found in topics.items():
         if found != planned.get(name, found):
             raise TopicChangedError(
-                f"topic {name!r} was deleted and created again after this range was planned (its id was "
-                f"{planned[name]}, now it is {found}), so it cannot be finished. In Airflow give it up with "
+                f"{created_again(name, planned[name], found)}, so what was planned before cannot be finished. In "
+                f"Airflow give it up with "
                 f'`orderedkafka ledger abandon <load> --reason "created again"`, and begin in the new topic with '
                 f'`orderedkafka ledger rewind <load> --topic {name} --to earliest --reason "created again"`; by hand, '
                 "begin with a new checkpoint",

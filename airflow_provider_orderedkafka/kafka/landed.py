@@ -1,4 +1,4 @@
-"""What of a batch stands in its outputs already: the positions of rows' records, and the rows' numbers among theirs.
+"""Which rows of a batch are already in its outputs, by the positions and ordinals of their records.
 
     OffsetSet     offsets of one partition: a bit for each where there are many, two bytes where there are few
     Landed        for each source partition and ordinal the offsets; `within` is what a slice takes along
@@ -119,7 +119,7 @@ class Landed:
         return found
 
     def lost(self, slice_: Slice, lost: Mapping[TopicPartition, int]) -> int:
-        """How many offsets of a slice are lost, but for those that landed: retention took the first so many."""
+        """How many offsets of a slice retention deleted, without those that landed."""
         starts = {stretch.partition: stretch.start.offset for stretch in slice_.stretches}
         gone = {partition: (starts[partition], starts[partition] + count) for partition, count in lost.items()}
         there = {(partition, offset) for partition, offset, _ in self.within(gone)} if self else ()

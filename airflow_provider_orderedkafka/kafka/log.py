@@ -1,4 +1,4 @@
-"""`KafkaLog`: the records of some partitions on a cluster, as a planner asks for them."""
+"""`KafkaLog`: the records of some partitions, as the planner asks for them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -77,7 +77,7 @@ class KafkaLog:
     def _watching(
         self, starts: Mapping[TopicPartition, int], limits: Mapping[TopicPartition, int], tuning: Mapping[str, str]
     ) -> Iterator[Watch]:
-        settings = ReadSettings({**self._config, **tuning}, read_committed=self._isolation == "read_committed")
+        settings = ReadSettings({**self._config, **tuning}, isolation=self._isolation)
         with lent(settings) as kept:
             watch = Watch(kept, limits, self._deadline, partial(doubt, self._config, list(limits), {}))
             watch.begin(starts)

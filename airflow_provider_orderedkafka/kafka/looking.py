@@ -1,4 +1,4 @@
-"""What a look has seen so far: from each bound on, the first visible record that satisfies it."""
+"""The first visible record at or after each bound, found while records arrive."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""Which rows of a batch are still missing from its outputs: what a task passes on after it has read and transformed.
+"""Leave out the rows of a batch that are already in its outputs.
 
     Missing(landed, giving).of(batches)      the batches without the rows that landed, numbered where that is needed
 
@@ -58,7 +58,7 @@ class Missing:
         return batch.filter(~there) if there.any() else batch
 
     def _whole_records(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """The same rows, such that all neighbouring ones of a record are in one batch."""
+        """The same rows, with all neighbouring rows of a record in one batch."""
         held: Any = None
         for batch in batches:
             if not batch.num_rows:

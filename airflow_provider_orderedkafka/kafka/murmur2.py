@@ -1,4 +1,4 @@
-"""Where Java producers put a key: murmur2, for a whole column of keys at once.
+"""The hash of Java's producers, murmur2, for a whole column of keys at once.
 
     partitions_of(keys, partitions) -> int32 Arrow array; null for a null key
 

@@ -1,4 +1,4 @@
-"""Tokens where Airflow is not: what `orderedkafka.resolver` may name for the managed clusters that need them."""
+"""OAuth tokens without Airflow: functions that `orderedkafka.resolver` may name for managed clusters."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Where partitions begin and end, where times begin in them, where a group stands: asked in bulk, all at once.
+"""Ask in bulk for the ends of partitions, the offsets of times, and the offsets of groups.
 
 `AdminClient.list_offsets` answers with futures, so any number of partitions and times costs one round trip and the
 broker's work. Asked about a partition that does not exist it never answers at all: that is looked into after a moment.
@@ -67,7 +67,7 @@ def high_ends(
 def newest(
     config: Mapping[str, str], partitions: Iterable[TopicPartition], deadline: float = DEADLINE
 ) -> dict[TopicPartition, Answer]:
-    """The highest timestamp of each partition and where it stands; a partition without records is left out."""
+    """The highest timestamp of each partition and its offset, without empty partitions."""
     questions = [_Question("newest", partition) for partition in partitions]
     answers = _ask(config, questions, "read_uncommitted", Patience(deadline, "the highest timestamp of"))
     return {question.partition: answer for question, answer in answers.items() if answer.offset >= 0}
@@ -95,7 +95,7 @@ def first_at(
 def committed(
     config: Mapping[str, str], group: str, partitions: Iterable[TopicPartition], deadline: float = DEADLINE
 ) -> dict[TopicPartition, int]:
-    """Where a consumer group stands; a partition that it never committed is left out."""
+    """The committed offsets of a group, without partitions that have none."""
     commits = read_commits(config, group, partitions, deadline)
     return {partition: commit.offset for partition, commit in commits.items()}
 
@@ -123,7 +123,7 @@ def _ask(
 
 
 def _sent(asked: Admin, questions: Sequence[_Question], isolation: Isolation, seconds: float) -> list[Future[Any]]:
-    """The futures of the answers; one request for each time and broker."""
+    """Send one request for each time and broker."""
     by_when: dict[_Kind | int, list[int]] = {}
     for place, question in enumerate(questions):
         by_when.setdefault(question.when, []).append(place)

@@ -1,4 +1,4 @@
-"""From records as they arrived to the order `(order_time, topic, partition, offset)`.
+"""Sort records as they arrived into the order `(order_time, topic, partition, offset)`.
 
 Topics and partitions are ranks here: their place in the slice, which is the order of `(topic, partition)`.
 """
@@ -33,6 +33,11 @@ class Ordered:
         return None if rising.all() else int(rows.start + np.argmin(rising))
 
 
+def counting(timestamp: Ints, latest: int) -> NDArray[np.bool_]:
+    """Which timestamps count: `core.cuts.counts`, for a column."""
+    return (timestamp >= 0) & (timestamp <= latest)
+
+
 def arrange(slice_: Slice, rank: Ints, offset: Ints, timestamp: Ints) -> Ordered:
     """Put the records of a slice in order; those of one partition arrive in the order of their offsets.
 
@@ -41,7 +46,7 @@ def arrange(slice_: Slice, rank: Ints, offset: Ints, timestamp: Ints) -> Ordered
     grouped = _stable_order(rank)
     rank, offset, timestamp = rank[grouped], offset[grouped], timestamp[grouped]
     _check_arrival(slice_, rank, offset)
-    counted = (timestamp >= 0) & (timestamp <= slice_.latest)
+    counted = counting(timestamp, slice_.latest)
     order_time = _running_maximum(slice_, rank, np.where(counted, timestamp, -1))
     order = _stable_order(order_time)
     counted, timestamp, order_time = counted[order], timestamp[order], order_time[order]

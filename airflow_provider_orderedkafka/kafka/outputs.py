@@ -1,4 +1,4 @@
-"""Output topics: what the cluster says of them before anything is written.
+"""Ask the cluster about output topics, before anything is written.
 
     look_up_outputs(config, topics) -> dict[str, Output]     raises what `discover` raises: UnknownTopicError, ...
 
@@ -11,12 +11,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Final
 
-from airflow_provider_orderedkafka.core.subscriptions import Named
+from airflow_provider_orderedkafka.core.subscriptions import Named, Topic
 from airflow_provider_orderedkafka.errors import AccessDeniedError
 from airflow_provider_orderedkafka.kafka.answers import DEADLINE, Patience, gather
 from airflow_provider_orderedkafka.kafka.clients import admin
 from airflow_provider_orderedkafka.kafka.refusals import check_allowed
-from airflow_provider_orderedkafka.kafka.topics import Topic, discover
+from airflow_provider_orderedkafka.kafka.topics import discover
 
 DEFAULT_MAX_BYTES: Final = 1_048_588
 _ANY_TIME: Final = 2**63 - 1
@@ -66,7 +66,7 @@ def with_limits(config: Mapping[str, str], outputs: Mapping[str, Output]) -> dic
 
 
 def _settings(config: Mapping[str, str], names: tuple[str, ...], deadline: float) -> dict[str, dict[str, str]]:
-    """The topics' own settings, where the principal may see them."""
+    """The topics' settings, if the principal may read them."""
     from confluent_kafka.admin import ConfigResource, ResourceType
 
     asked = admin(config)

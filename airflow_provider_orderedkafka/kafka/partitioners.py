@@ -1,21 +1,20 @@
-"""Where producers put a key: to find out whether each key stays in one partition.
+"""Compute a key's partition, to find out whether each key stays in one partition.
 
 PARTITIONERS["murmur2"](keys, partitions) -> int32 Arrow array, null for a null key; keys as Arrow or as they came
 """
 
 import zlib
 from collections.abc import Callable
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_provider_orderedkafka.core.lanes import Partitioner
 from airflow_provider_orderedkafka.kafka.murmur2 import partitions_of as murmur2
 from airflow_provider_orderedkafka.kafka.payloads import as_array, as_list, nulls
 from airflow_provider_orderedkafka.kafka.records import Records
-
-Partitioner = Literal["murmur2", "crc32"]
 
 
 def _murmur2(keys: Any, partitions: int) -> Any:

@@ -1,4 +1,4 @@
-"""Where in its topic each row goes: decided here, so that it cannot change while a batch is written.
+"""Choose the partition of each row here, so that it does not change while a batch is written.
 
 Kafka's client would take up new partitions in the middle of it; here they count from the next batch on.
 A key goes where the producer's partitioner would put it among so many partitions. A row that names its partition keeps
@@ -11,8 +11,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from airflow_provider_orderedkafka.core.lanes import Partitioner
 from airflow_provider_orderedkafka.kafka.faults import Targets
-from airflow_provider_orderedkafka.kafka.partitioners import PARTITIONERS, Partitioner
+from airflow_provider_orderedkafka.kafka.partitioners import PARTITIONERS
 from airflow_provider_orderedkafka.kafka.payloads import nulls, sizes
 from airflow_provider_orderedkafka.kafka.rows import NO_PARTITION, Ints, Rows
 
@@ -53,7 +54,6 @@ def placed(rows: Rows, targets: Targets) -> list[int]:
 
 
 def _keyed(rows: Rows, partitioner: Partitioner) -> NDArray[np.bool_]:
-    """Which rows have a key by which they are placed."""
     if rows.keys is None:
         return np.zeros(len(rows), np.bool_)
     found: NDArray[np.bool_] = ~nulls(rows.keys)

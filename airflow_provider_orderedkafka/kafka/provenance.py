@@ -1,4 +1,4 @@
-"""Where a record came from, in one compact header: `orderedkafka`.
+"""The header `orderedkafka`, which says where a record came from.
 
     read_provenance(headers) -> Provenance | None       for people who audit their output
     Stamp(range).headers(source, ordinals) -> list[bytes]
@@ -59,7 +59,7 @@ class Identity(NamedTuple):
 
 
 class Provenance(NamedTuple):
-    """What the header says. `source` and `offset` are None where the row has no source record."""
+    """Where a record came from; `source` and `offset` are None if it has no source record."""
 
     range_id: str
     source: TopicPartition | None
@@ -88,9 +88,10 @@ def range_prefix(range_id: str, version: int = VERSION) -> bytes:
 
 
 def read_provenance(headers: Headers) -> Provenance | None:
-    """What a record's headers say of where it came from; None without such a header.
+    """Read where a record came from; None for a record without the header.
 
-    Takes what `Message.headers()` gives. A header that cannot be read is a DocumentError.
+    :param headers: What confluent-kafka's `Message.headers()` returns, or a mapping. A damaged header raises a
+        `DocumentError`.
     """
     pairs = list(headers.items()) if isinstance(headers, Mapping) else headers or ()
     values = [value for name, value in pairs if name == HEADER]

@@ -1,4 +1,4 @@
-"""Reading a slice: every record of it, in the order `(order_time, topic, partition, offset)`, as Arrow batches.
+"""Read all records of a slice, in the order `(order_time, topic, partition, offset)`, as Arrow batches.
 
 A slice is bounded, so it is fetched whole, put in order once, and handed on. One that holds more bytes than the budget
 is cut again, with the planner's function, and read piece by piece.
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from airflow_provider_orderedkafka.core.cuts import Slice
-from airflow_provider_orderedkafka.core.positions import TopicPartition
+from airflow_provider_orderedkafka.core.positions import Position, TopicPartition
 from airflow_provider_orderedkafka.errors import OrderViolationError
 from airflow_provider_orderedkafka.kafka.arrow import BatchBuilder
 from airflow_provider_orderedkafka.kafka.catch import Catch
@@ -17,7 +17,7 @@ from airflow_provider_orderedkafka.kafka.consumers import fetch_bytes, lent
 from airflow_provider_orderedkafka.kafka.fetching import Fetch, OverBudget
 from airflow_provider_orderedkafka.kafka.identity import check_topics
 from airflow_provider_orderedkafka.kafka.ordering import Ordered, arrange
-from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally, Standing
+from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
 
 _log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ def read_slice(
     if not slice_.stretches:
         return
     tally = ReadTally() if tally is None else tally
-    last: Standing | None = None
+    last: Position | None = None
     for piece, catch in _pieces(slice_, settings, resplit):
         columns = catch.columns()
         ordered = arrange(piece, columns.rank, columns.offset, columns.timestamp)
@@ -85,7 +85,7 @@ def _fetch(slice_: Slice, settings: ReadSettings, byte_budget: int | None) -> Ca
     return fetched
 
 
-def _check_order(piece: Slice, ordered: Ordered, rows: slice, last: Standing | None) -> Standing:
+def _check_order(piece: Slice, ordered: Ordered, rows: slice, last: Position | None) -> Position:
     partitions = [stretch.partition for stretch in piece.stretches]
     wrong = ordered.first_violation(rows)
     if wrong is not None:
@@ -96,13 +96,13 @@ def _check_order(piece: Slice, ordered: Ordered, rows: slice, last: Standing | N
     return _place(ordered, partitions, rows.stop - 1)
 
 
-def _violation(before: Standing, after: Standing) -> OrderViolationError:
+def _violation(before: Position, after: Position) -> OrderViolationError:
     wrong = f"{after} came out after {before}: they are not in order; please report it"
     return OrderViolationError(wrong, **after.partition._asdict(), offset=after.offset)
 
 
-def _place(ordered: Ordered, partitions: list[TopicPartition], row: int) -> Standing:
-    return Standing(int(ordered.order_time[row]), partitions[ordered.rank[row]], int(ordered.offset[row]))
+def _place(ordered: Ordered, partitions: list[TopicPartition], row: int) -> Position:
+    return Position(int(ordered.order_time[row]), partitions[ordered.rank[row]], int(ordered.offset[row]))
 
 
 def _count(tally: ReadTally, ordered: Ordered, rows: slice, payload: int) -> None:

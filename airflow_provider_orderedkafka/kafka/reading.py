@@ -1,25 +1,17 @@
-"""How slices are read, and what reading them came to."""
+"""The settings of reading a slice, and the numbers of its result."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import NamedTuple
 
+from airflow_provider_orderedkafka.core.documents import Isolation, OnDataLoss
 from airflow_provider_orderedkafka.core.positions import TopicPartition
 
 MIB = 2**20
 
 
-class OnDataLoss(StrEnum):
-    """What to do about records that retention has taken before they were read."""
-
-    FAIL = "fail"
-    COUNT = "count"
-
-
 @dataclass(frozen=True, slots=True)
 class ReadSettings:
-    """What a reader is told once for all slices of a range; it travels with them.
+    """What readers need for all slices of a range; travels with them to tasks.
 
     `kafka` is librdkafka's configuration, to which the reader adds its own. `topic_ids` are the ids that the planner
     saw: where they are given, a topic that was created again is told from the one that was planned. `deadline` is how
@@ -28,9 +20,9 @@ class ReadSettings:
     """
 
     kafka: Mapping[str, str]
-    read_committed: bool = True
+    isolation: Isolation = "read_committed"
     include_headers: bool = False
-    on_data_loss: OnDataLoss = OnDataLoss.FAIL
+    on_data_loss: OnDataLoss = "fail"
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     deadline: float = 120.0
     record_bytes: int = 1_000
@@ -59,14 +51,3 @@ class ReadTally:
         """Add losses to those of the same partitions."""
         for partition, count in losses.items():
             self.lost[partition] = self.lost.get(partition, 0) + count
-
-
-class Standing(NamedTuple):
-    """Where a record stands in the order."""
-
-    order_time: int
-    partition: TopicPartition
-    offset: int
-
-    def __str__(self) -> str:
-        return f"{self.partition.at(self.offset)} (order time {self.order_time})"

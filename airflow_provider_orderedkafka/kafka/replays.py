@@ -1,4 +1,4 @@
-"""What of a batch stands in the outputs already: read back from its note's ends, by the identity in each header.
+"""Read back which rows of a batch the outputs have: from the ends in its note, by the identity in each header.
 
     find_landed(config, batch, outputs, settle) -> Replay
     Begun(range_id, start, end, ...)                 the batch: which range's rows, and of which records
@@ -6,7 +6,8 @@
 
 Requests of a writer that is dead may still land, so the outputs are read until they have settled (`settling`). Memory
 holds bits, not rows. What landed in a compacted output is not left out: there the batch is sent again whole, in order,
-and the last value of each key is right, since nothing of the dead writer comes behind it any more.
+and the last value of each key is right, since nothing of the dead writer comes behind it any more. `again` counts what
+came there since the note.
 """
 
 import logging
@@ -75,13 +76,14 @@ class Replay:
     """What of a batch is there already.
 
     `gone` counts the offsets since the note that retention has taken, so that nobody can tell what stood there;
-    `unnamed` the batch's rows that do not say which they are. `settled` is False when more of its rows may still come,
-    or may be there where nobody sees them yet.
+    `unnamed` the batch's rows that do not say which they are, `again` how many rows compacted outputs may have twice.
+    `settled` is False when more of its rows may still come, or may be there where nobody sees them yet.
     """
 
     landed: Landed = field(default_factory=Landed)
     gone: int = 0
     unnamed: int = 0
+    again: int = 0
     settled: bool = True
 
 
@@ -92,17 +94,18 @@ def find_landed(config: Mapping[str, str], batch: Begun, outputs: Outputs, settl
     """
     found = discover(config, Named(outputs.topics))
     compacted = [partition for partition in found.partitions if partition.topic in outputs.compacted]
-    noted = Offsets({**outputs.ends_of(found.ids), **high_ends(config, compacted, "read_uncommitted")})
+    noted, now = outputs.ends_of(found.ids), high_ends(config, compacted, "read_uncommitted")
     scan = _Scan(batch, outputs)
-    read = read_until_settled(config, found.partitions, noted, scan.take, settle or Settle())
-    return Replay(scan.landed(), read.gone, scan.unnamed, read.settled)
+    read = read_until_settled(config, found.partitions, Offsets({**noted, **now}), scan.take, settle or Settle())
+    again = scan.again + sum(max(end - noted.get(partition, 0), 0) for partition, end in now.items())
+    return Replay(scan.landed(), read.gone, scan.unnamed, again, read.settled)
 
 
 class _Scan:
     """The batch's rows, as they are found; the same row twice counts once."""
 
     def __init__(self, batch: Begun, outputs: Outputs) -> None:
-        self.unnamed = 0
+        self.unnamed = self.again = 0
         self._batch = batch
         self._outputs = outputs
         old = [] if batch.batch is None else [range_prefix(batch.range_id, 1) + batch.batch.to_bytes(4, "big")]
@@ -118,7 +121,9 @@ class _Scan:
             for name, value in headers or ():
                 if name == HEADER and value is not None and value.startswith(self._prefixes):
                     count += 1
-                    if message.topic() not in self._outputs.compacted:
+                    if message.topic() in self._outputs.compacted:
+                        self.again += 1
+                    else:
                         self._note(value, dead=message.topic() == self._outputs.dead_letter_topic)
         if self._waiting > _ROWS_KEPT:
             self._merge()

@@ -1,4 +1,4 @@
-"""A batch's rows as the columns that records are made from: numpy for numbers, Arrow for what has a length.
+"""Turn a batch's rows into columns for records: numpy for numbers, Arrow for data of variable length.
 
     Rows.of(batch, settings)                the columns of a RecordBatch
     rows.chunk(...) -> Chunk                the same as Python columns, ready to be sent
@@ -99,7 +99,7 @@ class Rows:
         return str(Provenance(settings.range_id or "-", *place, ordinal, time))
 
     def origin(self, index: int) -> tuple[TopicPartition, int] | None:
-        """The partition and the offset that the row came from, where it says so."""
+        """The source partition and offset of a row, if known."""
         source = self.source
         if source is None or not source.known()[index]:
             return None

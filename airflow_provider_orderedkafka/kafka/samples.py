@@ -1,4 +1,4 @@
-"""A few records of a range, from the beginning and the end of each partition, to decide by before anything is read."""
+"""A few records from the beginning and the end of each partition, to decide by before anything is read."""
 
 from typing import Any, Final
 
@@ -19,6 +19,13 @@ def sample(span: Span, settings: ReadSettings) -> list[Any]:
     first = {p: (start, min(start + each, span.end[p])) for p, start in span.start.items()}
     last = {p: (max(first[p][1], end - each), end) for p, end in span.end.items()}
     return [batch for part in (first, last) for batch in read_slice(_slice(span, part), settings)]
+
+
+def average_bytes(span: Span, settings: ReadSettings) -> float | None:
+    """About how many bytes an offset's key and value have; None where no record was found."""
+    batches = sample(span, settings)
+    rows = sum(batch.num_rows for batch in batches)
+    return sum(batch.column(name).nbytes for batch in batches for name in ("key", "value")) / rows if rows else None
 
 
 def _slice(span: Span, part: dict[TopicPartition, tuple[int, int]]) -> Slice:

@@ -1,4 +1,4 @@
-"""Handing records to a producer, in order, and knowing that every one of them arrived.
+"""Pass records to a producer, in order, and make sure that each of them arrived.
 
     lent.send(chunk, deliveries)      hand a chunk of records over; a full queue waits
     lent.settle(deliveries)           return when everything is acknowledged
@@ -148,7 +148,7 @@ class Lent:
         self._wait(lambda: self.producer.poll(_POLL_SECONDS), int(len(self.producer) * _ROOM), deliveries)
 
     def _wait(self, look: Callable[[], object], target: int, deliveries: Deliveries) -> None:
-        """Look until no more than `target` records wait; a deadline without progress is an error."""
+        """Poll until at most `target` records are unacknowledged; a deadline without progress is an error."""
         fewest, last_progress = len(self.producer), time.monotonic()
         self.troubles.clear()
         while fewest > target:
@@ -179,7 +179,7 @@ class Lent:
 
     @contextmanager
     def _failing_well(self, deliveries: Deliveries) -> Iterator[None]:
-        """What waits behind a failure is thrown away and counted with it; a client that gave up says why."""
+        """On a failure, drop what is queued behind it and count it; add the client's reason if it gave up."""
         try:
             yield
         except (AccessDeniedError, DeliveryError, *_GAVE_UP) as error:
@@ -197,7 +197,7 @@ class Lent:
             ) from error
 
     def _throw_away(self) -> None:
-        """What waits is not sent any more; its callbacks and those of what is under way are served."""
+        """Drop queued records; serve their callbacks, and those of records in flight."""
         with suppress(*_GAVE_UP):
             self.producer.purge(in_queue=True, in_flight=False)
         for _ in range(_REPORTS):

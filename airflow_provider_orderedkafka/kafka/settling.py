@@ -1,4 +1,4 @@
-"""Reading outputs until nothing more of a batch lands in them, though its writer is dead.
+"""Read outputs until no more rows of a batch land in them after its writer's death.
 
     read_until_settled(config, partitions, noted, take, settle) -> Settled
     take(messages) -> how many of them are rows of the batch      called with all that is there, in the log's order
@@ -55,7 +55,7 @@ class Settled:
 
 
 class Looks(Protocol):
-    """What waiting for stillness asks of the outputs."""
+    """What waiting for the outputs to settle needs to ask them."""
 
     def look(self) -> bool:
         """Read all that is new; whether rows of the batch were among it."""
@@ -149,7 +149,7 @@ class _Outputs:
 
     def _read(self, wanted: Mapping[TopicPartition, int], ends: Offsets) -> int:
         came = 0
-        settings = ReadSettings({**_TUNING, **self._config}, read_committed=False)
+        settings = ReadSettings({**_TUNING, **self._config}, isolation="read_uncommitted")
         with lent(settings) as kept:
             watch = Watch(kept, ends, settings.deadline, partial(doubt, self._config, list(wanted), {}))
             watch.begin(wanted)

@@ -1,4 +1,4 @@
-"""Where rows came from, as columns, and which row of its record each one is.
+"""Where rows came from, as columns, with the ordinal of each row.
 
     Source.of(batch, where)                    the positions of a batch's rows; `where` says which columns have them
     Ordinals().of(source) -> array             each row's number among those of its record, in the order they come

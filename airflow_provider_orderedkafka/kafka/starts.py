@@ -1,4 +1,4 @@
-"""Start policies against a cluster: what a `Start` means in offsets, now.
+"""Resolve a `Start` to offsets, now.
 
 resolve_start(config, parse_start("-2h", "start"), discovery.partitions, now)  ->  ResolvedStart
 """
@@ -6,9 +6,8 @@ resolve_start(config, parse_start("-2h", "start"), discovery.partitions, now)  -
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
-from airflow_provider_orderedkafka.core.cuts import Bound
+from airflow_provider_orderedkafka.core.cuts import FUTURE_TOLERANCE, Bound
 from airflow_provider_orderedkafka.core.documents import Isolation
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.starts import (
@@ -28,8 +27,6 @@ from airflow_provider_orderedkafka.kafka.clients import admin
 from airflow_provider_orderedkafka.kafka.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.offsets import committed, high_ends, log_starts
 from airflow_provider_orderedkafka.kafka.topics import check_partitions
-
-FUTURE_TOLERANCE: Final = 300_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +126,7 @@ def _explicit(place: _Place, wanted: dict[TopicPartition, int]) -> ResolvedStart
 
 
 def _checked(place: _Place, what: str, wanted: Mapping[TopicPartition, int]) -> ResolvedStart:
-    """The same offsets with the ends of the logs filled in, when they lie between them."""
+    """The same offsets; those that name an end are resolved, others must lie within the log."""
     starts, ends = place.log_starts(), place.high_ends()
     found, remarks = {}, []
     for partition, offset in wanted.items():

@@ -1,4 +1,4 @@
-"""Where the stretches of a slice begin and end, found while their records arrive.
+"""Find the beginnings and ends of a slice's stretches while their records arrive.
 
 A stretch begins at the first visible record from its start bound on that satisfies the bound's time, and ends before
 the first one from its end bound on that satisfies that bound's time, or at its limit. Offsets may be missing anywhere:
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airflow_provider_orderedkafka.core.cuts import Bound, Slice
+from airflow_provider_orderedkafka.kafka.ordering import counting
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -98,4 +99,4 @@ class Progress:
             self.stop[ranks] = offset[found][first]
 
     def _counting(self, timestamp: Ints) -> Ints:
-        return np.where((timestamp >= 0) & (timestamp <= self._latest), timestamp, _NO_TIME)
+        return np.where(counting(timestamp, self._latest), timestamp, _NO_TIME)

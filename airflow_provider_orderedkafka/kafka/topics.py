@@ -1,62 +1,34 @@
-"""Which topics and partitions there are: found by name, by pattern or given, with all that planning needs to know.
+"""Discover topics and partitions: by name, by pattern or as given, with what planning needs to know.
 
     discover(config, Subscription(("orders",)))  ->  Discovery
 
 Nothing is created by asking.
 """
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any, Final
 
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import ConfigResource, ResourceType
 
 from airflow_provider_orderedkafka.core.positions import TopicPartition
-from airflow_provider_orderedkafka.core.subscriptions import Assigned, Matching, Named, Subscription
+from airflow_provider_orderedkafka.core.spelling import meant
+from airflow_provider_orderedkafka.core.subscriptions import (
+    Assigned,
+    Discovery,
+    Matching,
+    Named,
+    Subscription,
+    Topic,
+)
 from airflow_provider_orderedkafka.errors import AccessDeniedError, UnknownTopicError, UnreachableError
 from airflow_provider_orderedkafka.kafka.answers import DEADLINE, Patience, gather, listed
 from airflow_provider_orderedkafka.kafka.clients import Admin, admin
 
 _SHORT: Final = 1.0
 """Seconds for the first try of a call that waits by itself: then it is seen whether Kafka refuses this client."""
-
-
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """A topic as the cluster describes it.
-
-    `id` is written as Kafka's own tools write it. `compacted` also holds where the cleanup policy may not be seen.
-    `operations` are those that the principal may do with it, by name; empty where Kafka does not say.
-    """
-
-    name: str
-    id: str
-    partitions: int
-    compacted: bool
-    operations: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Discovery:
-    """What a subscription means now: the cluster, the topics in order, and the partitions that take part, in order."""
-
-    cluster_id: str
-    topics: tuple[Topic, ...]
-    partitions: tuple[TopicPartition, ...]
-
-    @property
-    def ids(self) -> dict[str, str]:
-        """The topics' ids by name."""
-        return {topic.name: topic.id for topic in self.topics}
-
-    @property
-    def compacted(self) -> frozenset[str]:
-        """The names of the topics whose records may be compacted away."""
-        return frozenset(topic.name for topic in self.topics if topic.compacted)
 
 
 def discover(config: Mapping[str, str], subscription: Subscription, deadline: float = DEADLINE) -> Discovery:
@@ -148,7 +120,7 @@ def _matching(asked: Admin, pattern: str, deadline: float) -> tuple[str, ...]:
 
 
 def _names(asked: Admin, deadline: float) -> list[str]:
-    """The names of all topics that this principal may see, but for Kafka's own."""
+    """All topics that the principal may see, without Kafka's internal ones."""
     patience = Patience(deadline, "the topics of")
 
     def ask(questions: Sequence[str], seconds: float) -> list[Future[Any]]:
@@ -160,7 +132,6 @@ def _names(asked: Admin, deadline: float) -> list[str]:
 
 
 def _at_once(call: Callable[[], Any]) -> Future[Any]:
-    """The outcome of a call that waits by itself."""
     future: Future[Any] = Future()
     try:
         future.set_result(call())
@@ -170,7 +141,6 @@ def _at_once(call: Callable[[], Any]) -> Future[Any]:
 
 
 def _describe(asked: Admin, names: Sequence[str], deadline: float) -> dict[str, Any]:
-    """The description of each topic."""
     patience = Patience(deadline, "the description of topic")
 
     def ask(questions: Sequence[str], seconds: float) -> list[Future[Any]]:
@@ -188,13 +158,12 @@ def _describe(asked: Admin, names: Sequence[str], deadline: float) -> dict[str, 
 def _unknown(asked: Admin, names: Sequence[str], patience: Patience) -> UnknownTopicError:
     there = _names(asked, max(patience.left, 1.0))
     lost = next((name for name in names if name not in there), names[0])
-    near = difflib.get_close_matches(lost, there, 1)
-    hint = f"did you mean {near[0]!r}?" if near else "create it first, or check that this principal may see it"
+    hint = meant(lost, there, "create it first, or check that this principal may see it")
     return UnknownTopicError(f"topic {lost!r} does not exist at {asked.servers!r}; {hint}", topic=lost)
 
 
 def _policies(asked: Admin, names: Sequence[str], deadline: float) -> dict[str, str | None]:
-    """Each topic's cleanup policy; None where this principal may not see it."""
+    """Each topic's cleanup policy; None if the principal may not read it."""
     try:
         found = _configs(asked, names, deadline)
     except AccessDeniedError:  # of one of them; which one it is shows when each is asked for alone

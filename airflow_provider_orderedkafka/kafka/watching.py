@@ -1,4 +1,4 @@
-"""Partitions under a consumer's eyes: their records as they come, and what else the client tells of them.
+"""Consume partitions: their records as they come, and the events of the client.
 
 A partition's position moves with its records and with the ends of its log that the client reports, so it also passes
 markers and compacted records, which nobody sees. Where retention has taken a position, watching goes on at the log's

@@ -1,4 +1,4 @@
-"""What a write is told, and what it tells when it is done.
+"""The settings of a write, and the numbers of its result.
 
 WriteSettings(config, topic=..., ...)          frozen, picklable; refuses what cannot be meant
 check_columns(columns, settings)               at planning: `columns` are (name, Spark's simpleString of its type)

@@ -1,4 +1,4 @@
-"""The one way in which rows become records: Arrow batches in, a tally out.
+"""Write rows as records, in the one way that there is: Arrow batches in, numbers out.
 
     plan_write(settings, columns) -> WriteSettings      on the driver: checks the columns, looks the topics up
     write(batches, settings) -> Written                 in a task
@@ -34,7 +34,7 @@ from airflow_provider_orderedkafka.kafka.write_settings import SEQUENCE, Column,
 
 
 def plan_write(settings: WriteSettings, columns: Sequence[Column]) -> WriteSettings:
-    """The settings for the tasks: checked against the columns, and with what the cluster says of the topics.
+    """Check the settings against columns and topics, and complete them for the tasks.
 
     SettingError, UnknownTopicError, AccessDeniedError or UnreachableError before anything is written.
     """
@@ -112,7 +112,7 @@ class _Task:
         return f"a record with key {key!r}" if index is None else rows.where(index, self.settings, seen + index)
 
     def _bury(self, rows: Rows, faults: dict[int, str]) -> None:
-        """Send faulty rows to the dead letter topic, or raise for the first."""
+        """Send faulty rows to the dead letter topic; without one, raise for the first."""
         index, reason = next(iter(faults.items()))
         topic = self.settings.dead_letter_topic
         output = self.targets.get(topic) if topic is not None else None

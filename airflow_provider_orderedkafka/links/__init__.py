@@ -1,4 +1,4 @@
-"""The link from a task to what it decided; pushed early, because Airflow keeps links at its end."""
+"""A link from a task to the XComs that show its decision."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,13 +9,13 @@ if TYPE_CHECKING:
 
 
 class RangeLink(BaseOperatorLink):
-    """To the task's page that shows what it decided, and why."""
+    """A link to the page with the task's XComs, which say what it decided and why."""
 
     name = "Range"
 
     @property
     def xcom_key(self) -> str:
-        """Where the address is kept."""
+        """The XCom that stores the address."""
         return "_link_range"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:  # noqa: ARG002 - Airflow's signature
@@ -24,12 +24,12 @@ class RangeLink(BaseOperatorLink):
 
 
 def task_page(dag_id: str, run_id: str, task_id: str) -> str:
-    """A task's page in Airflow, as a path under its own address."""
+    """The path of a task's page in Airflow."""
     from urllib.parse import quote
 
     return f"/dags/{quote(dag_id)}/runs/{quote(run_id)}/tasks/{quote(task_id)}/xcom"
 
 
 def push(link: BaseOperatorLink, context: "Context", address: str) -> None:
-    """Keep a link's address now, not when the task ends."""
+    """Store a link's address now; Airflow would do so when the task ends."""
     context["ti"].xcom_push(key=link.xcom_key, value=address)

@@ -1,1 +1,1 @@
-"""The Airflow operators: resolve, submit, commit."""
+"""Airflow operators: resolve, submit, commit, and operations on the ledger."""

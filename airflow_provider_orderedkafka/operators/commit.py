@@ -1,4 +1,4 @@
-"""Commit: the report proves it, the ledger moves, once; the mirror shows it, the output's event tells it."""
+"""Move the ledger once the report proves that a range is loaded."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 class CommitOffsetRangeOperator(BaseOperator):
-    """Move the ledger to where the application stopped, mirror it to the consumer group, emit the output's event.
+    """Move the ledger to where the application stopped, update the consumer group, and emit the output's event.
 
-    It moves nothing without a complete report beside the checkpoint, nothing that another run owns, and nothing twice.
-    Cleared after it has moved the ledger, it emits the event again, with the same revision; therefore it also runs when
-    the load was skipped as committed already. Its XCom is what the event carries. Commits of one DAG's runs take turns.
+    The ledger moves only if there is a complete report beside the checkpoint and this run owns the range, and it never
+    moves twice. If the task is cleared after that, it emits the event again, with the same revision. Its XCom is the
+    event's extra. Commits of one DAG run one after the other.
 
     :param load: The load.
-    :param range_id: The range; without one, the open range of this run.
-    :param output_topic: The topic whose asset the event is for.
-    :param asset: Another asset that the event is for.
+    :param range_id: ID of the range. Default: the open range of this run.
+    :param output_topic: The topic whose asset is emitted.
+    :param asset: The asset to emit instead.
     """
 
     template_fields: Sequence[str] = ("range_id", "output_topic")
@@ -46,7 +46,7 @@ class CommitOffsetRangeOperator(BaseOperator):
             "inlets": [ledger_asset(load.name)],
             "outlets": [output_alias(load.name)],
             "trigger_rule": "none_failed_min_one_success",
-            # Airflow makes the output's asset at the first event, and fails a task where another makes it just then.
+            # At its first event Airflow creates the asset, and fails a task if another one creates it just then.
             "max_active_tis_per_dag": 1,
         }
         super().__init__(**{**given, **kwargs})
@@ -56,7 +56,7 @@ class CommitOffsetRangeOperator(BaseOperator):
         self.asset = asset
 
     def execute(self, context: "Context") -> dict[str, Any]:
-        """Commit; skip where another run has done it."""
+        """Commit the range; skip if another run has committed it."""
         try:
             committed = self._commit(context)
         except OrderedKafkaError as error:

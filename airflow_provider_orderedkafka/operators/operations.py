@@ -1,4 +1,4 @@
-"""A person's work on a ledger, for those without a shell: the same code as `orderedkafka ledger`."""
+"""`orderedkafka ledger` as an operator, for people without a shell."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,17 +21,17 @@ ACTIONS = ("show", "abandon", "rewind")
 
 
 class LedgerOperationsOperator(BaseOperator):
-    """Show a load's ledger, give its open range up, or move it; without a confirmation it only says what it would do.
+    """Show a load's ledger, abandon its open range, or rewind it. Unless confirmed, it only describes the change.
 
-    Its XCom is what it said.
+    Its XCom is the text that it logs.
 
-    :param load: The load's name.
+    :param load: Name of the load.
     :param action: `"show"`, `"abandon"` or `"rewind"`.
-    :param to: Where a rewind leads: all that `OrderedLoad.start` takes.
-    :param topics: The topics that a rewind moves, as a list or separated by commas; all of them unless said.
-    :param reason: Why; kept with the ledger.
-    :param confirmed: Whether to do it: `True`, or the text `"True"` that a template gives.
-    :param kafka_conn_id: The `kafka` connection.
+    :param to: Where to rewind to; takes the same values as `OrderedLoad.start`, as text.
+    :param topics: Which topics to rewind, as a list or separated by commas. Default: all.
+    :param reason: Why; kept in the ledger.
+    :param confirmed: Whether to make the change: `True`, or `"True"` from a template.
+    :param kafka_conn_id: ID of the Airflow connection to Kafka.
     """
 
     template_fields: Sequence[str] = ("action", "to", "topics", "reason", "confirmed")
@@ -59,7 +59,7 @@ class LedgerOperationsOperator(BaseOperator):
         self.kafka_conn_id = kafka_conn_id
 
     def execute(self, context: "Context") -> str:
-        """Do it, or say what it would be."""
+        """Make the change, or describe it."""
         try:
             told = self._operate(context)
         except OrderedKafkaError as error:
@@ -104,5 +104,4 @@ class LedgerOperationsOperator(BaseOperator):
 
 
 def _who(context: "Context") -> str:
-    """Who triggered the run, where Airflow says so."""
     return str(getattr(context.get("dag_run"), "triggering_user_name", None) or run_of(context))

@@ -1,4 +1,4 @@
-"""Resolve: from where the ledger stands and what Kafka has to a range, written down before anything is read."""
+"""Decide which offsets a run loads, and store them before anything is read."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -25,22 +25,21 @@ OnClear = Literal["skip", "reload"]
 
 
 class ResolveOffsetRangeOperator(BaseOperator):
-    """Write down the range that this run loads, and open it; or skip the run and say why.
+    """Store the range of offsets that this run loads; skip the run if there is nothing to load.
 
-    A retry or a clear gives the same range. An incremental range that an ended run left open is taken over. The range
-    that this run has committed is passed on to the commit, which emits its event again; nothing is loaded. Its XCom is
-    the range's id; `range` holds the document, `skipped` the reason.
+    A retry or a clear gives the same range. An incremental range that an ended run left open is taken over. Its XCom
+    is the range's ID; the XCom `range` is the document, `skipped` the reason of a skip.
 
     :param load: The load.
-    :param mode: `"incremental"`: from where the ledger stands; `"interval"`: the run's data interval; `"replay"`: from
-        `start` to `end`. The last two belong to their run alone, and never touch the ledger.
-    :param start: Where a replay starts: all that `OrderedLoad.start` takes.
-    :param end: Where a replay ends: the same.
-    :param on_clear: What clearing a run whose interval or replay is loaded does: `"skip"`, or `"reload"` it whole, for
-        outputs that are replaced by it.
-    :param digest: What tells the output and the application from others, as `name=value` lines: while no batch is begun
-        an open range goes over to another digest, after that it is refused.
-    :param checkpoint: The folder that will hold the range's own; told as XCom `checkpoint` to whoever runs it.
+    :param mode: `"incremental"`: everything new since the last run. `"interval"`: the run's data interval. `"replay"`:
+        from `start` to `end`. Intervals and replays do not move the ledger.
+    :param start: Where a replay starts; takes the same values as `OrderedLoad.start`.
+    :param end: Where a replay ends, exclusive; the same values.
+    :param on_clear: What clearing a loaded interval or replay does: `"skip"` it, or `"reload"` it as a whole, for
+        outputs that it replaces.
+    :param digest: What the range is loaded with (output, application, options), as `name=value` lines. An open range
+        takes on a changed digest until its first batch is begun; after that the change is refused.
+    :param checkpoint: Folder for checkpoints; the XCom `checkpoint` is the range's folder in it.
     """
 
     template_fields: Sequence[str] = ("start", "end", "digest", "checkpoint")
@@ -70,7 +69,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
         self.checkpoint = checkpoint
 
     def execute(self, context: "Context") -> str:
-        """Resolve; skip where there is nothing for this run."""
+        """Resolve the range; skip if there is nothing to load."""
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
         ti = context["ti"]

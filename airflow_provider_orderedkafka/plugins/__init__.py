@@ -1,4 +1,4 @@
-"""What Airflow loads at every start: the link of the operators, nothing else."""
+"""The plugin that Airflow loads at every start, for the operators' link."""
 
 from airflow.plugins_manager import AirflowPlugin
 

@@ -1,4 +1,4 @@
-"""Wait: until enough new offsets are there, or long enough has passed since the last run."""
+"""Wait until there is enough to load."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -23,15 +23,15 @@ POLL_SECONDS = 5.0
 
 
 class OffsetRangeSensor(BaseSensorOperator):
-    """Wait for at least `min_offsets`, or at most `max_delay`, and never end with nothing to load.
+    """Wait for `min_offsets` new offsets, or for `max_delay` and at least one new record.
 
-    The first run waits too: its delay counts from the first look. It ends at once when a range of an ended run is to
-    be taken over, and skips when the row limit is spent. Its XCom is the sentence that says what decided.
+    The first run's delay is counted from the first poll. The sensor ends at once if an ended run left a range open, and
+    skips if the row limit is reached. Its XCom is the reason, as a sentence.
 
     :param load: The load.
-    :param kind: `"incremental"`, or `"interval"`: then it waits until the end of the run's interval can be decided.
-    :param deferrable: Wait in the triggerer; otherwise as `mode` says.
-    :param poke_interval: Seconds between two looks.
+    :param kind: `"incremental"`; or `"interval"`, to wait until the run's data interval is over by `grace`.
+    :param deferrable: Wait in the triggerer. Otherwise wait as a plain sensor, in the `mode` given.
+    :param poke_interval: Seconds between two polls of Kafka.
     """
 
     template_fields: Sequence[str] = ()
@@ -53,7 +53,7 @@ class OffsetRangeSensor(BaseSensorOperator):
         self.deferrable = deferrable
 
     def execute(self, context: "Context") -> Any:
-        """Look once, then wait in the triggerer, or here."""
+        """Poll once, then defer to the triggerer or poll on."""
         ti = context["ti"]
         push(RangeLink(), context, task_page(ti.dag_id, ti.run_id, ti.task_id))
         if not self.deferrable:
@@ -71,12 +71,12 @@ class OffsetRangeSensor(BaseSensorOperator):
         )
 
     def poke(self, context: "Context") -> PokeReturnValue:
-        """Look once."""
+        """Poll once."""
         verdict, _ = self._look(context)
         return PokeReturnValue(is_done=verdict.run, xcom_value=verdict.reason)
 
     def resume(self, context: "Context", event: dict[str, Any]) -> str:  # noqa: ARG002 - Airflow's signature
-        """What the trigger found."""
+        """Return the trigger's reason, or fail with its error."""
         if "error" in event:
             fail(LifecycleError(event["error"]))
         self.log.info("%s: %s", self.load.name, event["reason"])

@@ -1,4 +1,4 @@
-"""The data source, the sink and the application; knows nothing of Airflow."""
+"""The data source, the sink and the applications for Spark; needs no Airflow."""
 
 from typing import TYPE_CHECKING
 
@@ -7,7 +7,10 @@ if TYPE_CHECKING:
 
 
 def register(session: "SparkSession") -> None:
-    """Let this session read and write `format("orderedkafka")`."""
+    """Register the data source `orderedkafka`, for `spark.read`, `readStream`, `df.write` and `writeStream`.
+
+    :param session: The Spark session.
+    """
     from airflow_provider_orderedkafka.spark.source import OrderedKafkaDataSource
 
     session.dataSource.register(OrderedKafkaDataSource)

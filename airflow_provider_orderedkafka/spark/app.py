@@ -1,4 +1,4 @@
-"""`run_available_now`: what an application calls to load a range, and all that happens then.
+"""`run_available_now`: load a range with your own transform.
 
     from airflow_provider_orderedkafka.spark.app import run_available_now
 
@@ -8,7 +8,7 @@
     if __name__ == "__main__":
         run_available_now(only_paid)
 
-The command line says what is read, where the rows go and where the state lies; `--help` lists it all.
+The command line names the topics, the output and the checkpoint; `--help` lists all arguments.
 """
 
 import signal
@@ -36,12 +36,12 @@ def run_available_now(
     sink: MakeSink = kafka_sink,
     argv: Sequence[str] | None = None,
 ) -> Report | None:
-    """Load what the command line asks for, and return the report; end the process where that fails.
+    """Load the range that the command line asks for, and return the report; exit the process if that fails.
 
-    :param transform: From DataFrame to DataFrame, without a shuffle; it keeps the column `_source`.
-    :param arrow_transform: From `pyarrow.RecordBatch` to `pyarrow.RecordBatch`, instead.
-    :param sink: Where the rows go: `kafka_sink` by default, `table_sink` for everything that Spark writes in batches.
-    :param argv: The command line without the program's name; that of the process by default.
+    :param transform: A function from DataFrame to DataFrame. It must not shuffle, and must keep the column `_source`.
+    :param arrow_transform: A function from `pyarrow.RecordBatch` to `pyarrow.RecordBatch` instead; faster.
+    :param sink: Where the rows go. Default: to Kafka; `table_sink` writes to tables and files.
+    :param argv: The command line without the program's name. Default: `sys.argv[1:]`.
     """
     program = Path(sys.argv[0]).name
     if argv is None and threading.current_thread() is threading.main_thread():
@@ -58,12 +58,12 @@ def run_available_now(
 
 
 def _terminated(number: int, _: object) -> NoReturn:
-    """End in order when told to: stop the tasks, let go of the lease."""
+    """Exit cleanly on SIGTERM: stop the tasks, release the lease."""
     raise SystemExit(SIGNALLED + number)
 
 
 def _with(arguments: Arguments, transform: Transform | None, arrow_transform: Transform | None) -> Arguments:
-    """The command line's transform wins over the program's."""
+    """A transform on the command line overrides the program's."""
     if arguments.transform or arguments.arrow_transform:
         return arguments
     return replace(arguments, transform=transform, arrow_transform=arrow_transform)

@@ -1,8 +1,9 @@
-"""Transforms from RecordBatch to RecordBatch: applied in the direct lane, and as a DataFrame's where that is needed."""
+"""Transforms from RecordBatch to RecordBatch: in the direct lane, or on a DataFrame."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from airflow_provider_orderedkafka.compat.spark import spark_schema
 from airflow_provider_orderedkafka.errors import SettingError, TransformError
 from airflow_provider_orderedkafka.kafka.write_settings import SOURCE
 from airflow_provider_orderedkafka.spark.frames import SOURCE_FIELDS
@@ -69,9 +70,7 @@ def output_schema(
 
 def as_frames(transform: ArrowTransform, schema: "Schema") -> Callable[["DataFrame"], "DataFrame"]:
     """The same transform for DataFrames."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    made = from_arrow_schema(schema)
+    made = spark_schema(schema)
 
     def each(batches: Iterator["RecordBatch"]) -> Iterator["RecordBatch"]:
         for batch in batches:

@@ -1,46 +1,39 @@
-"""One attempt to load a range: from the lease to the report."""
+"""An attempt to load a range: from the lease to the report."""
 
 import logging
 import secrets
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from dataclasses import dataclass
 
+from airflow_provider_orderedkafka.compat.spark import tasks_running
 from airflow_provider_orderedkafka.core.batches import Counts, Holding
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.limits import rows_left
+from airflow_provider_orderedkafka.core.plan import Planned
 from airflow_provider_orderedkafka.errors import (
     FencedError,
     OrderedKafkaError,
     SettingError,
     StateError,
-    TaskFailedError,
 )
-from airflow_provider_orderedkafka.spark.batches import BatchLoop, Limit, Parts, Writer
+from airflow_provider_orderedkafka.spark.batches import BatchLoop, Work, Writer
 from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
-from airflow_provider_orderedkafka.spark.executors import check_executors, tasks_running
+from airflow_provider_orderedkafka.spark.executors import check_executors
 from airflow_provider_orderedkafka.spark.failures import understood
-from airflow_provider_orderedkafka.spark.feed import Feed
 from airflow_provider_orderedkafka.spark.lease import LEASE, Heart, Lease, Outside
+from airflow_provider_orderedkafka.spark.limit import RowLimit
 from airflow_provider_orderedkafka.spark.machine import SystemClock, SystemProcesses
+from airflow_provider_orderedkafka.spark.plan import Plan
 from airflow_provider_orderedkafka.spark.progress import Teller
+from airflow_provider_orderedkafka.spark.query import Query
 from airflow_provider_orderedkafka.spark.report import Ending, report
 from airflow_provider_orderedkafka.spark.session import LazySession, in_background
-from airflow_provider_orderedkafka.spark.turns import Turns
 
 LOOK_SECONDS = 0.2
 QUIET_SECONDS = 30.0
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """Who writes the range, and how far the row limit lets it go."""
-
-    writer: Writer
-    limit: Limit
 
 
 class Attempt:
@@ -53,12 +46,12 @@ class Attempt:
         outside = Outside(checkpoint.state, self._clock, SystemProcesses(), secrets.token_hex(4))
         self._lease = Lease(outside, number)
         self._heart = Heart(self._lease, self._cancel)
-        self._feed: Feed | None = None
-        self._following: Future[None] | None = None
-        self._stopped = False
+        self._loop: BatchLoop | None = None
+        self._query: Query | None = None
+        self._running: Future[None] | None = None
         self._unprotected: str | None = None
 
-    def run(self, loaded: Range, prepare: Callable[[], Work]) -> Report:
+    def run(self, loaded: Range, prepare: Callable[[], Writer]) -> Report:
         """Load the range; raise what went wrong when the report says so already.
 
         `prepare` looks at source and output: it runs once the lease is held, and what it raises is reported too.
@@ -97,84 +90,61 @@ class Attempt:
             return error
         return None
 
-    def _loaded(self, loaded: Range, prepare: Callable[[], Work]) -> OrderedKafkaError | None:
-        """Take the range's batches to its end; the error that ended it, if one did."""
-        loop: BatchLoop | None = None
-        executors = in_background(lambda: check_executors(self._spark.started()))
-        teller = Teller(loaded, self._lease.attempt, self._checkpoint.counts())
+    def _loaded(self, loaded: Range, prepare: Callable[[], Writer]) -> OrderedKafkaError | None:
+        """Load the range's batches to its end; the error that ended it, if one did."""
+        self._executors = in_background(lambda: check_executors(self._spark.started()))
+        self._teller = Teller(loaded, self._lease.attempt, self._checkpoint.counts())
         try:
-            work = prepare()
-            self._unprotected = work.writer.output.unprotected
-            loop = self._loop(loaded, work, executors, teller)
-            if loaded.offsets and not loop.done:
-                self._follow(work.writer, loop)
+            self._load(loaded, prepare())
         except Exception as raised:  # noqa: BLE001 - the report says what it was, and it is raised again
-            return (loop and loop.error) or self._heart.lost or _behind(raised, executors)
+            return self._error() or _behind(raised, self._executors)
         finally:
-            teller.close()
+            self._teller.close()
             self._stop()
-        return loop.error or _unfinished(loaded, loop.counts)
+        return self._error() or _unfinished(loaded, self._checkpoint.counts())
 
-    def _loop(self, loaded: Range, work: Work, executors: Future[None], teller: Teller) -> BatchLoop:
-        def ready() -> None:
-            executors.result()
-            teller.begin(self._clock.now())
+    def _error(self) -> OrderedKafkaError | None:
+        return (self._loop and self._loop.error) or self._heart.lost
 
-        return BatchLoop(
-            Parts(
-                loaded=loaded,
-                checkpoint=self._checkpoint,
-                lease=self._lease,
-                writer=work.writer,
-                limit=work.limit,
-                ready=ready,
-                between_tries=self._before_a_try,
-                tell=lambda counts: teller.tell(counts, self._clock.now()),
-            )
-        )
-
-    def _follow(self, writer: Writer, loop: BatchLoop) -> None:
-        """Take batch after batch, until no row may follow or the lease is lost.
+    def _load(self, loaded: Range, writer: Writer) -> None:
+        """Load batch after batch, until no row may follow or the lease is lost.
 
         In a thread of its own: a thread that is interrupted in the middle of a call to the JVM cannot call it any more,
-        and this one has jobs to cancel when it is told to end.
+        and this one has a query to stop when it is told to end.
         """
-        self._feed = feed = Feed(writer.frames, self._checkpoint, loop.next)
+        self._unprotected = writer.output.unprotected
+        plan, limit = Plan(writer.frames, self._checkpoint), RowLimit.of(writer.frames)
+        self._query = query = Query(writer.frames, self._checkpoint)
+        self._loop = loop = BatchLoop(Work(loaded, self._checkpoint, self._lease, plan, writer, limit), self)
+        self._running = in_background(lambda: loop.run(query.run))
+        self._running.result()
 
-        def until() -> bool:
-            return bool(loop.done or self._heart.lost or self._stopped)
+    def ready(self) -> None:
+        """Wait for the executors; from here on the speed is counted."""
+        self._executors.result()
+        self._teller.begin(self._clock.now())
 
-        def follow() -> None:
-            batches = feed.batches(until)
-            if writer.setup.lane == "frames":
-                Turns(writer.frames, self._checkpoint).follow(feed.left, batches, loop.take)
-            else:
-                for batch in batches:
-                    loop.take(batch)
+    def before_a_retry(self) -> None:
+        """A batch is only run again where nothing of it runs any more."""
+        self._wait_for_tasks()
 
-        self._following = in_background(follow)
-        self._following.result()
+    def tell(self, counts: Counts, planned: Planned) -> None:
+        """Say how far it is."""
+        self._teller.tell(counts, planned, self._clock.now())
 
     def _stop(self) -> None:
         """Let no task run any more."""
-        self._stopped = True
-        if self._following is not None and not self._following.done():
+        if self._running is not None and not self._running.done():
             self._cancel()
-            wait([self._following], QUIET_SECONDS)
+            wait([self._running], QUIET_SECONDS)
         with suppress(Exception):  # the JVM is gone, or about to be
             self._wait_for_tasks()
 
-    def _before_a_try(self) -> None:
-        """A batch is only run again where nothing of it runs any more, and nobody has ended the attempt."""
-        if self._stopped:
-            raise TaskFailedError("the attempt was told to end")
-        self._wait_for_tasks()
-
     def _cancel(self) -> None:
         """The lease is lost, or the attempt is told to end."""
-        feed = self._feed
-        if feed is not None:
-            feed.cancel()
+        if self._loop is not None and self._query is not None:
+            self._loop.stop()
+            self._query.stop(QUIET_SECONDS)
 
     def _wait_for_tasks(self) -> None:
         session, deadline = self._spark.there(), self._clock.monotonic() + QUIET_SECONDS

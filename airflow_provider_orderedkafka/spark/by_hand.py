@@ -1,151 +1,147 @@
-"""Ranges without Airflow: resolved here, written down under the checkpoint, taken up again until they are done.
+"""Loads without Airflow: the same steps, with their documents under the checkpoint.
 
     <checkpoint>/ledger.json      where the load stands: next offsets, the open range, rows emitted
     <checkpoint>/range.json       the open range
     <checkpoint>/<range id>/      the checkpoint of each range
 
-A range is written down first, then the ledger names it; one that the ledger does not name does not exist. It stays
-until the ledger has moved: a range's own checkpoint is cleaned before that. Its id is unique in the world, for rows are
-known by it wherever they are written: the number tells people which came first.
+A run that finds a range open takes it over. That an application still works on it shows in the range's own lease.
 """
 
+import json
 import secrets
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
-from airflow_provider_orderedkafka.core import moves
-from airflow_provider_orderedkafka.core.cuts import NO_FLOOR, Place
-from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
-from airflow_provider_orderedkafka.core.limits import limit_spent, rows_left
-from airflow_provider_orderedkafka.core.positions import Offsets
-from airflow_provider_orderedkafka.core.streams import StreamOffset, span_between
-from airflow_provider_orderedkafka.errors import SettingError, StateError
+from airflow_provider_orderedkafka import ranges
+from airflow_provider_orderedkafka.core.codec import canonical
+from airflow_provider_orderedkafka.core.documents import Ledger, Range
+from airflow_provider_orderedkafka.core.lifecycle import Action
+from airflow_provider_orderedkafka.core.pacing import Pace
+from airflow_provider_orderedkafka.core.subscriptions import names
+from airflow_provider_orderedkafka.core.terms import NEW_CHECKPOINT
+from airflow_provider_orderedkafka.errors import DocumentError, LifecycleError, SettingError, StateError
+from airflow_provider_orderedkafka.ledger import LedgerStore
+from airflow_provider_orderedkafka.spark.checkpoint import NOTES, Checkpoint
 from airflow_provider_orderedkafka.spark.command import Arguments
-from airflow_provider_orderedkafka.spark.options import SourceOptions, parse_options
 from airflow_provider_orderedkafka.spark.state import State
-from airflow_provider_orderedkafka.spark.stream import Stream
+from airflow_provider_orderedkafka.spark.stream import terms_of
+from airflow_provider_orderedkafka.steps import Books, commit, load, look, resolve, wait
 
 LEDGER = "ledger.json"
 OPEN = "range.json"
 BY_HAND = "by hand"
-WITH_RANGE = ("kafka.", "sliceoffsets")
+WAY_OUT = NEW_CHECKPOINT._replace(who="the load")
 
 
 @dataclass(frozen=True, slots=True)
-class Ledgers:
-    """The ledger under a checkpoint."""
+class Documents:
+    """The store of a ledger, over the files of a checkpoint. There is one range at a time: `range.json` has it."""
 
     state: State
 
-    def read(self) -> Ledger | None:
-        """Where the load stands; None before the first look, when nothing lies there yet."""
-        text = self.state.get(LEDGER)
-        if text is None and (found := self.state.names()):
-            raise SettingError(
-                f"the checkpoint {self.state.location!r} has no {LEDGER}, but {', '.join(found)}: it belongs to a "
-                f"range that was loaded with --range, or lost its ledger. Name another --checkpoint, or bring the "
-                f"ledger back"
-            )
-        return None if text is None else Ledger.from_text(text)
+    def get(self, key: str) -> Any:
+        """The document under the key, or None."""
+        text = self.state.get(_file(key))
+        try:
+            found = None if text is None else json.loads(text)
+        except ValueError as error:
+            raise DocumentError(f"{_file(key)} in {self.state.location!r} is not JSON: {error}") from error
+        return found if key == "ledger" or _is(found, key) else None
 
-    def write(self, ledger: Ledger) -> Ledger:
-        """Move it."""
-        self.state.put(LEDGER, ledger.to_text())
-        return ledger
+    def set(self, key: str, value: Any) -> None:
+        """Write the document."""
+        self.state.put(_file(key), canonical(value))
 
-    def range_of(self, ledger: Ledger) -> Range | None:
-        """The open range, as it was written down."""
-        if ledger.open is None:
-            return None
-        text = self.state.get(OPEN)
-        found = None if text is None else Range.from_text(text)
-        if found is None or found.id != ledger.open.range_id:
-            raise StateError(
-                f"the checkpoint {self.state.location!r} has lost {OPEN}, the open range {ledger.open.range_id!r}: "
-                f"bring it back, then run again"
-            )
-        return found
-
-    def open(self, ledger: Ledger, planned: Range) -> None:
-        """Write the range down, then point at it."""
-        self.state.put(OPEN, planned.to_text())
-        self.write(moves.opened(ledger, planned.id, BY_HAND))
+    def delete(self, key: str) -> None:
+        """Delete the document, unless another one stands in its place."""
+        if self.get(key) is not None:
+            self.state.delete(_file(key))
 
 
-def next_range(ledgers: Ledgers, arguments: Arguments, now: int) -> tuple[Range | None, str]:
-    """The range to load now, open already or newly resolved; or none, and why."""
-    options = parse_options(arguments.options, stream=True)
-    stream = Stream(options)
-    ledger = ledgers.read()
-    open_range = None if ledger is None else ledgers.range_of(ledger)
-    if open_range is not None:
-        return open_range, f"range {open_range.id} is taken up again"
-    stream.fix_target(NO_FLOOR if ledger is None else ledger.place.floor)
-    if ledger is None:
-        ledger = ledgers.write(_first_look(stream, now))
-    if spent := limit_spent(ledger, arguments.row_limit):
-        return None, spent
-    end = stream.after(_standing(ledger, options), None)
-    if end is None:
-        return None, "nothing to load: there are no new offsets, or not enough of them yet"
-    planned = _planned(ledger, options, end, rows_left(arguments.row_limit, ledger.rows), stream.cluster_id)
-    ledgers.open(ledger, planned)
-    return planned, f"range {planned.id} is resolved: {planned.offsets:,} offsets"
+def _file(key: str) -> str:
+    return LEDGER if key == "ledger" else OPEN
 
 
-def close(ledgers: Ledgers, loaded: Range, report: Report, now: int) -> None:
-    """Move the ledger to where the range stopped."""
-    ledger = ledgers.read()
-    if ledger is not None and ledger.open is not None and ledger.open.range_id == loaded.id:
-        ledgers.write(moves.committed(ledger, loaded, report, BY_HAND, now))
-        ledgers.state.delete(OPEN)
+def _is(found: Any, key: str) -> bool:
+    return isinstance(found, dict) and key == f"range/{found.get('id')}"
 
 
-def for_a_range(arguments: Arguments, loaded: Range) -> Arguments:
-    """The arguments for loading this range: what it says by itself is left out."""
-    options = {name: text for name, text in arguments.options.items() if name.lower().startswith(WITH_RANGE)}
-    return replace(arguments, range=loaded, options=options, row_limit=None)
+class Alone:
+    """What a load by hand has neither of: a mirror in a consumer group, and a task that remembers."""
+
+    def check(self, ledger: Ledger | None) -> None:
+        """Nothing to compare with."""
+
+    def write(self, ledger: Ledger) -> None:
+        """Nowhere to show it."""
+
+    def get(self, key: str) -> Any:
+        """Nothing: the ledger says it all."""
+
+    def set(self, key: str, value: Any) -> None:
+        """Nothing to remember."""
 
 
-def _first_look(stream: Stream, now: int) -> Ledger:
-    first = stream.first()
-    return moves.first_look(
-        BY_HAND, instance="", home_dag=None, place=first.place, topics=first.topics, now=first.first_looked_at or now
+def store_of(state: State) -> LedgerStore:
+    """The load's documents under a checkpoint."""
+    return LedgerStore(BY_HAND, Documents(state), settle=lambda: None, part=sys.maxsize)
+
+
+def books_of(state: State, now: Callable[[], int], open_state: Callable[[str], State]) -> Books:
+    """The books under a checkpoint, which must not have lost any; `open_state` opens the folder of a range there."""
+    store = store_of(state)
+    _check_complete(store, state)
+    return Books(
+        store=store,
+        run=f"{BY_HAND}/{secrets.token_hex(4)}",
+        is_active=lambda _: False,
+        now=now,
+        report=lambda folder: Checkpoint(open_state(folder)).report(),
+        noted=lambda folder: bool(open_state(folder).names(NOTES)),
     )
 
 
-def _standing(ledger: Ledger, options: SourceOptions) -> StreamOffset:
-    return StreamOffset(
-        place=ledger.place,
-        added=Offsets(),
-        latest=0,
-        isolation=options.isolation,
-        topics=ledger.topics,
-        first_looked_at=ledger.first_looked_at,
-        triggered_at=ledger.last_run_at,
+def next_range(books: Books, arguments: Arguments) -> tuple[Range | None, str]:
+    """The range to load now, taken over or newly planned, its attempt written down; or none, and why."""
+    options = arguments.source
+    terms = replace(terms_of(options), load=BY_HAND, row_limit=arguments.row_limit, way_out=WAY_OUT)
+    named = names(terms.subscription)
+    now = books.now()
+    ledger = look(books, Alone(), lambda topics: ranges.first_look(options.kafka, terms, now, topics), named, home=None)
+    said = wait(books, ledger, terms.row_limit)
+    if said is None and terms.pace != Pace():
+        said = ranges.verdict(options.kafka, terms, ledger, now)
+    if said is not None and not said.run:
+        return None, said.reason
+    name = f"range-{ledger.revision + 1:06d}"  # tells people which came first
+    resolved = resolve(
+        books, Alone(), ledger, lambda seen: ranges.plan(options.kafka, terms, seen, digest="", now=now, name=name)
     )
+    if resolved.range is None:
+        return None, resolved.reason
+    load(books, resolved.range.id, lambda loaded, _: loaded.id)
+    return resolved.range, f"range {resolved.range.id}: {resolved.reason}"
 
 
-def _planned(
-    ledger: Ledger, options: SourceOptions, end: StreamOffset, left: int | None, cluster_id: str = ""
-) -> Range:
-    span = span_between(_standing(ledger, options), end)
-    planned_at = end.triggered_at or end.first_looked_at
-    return Range(
-        id=f"range-{ledger.revision + 1:06d}-{secrets.token_hex(6)}",
-        load=BY_HAND,
-        kind="incremental",
-        reason="run by hand",
-        ledger_revision=ledger.revision,
-        topics=end.topics,
-        start=Place(span.start, span.floor),
-        end=end.place,
-        planned_at=planned_at,
-        future_tolerance=end.latest - planned_at,
-        on_data_loss=options.on_data_loss,
-        include_headers=options.include_headers,
-        isolation=options.isolation,
-        cluster_id=cluster_id,
-        batch_offsets=options.most,
-        rows_left=left,
-        digest="",
-    )
+def _check_complete(store: LedgerStore, state: State) -> None:
+    ledger = store.ledger()
+    if ledger is None and (found := state.names()):
+        raise SettingError(
+            f"the checkpoint {state.location!r} has no {LEDGER}, but {', '.join(found)}: it belongs to a range that "
+            f"was loaded with --range, or lost its ledger. Name another --checkpoint, or bring the ledger back"
+        )
+    if ledger is not None and ledger.open is not None and store.range(ledger.open.range_id) is None:
+        raise StateError(
+            f"the checkpoint {state.location!r} has lost {OPEN}, the open range {ledger.open.range_id!r}: "
+            f"bring it back, then run again"
+        )
+
+
+def close(books: Books, loaded: Range) -> None:
+    """Move the ledger to where the range stopped, and forget the range."""
+    committed = commit(books, loaded.id, Alone())
+    if committed.action is Action.REFUSE:
+        raise LifecycleError(f"the ledger cannot move: {committed.reason}; run again to go on from where it stands")
+    books.store.forget_ranges([loaded.id])

@@ -1,4 +1,4 @@
-"""What lies beside the checkpoint of one range, by name.
+"""The files beside the checkpoint of a range, by name.
 
 range.json            the range: another one is refused here
 lease/<term>.json     who works on it
@@ -6,11 +6,11 @@ setup.json            how it is loaded: what was asked for is kept by every atte
 notes/<batch>.json    written before a batch's first write
 allotments/<batch>.json   where the row limit ends inside a batch
 counts/<batch>.json   written after a batch's last write
-spark/turns/          a file for each turn of Spark's query, in the DataFrame lane
-spark/query/          what Spark keeps of that query
+plan/<token>/         planned batches that an attempt streams, and what Spark keeps of its query: never read again
 report.json           what came of it; all else is deleted when the range is done
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TypeVar
 
@@ -18,6 +18,7 @@ from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Note, 
 from airflow_provider_orderedkafka.core.codec import Document
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.lifecycle import way_out
+from airflow_provider_orderedkafka.core.plan import Planned
 from airflow_provider_orderedkafka.errors import SettingError, StateError
 from airflow_provider_orderedkafka.spark.state import State, join
 
@@ -26,15 +27,18 @@ SETUP = "setup.json"
 REPORT = "report.json"
 LEASES = "lease"
 NOTES, ALLOTMENTS, COUNTS = "notes", "allotments", "counts"
-SPARK, TURNS, QUERY = "spark", "spark/turns", "spark/query"
-AFTER_THE_RANGE = frozenset({SETUP, REPORT, LEASES, NOTES, ALLOTMENTS, COUNTS, SPARK})
+PLAN = "plan"
+OF_SPARK = "spark"
+"""What earlier releases kept for Spark's query."""
+
+AFTER_THE_RANGE = frozenset({SETUP, REPORT, LEASES, NOTES, ALLOTMENTS, COUNTS, PLAN, OF_SPARK})
 """What is only ever written once the range lies there."""
 
 Kind = TypeVar("Kind", bound=Document)
 
 
 class Checkpoint:
-    """The documents beside one checkpoint."""
+    """The documents beside a checkpoint."""
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -49,7 +53,7 @@ class Checkpoint:
         return self._get(REPORT, Report)
 
     def proof(self, loaded: Range) -> Report | None:
-        """The complete report of this range, if there is one; refused where it is another range's."""
+        """The complete report of this range, if there is one; refused if it is another range's."""
         found = self.report()
         if found is None or not found.complete:
             return None
@@ -125,23 +129,23 @@ class Checkpoint:
         """The batch is done."""
         self._put(f"{COUNTS}/{counts.batch}.json", counts)
 
-    @property
-    def turns(self) -> str:
-        """Where the files of the turns are."""
-        return join(self.location, TURNS)
+    def plan(self, folder: str) -> str:
+        """Where a plan's folder is."""
+        return join(self.location, PLAN, folder)
 
-    @property
-    def query(self) -> str:
-        """Where Spark keeps its own checkpoint."""
-        return join(self.location, QUERY)
+    def put_plan(self, folder: str, window: Sequence[Planned]) -> None:
+        """Write the batches of a window down, a file for each, in the order of their names and of their times."""
+        if (lost := self.loss()) is not None:
+            raise lost
+        latest = window[-1].batch
+        for planned in window:
+            name = f"{PLAN}/{folder}/{planned.batch:08d}.json"
+            self.state.put(name, planned.to_text())
+            self.state.date(name, planned.batch - latest)
 
-    def put_turn(self, name: str) -> None:
-        """Add a turn to those that Spark's query hands over."""
-        self._put_text(f"{TURNS}/{name}", name)
-
-    def forget_query(self) -> None:
-        """Delete all that is Spark's: no batch is known by it."""
-        self.state.delete(SPARK)
+    def forget_plan(self, folder: str) -> None:
+        """Delete what a window's query has left."""
+        self.state.delete(f"{PLAN}/{folder}")
 
     def clean(self) -> None:
         """Delete all but the complete report, by which every other attempt ends well and cleans what is left.
@@ -159,13 +163,10 @@ class Checkpoint:
         return None if text is None else kind.from_text(text)
 
     def _put(self, name: str, document: Document) -> None:
-        self._put_text(name, document.to_text())
-
-    def _put_text(self, name: str, text: str) -> None:
         """Put it only where the range still lies: a checkpoint that lost its notes must not look like a fresh one."""
         if (lost := self.loss()) is not None:
             raise lost
-        self.state.put(name, text)
+        self.state.put(name, document.to_text())
 
     def _check_bound(self, loaded: Range, bound_to: str, *, same: bool) -> None:
         """One checkpoint holds one range, which never changes."""

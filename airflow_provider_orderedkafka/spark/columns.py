@@ -1,11 +1,12 @@
-"""The columns that a reader is asked for: `spark.read.schema("key binary, value binary")` makes no others.
+"""Select columns by a schema: `spark.read.schema("key binary, value binary")` makes no others.
 
 What is not made does not have to cross from Python to Spark either. The types are the source's own.
 """
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from airflow_provider_orderedkafka.compat.spark import spark_schema
+from airflow_provider_orderedkafka.core.spelling import meant
 from airflow_provider_orderedkafka.errors import SettingError
 
 if TYPE_CHECKING:
@@ -14,12 +15,10 @@ if TYPE_CHECKING:
 
 def spark_columns(*, include_headers: bool) -> dict[str, str]:
     """The source's columns and their types, as Spark says them."""
-    from pyspark.sql.pandas.types import from_arrow_type
-
     from airflow_provider_orderedkafka.kafka import arrow
 
-    fields = arrow.schema(include_headers=include_headers)
-    return {field.name: from_arrow_type(field.type).simpleString() for field in fields}
+    schema = spark_schema(arrow.schema(include_headers=include_headers))
+    return {field.name: field.dataType.simpleString() for field in schema}
 
 
 def asked_columns(schema: "StructType", *, include_headers: bool) -> tuple[str, ...] | None:
@@ -42,6 +41,5 @@ def asked_columns(schema: "StructType", *, include_headers: bool) -> tuple[str, 
 def _unknown(name: str, there: list[str]) -> str:
     if name == "headers":
         return "the schema names column 'headers', which comes with option 'includeHeaders' set to 'true'"
-    near = get_close_matches(name, there, 1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(there)}"
+    hint = meant(name, there, f"there are {', '.join(there)}")
     return f"the schema names column {name!r}, which is not there; {hint}"

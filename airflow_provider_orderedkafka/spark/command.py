@@ -1,7 +1,4 @@
-"""The command line of the applications: what may be said there, and what it means.
-
-`read_arguments` gives `Arguments`, or ends with a usage error. Nothing here needs Spark or Kafka.
-"""
+"""The command line of the applications. Needs neither Spark nor Kafka."""
 
 import argparse
 import importlib
@@ -14,34 +11,38 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
 from airflow_provider_orderedkafka.core.positions import whole_number
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.spark.help import DESCRIPTION, MORE
-
-ENVIRONMENT = "ORDEREDKAFKA_OPTIONS"
-"""The environment variable that may hold more options, so that secrets are not arguments: one JSON object."""
+from airflow_provider_orderedkafka.spark.help import DESCRIPTION, more
+from airflow_provider_orderedkafka.spark.option_tables import SOURCE
+from airflow_provider_orderedkafka.spark.options import SourceOptions, parse_options
 
 Transform = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """What was asked for on the command line."""
+    """The parsed command line."""
 
     checkpoint: str
-    range: Range | None = None
+    source: SourceOptions
     attempt: int | None = None
     report: str | None = None
     row_limit: int | None = None
     output_topic: str | None = None
     transform: Transform | None = None
     arrow_transform: Transform | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
     sink_options: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def range(self) -> Range | None:
+        """The range that is given; None where the next one is to be found."""
+        return self.source.range
+
+    @property
     def transform_name(self) -> str | None:
-        """What the transform is called, where there is one."""
+        """The transform as `module:function`, if there is one."""
         function = self.transform or self.arrow_transform
         if function is None:
             return None
@@ -49,7 +50,7 @@ class Arguments:
 
     @property
     def code(self) -> str:
-        """A digest of the file that the transform is in; empty where there is none, or nobody can tell."""
+        """A digest of the transform's file; empty if there is none, or it cannot be read."""
         function = self.transform or self.arrow_transform
         try:
             file = None if function is None else inspect.getsourcefile(function)
@@ -64,27 +65,26 @@ class _Parser(argparse.ArgumentParser):
 
 
 def read_arguments(argv: Sequence[str], program: str) -> Arguments:
-    """Read the command line; a `SettingError` says what is wrong with it."""
+    """Parse the command line; `SettingError` if it is wrong."""
     found = _parser(program).parse_args(argv)
     loaded = None if found.range is None else _range(found.range)
     if loaded is not None and found.row_limit is not None:
         raise SettingError(
-            f"--row-limit {found.row_limit} cannot stand beside --range: the range carries its own "
+            f"--row-limit {found.row_limit} cannot be used with --range: the range has its own "
             f"('rows_left': {loaded.rows_left}); leave --row-limit out"
         )
     if found.transform is not None and found.arrow_transform is not None:
-        raise SettingError("--transform and --arrow-transform are two ways to do one thing: leave one out")
+        raise SettingError("--transform and --arrow-transform cannot be used together: leave one out")
     return Arguments(
         checkpoint=found.checkpoint,
-        range=loaded,
         attempt=found.attempt,
         report=found.report,
         row_limit=found.row_limit,
         output_topic=found.output_topic,
         transform=_function("--transform", found.transform),
         arrow_transform=_function("--arrow-transform", found.arrow_transform),
-        options=_from_environment() | _pairs("--option", found.option),
         sink_options=_pairs("--sink-option", found.sink_option),
+        source=_source(_from_environment() | _pairs("--option", found.option), loaded),
     )
 
 
@@ -92,38 +92,38 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser = _Parser(
         prog=program,
         description=DESCRIPTION,
-        epilog=MORE,
+        epilog=more(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     what = parser.add_argument_group("what to load")
-    what.add_argument("--range", metavar="RANGE", help="a range document, as JSON text or as a path to a file")
+    what.add_argument("--range", metavar="RANGE", help="a range document, as JSON or as a path")
     what.add_argument(
         "--option",
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="an option of the source, as often as needed; they are listed below. Those that should not be seen among "
-        f"a machine's processes can come in the environment: {ENVIRONMENT} holds a JSON object of them",
+        help="an option of the source; can be repeated; see below. To hide secrets from process lists, put options as "
+        f"a JSON object into the environment variable {OPTIONS_VARIABLE}",
     )
     what.add_argument(
         "--row-limit",
         metavar="ROWS",
         type=_positive,
-        help="the most rows to write, over all runs with this checkpoint: always the first ones in order. Only without "
-        "--range, which carries its own",
+        help="maximum number of rows to write, over all runs with this checkpoint: the first ones in order. Not with "
+        "--range, which has its own",
     )
-    how = parser.add_argument_group("what to do with it")
+    how = parser.add_argument_group("how to write it")
     how.add_argument(
         "--transform",
         metavar="MODULE:FUNCTION",
-        help="a function from DataFrame to DataFrame, without a shuffle; it keeps the column _source. Ship its module "
-        "with --py-files where executors do not have it",
+        help="a function from DataFrame to DataFrame that does not shuffle, and keeps the column _source. Ship its "
+        "module with --py-files if executors do not have it",
     )
     how.add_argument(
         "--arrow-transform",
         metavar="MODULE:FUNCTION",
-        help="a function from pyarrow.RecordBatch to pyarrow.RecordBatch instead: faster, no record leaves Python",
+        help="a function from pyarrow.RecordBatch to pyarrow.RecordBatch instead; faster: records never leave Python",
     )
     how.add_argument("--output-topic", metavar="TOPIC", help="the topic to write to")
     how.add_argument(
@@ -131,21 +131,29 @@ def _parser(program: str) -> argparse.ArgumentParser:
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="an option of the output, as often as needed; they are listed below",
+        help="an option of the output; can be repeated; see below",
     )
-    where = parser.add_argument_group("where to write down what was done")
+    where = parser.add_argument_group("where to keep state and reports")
     where.add_argument(
         "--checkpoint",
         metavar="LOCATION",
         required=True,
-        help="a folder that the driver and Spark can reach, on local disk (only with a local master), HDFS or an "
-        "object store. With --range it is that range's alone; without, it keeps a folder for each range",
+        help="a folder on HDFS, in an object store or, with a local master, on local disk. With --range it belongs to "
+        "that range; without, it has a folder for each range",
     )
     where.add_argument(
-        "--report", metavar="FILE", help="a copy of the report as a file; <checkpoint>/report.json is always written"
+        "--report", metavar="FILE", help="where to copy the report; it is always written to <checkpoint>/report.json"
     )
     where.add_argument("--attempt", metavar="NUMBER", type=_positive, help=argparse.SUPPRESS)
     return parser
+
+
+def _source(options: Mapping[str, str], loaded: Range | None) -> SourceOptions:
+    given = {name.lower() for name in options}
+    for option in SOURCE.options:
+        if option.elsewhere and option.name.lower() in given:
+            raise SettingError(f"option {option.name!r} is an argument of an application: {option.elsewhere}")
+    return parse_options(options, stream=True, loaded=loaded)
 
 
 def _positive(text: str) -> int:
@@ -181,7 +189,7 @@ def _pairs(argument: str, texts: Sequence[str]) -> dict[str, str]:
 def _from_environment() -> dict[str, str]:
     import json
 
-    text = os.environ.get(ENVIRONMENT)
+    text = os.environ.get(OPTIONS_VARIABLE)
     if not text:
         return {}
     try:
@@ -189,12 +197,12 @@ def _from_environment() -> dict[str, str]:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-        raise SettingError(f"the environment variable {ENVIRONMENT} must hold a JSON object of strings")
+        raise SettingError(f"the environment variable {OPTIONS_VARIABLE} must hold a JSON object of strings")
     return value
 
 
 def _function(argument: str, text: str | None) -> Transform | None:
-    """The function that the text names; what it is imported from must be on the driver's and the executors' path."""
+    """Import the function that the text names."""
     if text is None:
         return None
     module_name, colon, name = text.partition(":")

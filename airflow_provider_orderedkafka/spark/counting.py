@@ -18,7 +18,7 @@ Told = dict[Hashable, int]
 
 
 class TaskCounter:
-    """A sum over pieces of work, told by tasks."""
+    """A sum over pieces of work, reported by tasks."""
 
     def __init__(self, context: "SparkContext") -> None:
         self._told = context.accumulator({}, _Most())

@@ -1,4 +1,4 @@
-"""The direct lane: one Python task reads its share of a batch and writes the records, and none crosses to the JVM."""
+"""The direct lane: a Python task reads its share of a batch and writes it, and no record crosses to the JVM."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -7,10 +7,10 @@ from typing import Any
 
 from airflow_provider_orderedkafka.core.batches import Note, Setup, Surplus, Tally
 from airflow_provider_orderedkafka.core.cuts import Slice
-from airflow_provider_orderedkafka.core.lanes import share_out, sizes
+from airflow_provider_orderedkafka.core.lanes import Partitioner, share_out, sizes
 from airflow_provider_orderedkafka.kafka.landed import Landed
 from airflow_provider_orderedkafka.kafka.missing import Giving, Missing
-from airflow_provider_orderedkafka.kafka.partitioners import Partitioner, misplaced
+from airflow_provider_orderedkafka.kafka.partitioners import misplaced
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
 from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings, Written
 from airflow_provider_orderedkafka.spark.arrow_transforms import ArrowTransform, applied
@@ -31,25 +31,26 @@ Share = list[tuple[Slice, Landed]]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a task is told beside its slices. `placed` says how each topic's keys must be placed to stay in order."""
+    """What a task is told beside its slices. Keys that are not `placed` like this may be out of order."""
 
     read: ReadSettings
     write: WriteSettings
     transform: ArrowTransform | None
     giving: Giving
     placed: tuple[Partitioner, int] | None
+    same_keys: bool
     surplus: Surplus | None
 
 
 @dataclass(frozen=True, slots=True)
 class DirectWriter:
-    """Writes batches to Kafka, each task its share of the partition numbers."""
+    """Writes batches to Kafka, each task its share of the source's `partitions`."""
 
     frames: RangeFrames
     output: KafkaOutput
     transform: ArrowTransform | None
-    placed: tuple[Partitioner, int] | None
     setup: Setup
+    partitions: int
 
     def write(self, batch: Batch, note: Note, before: Before | None) -> Tally:
         """Read and write the batch but for what is there already."""
@@ -60,7 +61,8 @@ class DirectWriter:
             self.output.of_batch(note),
             self.transform,
             self.output.giving,
-            self.placed,
+            None if note.placed is None else (note.placed, self.partitions),
+            self.setup.placed is not None,
             batch.surplus,
         )
         written, total = Written(), Tally()
@@ -72,7 +74,7 @@ class DirectWriter:
     def _shares(self, batch: Batch, landed: Landed) -> list[Share]:
         """The batch's slices, split by partition number, each with what landed of it."""
         loaded, tasks = self.frames.loaded, self.setup.writers
-        each = self.frames.cluster.options.slice_offsets * tasks
+        each = self.frames.slice_offsets * tasks
         slices = self.frames.slices(batch, each, literal=bool(landed))
         task_of = share_out(sizes(loaded.start.offsets, loaded.end.offsets), tasks)
         parts = [[_part(slice_, task_of, task) for slice_ in slices] for task in range(tasks)]
@@ -84,7 +86,6 @@ def _part(slice_: Slice, task_of: Mapping[int, int], task: int) -> Slice:
 
 
 def _task(work: Work, shares: Iterable[Share]) -> Iterator[tuple[Written, Tally]]:
-    """What each task does: one writer, one share."""
     from airflow_provider_orderedkafka.kafka.writing import write
 
     only_attempt()
@@ -110,8 +111,7 @@ class Read:
         read = read_records if work.transform is None else read_batches
         batches = self._placed(read(slice_, work.read, tally))
         if work.transform is not None:
-            same_keys = work.placed is not None
-            batches = (applied(work.transform, batch, same_keys=same_keys) for batch in batches)
+            batches = (applied(work.transform, batch, same_keys=work.same_keys) for batch in batches)
         batches = trimmed(batches, work.surplus)
         if work.write.source is not None:
             batches = Missing(landed, work.giving, work.write.source).of(batches)

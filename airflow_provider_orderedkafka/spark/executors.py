@@ -1,10 +1,11 @@
-"""The executors of a session: whether they have what the tasks need, and whether they run any."""
+"""Check that the executors have what tasks need, and that there are any."""
 
 import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from airflow_provider_orderedkafka.compat.spark import python_of_workers, shipped_names
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.spark.session import LOCAL
 
@@ -48,15 +49,9 @@ def check_executors(session: "SparkSession") -> None:
     )
 
 
-def tasks_running(session: "SparkSession") -> bool:
-    """Whether any executor runs a task, cancelled ones included."""
-    tracker = session.sparkContext._jsc.sc().statusTracker()
-    return any(executor.numRunningTasks() for executor in tracker.getExecutorInfos())
-
-
 def _missing_here(context: "SparkContext") -> Missing | None:
     """What a local master's workers would lack, asked of their interpreter: a job would hold up the first batch."""
-    interpreter = context.pythonExec
+    interpreter = python_of_workers(context)
     folders = [*_shipped(context), os.environ.get("PYTHONPATH", "")]
     try:
         answer = subprocess.run(  # noqa: S603 - Spark runs it too
@@ -77,17 +72,18 @@ def _missing_here(context: "SparkContext") -> Missing | None:
 
 
 def _shipped(context: "SparkContext") -> list[str]:
-    """Where Spark puts what came by --py-files."""
+    """Where Spark puts files of --py-files."""
     from pyspark import SparkFiles
 
-    if not context._python_includes:
+    names = shipped_names(context)
+    if not names:
         return []
     root = SparkFiles.getRootDirectory()
-    return [root, *(os.path.join(root, name) for name in context._python_includes)]  # noqa: PTH118 - a path of the JVM
+    return [root, *(os.path.join(root, name) for name in names)]  # noqa: PTH118 - a path of the JVM
 
 
 def _missing_there(context: "SparkContext") -> Missing | None:
-    """What is missing on an executor of a cluster; the task needs nothing but the standard library."""
+    """What an executor lacks; the task itself needs only the standard library."""
     needed = (OURS, *PACKAGES)
 
     def look(_: Iterator[Any]) -> Iterator[tuple[str, list[str]]]:

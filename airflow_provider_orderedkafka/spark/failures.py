@@ -1,4 +1,4 @@
-"""What a failure in Spark was about: our own errors are found again inside what Spark says of a task."""
+"""Find our own errors in what Spark says of a failed task, and classify the others."""
 
 import re
 
@@ -74,7 +74,6 @@ def _of_a_task(raised: str) -> OrderedKafkaError:
 
 
 def _raised_in_python(text: str) -> str | None:
-    """The last line of a traceback from a Python worker."""
     if "Traceback (most recent call last)" not in text:
         return None
     lines = [line.strip() for line in text.splitlines() if _PYTHON.match(line)]

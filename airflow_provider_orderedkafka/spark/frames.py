@@ -1,26 +1,29 @@
-"""The DataFrames of a range: the records of a batch, and the column that says where each row came from.
+"""The DataFrames of a range: the records of a batch, and the column `_source`.
 
 Each slice is read by a Python task of Spark. That is what `spark.read` of the source does too; but for a source in
 Python Spark starts two processes with each DataFrame, to ask it what it already told.
 """
 
 import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from airflow_provider_orderedkafka.compat.spark import spark_schema
 from airflow_provider_orderedkafka.core.batches import Tally
 from airflow_provider_orderedkafka.core.cuts import Slice, Span
 from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.plan import SLICE_OFFSETS
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, TransformError
+from airflow_provider_orderedkafka.kafka.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
 from airflow_provider_orderedkafka.kafka.write_settings import SOURCE
 from airflow_provider_orderedkafka.spark.cluster import Cluster
 from airflow_provider_orderedkafka.spark.columns import spark_columns
 from airflow_provider_orderedkafka.spark.counting import TaskCounter
-from airflow_provider_orderedkafka.spark.options import parse_options
+from airflow_provider_orderedkafka.spark.options import SourceOptions, range_options
 from airflow_provider_orderedkafka.spark.reading import read_batches, read_settings
 from airflow_provider_orderedkafka.spark.session import LazySession
 
@@ -31,7 +34,6 @@ if TYPE_CHECKING:
     from airflow_provider_orderedkafka.kafka.landed import Landed
     from airflow_provider_orderedkafka.spark.batches import Batch
 
-READ = "read"
 SOURCE_FIELDS = ("topic", "partition", "offset", "order_time")
 SHOWING_SHUFFLES = 2
 """With a single partition there is nothing to shuffle, whatever a transform does."""
@@ -43,18 +45,24 @@ class RangeFrames:
 
     spark: LazySession
     loaded: Range
-    options: Mapping[str, str]
+    kafka: KafkaConfig
+    slice_offsets: int = SLICE_OFFSETS
     transform: Callable[["DataFrame"], "DataFrame"] | None = None
+
+    @cached_property
+    def options(self) -> SourceOptions:
+        """What the source would be told to read it."""
+        return range_options(self.kafka, self.loaded, self.slice_offsets)
 
     @cached_property
     def cluster(self) -> Cluster:
         """What is asked for all of them: what it knows already, each batch need not look up again."""
-        return Cluster(parse_options({**self.options, "range": self.loaded.to_text()}, stream=False))
+        return Cluster.of_range(self.kafka, self.loaded)
 
     @cached_property
     def read(self) -> ReadSettings:
         """How the tasks read."""
-        return read_settings(self.cluster.options, self.loaded.isolation, self.loaded.topics)
+        return read_settings(self.options, self.loaded.isolation, self.loaded.topics)
 
     @property
     def session(self) -> "SparkSession":
@@ -69,7 +77,7 @@ class RangeFrames:
         losses: TaskCounter | None = None,
     ) -> "DataFrame":
         """The records of a batch, by its slices; what retention took of them before they landed is told to `losses`."""
-        cut = self.slices(batch, self.cluster.options.slice_offsets) if slices is None else slices
+        cut = self.slices(batch, self.slice_offsets) if slices is None else slices
         return self._of_slices(list(zip_longest(cut, landed)), max(len(cut), 1), losses)
 
     def counter(self) -> TaskCounter:
@@ -119,13 +127,12 @@ class RangeFrames:
         partitions: int,
         losses: TaskCounter | None = None,
     ) -> "DataFrame":
-        from pyspark.sql.pandas.types import from_arrow_schema
 
         from airflow_provider_orderedkafka.kafka import arrow
 
         packed = [pickle.dumps(each) for each in slices]  # a task unpacks its own alone
         asked = self.session.range(0, partitions, 1, partitions)
-        schema = from_arrow_schema(arrow.schema(include_headers=self.loaded.include_headers))  # text would be parsed
+        schema = spark_schema(arrow.schema(include_headers=self.loaded.include_headers))
         return asked.mapInArrow(partial(_read, packed, self.read, losses), schema)
 
 
@@ -135,7 +142,6 @@ def _read(
     losses: TaskCounter | None,
     asked: Iterator["RecordBatch"],
 ) -> Iterator["RecordBatch"]:
-    """The records of the slice whose number comes in."""
     for batch in asked:
         for number in batch.column(0).to_pylist():
             if number < len(packed):
@@ -159,13 +165,16 @@ def with_source(frame: "DataFrame") -> "DataFrame":
     return frame.withColumn(SOURCE, f.struct(*SOURCE_FIELDS))
 
 
-def counted(frame: "DataFrame") -> "DataFrame":
-    """The records, counted as they pass."""
-    return frame.observe(READ, *read_counts())
+def counted(frame: "DataFrame") -> "tuple[DataFrame, Callable[[], Tally]]":
+    """The records, counted as they pass, and what they came to, once they have."""
+    from pyspark.sql import Observation
+
+    read = Observation()
+    return frame.observe(read, *_read_counts()), lambda: Tally(**read.get)
 
 
-def read_counts() -> list["Column"]:
-    """What is counted of records: how many, how many late, their bytes."""
+def _read_counts() -> list["Column"]:
+    """How many records, how many late, their bytes."""
     from pyspark.sql import functions as f
 
     size = f.coalesce(f.octet_length("key"), f.lit(0)) + f.coalesce(f.octet_length("value"), f.lit(0))
@@ -174,9 +183,3 @@ def read_counts() -> list["Column"]:
         f.coalesce(f.count_if("late"), f.lit(0)).alias("late"),
         f.coalesce(f.sum(size), f.lit(0)).alias("bytes_read"),
     ]
-
-
-def read_tally(executed: "DataFrame") -> Tally:
-    """What `counted` records came to, from the very frame that was collected: no listener has to be waited for."""
-    found = executed._jdf.queryExecution().observedMetrics().apply(READ)
-    return Tally(**{name: found.getLong(place) for place, name in enumerate(("rows_read", "late", "bytes_read"))})

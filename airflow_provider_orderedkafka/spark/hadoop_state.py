@@ -5,12 +5,14 @@ copy, but what is written appears whole when it is closed, so it is written in p
 """
 
 import contextlib
+import time
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
 from py4j.protocol import Py4JError, Py4JJavaError
 
+from airflow_provider_orderedkafka.compat.spark import gateway, hadoop_configuration
 from airflow_provider_orderedkafka.errors import SettingError, StateError
 from airflow_provider_orderedkafka.spark.state import TEMPORARY, failure, join
 
@@ -44,7 +46,7 @@ class HadoopState:
             raise SettingError(
                 f"the location {location!r} is not on local disk: it can only be read with Spark at hand"
             )
-        return cls(location, session.sparkContext._gateway, session._jsc.hadoopConfiguration())
+        return cls(location, gateway(session), hadoop_configuration(session))
 
     @property
     def location(self) -> str:
@@ -61,6 +63,12 @@ class HadoopState:
             partial = self._path(name + TEMPORARY)
             self._write(partial, text)
             self._context.rename(partial, path, self._overwriting())
+
+    def date(self, name: str, seconds: int) -> None:
+        """Say that the document was changed so many seconds from now; object stores do not care."""
+        changed = round((time.time() + seconds) * 1000)
+        with contextlib.suppress(Py4JError):
+            self._files.setTimes(self._path(name), changed, -1)
 
     def get(self, name: str) -> str | None:
         """The document's text; None where there is none."""

@@ -1,4 +1,4 @@
-"""The lane that the batches of a range take to Kafka, and the writer for it: what is looked at before anything runs."""
+"""Choose and make the writer of a range's batches to Kafka."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,12 +16,11 @@ from airflow_provider_orderedkafka.spark.arrow_transforms import as_frames
 from airflow_provider_orderedkafka.spark.direct_writer import DirectWriter
 from airflow_provider_orderedkafka.spark.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.kafka_output import KafkaOutput
-from airflow_provider_orderedkafka.spark.kafka_sink import Asked, asked_of, completed
 from airflow_provider_orderedkafka.spark.kafka_writer import KafkaWriter, check_plan, in_order
 from airflow_provider_orderedkafka.spark.looks import Look, look_at
 from airflow_provider_orderedkafka.spark.ordering import default_writers
 from airflow_provider_orderedkafka.spark.plans import PlanFacts, read_plan
-from airflow_provider_orderedkafka.spark.sink_options import parse_sink_options
+from airflow_provider_orderedkafka.spark.sink_options import SinkOptions, application_options
 
 if TYPE_CHECKING:
     from airflow_provider_orderedkafka.spark.command import Arguments
@@ -32,11 +31,11 @@ TASKS_FOR_A_CORE = 2
 
 def writer_for(arguments: "Arguments", frames: RangeFrames) -> KafkaWriter | DirectWriter:
     """What writes the batches of a range to Kafka."""
-    asked = asked_of(arguments.sink_options)
+    asked = application_options(arguments.sink_options, arguments.source.kafka, arguments.output_topic)
     look = look_at(frames, arguments)
     if arguments.arrow_transform is not None:
         frames = replace(frames, transform=as_frames(arguments.arrow_transform, look.schema))
-    output = _output(arguments, frames, asked)
+    output = _output(frames, asked)
     way = lane(look.facts(asked.keep_order, asked.writers, output))
     setup = Setup(
         lane=way.kind,
@@ -47,14 +46,13 @@ def writer_for(arguments: "Arguments", frames: RangeFrames) -> KafkaWriter | Dir
         transform=arguments.transform_name,
         reason=way.reason,
     )
-    output = replace(output, code=arguments.code)
+    output = replace(output, code=arguments.code, placed=setup.placed)
     if setup.lane == "direct":
-        placed = None if setup.placed is None else (setup.placed, look.partitions)
         source = "columns" if arguments.arrow_transform is None and output.settings.source else output.settings.source
         giving: Giving = "one" if arguments.arrow_transform is None else "many"
         keyless: Keyless = "by source" if asked.keep_order == "partition" else "anywhere"
         output = replace(output, settings=replace(output.settings, source=source, keyless=keyless), giving=giving)
-        return DirectWriter(frames, output, arguments.arrow_transform, placed, setup)
+        return DirectWriter(frames, output, arguments.arrow_transform, setup, look.partitions)
     facts = PlanFacts() if frames.transform is None else read_plan(frames.rows)
     settings = replace(output.settings, partitions={n: o.partitions for n, o in output.settings.outputs.items()})
     output = replace(output, settings=settings, giving=_giving(facts), untrusted=facts.untrusted)
@@ -68,7 +66,7 @@ def _giving(facts: PlanFacts) -> Giving:
     return "one" if facts.at_most_one else "many"
 
 
-def _writers(asked: Asked, way: Lane, look: Look, frames: RangeFrames) -> int:
+def _writers(asked: SinkOptions, way: Lane, look: Look, frames: RangeFrames) -> int:
     if way.one_task:
         return 1
     if way.kind == "frames":
@@ -77,9 +75,9 @@ def _writers(asked: Asked, way: Lane, look: Look, frames: RangeFrames) -> int:
     return min(asked.writers or TASKS_FOR_A_CORE * cores, look.partitions)
 
 
-def _output(arguments: "Arguments", frames: RangeFrames, asked: Asked) -> KafkaOutput:
+def _output(frames: RangeFrames, asked: SinkOptions) -> KafkaOutput:
     columns = frames.columns()
-    settings = parse_sink_options(completed(arguments), columns)
+    settings = asked.settings(columns)
     if settings.topic is None and not settings.output_topics:
         raise SettingError(
             "where to write is not said: name --output-topic; or, where the transform makes a column 'topic', say "
@@ -103,7 +101,7 @@ def _check_read_back(settings: WriteSettings) -> None:
 
 
 def _check_not_fed_back(loaded: Range, settings: WriteSettings) -> None:
-    """Topics are the same where their ids are, however their cluster is addressed."""
+    """Compare topic IDs: a cluster may have several addresses."""
     same = [name for name, output in settings.outputs.items() if loaded.topics.get(name) == output.id]
     named = {name: "deadLetterTopic" if name == settings.dead_letter_topic else "topic" for name in same}
     check_not_fed_back(loaded.load, loaded.topics, named)

@@ -1,9 +1,10 @@
-"""Kafka as the output of a range's batches: where it ends, and which rows of a batch are there already."""
+"""Kafka as the output of batches: where it ends, and which rows of a batch it already has."""
 
 import logging
 from dataclasses import dataclass, field, replace
 
 from airflow_provider_orderedkafka.core.batches import Doubt, Note, Tally
+from airflow_provider_orderedkafka.core.lanes import Partitioner
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import TaskFailedError
 from airflow_provider_orderedkafka.kafka.landed import Landed
@@ -39,8 +40,8 @@ def batch_tally(note: Note, before: Before, written: Written) -> Tally:
 class KafkaOutput:
     """The output topics of a range.
 
-    `giving` says how many rows a record gives, `code` is a digest of what makes them. `untrusted` says why the rows
-    have no lasting identity, where they have none.
+    `giving` says how many rows a record gives, `code` is a digest of what makes them, `placed` the partitioner that is
+    relied on for their order, if one is. `untrusted` says why the rows have no lasting identity, where they have none.
     """
 
     range_id: str
@@ -48,6 +49,7 @@ class KafkaOutput:
     code: str = ""
     giving: Giving = "one"
     untrusted: str | None = None
+    placed: Partitioner | None = None
 
     @property
     def partitions(self) -> int | None:
@@ -57,7 +59,7 @@ class KafkaOutput:
 
     @property
     def unprotected(self) -> str | None:
-        """Why rows that landed cannot be told from those that did not; None where they can."""
+        """Why rows that landed cannot be recognised; None if they can."""
         if self.settings.source is None:
             return "provenance is off, so records do not say which row they are"
         if self.untrusted is not None:
@@ -72,7 +74,7 @@ class KafkaOutput:
     def joined(self, note: Note) -> Note:
         """The note of a batch in which this attempt takes part."""
         ids = {name: output.id for name, output in self.settings.outputs.items()}
-        return note.joined(self.ends(), ids, self.code)
+        return replace(note.joined(self.ends(), ids, self.code), placed=note.placed or self.placed)
 
     def of_batch(self, note: Note) -> WriteSettings:
         """The settings for the rows of a batch; a topic that was made anew has the partitions that it has now."""
@@ -89,7 +91,7 @@ class KafkaOutput:
         return high_ends(self.settings.config, partitions, "read_uncommitted")
 
     def before(self, note: Note) -> Before:
-        """What stands in the outputs of a noted batch, once nothing more of it comes."""
+        """What the outputs have of a noted batch, once they have settled."""
         if self.unprotected is not None:
             written = sum(max(end - note.outputs.get(p, 0), 0) for p, end in self.ends().items())
             _log.warning("batch %d is written again whole: %s", note.batch, self.unprotected)
@@ -103,8 +105,9 @@ class KafkaOutput:
                 note.batch,
             )
             landed, doubtful = Landed(), doubtful + landed.rows
-        sure = found.settled and not doubtful
-        return Before(landed, None if sure else Doubt(landed.rows, doubtful, found.settled, known=not doubtful))
+        if found.settled and not doubtful + found.again:
+            return Before(landed)
+        return Before(landed, Doubt(landed.rows, doubtful + found.again, found.settled, known=not doubtful))
 
     def _found(self, note: Note) -> Replay:
         settings = self.settings

@@ -1,4 +1,4 @@
-"""The DataFrame lane to Kafka: batches are transformed, kept in order, and written by some tasks."""
+"""The DataFrame lane to Kafka: transform batches, keep their order, write them with several tasks."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from airflow_provider_orderedkafka.kafka.write_settings import (
 )
 from airflow_provider_orderedkafka.spark.batches import Batch
 from airflow_provider_orderedkafka.spark.counting import TaskCounter
-from airflow_provider_orderedkafka.spark.frames import RangeFrames, counted, read_tally
+from airflow_provider_orderedkafka.spark.frames import RangeFrames, counted
 from airflow_provider_orderedkafka.spark.kafka_output import (
     NOTHING_BEFORE,
     Before,
@@ -39,7 +39,7 @@ FIELDS = ("rows", "dead_letters")
 
 @dataclass(frozen=True, slots=True)
 class KafkaWriter:
-    """Writes batches to Kafka, in order, by so many writers."""
+    """Writes batches to Kafka in order, with several writers."""
 
     frames: RangeFrames
     output: KafkaOutput
@@ -51,9 +51,9 @@ class KafkaWriter:
         asked = self.output.of_batch(note)
         settings = writing(self.setup, asked)
         resent, losses = self.frames.counter(), self.frames.counter()
-        slices = self.frames.slices(batch, self.frames.cluster.options.slice_offsets, literal=bool(before.landed))
+        slices = self.frames.slices(batch, self.frames.slice_offsets, literal=bool(before.landed))
         parts = [before.landed.within(each.spans) for each in slices]
-        records = counted(self.frames.of_batch(batch, slices, parts, losses))
+        records, read = counted(self.frames.of_batch(batch, slices, parts, losses))
         rows = without_surplus(self.frames.transformed(records), batch.surplus)
         if settings.range_id is not None and (self.output.giving != "one" or before.landed):
             rows = missing(rows, before.landed, self.output.giving, resent)
@@ -62,7 +62,7 @@ class KafkaWriter:
         check_plan(told, self.setup, self.output)  # a batch may be planned in another way than the one before it
         written = Written.total(Written(**row.asDict()) for row in told.collect())
         counted_apart = Tally(may_be_doubled=resent.total(), lost=losses.total())
-        return read_tally(told).plus(batch_tally(note, before, written)).plus(counted_apart)
+        return read().plus(batch_tally(note, before, written)).plus(counted_apart)
 
 
 def missing(rows: "DataFrame", landed: Landed, giving: Giving, resent: TaskCounter) -> "DataFrame":
@@ -111,7 +111,7 @@ def writing(setup: Setup, settings: WriteSettings) -> WriteSettings:
 
 
 def _tally() -> "StructType":
-    """What each writer tells. As types and not as text: Spark's parser of SQL takes half a second to start."""
+    """The schema of a writer's result; as types, because Spark's SQL parser takes half a second to start."""
     from pyspark.sql.types import LongType, StructField, StructType
 
     return StructType([StructField(name, LongType()) for name in FIELDS])

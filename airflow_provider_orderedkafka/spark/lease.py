@@ -43,7 +43,7 @@ class Clock(Protocol):
 
 
 class Process(NamedTuple):
-    """One process of one machine; its start tells it from a later one with the same number."""
+    """A process of a machine; its start tells it from a later one with the same ID."""
 
     machine: str
     number: int
@@ -64,7 +64,7 @@ class Processes(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """What the lease asks of the outside: documents, time, processes, a word that nobody else has."""
+    """What the lease needs from outside: documents, time, processes, a unique token."""
 
     state: State
     clock: Clock
@@ -132,7 +132,7 @@ class Lease:
             )
 
     def let_go(self) -> None:
-        """Tell the next attempt that it need not wait. What cannot be told is found out by the lease's time."""
+        """Release the lease, so that the next attempt need not wait for it to expire."""
         if self._mine is None:
             return
         self._mine = replace(self._mine, let_go=True)
@@ -210,7 +210,7 @@ def _term(name: str) -> int:
 
 
 class Heart:
-    """Beats for a lease in the background; tells `on_lost` once when the lease is lost, then stands still."""
+    """Renews a lease in the background; calls `on_lost` once when it is lost."""
 
     def __init__(self, lease: Lease, on_lost: Callable[[], None], interval: float = HEARTBEAT) -> None:
         self._lease = lease

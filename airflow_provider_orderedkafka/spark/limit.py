@@ -1,4 +1,4 @@
-"""The row limit inside a batch: counted ahead only where it may be passed, and taken without a shuffle.
+"""The row limit inside a batch: counted only if it may be reached, and applied without a shuffle.
 
 Slices are counted in order, a few at a time, until the limit is passed. Behind the record that gave the last row every
 partition stands at a literal offset; the batch is read again up to there, so reading ends where the limit does.
@@ -6,12 +6,12 @@ partition stands at a literal offset; the batch is read again up to there, so re
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from airflow_provider_orderedkafka.core.batches import Allotment, Surplus
 from airflow_provider_orderedkafka.core.cuts import Place
-from airflow_provider_orderedkafka.core.limits import Standing, allot, passes, place_after
-from airflow_provider_orderedkafka.core.positions import TopicPartition
+from airflow_provider_orderedkafka.core.limits import allot, passes, place_after
+from airflow_provider_orderedkafka.core.positions import Position, TopicPartition
 from airflow_provider_orderedkafka.kafka.write_settings import SOURCE
 from airflow_provider_orderedkafka.spark.batches import Batch
 from airflow_provider_orderedkafka.spark.frames import SOURCE_FIELDS, RangeFrames
@@ -31,6 +31,11 @@ class RowLimit:
 
     frames: RangeFrames
     at_most_one: bool
+
+    @classmethod
+    def of(cls, frames: RangeFrames) -> Self:
+        """That of a range, where it has one; rows in no order are refused then."""
+        return cls(frames, frames.loaded.rows_left is not None and gives_at_most_one(frames))
 
     def allot(self, batch: Batch, left: int) -> Allotment | None:
         """How far the batch goes with so many rows left; None where all of it passes."""
@@ -64,7 +69,7 @@ class RowLimit:
             counts.pop()
         return counts
 
-    def _end(self, batch: Batch, last: Standing) -> Place:
+    def _end(self, batch: Batch, last: Position) -> Place:
         return place_after(self.frames.cluster.log, self.frames.span(batch), last)
 
 
@@ -111,7 +116,7 @@ def _counted(batches: Iterator["RecordBatch"]) -> Iterator["RecordBatch"]:
     yield RecordBatch.from_pylist([{"rows": sum(batch.num_rows for batch in batches)}])
 
 
-def _last(rows: "DataFrame", slice_: int, count: int) -> tuple[Standing, int]:
+def _last(rows: "DataFrame", slice_: int, count: int) -> tuple[Position, int]:
     """Where the record stands that gave the slice's n-th row, and how many of its rows are among those."""
     from pyspark.sql import functions as f
 
@@ -121,7 +126,7 @@ def _last(rows: "DataFrame", slice_: int, count: int) -> tuple[Standing, int]:
         _locating(count), "topic string, partition int, offset long, order_time long, rows long"
     )
     [found] = rows.sparkSession.sparkContext.runJob(_in_order(located).rdd, list, [slice_])
-    return Standing(found.order_time, TopicPartition(found.topic, found.partition), found.offset), found.rows
+    return Position(found.order_time, TopicPartition(found.topic, found.partition), found.offset), found.rows
 
 
 def _locating(count: int) -> Any:

@@ -6,12 +6,11 @@ from pathlib import Path
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.errors import FencedError, OrderedKafkaError, StateError
 from airflow_provider_orderedkafka.spark import by_hand
-from airflow_provider_orderedkafka.spark.attempt import Attempt, Work, already_loaded
+from airflow_provider_orderedkafka.spark.attempt import Attempt, already_loaded
 from airflow_provider_orderedkafka.spark.batches import Writer
 from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.command import Arguments
 from airflow_provider_orderedkafka.spark.frames import RangeFrames
-from airflow_provider_orderedkafka.spark.limit import RowLimit, gives_at_most_one
 from airflow_provider_orderedkafka.spark.machine import SystemClock
 from airflow_provider_orderedkafka.spark.report import summary
 from airflow_provider_orderedkafka.spark.session import LazySession, check_location
@@ -34,61 +33,62 @@ class Loader:
         try:
             if self._arguments.range is None:
                 return self._by_hand()
-            return self._load(self._arguments, self._arguments.range, self._arguments.checkpoint)
+            return self._load(self._arguments.range, self._arguments.checkpoint)
         finally:
             self._spark.stop()
 
     def _by_hand(self) -> Report | None:
-        ledgers = by_hand.Ledgers(self._state(self._arguments.checkpoint))
-        loaded, why = by_hand.next_range(ledgers, self._arguments, self._clock.now())
+        base = self._arguments.checkpoint
+        books = by_hand.books_of(self._state(base), self._clock.now, lambda folder: self._state(join(base, folder)))
+        loaded, why = by_hand.next_range(books, self._arguments)
         print(why, flush=True)
         if loaded is None:
             return None
-        arguments = by_hand.for_a_range(self._arguments, loaded)
-        found = self._load(arguments, loaded, join(self._arguments.checkpoint, loaded.id))
-        by_hand.close(ledgers, loaded, found, self._clock.now())
+        found = self._load(loaded, join(base, loaded.id))
+        by_hand.close(books, loaded)
         return found
 
-    def _load(self, arguments: Arguments, loaded: Range, location: str) -> Report:
+    def _load(self, loaded: Range, location: str) -> Report:
         checkpoint = Checkpoint(self._state(location))
         found = already_loaded(checkpoint, loaded)
         if found is None:
-            found = self._attempted(arguments, loaded, checkpoint)
-        _tell(loaded, found, arguments)
+            found = self._attempted(loaded, checkpoint)
+        _tell(loaded, found, self._arguments.report)
         return found
 
-    def _attempted(self, arguments: Arguments, loaded: Range, checkpoint: Checkpoint) -> Report:
+    def _attempted(self, loaded: Range, checkpoint: Checkpoint) -> Report:
         self._spark.begin()
         checkpoint.take_up(loaded)
-        attempt = Attempt(self._spark, checkpoint, arguments.attempt)
+        attempt = Attempt(self._spark, checkpoint, self._arguments.attempt)
         try:
-            return attempt.run(loaded, lambda: self._work(arguments, loaded, checkpoint))
+            return attempt.run(loaded, lambda: self._writer(loaded, checkpoint))
         except OrderedKafkaError as error:
             found = None if isinstance(error, FencedError) else checkpoint.report()
             if found is not None:
-                _tell(loaded, found, arguments)
+                _tell(loaded, found, self._arguments.report)
             raise
 
-    def _work(self, arguments: Arguments, loaded: Range, checkpoint: Checkpoint) -> Work:
-        frames = RangeFrames(self._spark, loaded, arguments.options, arguments.transform)
+    def _writer(self, loaded: Range, checkpoint: Checkpoint) -> Writer:
+        arguments = self._arguments
+        source = arguments.source
+        frames = RangeFrames(self._spark, loaded, source.kafka, source.slice_offsets, arguments.transform)
         writer = self._make_sink(arguments, frames)
         check_location(self._spark.started(), checkpoint.location)
         checkpoint.set_up(writer.setup)
-        limit = RowLimit(writer.frames, loaded.rows_left is not None and gives_at_most_one(writer.frames))
         print(_first_line(loaded, checkpoint, writer), flush=True)
-        return Work(writer, limit)
+        return writer
 
     def _state(self, location: str) -> State:
         return open_state(location, None if local_path(location) is not None else self._spark.started())
 
 
-def _tell(loaded: Range, found: Report, arguments: Arguments) -> None:
+def _tell(loaded: Range, found: Report, copy: str | None) -> None:
     """Print the report, and copy it where it was asked for."""
-    if arguments.report is not None:
+    if copy is not None:
         try:
-            Path(arguments.report).write_text(found.to_text(), "utf-8")
+            Path(copy).write_text(found.to_text(), "utf-8")
         except OSError as error:
-            raise StateError(f"--report {arguments.report!r} cannot be written: {error.strerror}") from error
+            raise StateError(f"--report {copy!r} cannot be written: {error.strerror}") from error
     print(summary(loaded, found), flush=True)
 
 

@@ -1,10 +1,10 @@
-"""A look at a range before anything is written: a sample of its records, and what the lane is decided by."""
+"""Sample a range before anything is written, to choose the lane."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_orderedkafka.core.lanes import Facts, KeepOrder
-from airflow_provider_orderedkafka.kafka.partitioners import PARTITIONERS, Partitioner, misplaced
+from airflow_provider_orderedkafka.core.lanes import Facts, KeepOrder, Partitioner
+from airflow_provider_orderedkafka.kafka.partitioners import PARTITIONERS, misplaced
 from airflow_provider_orderedkafka.kafka.samples import sample
 from airflow_provider_orderedkafka.spark.arrow_transforms import ArrowTransform, applied, output_schema, rekeys
 from airflow_provider_orderedkafka.spark.frames import RangeFrames
@@ -64,6 +64,6 @@ def _rekeyed(transform: ArrowTransform, sampled: list[Any]) -> bool:
 
 
 def _placed(sampled: list[Any], partitions: int) -> Partitioner | None:
-    """The partitioner that put the sample's keys where they are, if one did."""
+    """The partitioner that explains where the sample's keys are, if there is one."""
     fitting = (name for name in PARTITIONERS if not any(len(misplaced(each, name, partitions)) for each in sampled))
     return next(fitting, None)

@@ -1,4 +1,4 @@
-"""The machine that this runs on, as the lease asks for it: its clock, and which of its processes are alive."""
+"""The clock and the processes of this machine, for the lease."""
 
 import os
 import socket
@@ -56,7 +56,7 @@ def _machine() -> str:
 
 
 def _started(number: int) -> int | None:
-    """When the process started, in ticks since the boot; None for one that is gone, or is only waited for."""
+    """Start time in ticks since the boot; None for a process that has ended or is a zombie."""
     try:
         text = (PROC / str(number) / "stat").read_text()
     except OSError:

@@ -1,4 +1,4 @@
-"""Keeping the order from the source to the sink: what must go through one task goes through one task, in order.
+"""Keep the order from source to sink: rows that belong together go through one task, in order.
 
     keep_order(frame, by="key", writers=None, partitions=None) -> DataFrame with `_seq`
     default_writers(session) -> int
@@ -7,8 +7,9 @@ Kafka keeps the order of one writer. After narrow transformations `monotonically
 rows, because Spark partition i holds slice i. The sink checks `_seq` in each task and writes it nowhere.
 """
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, get_args
 
+from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.write_settings import SEQUENCE, SOURCE
 from airflow_provider_orderedkafka.spark.plans import read_any_plan
@@ -16,29 +17,33 @@ from airflow_provider_orderedkafka.spark.plans import read_any_plan
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-KeepOrder = Literal["key", "partition"]
-
 ONE_WRITER_UP_TO: Final = 2
 """With so few cores a shuffle costs more than writing side by side gains."""
 
 
 def keep_order(
-    frame: "DataFrame", by: KeepOrder = "key", writers: int | None = None, partitions: int | None = None
+    frame: "DataFrame", by: OrderBy = "key", writers: int | None = None, partitions: int | None = None
 ) -> "DataFrame":
-    """The rows, each partition of the result in order and to be written by one task.
+    """Distribute the rows among writers, so that writing the result keeps their order.
 
-    By `key`: rows of one key stay in order; those without a key all go through one writer, in order too. By
-    `partition`: rows of one output partition stay in order; it is that of the column `partition`, or, given the
-    number of the output's `partitions`, the one where Java producers put the row's key, written into that column:
-    write it with 'usePartition'. Rows without a key are spread by where they came from (`_source`), or by turns. One
-    writer keeps the order of all rows and needs no shuffle; it is the default on up to two cores.
+    Each partition of the result is in order and is written by one task. Raises a `SettingError` for a plan that is not
+    known to keep the order of what was read.
+
+    :param frame: What was read in order, and what was made of it.
+    :param by: `"key"`: rows with the same key stay in order, and so do all rows without a key. `"partition"`: rows of
+        the same output partition stay in order.
+    :param writers: Number of tasks that write. One keeps the order of all rows without a shuffle, and is the default
+        on up to two cores.
+    :param partitions: With `by="partition"`: how many partitions the output has, to compute the column `partition` from
+        the key as Java's producers do. Rows without a key are spread by their `_source`, or in turns. Write the result
+        with `usePartition`.
     """
     found = dealt(frame, by, default_writers(frame.sparkSession) if writers is None else writers, partitions)
     read_any_plan(frame).check_ordered("write them in no order, without keep_order")
     return found
 
 
-def dealt(frame: "DataFrame", by: KeepOrder, writers: int, partitions: int | None = None) -> "DataFrame":
+def dealt(frame: "DataFrame", by: OrderBy, writers: int, partitions: int | None = None) -> "DataFrame":
     """What `keep_order` makes of rows whose plan is not looked at: who uses it looks at the plan that runs."""
     _check(frame, by, writers, partitions)
     frame = _numbered(frame)
@@ -55,8 +60,8 @@ def default_writers(session: "SparkSession") -> int:
     return 1 if cores <= ONE_WRITER_UP_TO else cores
 
 
-def _check(frame: "DataFrame", by: KeepOrder, writers: int, partitions: int | None) -> None:
-    if by not in ("key", "partition"):
+def _check(frame: "DataFrame", by: OrderBy, writers: int, partitions: int | None) -> None:
+    if by not in get_args(OrderBy):
         raise SettingError(f"keep_order by must be 'key' or 'partition', found {by!r}")
     for name, value in (("writers", writers), ("partitions", partitions)):
         if value is not None and value < 1:
@@ -75,7 +80,7 @@ def _numbered(frame: "DataFrame") -> "DataFrame":
     return frame.withColumn(SEQUENCE, f.monotonically_increasing_id())
 
 
-def _writer(by: KeepOrder, writers: int) -> "Column":
+def _writer(by: OrderBy, writers: int) -> "Column":
     from pyspark.sql import functions as f
 
     if by == "key":
@@ -84,7 +89,7 @@ def _writer(by: KeepOrder, writers: int) -> "Column":
 
 
 def _with_partition(frame: "DataFrame", partitions: int) -> "DataFrame":
-    """Only the key crosses over to Python for this."""
+    """Only the key is sent to Python for this."""
     from pyspark.sql import functions as f
 
     spread = _spread(frame, partitions)
@@ -100,7 +105,7 @@ def _with_partition(frame: "DataFrame", partitions: int) -> "DataFrame":
 
 
 def _spread(frame: "DataFrame", partitions: int) -> "Column":
-    """Where a row without a key goes: its source alone decides, so that writing it again puts it there again."""
+    """The partition of a row without a key: its source alone decides, so a rewrite puts it there again."""
     from pyspark.sql import functions as f
 
     place = f.col(SEQUENCE)

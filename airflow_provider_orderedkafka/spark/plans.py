@@ -8,28 +8,30 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import dropwhile, takewhile
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from airflow_provider_orderedkafka.compat.spark import (
+    Node,
+    children,
+    columns,
+    executed_plan,
+    hinted,
+    is_deterministic,
+    is_empty,
+    is_scan_of,
+    join_of,
+    name,
+    shown,
+    sides,
+    with_replacement,
+)
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.spark.frames import SOURCE_FIELDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-Node = Any
-"""A physical plan in the JVM."""
-
 Reads = Callable[[Node], bool]
-
-WITHIN: Final[dict[str, Callable[[Node], Node]]] = {
-    "AdaptiveSparkPlan": lambda node: node.initialPlan(),
-    "ColumnarToRow": lambda node: node.children().head(),
-    "InMemoryTableScan": lambda node: node.relation().cachedPlan(),
-    "InputAdapter": lambda node: node.children().head(),
-    "RowToColumnar": lambda node: node.children().head(),
-    "WholeStageCodegen": lambda node: node.children().head(),
-}
-"""Nodes that only say how the one inside them is run."""
 
 AT_MOST_ONE: Final = frozenset({"ArrowEvalPython", "BatchEvalPython", "CollectMetrics", "Filter", "Project", "Sample"})
 """Nodes that give at most one row for each, in order."""
@@ -82,8 +84,6 @@ NO_HINT: Final = (
     "without a hint for the table alone Spark may change its mind while it runs, and broadcast the records: join with "
     "functions.broadcast(table)"
 )
-SHOWN: Final = 100
-"""Characters of a node that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +130,13 @@ def read_plan(frame: "DataFrame", *, below: str | None = None) -> PlanFacts:
     Given the name of a column, they are those of the rows before that column was made: of a frame that was dealt to
     writers this is what the transform does.
     """
-    top = _inner(frame._jdf.queryExecution().executedPlan())
+    top = executed_plan(frame)
     return _facts(top if below is None else _making(below, top), _reads_range)
 
 
 def read_any_plan(frame: "DataFrame") -> PlanFacts:
     """The same for any frame: where no source of records is read, its rows are the records."""
-    top = _inner(frame._jdf.queryExecution().executedPlan())
+    top = executed_plan(frame)
     return _facts(top, _reads_source if any(map(_reads_source, _all(top))) else _is_leaf)
 
 
@@ -150,48 +150,38 @@ def _facts(top: Node, reads: Reads) -> PlanFacts:
 
 def _read(node: Node, reads: Reads) -> PlanFacts:
     """The facts of what a node gives."""
-    name = _name(node)
-    if reads(node) or _is_empty(node):
+    kind = name(node)
+    if reads(node) or is_empty(node):
         return PlanFacts()
-    if name in JOINS:
+    if kind in JOINS:
         return _joined(node, reads)
-    if name in AT_MOST_ONE | SEVERAL:
-        return _passed(node, _read(_inner(node.children().head()), reads))
-    if name == "Coalesce":  # each record still gives the same rows
-        found = _read(_inner(node.children().head()), reads)
+    if kind in AT_MOST_ONE | SEVERAL:
+        return _passed(node, _read(children(node)[0], reads))
+    if kind == "Coalesce":  # each record still gives the same rows
+        found = _read(children(node)[0], reads)
         return replace(found, disordered=found.disordered or _why(node))
-    return _lost(_why(node) if node.children().size() else f"they come from {_shown(node)}, and not from the records")
+    return _lost(_why(node) if children(node) else f"they come from {shown(node)}, and not from the records")
 
 
 def _passed(node: Node, found: PlanFacts) -> PlanFacts:
-    name = _name(node)
-    by_chance = f"{_shown(node)} chooses rows by chance" if name in CHOOSING and _by_chance(node) else None
-    several = name in SEVERAL or (name == "Sample" and node.withReplacement())
+    kind = name(node)
+    by_chance = f"{shown(node)} chooses rows by chance" if kind in CHOOSING and _by_chance(node) else None
+    several = kind in SEVERAL or (kind == "Sample" and with_replacement(node))
     return replace(found, at_most_one=found.at_most_one and not several, untrusted=found.untrusted or by_chance)
 
 
 def _joined(node: Node, reads: Reads) -> PlanFacts:
-    kind, built = node.joinType().toString().partition("(")[0], node.buildSide().toString()
+    kind, built = join_of(node)
     if built not in STREAMED.get(kind, ()):
-        return _lost(f"{_shown(node)} adds rows of its own; {ANY_OTHER_WAY}")
-    sides = [_inner(node.left()), _inner(node.right())]
-    broadcast, streamed = sides if built == "BuildLeft" else reversed(sides)
+        return _lost(f"{shown(node)} adds rows of its own; {ANY_OTHER_WAY}")
+    broadcast, streamed = sides(node) if built == "BuildLeft" else reversed(sides(node))
     if reads is not _is_leaf and not any(map(reads, _all(streamed))) and any(map(reads, _all(broadcast))):
-        return _lost(f"{_shown(node)}: {BROADCAST_THE_OTHER}")
-    if len(STREAMED[kind]) > 1 and _hinted(node) != [built]:
-        return _lost(f"{_shown(node)}: {NO_HINT}")
+        return _lost(f"{shown(node)}: {BROADCAST_THE_OTHER}")
+    if len(STREAMED[kind]) > 1 and hinted(node) != [built]:
+        return _lost(f"{shown(node)}: {NO_HINT}")
     found = _read(streamed, reads)
     matches = kind in MATCHES
     return replace(found, at_most_one=found.at_most_one and not matches, joins=found.joins or matches)
-
-
-def _hinted(join: Node) -> list[str]:
-    """The sides that were asked to be broadcast: only a hint binds Spark once it has seen how large they are."""
-    if join.logicalLink().isEmpty():
-        return []
-    hint = join.logicalLink().get().hint()
-    sides = {"BuildLeft": hint.leftHint(), "BuildRight": hint.rightHint()}
-    return [side for side, asked in sides.items() if "broadcast" in asked.toString()]
 
 
 def _lost(why: str) -> PlanFacts:
@@ -199,73 +189,39 @@ def _lost(why: str) -> PlanFacts:
 
 
 def _why(node: Node) -> str:
-    return f"{_shown(node)} does not keep it; {OTHER_WAYS.get(_name(node), ANY_OTHER_WAY)}"
+    return f"{shown(node)} does not keep it; {OTHER_WAYS.get(name(node), ANY_OTHER_WAY)}"
 
 
 def _by_chance(node: Node) -> bool:
-    return _name(node) == "Sample" or not all(each.deterministic() for each in _each(node.expressions()))
+    return name(node) == "Sample" or not is_deterministic(node)
 
 
 def _reads_range(node: Node) -> bool:
     """Whether this is how `frames` reads records: a task for each number of a slice."""
-    return (
-        _name(node) == "MapInArrow"
-        and _name(_inner(node.children().head())) == "Range"
-        and set(SOURCE_FIELDS) <= _columns(node)
-    )
+    return name(node) == "MapInArrow" and name(children(node)[0]) == "Range" and set(SOURCE_FIELDS) <= columns(node)
 
 
 def _reads_source(node: Node) -> bool:
-    return bool(node.nodeName() == "BatchScan orderedkafka")
+    return is_scan_of("orderedkafka", node)
 
 
 def _is_leaf(node: Node) -> bool:
-    return bool(node.children().size() == 0)
-
-
-def _is_empty(node: Node) -> bool:
-    """Whether this is what is left of a plan that can give no row."""
-    return _name(node) == "LocalTableScan" and bool(node.rows().isEmpty())
+    return not children(node)
 
 
 def _making(column: str, top: Node) -> Node:
     """The lowest node on the way down that has the column: the one that makes it."""
-    having = dropwhile(lambda node: column not in _columns(node), _down(top))
-    return deque(takewhile(lambda node: column in _columns(node), having), maxlen=1).pop()
+    having = dropwhile(lambda node: column not in columns(node), _down(top))
+    return deque(takewhile(lambda node: column in columns(node), having), maxlen=1).pop()
 
 
 def _down(node: Node) -> Iterator[Node]:
     yield node
-    while node.children().size():
-        node = _inner(node.children().head())
-        yield node
+    for child in children(node)[:1]:
+        yield from _down(child)
 
 
 def _all(node: Node) -> Iterator[Node]:
     yield node
-    for child in _each(node.children()):
-        yield from _all(_inner(child))
-
-
-def _inner(node: Node) -> Node:
-    while (within := WITHIN.get(_name(node))) is not None:
-        node = within(node)
-    return node
-
-
-def _name(node: Node) -> str:
-    name: str = node.nodeName()
-    return name.partition(" ")[0]
-
-
-def _shown(node: Node) -> str:
-    text: str = node.simpleString(SHOWN).strip().partition(", [plan_id")[0]
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
-
-
-def _columns(node: Node) -> set[str]:
-    return {column.name() for column in _each(node.output())}
-
-
-def _each(found: Any) -> Iterator[Any]:
-    return (found.apply(place) for place in range(found.size()))
+    for child in children(node):
+        yield from _all(child)

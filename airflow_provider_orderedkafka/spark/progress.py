@@ -1,10 +1,11 @@
-"""Telling people and programs how far a run is, after each batch."""
+"""Print a run's progress after each batch, for people and programs."""
 
 import sys
 from typing import TextIO
 
 from airflow_provider_orderedkafka.core.batches import Counts
 from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.plan import Planned
 from airflow_provider_orderedkafka.core.progress import Begun, Progress, duration, progress
 
 WIDTH = 30
@@ -29,10 +30,10 @@ class Teller:
             done = 0 if before is None else before.end.offsets.since(self._loaded.start.offsets)
             self._begun = Begun(now, done, 0 if before is None else before.total.rows_read)
 
-    def tell(self, counts: Counts, now: int) -> None:
+    def tell(self, counts: Counts, planned: Planned, now: int) -> None:
         """Say how far it is."""
         assert self._begun is not None
-        found = progress(self._loaded, self._attempt, counts, self._begun, now)
+        found = progress(self._loaded, self._attempt, counts, planned, self._begun, now)
         if self._terminal:
             print(f"\r{found.sentence}\x1b[K\n{bar(found)}", end="", file=self._out, flush=True)
             self._drawn = True

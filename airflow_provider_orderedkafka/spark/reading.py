@@ -1,11 +1,11 @@
-"""Reading slices in a task, as the source's options and the range say."""
+"""Read slices in a task, with the options of the source and the range."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_orderedkafka.core.cuts import Slice
 from airflow_provider_orderedkafka.core.documents import Isolation
-from airflow_provider_orderedkafka.kafka.reading import OnDataLoss, ReadSettings, ReadTally
+from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -19,9 +19,9 @@ def read_settings(options: "SourceOptions", isolation: Isolation, topics: Mappin
     """What a reader of slices is told."""
     return ReadSettings(
         options.kafka,
-        read_committed=isolation == "read_committed",
+        isolation=isolation,
         include_headers=options.include_headers,
-        on_data_loss=OnDataLoss(options.on_data_loss),
+        on_data_loss=options.on_data_loss,
         topic_ids=topics,
     )
 
@@ -45,5 +45,5 @@ def _read(slice_: Slice, settings: ReadSettings, tally: ReadTally | None, make: 
     from airflow_provider_orderedkafka.kafka.log import KafkaLog
     from airflow_provider_orderedkafka.kafka.reader import read_slice
 
-    log = KafkaLog(settings.kafka, "read_committed" if settings.read_committed else "read_uncommitted")
+    log = KafkaLog(settings.kafka, settings.isolation)
     return read_slice(slice_, settings, tally, lambda large, each: split(large, log, each), make)

@@ -1,4 +1,4 @@
-"""The report: what an attempt did, how it ended, and how to go on."""
+"""The report: what an attempt did, how it ended, and how to continue."""
 
 from dataclasses import asdict, dataclass
 
@@ -45,14 +45,14 @@ def report(loaded: Range, counts: Counts | None, ending: Ending) -> Report:
 
 def _advice(error: OrderedKafkaError | None, *, spent: bool) -> str:
     if error is None and spent:
-        return "the row limit is spent: raise it, and the next range goes on where this one stopped"
+        return "the row limit is reached: raise it, and the next range continues where this one stopped"
     if error is None:
         return "the next range starts where this one stopped"
     if error.retryable:
-        return "run the same range with the same checkpoint again: it goes on where it was"
+        return "run the same range with the same checkpoint again: it continues where it was"
     return (
-        "a retry alone does not mend this: do what the error says and run the same range with the same checkpoint "
-        "again, it goes on where it was; or give the range up, then the rows of its batches so far stay in the output"
+        "a retry alone will fail again: do what the error says, and run the same range with the same checkpoint again, "
+        "it continues where it was; or abandon the range, which leaves the rows written so far in the output"
     )
 
 

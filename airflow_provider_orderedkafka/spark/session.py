@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
+from airflow_provider_orderedkafka.compat.spark import connect_to_the_jvm
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.spark.state import local_path
 
@@ -20,44 +21,44 @@ ONE_ATTEMPT = {
     "spark.stage.maxConsecutiveAttempts": "1",
     "spark.speculation": "false",
 }
-"""Two copies of one task would write side by side: a failed batch is run again by the application instead."""
+"""Two copies of a task would write at the same time; the application itself retries a failed batch."""
 
 AS_PLANNED = {"spark.sql.adaptive.enabled": "false"}
-"""Slices are partitions, and the plan that was checked for shuffles is the one that runs."""
+"""Keep partitions as slices, and run the plan that was checked."""
 
 NOT_BY_FILE = {"spark.broadcast.UDFCompressionThreshold": "1g"}
-"""A function above this size goes to the tasks by a file in `spark.local.dir`, and Kafka's passwords are in ours."""
+"""Larger functions travel in a file in `spark.local.dir`, and ours contain Kafka's passwords."""
 
 LOG_LEVEL = "spark.log.level"
 
 LOCAL = re.compile(r"local(\[[^,]+(,\s*(?P<tries>\d+))?\])?")
-"""The masters in this process: how often they try a task is theirs alone to say."""
+"""Local masters, which alone say how often a task is tried."""
 
 Result = TypeVar("Result")
 
 
 class LazySession:
-    """A session that starts in the background, and is stopped where it was started."""
+    """A session that starts in the background, and is stopped by whoever started it."""
 
     def __init__(self) -> None:
         self._coming: Future[SparkSession] | None = None
         self._ours = False
 
     def begin(self) -> None:
-        """Start it, or take the one that is there, and do not wait."""
+        """Start the session or use an active one, without waiting for it."""
         self._begun()
 
     def started(self) -> "SparkSession":
-        """The session, once it is there."""
+        """Wait for the session."""
         return self._begun().result()
 
     def there(self) -> "SparkSession | None":
-        """The session, where it has come."""
+        """The session, if started."""
         coming = self._coming
         return coming.result() if coming is not None and coming.done() and coming.exception() is None else None
 
     def stop(self) -> None:
-        """Stop it, where it was started here; one that is still on its way ends with the process."""
+        """Stop the session if it was started here; one that is still starting ends with the process."""
         session = self.there()
         if self._ours and session is not None:
             session.stop()
@@ -77,7 +78,7 @@ class LazySession:
 
 
 def in_background(work: Callable[[], Result]) -> "Future[Result]":
-    """Run in a daemon thread: a cluster may take minutes, and a process that is told to end does not wait for it."""
+    """Run in a daemon thread: a cluster may take minutes, and a terminated process does not wait for it."""
     future: Future[Result] = Future()
 
     def run() -> None:
@@ -92,11 +93,11 @@ def in_background(work: Callable[[], Result]) -> "Future[Result]":
 
 def start_session() -> "SparkSession":
     """The session, with the settings that a load needs; the interpreter of this process, unless one is set."""
-    from pyspark import SparkConf, SparkContext
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    SparkContext._ensure_initialized()  # before, a SparkConf knows nothing of what was asked of spark-submit
+    connect_to_the_jvm()  # before, a SparkConf knows nothing of what was asked of spark-submit
     asked = SparkConf()
     builder = SparkSession.builder
     for key, value in {**ONE_ATTEMPT, **AS_PLANNED, **NOT_BY_FILE, **few_lines(asked)}.items():
@@ -105,14 +106,14 @@ def start_session() -> "SparkSession":
 
 
 def few_lines(asked: "SparkConf") -> dict[str, str]:
-    """On a terminal Spark's own lines do not hide ours, unless that is asked for."""
+    """On a terminal, limit Spark's log to warnings, unless a level is set."""
     if not sys.stdout.isatty() or asked.contains(LOG_LEVEL):
         return {}
     return {LOG_LEVEL: "WARN"}
 
 
 def check_session(session: "SparkSession") -> None:
-    """`SettingError` where a session that was there before would run a task twice."""
+    """`SettingError` if an existing session would retry tasks."""
     context = session.sparkContext
     local = LOCAL.fullmatch(context.master)
     if local is not None:
@@ -126,7 +127,7 @@ def check_session(session: "SparkSession") -> None:
 
 
 def check_location(session: "SparkSession", location: str) -> None:
-    """`SettingError` where the driver runs on a machine of the cluster, and the checkpoint would stay on its disk."""
+    """`SettingError` for a checkpoint on local disk if the driver runs on a machine of the cluster."""
     mode = session.sparkContext.getConf().get("spark.submit.deployMode", "client")
     if mode == "cluster" and local_path(location) is not None:
         raise SettingError(

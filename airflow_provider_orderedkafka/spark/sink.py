@@ -3,9 +3,8 @@
     batch_writer(options, schema, overwrite) -> OrderedKafkaWriter
     stream_writer(options, schema, overwrite) -> OrderedKafkaStreamWriter
 
-Rows of a task reach Kafka at least once and in the task's order, with their timestamps. Everything that can be known
-before a row is seen (options, columns, output topics) is checked when Spark plans. Spark may run a task again or twice
-at a time, and then its rows are written again: `run_available_now` is what leaves them out.
+A task's rows reach Kafka at least once, in order, with their timestamps. Options, columns and output topics are checked
+when Spark plans. If Spark runs a task again, its rows are written again; only `run_available_now` skips them.
 """
 
 import logging
@@ -31,13 +30,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class TaskWritten(WriterCommitMessage):
-    """What one task wrote."""
+    """The numbers of what a task wrote."""
 
     written: Written = field(default_factory=Written)
 
 
 def batch_writer(options: Mapping[str, str], schema: "StructType", overwrite: bool) -> "OrderedKafkaWriter":  # noqa: FBT001
-    """For `DataSource.writer`: raises before anything runs when it cannot work."""
+    """For `DataSource.writer`; raises here, before anything runs, if it cannot work."""
     from airflow_provider_orderedkafka.kafka.writing import plan_write
 
     columns = _columns(schema)
@@ -52,8 +51,8 @@ def stream_writer(
 ) -> "OrderedKafkaStreamWriter":
     """For `DataSource.streamWriter`.
 
-    Spark makes one for each micro-batch, and another to commit it. A cluster that is away for a moment does not fail
-    a batch that is written already: then the tasks ask for what they need to know.
+    Spark makes one for each micro-batch, and another one to commit it. If Kafka cannot be reached here, the tasks check
+    the topics instead, so that a short outage does not fail a batch that is already written.
     """
     from airflow_provider_orderedkafka.kafka.writing import plan_write
 
@@ -66,32 +65,32 @@ def stream_writer(
 
 
 class OrderedKafkaWriter(DataSourceArrowWriter):
-    """Writes a DataFrame."""
+    """Writes a DataFrame to Kafka."""
 
     def __init__(self, settings: WriteSettings) -> None:
         self._settings = settings
 
     def write(self, iterator: Iterator["RecordBatch"]) -> TaskWritten:
-        """Write one task's rows; return when Kafka has acknowledged all."""
+        """Write a task's rows; return when Kafka has acknowledged them all."""
         return _write(iterator, self._settings)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Say what was written, when all tasks have ended well."""
+        """Log what was written."""
         _log.info("wrote %s", _total(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Say what stays in the output of a write that failed."""
+        """Log what a failed write left in the output."""
         _log.warning("the write failed; tasks that had ended wrote %s, and a rerun writes it again", _total(messages))
 
 
 class OrderedKafkaStreamWriter(DataSourceStreamArrowWriter):
-    """Writes the micro-batches of a query; its id is the range of their identities."""
+    """Writes the micro-batches of a query, whose ID takes the place of a range's."""
 
     def __init__(self, settings: WriteSettings) -> None:
         self._settings = settings
 
     def write(self, iterator: Iterator["RecordBatch"]) -> TaskWritten:
-        """Write one task's rows of a micro-batch; return when Kafka has acknowledged all."""
+        """Write a task's rows of a micro-batch; return when Kafka has acknowledged them all."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -99,11 +98,11 @@ class OrderedKafkaStreamWriter(DataSourceStreamArrowWriter):
         return _write(iterator, _named(self._settings, query or "stream"))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Say what was written, when all tasks have ended well."""
+        """Log what was written."""
         _log.info("batch %d: wrote %s", batchId, _total(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Say what stays in the output of a batch that failed."""
+        """Log what a failed batch left in the output."""
         _log.warning("batch %d failed; tasks that had ended wrote %s", batchId, _total(messages))
 
 
@@ -118,7 +117,7 @@ def _write(iterator: Iterator["RecordBatch"], settings: WriteSettings) -> TaskWr
 
 
 def _named(settings: WriteSettings, range_id: str) -> WriteSettings:
-    """With provenance where the rows say where they came from."""
+    """Write provenance if the rows say where they came from."""
     return settings if settings.source is None else replace(settings, range_id=range_id)
 
 

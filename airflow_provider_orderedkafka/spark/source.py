@@ -34,7 +34,7 @@ NAME = "orderedkafka"
 
 
 class SlicePartition(InputPartition):
-    """A slice on its way to the task that reads it, with all that shapes what comes out."""
+    """A slice for the task that reads it, with what its rows depend on."""
 
     def __init__(self, slice_: Slice, isolation: Isolation, topics: dict[str, str]) -> None:
         super().__init__(slice_.index)
@@ -44,21 +44,21 @@ class SlicePartition(InputPartition):
 
 
 class OrderedKafkaDataSource(DataSource):
-    """Kafka in time order; options as in Spark's own Kafka connector, and `range`, `sliceOffsets`, `grace`."""
+    """Kafka in time order. Options are those of Spark's own Kafka connector, and more: see docs/reading.md."""
 
     @classmethod
     def name(cls) -> str:
-        """What `format(...)` calls it."""
+        """The name for `format(...)`."""
         return NAME
 
     def schema(self) -> str:
-        """Spark's own columns, then the order time and whether the record came late."""
+        """The columns of Spark's own connector, `order_time` and `late`."""
         from airflow_provider_orderedkafka.kafka.arrow import columns
 
         return columns(include_headers=parse_options(self.options, stream=True).include_headers)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For `spark.read`; with a schema given, its columns alone come."""
+        """For `spark.read`; a schema selects columns."""
         options = parse_options(self.options, stream=False)
         return OrderedKafkaReader(options, asked_columns(schema, include_headers=options.include_headers))
 
@@ -81,7 +81,7 @@ class OrderedKafkaDataSource(DataSource):
 
 
 class OrderedKafkaReader(DataSourceReader):
-    """Resolves a span when Spark plans, and reads its slices."""
+    """Plans the slices when Spark plans, and reads them."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...] | None) -> None:
         self._options = options
@@ -100,7 +100,7 @@ class OrderedKafkaReader(DataSourceReader):
 
 
 class OrderedKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Hands Spark's calls to a `Stream`, made when the first one comes: a reader travels to tasks without it."""
+    """Passes Spark's calls to a `Stream`, which is made at the first one and does not travel to tasks."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...] | None = None) -> None:
         self._options = options
@@ -119,11 +119,11 @@ class OrderedKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
         return {**self.__dict__, "_stream": None}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """A constant: Spark may ask again at any time, and a moving answer would leave records out."""
+        """A constant: Spark may ask again at any time, and another answer would lose records."""
         return dict(INITIAL)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """At most `maxOffsetsPerTrigger` for each batch."""
+        """`maxOffsetsPerTrigger`."""
         return ReadAllAvailable() if self._options.most is None else ReadMaxRows(self._options.most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -131,7 +131,7 @@ class OrderedKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
         self._live().fix_target()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Where the next batch ends: a cut, at most the limit away; `start` itself when there is none to run now."""
+        """The end of the next batch: a cut within the limit, or `start` if no batch is due."""
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         at = StreamOffset.from_json(start)
         found = self._live().first() if at is None else self._live().after(at, most)
@@ -139,11 +139,11 @@ class OrderedKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
         return start if found is None else found.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """For the query's progress: the high ends, and how many offsets the batch that was planned is behind them."""
+        """For the query's progress: the high ends, and how many offsets the planned batch is behind them."""
         return self._live().progress(self._planned)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """The slices of a batch, in order: a function of the two offsets alone."""
+        """The slices of a batch, in order. They depend on the two offsets only."""
         before, after = StreamOffset.from_json(start), StreamOffset.from_json(end)
         if before is None or after is None:
             return []
@@ -154,7 +154,7 @@ class OrderedKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
         return _read(self._options, partition, self._columns)
 
     def stop(self) -> None:
-        """Nothing is held that the process does not let go."""
+        """There is nothing to release."""
 
 
 def _partitions(stream: "Stream", start: StreamOffset, end: StreamOffset) -> list[InputPartition]:

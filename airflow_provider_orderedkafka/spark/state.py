@@ -1,4 +1,4 @@
-"""Small text documents under one location: put whole or not at all, read, list, delete.
+"""Small text documents in one location: put as a whole or not at all, read, listed, deleted.
 
 `open_state` gives the store for a location: plain Python on local disk, and Hadoop's file systems, which Spark brings
 along, for everything that has another scheme. A document that was put is there in full after any kill; a kill in the
@@ -8,6 +8,7 @@ middle of a put leaves what was there before.
 import contextlib
 import errno
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -29,6 +30,10 @@ class State(Protocol):
 
     def put(self, name: str, text: str) -> None:
         """Write the document, in place of what had this name."""
+        ...
+
+    def date(self, name: str, seconds: int) -> None:
+        """Say that the document was changed so many seconds from now, where the store lets us."""
         ...
 
     def get(self, name: str) -> str | None:
@@ -98,6 +103,12 @@ class LocalState:
                     partial.unlink(missing_ok=True)
                 raise
             _sync(path.parent)
+
+    def date(self, name: str, seconds: int) -> None:
+        """Say that the document was changed so many seconds from now."""
+        changed = time.time() + seconds
+        with contextlib.suppress(OSError):
+            os.utime(self._base / name, (changed, changed))
 
     def get(self, name: str) -> str | None:
         """The document's text; None where there is none."""

@@ -1,4 +1,4 @@
-"""The table sink: batches of a range as rows of whatever Spark can write a batch to.
+"""The table sink: batches of a range as rows of tables and files.
 
 Every row belongs to a range and a batch, and a batch is written in place of what an earlier attempt wrote of it: a
 replay neither loses nor doubles rows, and nothing has to be noted for it. Files (Parquet, ORC, JSON, CSV, Avro) go to a
@@ -7,19 +7,20 @@ folder for each batch, `<path>/range_id=<range>/batch=<number>`; Spark reads the
 replace what has the same two values.
 """
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_orderedkafka.core.batches import Note, Setup, Tally
 from airflow_provider_orderedkafka.core.positions import Offsets
+from airflow_provider_orderedkafka.core.spelling import nearest
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.write_settings import SOURCE
 from airflow_provider_orderedkafka.spark.arrow_transforms import as_frames, output_schema
 from airflow_provider_orderedkafka.spark.batches import Batch, Output
-from airflow_provider_orderedkafka.spark.frames import RangeFrames, read_counts
+from airflow_provider_orderedkafka.spark.frames import RangeFrames, counted
 from airflow_provider_orderedkafka.spark.limit import without_surplus
+from airflow_provider_orderedkafka.spark.option_tables import TABLE_SINK
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 RANGE_ID, BATCH = "range_id", "batch"
 FILES = frozenset({"parquet", "orc", "json", "csv", "avro"})
 """The formats that are folders of files, and nothing else."""
-
-KNOWN = ("path", "table", "format")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +64,19 @@ class TableWriter:
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
-        read, written, losses = Observation(), Observation(), self.frames.counter()
-        records = self.frames.of_batch(batch, losses=losses).observe(read, *read_counts())
+        written, losses = Observation(), self.frames.counter()
+        records, read = counted(self.frames.of_batch(batch, losses=losses))
         rows = without_surplus(self.frames.transformed(records), batch.surplus).drop(SOURCE)
         self.put(rows.observe(written, f.count(f.lit(1)).alias("rows")), batch.number)
-        return Tally(**read.get).plus(Tally(rows_emitted=written.get["rows"], lost=losses.total()))
+        return read().plus(Tally(rows_emitted=written.get["rows"], lost=losses.total()))
 
 
 def table_sink(arguments: "Arguments", frames: RangeFrames) -> TableWriter:
-    """What writes the batches of a range to a table or to files."""
+    """Write to a table or to files, as `run_available_now(sink=table_sink)`; called once for each attempt.
+
+    :param arguments: The application's command line.
+    :param frames: The range, as DataFrames of its batches.
+    """
     if arguments.output_topic is not None:
         raise SettingError("--output-topic is for Kafka: name where to write with --sink-option path=... or table=...")
     given = dict(arguments.sink_options)
@@ -105,8 +108,8 @@ def table_sink(arguments: "Arguments", frames: RangeFrames) -> TableWriter:
 
 def _hint(given: Mapping[str, str]) -> str:
     for name in given:
-        if near := difflib.get_close_matches(name, KNOWN, 1):
-            return f"; did you mean {near[0]!r} instead of {name!r}?"
+        if near := nearest(name, TABLE_SINK.parsers):
+            return f"; did you mean {near!r} instead of {name!r}?"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""The steps of a run, over ports: look at the books, ask the table, do what it says.
+"""The steps of a run, over ports: read the documents, look up the action, do it.
 
 Each step can be killed between any two writes and run again: a range is written before anything points at it, the
 ledger is written in one piece, and everything is decided from the books alone. What a step found and did comes back as
@@ -8,7 +8,7 @@ one value with one sentence.
 from airflow_provider_orderedkafka.steps.books import Books, Memory, Mirror
 from airflow_provider_orderedkafka.steps.committing import Committed, commit
 from airflow_provider_orderedkafka.steps.loading import Loading, load
-from airflow_provider_orderedkafka.steps.looking import First, NothingToLoad, look, wait
+from airflow_provider_orderedkafka.steps.looking import First, look, wait
 from airflow_provider_orderedkafka.steps.resolving import Resolved, claim_key, resolve, resolve_own
 
 __all__ = [
@@ -18,7 +18,6 @@ __all__ = [
     "Loading",
     "Memory",
     "Mirror",
-    "NothingToLoad",
     "Resolved",
     "claim_key",
     "commit",

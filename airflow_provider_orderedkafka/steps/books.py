@@ -1,4 +1,4 @@
-"""What every step needs: the documents of a load, who asks, which runs are active, the reports."""
+"""What every step needs: the documents of a load, the run, which runs are active, the reports."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -75,7 +75,7 @@ class Books:
         if found is None:
             raise LifecycleError(
                 f"range {range_id!r} of load {self.store.load!r} is open, but its document is gone: abandon it with "
-                f"`orderedkafka ledger abandon {self.store.load}`; the next run plans anew from where the ledger stands"
+                f"`orderedkafka ledger abandon {self.store.load}`; the next run plans a new range from the ledger"
             )
         return found
 
@@ -96,7 +96,7 @@ class Books:
         return range_id, ledger
 
     def _claim(self, ledger: Ledger | None, range_id: str) -> Claim | None:
-        """The claim on a range that the ledger does not know; the range says under which key it is."""
+        """The claim on a range that is not in the ledger; the range names its key."""
         if ledger is not None and standing(ledger, range_id).state is not State.UNKNOWN:
             return None
         loaded = self.store.range(range_id)

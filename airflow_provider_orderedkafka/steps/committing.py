@@ -1,4 +1,4 @@
-"""Commit: move the ledger to where the report says that the application stopped, once."""
+"""Commit: move the ledger to where the application stopped, according to the report, once."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ def commit(books: Books, range_id: str | None, mirror: Mirror) -> Committed:
 
 
 def _name_ended(store: LedgerStore, key: str) -> None:
-    """Housekeeping, on which no commit fails: of two that are named at the same moment one may be kept for good."""
+    """Clean up, without failing the commit: if two are named at the same moment, one may be kept for good."""
     with suppress(LedgerChangedError, DocumentError):
         store.name_ended(key, CLAIMS_KEPT)
 

@@ -1,4 +1,4 @@
-"""Load: what there is to do for a range, with its attempt written down before it starts."""
+"""Load: decide what to do for a range, and record its attempt before it starts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

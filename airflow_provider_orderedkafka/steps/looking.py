@@ -1,4 +1,4 @@
-"""The first steps of a run: look at the ledger, and wait where it leaves the decision to Kafka."""
+"""Look: read or create the ledger, and decide whether to wait."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,22 +15,17 @@ from airflow_provider_orderedkafka.steps.books import Books, Mirror, checked, sh
 
 @dataclass(frozen=True, slots=True)
 class First:
-    """Where a load begins: its start policy, resolved, with what a person should know about how that came about."""
+    """Where a load begins: its start policy, resolved, and the ids of the topics there."""
 
     place: Place
     topics: Mapping[str, str]
-    remarks: tuple[str, ...] = ()
 
 
 Start = Callable[[Sequence[str]], First]
 """Where a load's start policy leads now, in these topics."""
 
 
-class NothingToLoad(Exception):  # noqa: N818 - not an error: a run may find nothing
-    """Why there is no range to plan."""
-
-
-def look(books: Books, mirror: Mirror, start: Start, topics: Sequence[str], *, home: str) -> Ledger:
+def look(books: Books, mirror: Mirror, start: Start, topics: Sequence[str], *, home: str | None) -> Ledger:
     """The ledger; at the first look at a topic it is written, with the start policy resolved once and for all."""
     ledger = checked(books.store, mirror)
     if ledger is not None:
@@ -86,7 +81,7 @@ def committed_by(run: str, ledger: Ledger) -> Standing | None:
     return next((standing(ledger, each.range_id) for each in mine), None)
 
 
-def _at_home(books: Books, ledger: Ledger, home: str) -> Ledger:
+def _at_home(books: Books, ledger: Ledger, home: str | None) -> Ledger:
     if ledger.home_dag == home:
         return ledger
     if ledger.home_dag is None:

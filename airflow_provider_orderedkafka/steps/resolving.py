@@ -1,4 +1,4 @@
-"""Resolve: the range of a run, kept, taken over, or planned and written down before anything points at it."""
+"""Resolve: keep a run's range, take one over, or plan one and store it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -7,13 +7,17 @@ from hashlib import sha256
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.documents import CLAIMS_KEPT, OUTCOMES_KEPT, Claim, Kind, Ledger, Range
 from airflow_provider_orderedkafka.core.lifecycle import Action, Standing, State, Step
+from airflow_provider_orderedkafka.core.next_range import NothingToLoad
 from airflow_provider_orderedkafka.errors import LifecycleError
 from airflow_provider_orderedkafka.steps.books import Books, Memory
-from airflow_provider_orderedkafka.steps.looking import NothingToLoad, opened
+from airflow_provider_orderedkafka.steps.looking import opened
 from airflow_provider_orderedkafka.steps.restating import restate, restated
 
 RANGE_KEY = "range_id"
 REVISION_KEY = "revision"
+
+Planned = Callable[[], Range | NothingToLoad]
+Plan = Callable[[Ledger], Range | NothingToLoad]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +30,16 @@ class Resolved:
     times: int = 0
 
 
-def resolve(
-    books: Books, memory: Memory, ledger: Ledger, plan: Callable[[Ledger], Range], digest: str = ""
-) -> Resolved:
-    """Keep, take over or plan the range of an incremental run; `plan` raises `NothingToLoad`.
+def resolve(books: Books, memory: Memory, ledger: Ledger, plan: Plan, digest: str = "") -> Resolved:
+    """Keep, take over or plan the range of an incremental run.
 
     The range that this run has committed is given on too, for the commit to emit its event again: nothing is loaded.
     """
-    try:
-        found = _remembered(books, memory, ledger) or opened(books, ledger)
-        if found is None:
-            return _plan(books, memory, ledger, plan)
-    except NothingToLoad as reason:
-        return Resolved(Action.SKIP, str(reason))
+    found = _remembered(books, memory, ledger) or opened(books, ledger)
+    if found is None:
+        return _plan(books, memory, ledger, plan)
+    if isinstance(found, NothingToLoad):
+        return Resolved(Action.SKIP, found.reason)
     does = books.decide(found, Step.RESOLVE)
     if does is Action.SKIP:
         return Resolved(does, found.sentence)
@@ -51,9 +52,7 @@ def resolve(
     return Resolved(does, f"{does}: {found.sentence}; {after.reason}", after)
 
 
-def resolve_own(
-    books: Books, planned: Callable[[], Range], key: str, *, again: bool, digest: str = "", memory: Memory
-) -> Resolved:
+def resolve_own(books: Books, planned: Planned, key: str, *, again: bool, digest: str = "", memory: Memory) -> Resolved:
     """The range of an interval's or a replay's run, which belongs to that run alone.
 
     With `again`, a range that was committed is opened once more, to be loaded anew. It keeps its id: tables replace
@@ -76,7 +75,7 @@ def _forgotten(key: str, *, again: bool) -> Resolved:
     return Resolved(Action.SKIP, reason)
 
 
-def _own(books: Books, planned: Callable[[], Range], key: str, *, again: bool, digest: str) -> Resolved:
+def _own(books: Books, planned: Planned, key: str, *, again: bool, digest: str) -> Resolved:
     claim = books.store.claim(key)
     if claim is None:
         return _claim(books, planned, key, None)
@@ -96,8 +95,10 @@ def _own(books: Books, planned: Callable[[], Range], key: str, *, again: bool, d
     return Resolved(does, f"{does}: {where.sentence}; {after.reason}", after, times)
 
 
-def _plan(books: Books, memory: Memory, ledger: Ledger, plan: Callable[[Ledger], Range]) -> Resolved:
+def _plan(books: Books, memory: Memory, ledger: Ledger, plan: Plan) -> Resolved:
     planned = plan(ledger)
+    if isinstance(planned, NothingToLoad):
+        return Resolved(Action.SKIP, planned.reason)
     memory.set(REVISION_KEY, ledger.revision)
     memory.set(RANGE_KEY, planned.id)
     books.store.add_range(planned)
@@ -110,13 +111,12 @@ def claim_key(load: str, kind: Kind, *facts: object) -> str:
     return f"{load}-{kind}-{sha256(repr(facts).encode()).hexdigest()[:12]}"
 
 
-def _claim(books: Books, planned: Callable[[], Range], key: str, before: Claim | None) -> Resolved:
+def _claim(books: Books, planned: Planned, key: str, before: Claim | None) -> Resolved:
     """The claim names the range, then the range is written down, then opened; a killed try is gone on with."""
     found = None if before is None else books.store.range(before.range_id)
-    try:
-        planning = found or planned()
-    except NothingToLoad as reason:
-        return Resolved(Action.SKIP, str(reason))
+    planning = found or planned()
+    if isinstance(planning, NothingToLoad):
+        return Resolved(Action.SKIP, planning.reason)
     claim = before or Claim(None, (), planning.id)
     if before is None:
         books.store.save(claim, None, key)
@@ -127,7 +127,7 @@ def _claim(books: Books, planned: Callable[[], Range], key: str, before: Claim |
     return Resolved(Action.PLAN, found.reason, found)
 
 
-def _remembered(books: Books, memory: Memory, ledger: Ledger) -> Standing | None:
+def _remembered(books: Books, memory: Memory, ledger: Ledger) -> Standing | NothingToLoad | None:
     """Where the range stands that this task remembers; one that was never opened does not exist."""
     range_id, revision = memory.get(RANGE_KEY), memory.get(REVISION_KEY) or 0
     if range_id is None:
@@ -136,6 +136,6 @@ def _remembered(books: Books, memory: Memory, ledger: Ledger) -> Standing | None
     if found.state is not State.UNKNOWN:
         return found
     if len(ledger.outcomes) == OUTCOMES_KEPT and revision < ledger.outcomes[0].revision:
-        raise NothingToLoad(f"range {range_id!r} ended before the last {OUTCOMES_KEPT} outcomes of the ledger")
+        return NothingToLoad(f"range {range_id!r} ended before the last {OUTCOMES_KEPT} outcomes of the ledger")
     books.store.forget_ranges([range_id])
     return None

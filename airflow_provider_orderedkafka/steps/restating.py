@@ -1,4 +1,4 @@
-"""What happens to an open range when its load's output or application is another one than when it was planned.
+"""Let an open range take on a changed output or application, while no batch was begun.
 
 Nothing is written before a batch is noted: until then the range starts anew, over the same offsets. After that, rows
 of both would lie side by side, and a person has to decide.

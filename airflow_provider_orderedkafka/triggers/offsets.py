@@ -1,8 +1,7 @@
-"""Waiting in the triggerer: for one run that deferred, or as an asset's watcher that starts runs.
+"""Wait in the triggerer: for a deferred run, or as an asset's watcher that starts runs.
 
-Nothing here blocks the triggerer's loop: what asks Kafka or the ledger runs in a thread, with one hook, and so one
-client, for each connection. The threads are our own: when Kafka does not answer, hundreds of looks wait for it, and
-nobody else's work in the triggerer waits behind them.
+Nothing here blocks the triggerer's event loop: Kafka and the ledger are polled in threads, with one client for each
+connection. The thread pool is our own, so that polls which hang do not hold up other triggers.
 """
 
 import asyncio
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_provider_orderedkafka.assets import ledger_asset
+from airflow_provider_orderedkafka.compat.airflow import asset_state
 from airflow_provider_orderedkafka.context import is_active, now_ms
 from airflow_provider_orderedkafka.core.documents import Ledger
 from airflow_provider_orderedkafka.core.limits import limit_spent
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 PATH = "airflow_provider_orderedkafka.triggers.offsets.OffsetRangeTrigger"
 POLL_SECONDS = 5.0
 THOROUGH_SECONDS = 60.0
-"""How often new partitions are looked for, and a connection is read again."""
+"""How often to look for new partitions and to read the connection again."""
 
 LOOKS_AT_ONCE = 16
 
 LARGEST = 30_000
-"""Characters of a ledger that travel in a trigger's arguments: encrypted they fit into 64 KiB, which MySQL keeps."""
+"""Characters of a ledger that fit into a trigger's arguments: encrypted, MySQL stores at most 64 KiB."""
 
 Found = TypeVar("Found")
 
@@ -45,19 +45,17 @@ _threads = ThreadPoolExecutor(LOOKS_AT_ONCE, "orderedkafka-look")
 
 
 class OffsetRangeTrigger(BaseEventTrigger):
-    """Fires when enough offsets are there, or long enough has passed.
+    """Fires when there is enough to load. Made by `OffsetRangeSensor` and `watched_ledger_asset`.
 
-    `waiting` is for a run that deferred, and fires once: it has the numbers of its ledger with it, or, where these are
-    too many for a trigger's arguments, reads them when it begins. `watching` is for an asset's watcher: it reads the
-    ledger, never ends, fires once for each revision, and again, ever later, while a run that it started ends without a
-    commit.
+    For a deferred run it fires once. As an asset's watcher it never ends: it fires once for each revision of the
+    ledger, and again, with growing delays, while the runs that it started end without a commit.
 
-    :param load: The load, as `OrderedLoad.to_json` gives it.
-    :param ledger: The text of the ledger that a deferred run saw, without its outcomes.
-    :param poll_interval: Seconds between two looks.
-    :param moment: Without a ledger, the moment to wait for, in milliseconds.
-    :param backoff: How long a watcher waits before it starts another run for the same revision, in milliseconds.
-    :param stored: Whether a deferred run's ledger is to be read, because it is too large to take along.
+    :param load: The load, as JSON.
+    :param ledger: The ledger that a deferred run saw, as text and without its outcomes.
+    :param poll_interval: Seconds between two polls of Kafka.
+    :param moment: Without a ledger: the time to wait for, in milliseconds since the epoch.
+    :param backoff: Delay before a watcher starts another run for the same revision, in milliseconds.
+    :param stored: Read the ledger of a deferred run from its store, because it is too large for an argument.
     """
 
     def __init__(
@@ -81,7 +79,7 @@ class OffsetRangeTrigger(BaseEventTrigger):
 
     @classmethod
     def waiting(cls, load: OrderedLoad, ledger: Ledger | None, poll_interval: float, moment: int | None) -> Self:
-        """For a run that deferred: until the ledger's load is due, or without one until the moment."""
+        """For a deferred run: wait until the load is due or, without a ledger, until the moment."""
         text = None if ledger is None else replace(ledger, open=None, outcomes=()).to_text()
         large = text is not None and len(text) > LARGEST
         return cls(load.to_json(), None if large else text, poll_interval, moment, stored=large)
@@ -92,12 +90,12 @@ class OffsetRangeTrigger(BaseEventTrigger):
         return cls(load.to_json(), poll_interval=poll_interval, backoff=backoff)
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """The path and the arguments."""
+        """The class path and the arguments."""
         names = ("load", "ledger", "poll_interval", "moment", "backoff", "stored")
         return PATH, {name: getattr(self, name) for name in names}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look until it is time; a watcher goes on after that."""
+        """Poll until the load is due; a watcher goes on after that."""
         load = OrderedLoad.from_json(self.load)
         events = (
             self._watch(load) if self.ledger is None and self.moment is None and not self.stored else self._wait(load)
@@ -106,7 +104,7 @@ class OffsetRangeTrigger(BaseEventTrigger):
             yield event
 
     async def _wait(self, load: OrderedLoad) -> AsyncIterator[TriggerEvent]:
-        """Kafka's absence is waited out; what cannot mend itself ends the wait."""
+        """Outages of Kafka are waited out; an error that a retry cannot mend ends the wait."""
         ledger = None if self.ledger is None else Ledger.from_text(self.ledger)
         if self.stored:
             ledger = await _in_thread(lambda: ledger_of(ledger_store(load.name)))
@@ -143,7 +141,7 @@ class OffsetRangeTrigger(BaseEventTrigger):
             await asyncio.sleep(self.poll_interval)
 
     def _due(self, load: OrderedLoad) -> str | None:
-        """Why a run is to be started now; it is written down before the run is."""
+        """Why to start a run now, if at all; stored before the run starts."""
         store = ledger_store(load.name)
         before, seen = store.watch(), _seen(load, store.ledger())
         watch = noticed(before, seen)
@@ -165,7 +163,6 @@ class OffsetRangeTrigger(BaseEventTrigger):
         return verdict.reason if verdict.run else None
 
     def _ask(self, load: OrderedLoad, ledger: Ledger) -> Verdict:
-        """What Kafka says; blocks."""
         thorough = time.monotonic() - self._looked_thoroughly > THOROUGH_SECONDS
         verdict = hook_of(load.kafka_conn_id).verdict(load, ledger, known=not thorough)
         if thorough:
@@ -174,7 +171,6 @@ class OffsetRangeTrigger(BaseEventTrigger):
 
 
 async def _in_thread(work: Callable[[], Found]) -> Found:
-    """What the work gives, which blocks."""
     return await asyncio.get_running_loop().run_in_executor(_threads, copy_context().run, work)
 
 
@@ -182,7 +178,7 @@ _hooks: "dict[str, tuple[float, OrderedKafkaHook]]" = {}
 
 
 def hook_of(conn_id: str) -> "OrderedKafkaHook":
-    """The hook that all triggers of this process share; its connection is read again once in a while."""
+    """The hook that all triggers of this process share; its connection is read again every minute."""
     from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
     made, hook = _hooks.get(conn_id, (0.0, None))
@@ -195,10 +191,7 @@ def hook_of(conn_id: str) -> "OrderedKafkaHook":
 
 def ledger_store(load: str) -> LedgerStore:
     """The load's documents; the accessor that Airflow gives to a watcher is that of the asset it sits on."""
-    from airflow.sdk.execution_time.context import AssetStateStoreAccessors
-
-    asset = ledger_asset(load)
-    return LedgerStore(load, AssetStateStoreAccessors(inlets=[asset])[asset])
+    return LedgerStore(load, asset_state(ledger_asset(load)))
 
 
 def _seen(load: OrderedLoad, ledger: Ledger | None) -> Seen:

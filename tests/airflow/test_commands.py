@@ -65,7 +65,7 @@ def test_a_ledger_is_shown_moved_and_given_up_from_a_shell(bench, ledger, ledger
     code, said = ledger(*rewind)
     assert (code, ledger_of(bench.load).revision) == (2, 1)
     assert "6 offsets are loaded again" in said
-    assert "there is nobody to ask: add --yes" in said
+    assert "this needs a confirmation, and there is no terminal to ask on: add --yes" in said
     assert ledger(*rewind, "--yes")[0] == 0
     assert ledger_of(bench.load).revision == 2
 
@@ -194,9 +194,16 @@ def test_a_plan_says_what_the_next_run_would_load_and_writes_nothing(bench, ledg
     said = capsys.readouterr().out
     assert "a run would wait: 6 of 10 offsets are there" in said
     assert f"{bench.topic}[0]@0 to 6: 6 offsets" in said
+    assert f"batches   1, of 6 offsets\n  1 ends at {bench.topic}[0]@6" in said
     bench.write(4)
     assert cli.main(["plan", dag.fileloc, bench.load, "--json"]) == 0
     assert Range.from_text(capsys.readouterr().out).offsets == 10
+    batched = bench.dag(settings='batch_offsets=4, grace="0s"')
+    assert cli.main(["plan", batched.fileloc]) == 0
+    said = capsys.readouterr().out
+    assert "batches   3, of 4 offsets" in said
+    assert [f"{n} ends at {bench.topic}[0]@{4 * n}" in said for n in (1, 2)] == [True, True]
+    dag = bench.dag(settings='min_offsets=10, grace="0s"')
     bench.order("fail 75")
     dag.test()
     opened = ledger_of(bench.load)

@@ -17,7 +17,7 @@ def failed(attempt, *, kind="incremental", code=75, reported=False):
     loaded = replace(a_range("range-1", 0, 0, 5), kind=kind)
     report = a_report(loaded, attempt, complete=False) if reported else None
     todo = Loading(Action.RESUME, "because", loaded, attempt, "/checkpoint")
-    return explained(RuntimeError(OUTPUT), code, todo, report)
+    return explained(OUTPUT, code, todo, report)
 
 
 def test_the_applications_own_words_are_the_reason_and_its_reports_where_it_left_one():

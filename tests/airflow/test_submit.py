@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from inspect import signature
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from support.bench import steps_of
 
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.launching import SECRET_REFERENCE, options_for, packed
+from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.operators.submit import SubmitOrderedLoadOperator
+from airflow_provider_orderedkafka.spark_parameters import REFUSED, SparkSubmitParameters
 
 CANARY = "canary-7d1f0a55"
 
@@ -48,7 +52,7 @@ def test_a_cluster_needs_a_checkpoint_that_all_of_it_reaches_and_no_attempt_is_w
 
 
 @pytest.mark.parametrize("place", ["hdfs://127.0.0.1:1/loads", "nope://bucket/loads"])
-def test_a_checkpoint_that_airflow_cannot_read_is_an_error_before_an_attempt_is_written_and_another_leads_out(  # noqa: PLR0917
+def test_a_checkpoint_that_airflow_cannot_read_is_an_error_before_an_attempt_is_written_and_another_leads_out(
     bench, states, capsys, ledger_of, tmp_path, place
 ):
     bench.write(1)
@@ -105,14 +109,13 @@ def test_the_package_is_packed_for_a_cluster_where_airflow_is_not_installed(tmp_
 
 CHILD = """
 import os, sys, threading, time
-from airflow_provider_orderedkafka.hooks.spark_process import SparkProcessHook
-hook = SparkProcessHook.of(SparkProcessHook(conn_id="spark_default"), {}, lambda _: None)
+from airflow_provider_orderedkafka.hooks.spark_process import SparkProcess
+from airflow_provider_orderedkafka.submission import Submission, submit_command
+submission = Submission(master="local[2]")
+process = SparkProcess(submit_command(submission, sys.argv[2], [], {}), submission)
 if sys.argv[1] == "on_kill":
-    threading.Timer(float(sys.argv[3]), hook.on_kill).start()
-try:
-    hook.submit(sys.argv[2])
-except Exception as error:
-    print("ended", type(error).__name__)
+    threading.Timer(float(sys.argv[3]), process.end).start()
+print("ended", process.run())
 """
 
 
@@ -187,6 +190,15 @@ def test_on_yarn_in_cluster_mode_a_load_runs_with_what_airflow_s_operator_has_by
     assert "--deploy-mode cluster" in " ".join(submitted())
 
 
+def test_default_arguments_of_the_dag_are_taken():
+    from airflow.sdk import DAG
+
+    with DAG("defaults", schedule=None, default_args={"executor_memory": "3g"}):
+        orders = OrderedLoad("orders", topics=["orders"])
+        load = SubmitOrderedLoadOperator(task_id="load", load=orders, output_topic="out")
+    assert load.executor_memory == "3g"
+
+
 def test_what_cannot_be_followed_on_yarn_is_said_before_an_attempt_is_written_down(
     bench, states, monkeypatch, capsys, ledger_of
 ):
@@ -198,13 +210,35 @@ def test_what_cannot_be_followed_on_yarn_is_said_before_an_attempt_is_written_do
     assert ledger_of(bench.load).open.attempt == 0
 
 
+@pytest.mark.parametrize(
+    ("argument", "why"),
+    [
+        ({"java_class": "org.example.Main"}, "no main class"),
+        ({"track_driver_via_k8s_api": True}, "waits for the driver's pod"),
+        ({"reconnect_on_retry": True}, "it is called durable"),
+    ],
+)
+def test_a_parameter_of_airflow_s_operator_that_means_nothing_here_is_refused_with_the_reason(argument, why):
+    with pytest.raises(SettingError, match=f"leave '{next(iter(argument))}' out: .*{why}"):
+        SubmitOrderedLoadOperator(task_id="load", load=OrderedLoad("orders", topics=["orders"]), **argument)
+
+
+def test_every_other_parameter_of_airflow_s_operator_is_one_here_under_its_name():
+    from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+    theirs = set(signature(SparkSubmitOperator.__init__).parameters)
+    ours = set(signature(SparkSubmitParameters.__init__).parameters)
+    assert theirs - ours == set(REFUSED)
+    assert set(SparkSubmitOperator.template_fields) <= set(SubmitOrderedLoadOperator.template_fields)
+
+
 def test_what_airflow_adds_to_spark_s_settings_for_lineage_is_submitted(bench, states, submitted, monkeypatch):
-    from airflow.providers.apache.spark.operators import spark_submit
+    from airflow.providers.common.compat.openlineage.utils import spark
 
     for name in ("parent_job", "transport"):  # what they do where Airflow's OpenLineage provider is installed
         add = f"inject_{name}_information_into_spark_properties"
         told = {f"spark.openlineage.{name}": "told"}
-        monkeypatch.setattr(spark_submit, add, lambda properties, context, told=told: {**properties, **told})
+        monkeypatch.setattr(spark, add, lambda properties, context, told=told: {**properties, **told})
     bench.write(3)
     more = "openlineage_inject_parent_job_info=True, openlineage_inject_transport_info=True, conf={'spark.a': 'b'},"
     assert steps_of(bench, states(bench.dag(arguments=more).test()))["commit"] == "success"

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_orderedkafka.spark.options import PARSERS
-
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 FIRST_CELL = re.compile(r"^\| (`[^|]+) \|", re.MULTILINE)
@@ -27,8 +25,13 @@ def test_the_architecture_lists_every_module_and_no_other():
     assert listed == modules, "run: python scripts/architecture.py"
 
 
-def test_the_page_on_reading_lists_every_option_of_the_source_and_no_other():
-    assert named("docs/reading.md", "Options") == {*PARSERS, "kafka.*"}
+OPTIONS = runpy.run_path(str(ROOT / "scripts" / "options.py"))
+
+
+@pytest.mark.parametrize(("page", "table"), OPTIONS["PAGES"].items())
+def test_a_page_lists_every_option_as_it_is(page, table):
+    assert OPTIONS["written"](page, table) == (ROOT / page).read_text(), "run: python scripts/options.py"
+    assert {option.name for option in table.options} <= named(page, "Options")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))

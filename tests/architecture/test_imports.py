@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,14 +15,17 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "airflow_provider_orderedkafka"
 
 # What each layer may import of the package. What is not named here is the Airflow side.
+LOADS = {"boundaries", "ledger", "ranges", "steps"}  # a load's life without Airflow
 LAYERS: dict[str, set[str]] = {
     "errors": set(),
     "core": {"errors"},
     "kafka": {"core", "errors"},
-    "spark": {"core", "errors", "kafka"},
+    "compat.spark": set(),
+    **{room: {"core", "errors", "kafka", *LOADS} for room in LOADS},
+    "spark": {"compat.spark", "core", "errors", "kafka", *LOADS},
     "embedded": {"cache", "errors"},
     "cache": set(),
-    "cli": {"errors"},
+    "cli": {"core", "errors"},
 }
 # Commands for a person at this machine: they may use the embedded broker, which nothing that runs in production does.
 AT_THE_DESK = {"demo", "doctor"}
@@ -31,7 +34,9 @@ AIRFLOW_SIDE = "the Airflow side"
 THIRD_PARTY: dict[str, set[str]] = {
     "errors": set(),
     "core": set(),
+    "compat.spark": {"pyarrow", "pyspark"},
     "kafka": {"confluent_kafka", "numpy", "pyarrow"},
+    **{room: set() for room in LOADS},
     "spark": {"confluent_kafka", "numpy", "py4j", "pyarrow", "pyspark"},
     "embedded": {"confluent_kafka", "cryptography", "psutil"},
     "cache": set(),
@@ -41,7 +46,19 @@ THIRD_PARTY: dict[str, set[str]] = {
 # No I/O, no clock, no chance, no threads.
 PURE = {
     *("__future__", "abc", "array", "base64", "bisect", "binascii", "collections", "contextlib", "copy", "dataclasses"),
-    *("datetime", "decimal", "enum", "fractions", "functools", "hashlib", "heapq", "itertools", "json", "math"),
+    *(
+        "datetime",
+        "decimal",
+        "difflib",
+        "enum",
+        "fractions",
+        "functools",
+        "hashlib",
+        "heapq",
+        "itertools",
+        "json",
+        "math",
+    ),
     *("numbers", "operator", "re", "string", "struct", "textwrap", "types", "typing", "zlib"),
 }
 IMPURE_CALLS = {"input", "now", "open", "print", "today", "utcnow"}
@@ -68,7 +85,7 @@ class Import:
     def layer(self) -> str | None:
         """The part of the package that it belongs to; none for other packages and for the package's own root."""
         parts = self.name.split(".")
-        return parts[1] if parts[0] == PACKAGE.name and len(parts) > 1 else None
+        return layer_named(parts[1:]) if parts[0] == PACKAGE.name and len(parts) > 1 else None
 
 
 def imports(source: str) -> list[Import]:
@@ -99,8 +116,13 @@ def _target(node: ast.ImportFrom) -> str:
     return node.module or ""
 
 
+def layer_named(parts: Sequence[str]) -> str:
+    """Each module of `compat` belongs to those who use it."""
+    return ".".join(parts[:2]) if parts[0] == "compat" else parts[0]
+
+
 def layer_of(path: Path) -> str:
-    name = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    name = layer_named(path.relative_to(PACKAGE).with_suffix("").parts)
     return name if name in LAYERS or name in AT_THE_DESK else AIRFLOW_SIDE
 
 
@@ -145,7 +167,9 @@ def test_the_core_asks_no_clock_and_touches_no_file(path):
 
 @pytest.mark.parametrize("path", modules(AIRFLOW_SIDE, *AT_THE_DESK), ids=label)
 def test_only_spark_applications_import_spark(path):
-    wrong = [i for i in imports(path.read_text()) if i.top in {"pyspark", "py4j"} or i.layer == "spark"]
+    wrong = [
+        i for i in imports(path.read_text()) if i.top in {"pyspark", "py4j"} or i.layer in {"compat.spark", "spark"}
+    ]
     assert not wrong
 
 

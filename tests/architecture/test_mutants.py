@@ -1,4 +1,4 @@
-"""Mutants: the table fits the product as it is, and a survivor is told from one that was caught."""
+"""Mutants: the tables fit the product as it is, and a survivor is told from one that was caught."""
 
 import runpy
 from pathlib import Path
@@ -7,8 +7,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "mutants.py"))
-Mutant, judged, read_table = SCRIPT["Mutant"], SCRIPT["judged"], SCRIPT["read_table"]
-TABLE = read_table(ROOT / SCRIPT["TABLE"])
+Mutant, judged = SCRIPT["Mutant"], SCRIPT["judged"]
+TABLE = SCRIPT["read_tables"](ROOT / SCRIPT["TABLES"])
 
 
 @pytest.mark.parametrize("mutant", TABLE, ids=lambda mutant: mutant.name)

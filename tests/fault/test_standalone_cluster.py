@@ -70,7 +70,7 @@ def test_the_interpreter_of_the_cluster_has_nothing_of_ours(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("lane", LANES)
-def test_a_load_whose_executor_is_killed_at_work_ends_with_every_row_once_in_order(  # noqa: PLR0917
+def test_a_load_whose_executor_is_killed_at_work_ends_with_every_row_once_in_order(
     kafka: Any, topics: Topics, records: Records, tmp_path: Path, cluster: Cluster, lane: str
 ) -> None:
     for file in (cluster.now, cluster.held):
@@ -93,7 +93,7 @@ def test_a_load_whose_executor_is_killed_at_work_ends_with_every_row_once_in_ord
 
 
 @pytest.mark.parametrize("lane", LANES)
-def test_executors_that_lack_a_package_are_an_error_before_the_first_batch_that_says_how_to_ship_it(  # noqa: PLR0917
+def test_executors_that_lack_a_package_are_an_error_before_the_first_batch_that_says_how_to_ship_it(
     kafka: Any, topics: Topics, records: Records, tmp_path: Path, cluster: Cluster, lane: str
 ) -> None:
     source, output = topics.create("in", PARTITIONS), topics.create("out", 3)

@@ -7,25 +7,20 @@ from typing import Any
 
 import pytest
 from pyspark.sql.functions import broadcast, lit, raise_error
-from support.applications import Application, dying_once, events, filtered, some_too_large
+from support.applications import Application, events
 from support.outputs import FLAWLESS, by_partition, check, expected_of, stamp
 from support.ranges import whole_range
 from support.records import Record, Records
 from support.topics import Topics
+from support.transforms import unchanged
 
 from airflow_provider_orderedkafka.core.documents import Report
-from airflow_provider_orderedkafka.core.positions import TopicPartition
 from airflow_provider_orderedkafka.core.progress import Progress
 
 EXAMPLE = Path(__file__).parents[2] / "spark_apps" / "enrich_orders.py"
 
 
-def both(frame: Any) -> Any:
-    """A DataFrame transform that changes nothing, to go by way of DataFrames."""
-    return frame
-
-
-@pytest.mark.parametrize("transform", [None, both], ids=["direct", "frames"])
+@pytest.mark.parametrize("transform", [None, unchanged], ids=["direct", "frames"])
 @pytest.mark.parametrize("batch", [None, 70])
 def test_a_plain_copy_has_every_record_once_unchanged_and_in_order_for_each_key(
     app: Application, topics: Topics, records: Records, transform: Any, batch: int | None
@@ -211,123 +206,6 @@ def test_order_is_kept_in_each_output_partition_where_that_is_asked_for(
     assert check(expected_of(records, source), records.read(output), by_partition) == FLAWLESS
 
 
-def exploded(frame: Any) -> Any:
-    """None, one or two rows for a record."""
-    from pyspark.sql import functions as f
-
-    times = f.expr("cast(get_json_object(cast(value as string), '$.number') as int) % 3")
-    return frame.withColumn("copy", f.explode(f.sequence(f.lit(1), f.lit(2)))).where(f.col("copy") <= times)
-
-
-def copies(value: bytes, kind: str) -> int:
-    """How many rows a record gives."""
-    record = json.loads(value)
-    return {"plain": 1, "filtered": int(record["paid"]), "exploded": record["number"] % 3}[kind]
-
-
-LIMITED: dict[str, dict[str, Any]] = {
-    "plain": {},
-    "filtered": {"transform": filtered},
-    "exploded": {"transform": exploded},
-}
-
-
-@pytest.mark.parametrize("limit", [1, 64, 1_000])
-@pytest.mark.parametrize("kind", LIMITED)
-def test_a_row_limit_lets_exactly_the_first_rows_in_order_pass(
-    app: Application, topics: Topics, records: Records, kind: str, limit: int
-) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(150, 1))
-    loaded = whole_range(app.servers, source, batch_offsets=40, rows_left=limit)
-    report = app.load(loaded, "--output-topic", output, "--option", "sliceOffsets=10", **LIMITED[kind])
-    order = expected_of(records, source)
-    rows = [each.position for each in order for _ in range(copies(each.record.value, kind))]
-    written = sorted(stamp(each).source for each in records.read(output))
-    assert written == sorted(rows[:limit])
-    assert report.rows_emitted == len(rows[:limit])
-    assert report.limit_spent == (limit <= len(rows))
-    if not report.limit_spent:
-        assert report.stop == loaded.end
-        return
-    last = next(place for place, each in enumerate(order) if each.position == rows[limit - 1])
-    stopped = {(p.topic, p.partition): offset for p, offset in report.stop.offsets.items()}
-    before = {each.position for each in order if each.position[2] < stopped[each.position[:2]]}
-    assert before == {each.position for each in order[: last + 1]}
-    assert report.rows_read == last + 1
-
-
-IN_THE_DIRECT_LANE = ("--sink-option", "keepOrder=none")
-
-
-def lane_of(said: str) -> str:
-    """The lane that a run says it takes."""
-    return "direct" if "by the direct lane" in said else "frames"
-
-
-@pytest.mark.parametrize("kind", ["direct", "frames", "exploded"])
-def test_rows_that_became_dead_letters_are_among_the_first_that_a_row_limit_lets_pass(
-    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], kind: str
-) -> None:
-    source, dead = topics.create("a", 3), topics.create("dead")
-    output = topics.create("out", 2, {"max.message.bytes": 1_000})
-    records.produce(source, some_too_large(events(150, 1)))
-    transform = {"direct": None, "frames": both, "exploded": exploded}[kind]
-    report = app.load(
-        whole_range(app.servers, source, batch_offsets=40, rows_left=64),
-        *("--output-topic", output, "--sink-option", f"deadLetterTopic={dead}", "--option", "sliceOffsets=10"),
-        *(() if transform else IN_THE_DIRECT_LANE),
-        transform=transform,
-    )
-    assert lane_of(capsys.readouterr().out) == ("frames" if transform else "direct")
-    of = "exploded" if kind == "exploded" else "plain"
-    order = [each for each in expected_of(records, source) for _ in range(copies(each.record.value, of))][:64]
-    for topic, large in ((output, False), (dead, True)):
-        written = sorted(stamp(each).source for each in records.read(topic))
-        assert written == sorted(each.position for each in order if (len(each.record.value) > 1_000) == large)
-    assert (report.rows_emitted, report.dead_letters) == (len(records.read(output)), len(records.read(dead)))
-    assert (report.rows_emitted + report.dead_letters, report.limit_spent) == (64, True)
-
-
-def without(number: int, noted: Path) -> dict[str, Any]:
-    """Transforms that leave a record out once the second batch is noted, and so after its rows were counted."""
-
-    def transform(frame: Any) -> Any:
-        left_out = f"get_json_object(cast(value as string), '$.number') = '{number}'"
-        return frame.where(f"not ({left_out})") if noted.exists() else frame
-
-    def arrow_transform(batch: Any) -> Any:
-        import json
-
-        import pyarrow as pa
-
-        keep = [json.loads(value)["number"] != number for value in batch.column("value").to_pylist()]
-        return batch.filter(pa.array(keep, pa.bool_())) if noted.exists() else batch
-
-    return {"frames": {"transform": transform}, "direct": {"arrow_transform": arrow_transform}}
-
-
-@pytest.mark.parametrize("lane", ["direct", "frames"])
-def test_the_rows_that_follow_fill_up_a_row_limit_where_a_batch_came_out_smaller_than_it_was_counted(
-    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], lane: str
-) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(150, 1))
-    order = expected_of(records, source)
-    vanishing = order.pop(45)
-    number = json.loads(vanishing.record.value)["number"]
-    report = app.load(
-        whole_range(app.servers, source, batch_offsets=40, rows_left=60),
-        *("--output-topic", output, *IN_THE_DIRECT_LANE),
-        **without(number, app.checkpoint / "notes" / "2.json")[lane],
-    )
-    assert lane_of(capsys.readouterr().out) == lane
-    assert {stamp(each).source for each in records.read(output)} == {each.position for each in order[:60]}
-    assert (report.rows_emitted, report.limit_spent, report.batches) == (60, True, 3)
-    stops = {(p.topic, p.partition): offset for p, offset in report.stop.offsets.items()}
-    assert all((each.position[2] < stops[each.position[:2]]) == (place < 60) for place, each in enumerate(order))
-
-
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
@@ -338,7 +216,7 @@ def test_the_rows_that_follow_fill_up_a_row_limit_where_a_batch_came_out_smaller
         (("--output-topic", "{out}", "--option", "subscribe=x"), "cannot stand beside 'range'"),
     ],
 )
-def test_a_wrong_setting_is_one_message_before_anything_is_written(  # noqa: PLR0917
+def test_a_wrong_setting_is_one_message_before_anything_is_written(
     app: Application,
     topics: Topics,
     records: Records,
@@ -424,23 +302,6 @@ def test_rows_are_not_relied_on_where_a_later_batch_begins_to_shuffle_them(
     assert len(records.read(output)) == 90
 
 
-def test_a_row_limit_over_rows_in_no_order_is_refused(
-    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(30, 1))
-    loaded = whole_range(app.servers, source, rows_left=10)
-    with pytest.raises(SystemExit):
-        app.load(
-            loaded,
-            *("--output-topic", output, "--sink-option", "keepOrder=none"),
-            transform=lambda frame: frame.sortWithinPartitions("key"),
-        )
-    assert "Sort [key#" in (error := capsys.readouterr().err)
-    assert "leave out orderBy, sort and sortWithinPartitions; or load without --row-limit" in error
-    assert records.read(output) == []
-
-
 @pytest.mark.parametrize("option", ["keepOrder=key", "keepOrder=none"])
 def test_a_join_that_would_broadcast_the_records_is_refused_where_order_is_asked_for(
     app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], option: str
@@ -488,108 +349,6 @@ def test_rows_that_cannot_be_known_again_are_written_again_and_counted_as_perhap
     report = app.load(loaded, *argv, transform=transform)
     assert (report.rows_emitted, report.may_be_doubled, report.replayed) == (60, there, 0)
     assert "is written again whole: the transform may make other rows each time: Exchange" in caplog.text
-
-
-@pytest.mark.parametrize("transform", [None, both], ids=["direct", "frames"])
-def test_what_retention_took_is_counted_where_that_is_asked_for(
-    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], transform: Any
-) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(120, 1))
-    loaded = whole_range(app.servers, source, batch_offsets=50, on_data_loss="count")
-    gone = {0: 10, 1: loaded.end.offsets[TopicPartition(source, 1)]}
-    records.delete_before(source, gone)
-    report = app.load(loaded, "--output-topic", output, *IN_THE_DIRECT_LANE, transform=transform)
-    assert lane_of(capsys.readouterr().out) == ("frames" if transform else "direct")
-    assert report.lost == sum(gone.values())
-    assert report.rows_read == report.rows_emitted == 120 - report.lost == len(records.read(output))
-
-
-ALL_IN_ONE_TASK = ("--sink-option", "writers=1")
-
-
-def expiring(servers: str, source: str, before: int) -> dict[str, Any]:
-    """Transforms that change nothing, and let the first records expire once they were read."""
-
-    def expire() -> None:
-        from confluent_kafka import TopicPartition
-        from confluent_kafka.admin import AdminClient
-
-        admin = AdminClient({"bootstrap.servers": servers})
-        for answer in admin.delete_records([TopicPartition(source, 0, before)]).values():
-            answer.result(30)
-
-    def passed(batches: Any) -> Any:
-        yield from batches
-        expire()
-
-    def arrow_transform(batch: Any) -> Any:
-        from pyspark import TaskContext
-
-        if TaskContext.get() is not None:  # before, it is looked at with a sample
-            expire()
-        return batch
-
-    frames = {"transform": lambda frame: frame.mapInArrow(passed, frame.schema)}
-    return {"frames": frames, "direct": {"arrow_transform": arrow_transform}}
-
-
-@pytest.mark.parametrize("lane", ["direct", "frames"])
-def test_what_retention_took_after_it_was_read_is_not_lost(
-    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], lane: str
-) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(120, 1))
-    loaded = whole_range(app.servers, source, on_data_loss="count")
-    records.delete_before(source, {0: 3, 1: 2})
-    writing = ("--output-topic", output, *ALL_IN_ONE_TASK)
-    report = app.load(loaded, *writing, **expiring(app.servers, source, 10)[lane])
-    assert lane_of(capsys.readouterr().out) == lane
-    assert records.starts(source) == {0: 10, 1: 2, 2: 0}
-    assert (report.lost, report.rows_emitted, len(records.read(output))) == (5, 115, 115)
-
-
-@pytest.mark.parametrize("transform", [None, both], ids=["direct", "frames"])
-def test_what_a_row_limit_counts_ahead_is_lost_once(
-    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], transform: Any
-) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(120, 1))
-    loaded = whole_range(app.servers, source, batch_offsets=40, on_data_loss="count", rows_left=50)
-    records.delete_before(source, {0: 5, 1: 2})
-    report = app.load(loaded, "--output-topic", output, *IN_THE_DIRECT_LANE, transform=transform)
-    assert lane_of(capsys.readouterr().out) == ("frames" if transform else "direct")
-    assert (report.lost, report.rows_emitted, report.limit_spent) == (7, 50, True)
-
-
-@pytest.mark.parametrize("lane", ["direct", "frames"])
-def test_what_retention_took_is_counted_once_where_a_batch_is_run_again(
-    app: Application, topics: Topics, records: Records, caplog: pytest.LogCaptureFixture, lane: str
-) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(120, 1))
-    loaded = whole_range(app.servers, source, on_data_loss="count")
-    records.delete_before(source, {0: 3, 1: 2})
-    writing = ("--output-topic", output, *IN_THE_DIRECT_LANE, "--option", "sliceOffsets=20")
-    report = app.load(loaded, *writing, **dying_once(app.folder / "died")[lane])
-    assert "batch 1 failed and is run again" in caplog.text
-    assert (report.lost, report.rows_emitted, len(records.read(output))) == (5, 115, 115)
-
-
-@pytest.mark.parametrize("transform", [None, both], ids=["direct", "frames"])
-def test_what_retention_took_is_an_error_that_no_retry_mends_where_nothing_else_is_said(
-    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], transform: Any
-) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(120, 1))
-    loaded = whole_range(app.servers, source)
-    records.delete_before(source, {0: 10})
-    with pytest.raises(SystemExit) as caught:
-        app.load(loaded, "--output-topic", output, transform=transform)
-    assert caught.value.code == 65
-    assert f"{source}[0]@" in capsys.readouterr().err
-    failed = Report.from_text((app.checkpoint / "report.json").read_text())
-    assert (failed.complete, failed.rows_emitted, failed.stop) == (False, 0, loaded.start)
 
 
 def test_the_example_with_a_transform_writes_paid_orders_with_their_customers_country(

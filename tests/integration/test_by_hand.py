@@ -1,6 +1,7 @@
 """Ranges without Airflow: resolved by the application itself, from its options and what lies under its checkpoint."""
 
-from dataclasses import replace
+import json
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from support.outputs import expected_of, stamp
 from support.records import Records
 from support.topics import Topics
 
-from airflow_provider_orderedkafka.core.documents import Range, Report
+from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
 from airflow_provider_orderedkafka.spark import by_hand
 
 
@@ -59,7 +60,7 @@ def exploded(frame: Any) -> Any:
 
 
 @pytest.mark.parametrize(("transform", "times"), [(None, 1), (exploded, 2)], ids=["direct", "frames"])
-def test_by_hand_a_row_limit_counts_the_dead_letters_of_all_runs(  # noqa: PLR0917
+def test_by_hand_a_row_limit_counts_the_dead_letters_of_all_runs(
     app: Application,
     topics: Topics,
     records: Records,
@@ -137,7 +138,7 @@ def test_by_hand_a_run_that_failed_takes_the_same_range_up_again(
     resumed, following = app.run(*argv), app.run(*argv)
     assert resumed is not None
     assert following is not None
-    assert f"range {begun.id} is taken up again" in capsys.readouterr().out
+    assert f"range {begun.id}: take the range over" in capsys.readouterr().out
     assert (resumed.range_id, resumed.attempt, resumed.stop, resumed.rows_emitted) == (begun.id, 2, begun.end, 60)
     assert following.rows_emitted == 40
     assert len({stamp(each).source for each in records.read(output)}) == 100
@@ -164,6 +165,75 @@ def test_by_hand_a_range_whose_run_was_killed_before_the_ledger_moved_is_closed_
     assert (again.range_id[:12], again.attempt, again.rows_emitted) == ("range-000001", 1, 60)
     assert (following.range_id[:12], following.rows_emitted) == ("range-000002", 40)
     assert len(records.read(output)) == 100
+
+
+def as_released(checkpoint: Path) -> str:
+    """Turn what lies under a checkpoint into what the first release left there; answer the range's id."""
+    ledger = json.loads((checkpoint / "ledger.json").read_text())
+    begun, released = ledger["open"]["range_id"], "range-000001"
+    for path in checkpoint.rglob("*.json"):
+        kind = {"ledger": Ledger, "range": Range, "report": Report}.get(path.stem)
+        if kind is not None:
+            later = {each.name for each in fields(kind) if each.default is not MISSING}
+            value = json.loads(path.read_text().replace(begun, released))
+            path.write_text(json.dumps({**{k: v for k, v in value.items() if k not in later}, "version": 1}))
+    ledger = json.loads((checkpoint / "ledger.json").read_text())
+    ledger["open"] = {"range_id": released, "owner": "by hand", "attempt": 0, "checkpoint": None}
+    (checkpoint / "ledger.json").write_text(json.dumps(ledger))
+    (checkpoint / begun).rename(checkpoint / released)
+    return released
+
+
+@pytest.mark.parametrize("loaded", [False, True], ids=["before it was loaded", "before the ledger moved"])
+def test_by_hand_a_range_that_the_first_release_left_open_is_finished_and_loaded_once(
+    app: Application, topics: Topics, records: Records, monkeypatch: pytest.MonkeyPatch, *, loaded: bool
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    argv = ["--output-topic", output, *everything(source)]
+    records.produce(source, events(60, 1))
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(by_hand, "close", killed)
+        with pytest.raises(SystemExit):
+            app.run(*argv, transform=None if loaded else failing)
+    released = as_released(app.checkpoint)
+    records.produce(source, events(40, 2))
+    resumed, following = app.run(*argv), app.run(*argv)
+    assert resumed is not None
+    assert following is not None
+    assert (resumed.range_id, resumed.rows_emitted, following.rows_emitted) == (released, 60, 40)
+    assert following.range_id.startswith("range-000002-")
+    assert len(records.read(output)) == len({stamp(each).source for each in records.read(output)}) == 100
+
+
+def test_by_hand_an_open_range_whose_document_is_lost_is_refused(
+    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    records.produce(source, events(6, 1))
+    for _ in range(2):
+        with pytest.raises(SystemExit):
+            app.run("--output-topic", output, *everything(source), transform=failing)
+        (app.checkpoint / "range.json").unlink(missing_ok=True)
+    assert "has lost range.json" in capsys.readouterr().err
+
+
+def test_by_hand_a_topic_that_is_added_begins_where_the_start_says(
+    app: Application, topics: Topics, records: Records
+) -> None:
+    old, added, output = topics.create("a", 3), topics.create("b", 3), topics.create("out", 2)
+    for topic in (old, added):
+        records.produce(topic, events(10, 1))
+    latest = ["--output-topic", output, "--option", "startingOffsets=latest", "--option"]
+    assert app.run(*latest, f"subscribe={old}") is None
+    assert app.run(*latest, f"subscribe={old},{added}") is None
+    records.produce(added, events(5, 2))
+    report = app.run(*latest, f"subscribe={old},{added}")
+    assert report is not None
+    assert report.rows_emitted == 5
 
 
 def test_by_hand_a_range_of_another_cluster_is_refused_before_anything_is_read(
@@ -212,6 +282,18 @@ def test_by_hand_only_what_is_new_is_loaded_where_the_start_is_not_said(
     assert report.rows_emitted == 10
 
 
+def test_by_hand_records_of_aborted_transactions_are_loaded_where_that_is_asked_for(
+    app: Application, topics: Topics, records: Records
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 1)
+    records.produce(source, events(10, 1))
+    records.abort(source, events(5, 2))
+    argv = ["--option", f"subscribe={source}", "--option", "startingOffsets=earliest"]
+    report = app.run("--output-topic", output, *argv, "--option", "kafka.isolation.level=read_uncommitted")
+    assert report is not None
+    assert report.rows_emitted == 15
+
+
 @pytest.mark.parametrize(
     ("argv", "code", "message"),
     [
@@ -224,7 +306,7 @@ def test_by_hand_only_what_is_new_is_loaded_where_the_start_is_not_said(
         (["--option", "subscribe=not-there"], 65, "'not-there' does not exist"),
     ],
 )
-def test_by_hand_a_wrong_option_is_one_message_and_an_exit_code(  # noqa: PLR0917
+def test_by_hand_a_wrong_option_is_one_message_and_an_exit_code(
     app: Application,
     topics: Topics,
     capsys: pytest.CaptureFixture[str],

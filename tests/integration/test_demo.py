@@ -29,7 +29,7 @@ def test_a_small_demo_keeps_every_promise_and_shows_it(tmp_path):
 
     assert done.returncode == 0, done.stderr + done.stdout
     assert done.stderr == ""
-    assert "The output is, record by record, what a plain sort of the story gives." in done.stdout
+    assert "The output is, record by record, what a plain sort of the events gives." in done.stdout
     assert re.search(r"rows +48,000 +48,000\n", done.stdout)
     assert re.search(r"order violations: time runs backwards +[1-9][\d,]* +0\n", done.stdout)
     assert "`make ui` shows it under a real scheduler" in done.stdout
@@ -51,7 +51,7 @@ def test_a_demo_that_is_interrupted_leaves_nothing_running(tmp_path):
         said, complained = demo.communicate(timeout=60)
 
     assert demo.returncode == 130
-    assert f"Stopped; nothing runs on. The log is {place / 'demo.log'}" in said
+    assert f"Stopped; nothing is left running. The log is {place / 'demo.log'}" in said
     assert complained == ""
     assert processes_of(place) == []
 

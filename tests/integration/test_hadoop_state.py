@@ -33,6 +33,16 @@ def test_a_document_that_was_put_is_read_listed_replaced_and_deleted(state: Hado
     assert state.names() == ["report.json"]
 
 
+def test_documents_are_dated_in_the_order_that_was_asked_for(state: HadoopState) -> None:
+    for seconds, name in ((0, "c"), (-2, "a"), (-1, "b")):
+        state.put(f"plan/{name}.json", name)
+        state.date(f"plan/{name}.json", seconds)
+    found = state._files.listStatus(state._path("plan"))
+    dated = {status.getPath().getName(): status.getModificationTime() for status in found}
+    assert sorted(dated, key=lambda name: dated[name]) == ["a.json", "b.json", "c.json"]
+    assert state.get("plan/a.json") == "a"
+
+
 def test_a_place_that_cannot_be_written_is_an_error_that_says_what_is_safe(spark: SparkSession) -> None:
     state = HadoopState.of("file:/proc/not-here", spark)
     with pytest.raises(StateError, match="Nothing is lost"):

@@ -7,6 +7,7 @@ import threading
 import time
 
 import pytest
+from support.ranges import whole_range
 from support.records import Record
 
 from airflow_provider_orderedkafka.core.cuts import Bound
@@ -16,6 +17,8 @@ from airflow_provider_orderedkafka.errors import UnknownTopicError, UnreachableE
 from airflow_provider_orderedkafka.kafka.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.consumers import close_idle
 from airflow_provider_orderedkafka.kafka.log import KafkaLog
+from airflow_provider_orderedkafka.kafka.reading import ReadSettings
+from airflow_provider_orderedkafka.kafka.samples import average_bytes
 
 LATEST = 1_800_000_000_000
 PATIENCE = 1_000
@@ -216,3 +219,12 @@ def test_a_forked_process_asks_by_clients_of_its_own(config, topics, records):
         text=True,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_about_how_many_bytes_an_offset_has_is_known_by_a_sample(config, topics, records):
+    topic, empty = topics.create("a", 2), topics.create("b")
+    records.produce(topic, [Record(b"x" * 1_000, number + 1, number % 2, b"key") for number in range(5_000)])
+    average = average_bytes(whole_range(config.servers, topic).span, ReadSettings(config))
+    assert average is not None
+    assert 1_003 <= average < 1_100
+    assert average_bytes(whole_range(config.servers, empty).span, ReadSettings(config)) is None

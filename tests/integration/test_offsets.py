@@ -8,6 +8,7 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 from support.records import Record
 
+from airflow_provider_orderedkafka.core.next_range import Ends
 from airflow_provider_orderedkafka.core.ports import Answer
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.starts import parse_start
@@ -16,9 +17,9 @@ from airflow_provider_orderedkafka.errors import DataLossError, SettingError, Un
 from airflow_provider_orderedkafka.kafka import offsets
 from airflow_provider_orderedkafka.kafka.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.consumers import close_idle
-from airflow_provider_orderedkafka.kafka.ends import Ends, readable_ends
 from airflow_provider_orderedkafka.kafka.offsets import committed, first_at, high_ends, log_starts, newest
 from airflow_provider_orderedkafka.kafka.starts import ResolvedStart, resolve_start
+from airflow_provider_orderedkafka.kafka.survey import readable_ends
 from airflow_provider_orderedkafka.kafka.topics import check_partitions, discover
 
 SECONDS = 8.0

@@ -9,6 +9,7 @@ from support.records import Records
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.kafka.config import KafkaConfig
 from airflow_provider_orderedkafka.spark.batches import Batch
 from airflow_provider_orderedkafka.spark.frames import SOURCE, RangeFrames
 from airflow_provider_orderedkafka.spark.ordering import SEQUENCE, dealt
@@ -20,8 +21,8 @@ ROWS = 60
 
 
 @pytest.fixture(scope="module")
-def options(kafka):
-    return {"kafka.bootstrap.servers": kafka.bootstrap_servers, "sliceOffsets": "10"}
+def config(kafka):
+    return KafkaConfig({"bootstrap.servers": kafka.bootstrap_servers})
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +33,9 @@ def loaded(kafka):
 
 
 @pytest.fixture
-def rows(spark, loaded, options):
+def rows(spark, loaded, config):
     def made(transform=lambda records: records):
-        frames = RangeFrames(LazySession(), loaded, options)
+        frames = RangeFrames(LazySession(), loaded, config, slice_offsets=10)
         return transform(frames.transformed(frames.of_batch(Batch(1, loaded.start, loaded.end))))
 
     return made
@@ -245,10 +246,15 @@ def test_the_rows_before_they_were_dealt_are_looked_at_below_their_number(rows, 
         assert (facts.ordered, facts.trusted) == (False, False)
 
 
-def test_a_frame_of_the_source_is_its_own_records(spark, loaded, options):
+def test_a_frame_of_the_source_is_its_own_records(spark, loaded, config):
     spark.dataSource.register(OrderedKafkaDataSource)
     [topic] = loaded.topics
-    read = spark.read.format("orderedkafka").options(**options).option("subscribe", topic).load()
+    read = (
+        spark.read.format("orderedkafka")
+        .option("kafka.bootstrap.servers", config.servers)
+        .option("subscribe", topic)
+        .load()
+    )
     assert read_any_plan(several(read.where("partition > 0"))).ordered
     table = keys(spark, *range(200))
     assert read_any_plan(read.join(f.broadcast(table), "key")).ordered

@@ -1,6 +1,7 @@
 """What keeps a run from starting, and what does not, on a real broker."""
 
 import time
+from dataclasses import replace
 
 import pytest
 from support.records import Record
@@ -8,9 +9,12 @@ from support.records import Record
 from airflow_provider_orderedkafka import OrderedLoad, ranges
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.next_range import NothingToLoad
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.starts import parse_start
+from airflow_provider_orderedkafka.errors import DataLossError
 from airflow_provider_orderedkafka.kafka.config import KafkaConfig
-from airflow_provider_orderedkafka.steps import NothingToLoad
+from airflow_provider_orderedkafka.replays import plan_replay
 
 YEAR_2100 = 4_102_444_800_000
 MINUTE = 60_000
@@ -32,7 +36,7 @@ def ledger_at(config):
     """A ledger of a load that stands somewhere."""
 
     def make(load, offsets, floor=-1):
-        first = ranges.first_look(config, load, 0)
+        first = ranges.first_look(config, load.terms, 0)
         at = Offsets(dict(zip(first.place.offsets, offsets, strict=True)))
         place = Place(at, Floor(floor))
         return moves.first_look(load.name, instance="i", home_dag="d", place=place, topics=first.topics, now=0)
@@ -42,10 +46,8 @@ def ledger_at(config):
 
 def planned(config, load, ledger, now):
     """How many offsets the next range spans; 0 where there is none."""
-    try:
-        return ranges.plan(config, load, ledger, digest="", now=now).offsets
-    except NothingToLoad:
-        return 0
+    found = ranges.plan(config, load.terms, ledger, digest="", now=now)
+    return 0 if isinstance(found, NothingToLoad) else found.offsets
 
 
 @pytest.fixture
@@ -63,7 +65,7 @@ def test_a_record_of_the_future_keeps_nobody_waiting(config, poisoned, ledger_at
     load = OrderedLoad("orders", topics=[poisoned], start="earliest", min_offsets=3_000)
     ledger = ledger_at(load, [stands])
     for known in (True, False):
-        verdict = ranges.verdict(config, load, ledger, now, known=known)
+        verdict = ranges.verdict(config, load.terms, ledger, now, known=known)
         assert (verdict.run, verdict.reason) == (True, f"{3_001 - stands:,} of 3,000 offsets are there")
     assert planned(config, load, ledger, now) == 3_001 - stands
 
@@ -75,7 +77,7 @@ def test_an_old_transaction_keeps_back_no_more_than_its_own_partition(config, to
     ledger = ledger_at(load, [0, 0], floor=now - 60 * MINUTE)
     with records.transaction() as past:
         past.produce(topic, [Record(b"", now - TWO_YEARS + n, 1) for n in range(10)])
-        assert ranges.verdict(config, load, ledger, now).run
+        assert ranges.verdict(config, load.terms, ledger, now).run
         assert planned(config, load, ledger, now) == 50
 
 
@@ -92,8 +94,9 @@ def test_what_a_transaction_may_commit_in_time_is_waited_for_but_not_for_ever(co
         impatient = OrderedLoad("orders", topics=[topic], start="earliest", transaction_wait="1m")
         assert planned(config, impatient, ledger, now) == 100
         behind = ledger_at(load, [50, 0], floor=now - 60 * MINUTE)
-        with pytest.raises(NothingToLoad, match="50 offsets wait for an open transaction; open transactions hold 2"):
-            ranges.plan(config, load, behind, digest="", now=now)
+        assert ranges.plan(config, load.terms, behind, digest="", now=now) == NothingToLoad(
+            "nothing to load: 50 offsets wait for an open transaction; open transactions hold 2 offsets back"
+        )
 
 
 def test_a_quick_look_asks_about_the_partitions_that_the_ledger_knows(config, topics, records, ledger_at, now):
@@ -102,10 +105,23 @@ def test_a_quick_look_asks_about_the_partitions_that_the_ledger_knows(config, to
     ledger = ledger_at(load, [0])
     topics.grow(topic, 2)
     records.produce(topic, [Record(b"", now - MINUTE, 1)])
-    assert not ranges.verdict(config, load, ledger, now, known=True).run
-    assert ranges.verdict(config, load, ledger, now).run
-    end = ranges.plan(config, load, ledger, digest="", now=now).end.offsets
+    assert not ranges.verdict(config, load.terms, ledger, now, known=True).run
+    assert ranges.verdict(config, load.terms, ledger, now).run
+    end = ranges.plan(config, load.terms, ledger, digest="", now=now).end.offsets
     assert end[TopicPartition(topic, 1)] == 1
+
+
+def test_a_replay_of_what_is_gone_is_refused_or_goes_on_without_it_and_says_so(config, topics, records, now):
+    topic = topics.create()
+    records.produce(topic, [Record(b"", 1)] * 5)
+    records.delete_before(topic, {0: 2})
+    asked = parse_start({topic: [0]}, "start"), parse_start("latest", "end")
+    load = OrderedLoad("orders", topics=[topic])
+    with pytest.raises(DataLossError, match=r"@0, which is gone: the log starts at .*@2.*accept losses"):
+        plan_replay(config, load.terms, asked, digest="", now=now)
+    found = plan_replay(config, replace(load, on_data_loss="count").terms, asked, digest="", now=now)
+    assert (list(found.start.offsets.values()), found.offsets) == ([2], 3)
+    assert "2 offsets are lost" in found.reason
 
 
 @pytest.mark.parametrize(("start", "begins"), [("latest", [3]), ("earliest", [0]), ("offsets", [2])])
@@ -116,6 +132,6 @@ def test_a_topic_that_is_added_begins_where_the_start_policy_says(config, topics
     records.produce(added, [Record(b"", 1)] * 3)
     policy = {old: [0], added: [2]} if start == "offsets" else start
     load = OrderedLoad("orders", topics=[old, added], start=policy)
-    first = ranges.first_look(config, load, 0, [added])
+    first = ranges.first_look(config, load.terms, 0, [added])
     assert list(first.place.offsets.values()) == begins
     assert list(first.topics) == [added]

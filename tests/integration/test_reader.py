@@ -13,7 +13,7 @@ from airflow_provider_orderedkafka.kafka.consumers import close_idle
 from airflow_provider_orderedkafka.kafka.fetching import Fetch
 from airflow_provider_orderedkafka.kafka.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.reader import read_slice
-from airflow_provider_orderedkafka.kafka.reading import OnDataLoss, ReadSettings, ReadTally
+from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
 
 SOON = 20.0
 
@@ -140,7 +140,7 @@ def test_aborted_records_are_left_out_inside_and_at_the_end(read, topics, record
     found, tally = read(whole(topic, records.ends(topic)))
     assert values(found) == [b"2", b"5"]
     assert tally.fetched == 2
-    found, _ = read(whole(topic, records.ends(topic, "read_uncommitted")), read_committed=False)
+    found, _ = read(whole(topic, records.ends(topic, "read_uncommitted")), isolation="read_uncommitted")
     assert values(found) == [b"1", b"2", b"3", b"4", b"5", b"6", b"7"]
 
 
@@ -220,7 +220,7 @@ def test_offsets_that_compaction_took_are_no_loss_and_no_reason_to_wait(read, to
         assert time.monotonic() < deadline
         time.sleep(0.2)  # and write again: what is in the last segment is not compacted
         records.produce(topic, [Record(b"new", key=b"k1"), Record(b"new", key=b"k4")])
-    found, tally = read(whole(topic, {0: 8}), on_data_loss=OnDataLoss.COUNT)
+    found, tally = read(whole(topic, {0: 8}), on_data_loss="count")
     assert [row.offset for row in found] == [1, 2]
     assert tally.lost == {}
 
@@ -245,7 +245,7 @@ def test_what_retention_took_is_counted_exactly_and_for_its_partition_alone(read
         slice_of(stretch(topic, 0, (3, 4), (8, 9), 10, floor=4), stretch(topic, 1, (3, 4), 5, 5, floor=4)),
         slice_of(stretch(topic, 0, (8, 9), 10, 10, floor=9)),
     ]
-    read_ = [read(slice_, on_data_loss=OnDataLoss.COUNT) for slice_ in slices]
+    read_ = [read(slice_, on_data_loss="count") for slice_ in slices]
     assert [[(row.partition, row.value) for row in found] for found, _ in read_] == [
         [(1, b"1"), (1, b"2"), (1, b"3")],
         [(1, b"4"), (1, b"5"), (0, b"8")],
@@ -270,7 +270,7 @@ def test_retention_that_overtakes_the_reader_is_counted_from_where_it_stood(read
         return taken
 
     monkeypatch.setattr(Fetch, "_take", take_and_lose)
-    found, tally = read(whole(topic, {0: 8_000, 1: 3}), on_data_loss=OnDataLoss.COUNT)
+    found, tally = read(whole(topic, {0: 8_000, 1: 3}), on_data_loss="count")
     offsets = [row.offset for row in found if row.partition == 0]
     (lost,) = tally.lost.values()
     assert 0 < lost < 7_000
@@ -282,7 +282,7 @@ def test_retention_of_all_that_is_left_ends_the_slice(read, topics, records):
     topic = topics.create()
     records.produce(topic, at(1, 2, 3))
     records.delete_before(topic, {0: 3})
-    found, tally = read(whole(topic, {0: 3}), on_data_loss=OnDataLoss.COUNT)
+    found, tally = read(whole(topic, {0: 3}), on_data_loss="count")
     assert (found, sum(tally.lost.values())) == ([], 3)
 
 
@@ -290,7 +290,7 @@ def test_an_offset_beyond_the_log_is_a_loss_whatever_is_counted(read, topics, re
     topic = topics.create()
     records.produce(topic, at(1, 2, 3))
     with pytest.raises(DataLossError, match=rf"{topic}\[0\]@7 is gone, the log ends at {topic}\[0\]@3") as told:
-        read(whole(topic, {0: 9}, {0: 7}), on_data_loss=OnDataLoss.COUNT)
+        read(whole(topic, {0: 9}, {0: 7}), on_data_loss="count")
     assert (told.value.topic, told.value.partition, told.value.offset) == (topic, 0, 7)
 
 

@@ -100,7 +100,7 @@ def test_what_retention_took_of_a_table_is_counted_once_where_a_sort_reads_it_tw
         (("pth=/x",), "did you mean 'path' instead of 'pth'?"),
     ],
 )
-def test_a_table_that_is_not_said_or_said_twice_is_one_message(  # noqa: PLR0917
+def test_a_table_that_is_not_said_or_said_twice_is_one_message(
     app: Application,
     topics: Topics,
     records: Records,

@@ -28,7 +28,7 @@ def run(program):
     [(bytes(1_000), [], 100_000), (b"x", [("trace", bytes(20_000))], 10_000)],
     ids=["large values", "large headers"],
 )
-def test_a_worker_stays_small_and_does_not_grow_with_the_topic(kafka, topics, records, value, headers, third):  # noqa: PLR0917
+def test_a_worker_stays_small_and_does_not_grow_with_the_topic(kafka, topics, records, value, headers, third):
     topic = topics.create()
     written = (Record(value, timestamp=t, headers=headers) for t in range(1, 3 * third + 1))
     records.produce(topic, written, **{"linger.ms": 50, "queue.buffering.max.messages": 2_000})

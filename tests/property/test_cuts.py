@@ -148,6 +148,29 @@ def test_batches_of_any_size_cut_into_slices_of_any_size_have_the_one_order(log,
 
 
 @EXAMPLES
+@given(logs(), floors, sizes, st.integers(1, 5), sizes, st.integers(0, 3))
+def test_batches_that_are_planned_together_are_as_large_as_asked_for_and_have_the_one_order(
+    log, floor, most, count, each, patience
+):
+    whole = spans(log, floor)
+    found, place, spanned = [], Place(whole.start, whole.floor), []
+    with pytest.MonkeyPatch.context() as monkey:
+        with_patience(patience, monkey)
+        monkey.setattr("airflow_provider_orderedkafka.core.index.SAMPLE_EVERY", 1)  # an own index must hide less
+        while place.offsets != whole.end:
+            rest = Span(place.offsets, whole.end, place.floor, LATEST)
+            ends = Planner(log, rest).ends(most, count)
+            assert len(ends) == min(count, -(-rest.offsets // most))
+            for end in ends:
+                batch = Span(place.offsets, end.offsets, place.floor, LATEST)
+                spanned.append(batch.offsets)
+                found += concatenated(log, Planner(log, batch).slices(each))
+                place = end
+    assert found == log.in_order(whole)
+    assert all(offsets == most for offsets in spanned[:-1])
+
+
+@EXAMPLES
 @given(logs(), floors, st.integers(0, LATEST + 1))
 def test_the_end_at_a_time_has_everything_older_before_it_and_nothing_else(log, floor, time):
     whole = spans(log, floor)

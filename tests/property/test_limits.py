@@ -5,8 +5,9 @@ from hypothesis import strategies as st
 from property.test_cuts import EXAMPLES, LATEST, floors, logs, sizes, spans
 
 from airflow_provider_orderedkafka.core.cuts import Span
-from airflow_provider_orderedkafka.core.limits import Standing, allot, passes, place_after
+from airflow_provider_orderedkafka.core.limits import allot, passes, place_after
 from airflow_provider_orderedkafka.core.planning import Planner
+from airflow_provider_orderedkafka.core.positions import Position
 
 rows = st.lists(st.integers(0, 9), max_size=12)
 
@@ -39,7 +40,7 @@ def test_the_place_behind_a_record_has_it_and_all_before_it_on_one_side_and_the_
         return
     number = data.draw(st.integers(0, len(everything) - 1))
     last = everything[number]
-    place = place_after(log, span, Standing(*last))
+    place = place_after(log, span, Position(*last))
     assert log.in_order(Span(span.start, place.offsets, floor, LATEST)) == everything[: number + 1]
     assert log.in_order(Span(place.offsets, span.end, place.floor, LATEST)) == everything[number + 1 :]
 
@@ -52,7 +53,7 @@ def test_going_on_from_the_place_behind_a_record_gives_the_same_slices_of_the_re
     if not everything:
         return
     number = data.draw(st.integers(0, len(everything) - 1))
-    place = place_after(log, span, Standing(*everything[number]))
+    place = place_after(log, span, Position(*everything[number]))
     rest = Span(place.offsets, span.end, place.floor, LATEST)
     slices = Planner(log, rest).slices(each)
     assert [record for slice_ in slices for record in log.read(slice_)] == everything[number + 1 :]

@@ -12,13 +12,15 @@ from hypothesis import strategies as st
 from support.documents import DOCUMENTS
 
 from airflow_provider_orderedkafka.core.durations import format_duration, parse_duration
+from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
 from airflow_provider_orderedkafka.core.starts import Explicit, Start, parse_moment, parse_start
 from airflow_provider_orderedkafka.core.subscriptions import Assigned, Matching, Named, parse_subscription
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, read_provenance
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.spark import options, sink_options
-from airflow_provider_orderedkafka.spark.command import ENVIRONMENT, read_arguments
+from airflow_provider_orderedkafka.spark.command import read_arguments
+from airflow_provider_orderedkafka.spark.option_tables import APPLICATION_SINK, SOURCE
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 EXAMPLES = settings(max_examples=int(os.environ.get("ORDEREDKAFKA_EXAMPLES", "300")))
@@ -133,15 +135,15 @@ def test_a_subscription(kind, text):
 
 
 SERVERS = {"kafka.bootstrap.servers": "broker:9092"}
-names = st.sampled_from([*options.PARSERS, *sink_options.PARSERS, *options.INSTEAD, "kafka.client.id", "Subscribe"])
+names = st.sampled_from([*SOURCE.parsers, *APPLICATION_SINK.parsers, *SOURCE.instead, "kafka.client.id", "Subscribe"])
 given_options = st.dictionaries(names, edited(), max_size=4).map(lambda found: {**SERVERS, **found})
 
 
 @pytest.mark.filterwarnings("ignore:Possible (nested set|set)")
 @EXAMPLES
-@given(st.sampled_from(sorted(options.PARSERS)), edited())
+@given(st.sampled_from(sorted(SOURCE.parsers)), edited())
 def test_an_option_of_the_source(name, text):
-    found = outcome(lambda: options.PARSERS[name](name, text))
+    found = outcome(lambda: SOURCE.parsers[name](name, text))
     if isinstance(found, Refused):
         return
     if type(found) is int:
@@ -173,20 +175,22 @@ arguments = st.lists(
     st.sampled_from([*ARGUMENTS, "--sink-option", "--checkpoint", "--attempt", "--help", "--opt", "-h"]) | edited(),
     max_size=8,
 )
+CLUSTER = ("--checkpoint", "/c", "--option", "kafka.bootstrap.servers=broker:9092")
+sources = st.sampled_from([CLUSTER, (*CLUSTER, "--option", "subscribe=orders")])
 
 
 @EXAMPLES
-@given(arguments, st.none() | edited().filter(lambda text: "\0" not in text and text.isascii()))
-def test_a_command_line(argv, environment):
+@given(sources, arguments, st.none() | edited().filter(lambda text: "\0" not in text and text.isascii()))
+def test_a_command_line(source, argv, environment):
     with pytest.MonkeyPatch.context() as monkey:
-        monkey.delenv(ENVIRONMENT, raising=False)
+        monkey.delenv(OPTIONS_VARIABLE, raising=False)
         if environment is not None:
-            monkey.setenv(ENVIRONMENT, environment)
-        found = outcome(lambda: read_arguments(["--checkpoint", "/c", *argv], "app"))
+            monkey.setenv(OPTIONS_VARIABLE, environment)
+        found = outcome(lambda: read_arguments([*source, *argv], "app"))
         if isinstance(found, Refused | Helped):
             return
         assert found.row_limit is None or 0 < found.row_limit < 2**63
-        assert found == read_arguments(["--checkpoint", "/c", *argv], "app")
+        assert found == read_arguments([*source, *argv], "app")
 
 
 TEXTS = {

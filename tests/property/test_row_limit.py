@@ -8,14 +8,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from property.test_cuts import EXAMPLES
-from unit.test_batches import PARTITION, Before, Killed, Lease, a_range, place
+from unit.test_batches import PARTITION, Before, Killed, Lease, Plan, World, a_range, in_turn, place
 
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.batches import Allotment, Note, Surplus, Tally
 from airflow_provider_orderedkafka.core.documents import Ledger
 from airflow_provider_orderedkafka.core.limits import allot, limit_spent, passes, rows_left
 from airflow_provider_orderedkafka.core.positions import Offsets
-from airflow_provider_orderedkafka.spark.batches import Batch, BatchLoop, Parts
+from airflow_provider_orderedkafka.spark.batches import Batch, BatchLoop, Work
 from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.report import Ending, report
 from airflow_provider_orderedkafka.spark.state import LocalState
@@ -128,21 +128,14 @@ class Load:
         self.ledger = moves.committed(opened, loaded, found, "d/a", 2)
 
     def killed(self, loaded: Any, checkpoint: Checkpoint) -> bool:
-        def nothing(*_: object) -> None:
-            return None
-
-        parts: Any = (loaded, checkpoint, Lease(), Writer(self.log), Limit(self.log), nothing, nothing, nothing)
-        loop = BatchLoop(Parts(*parts))
+        host = World(checkpoint, loaded, Plan(loaded, checkpoint, self.batch))
+        work: Any = Work(loaded, checkpoint, Lease(), host.plan, Writer(self.log), Limit(self.log))
+        loop = BatchLoop(work, host)
         try:
-            while not loop.done:
-                number, at = loop.next()
-                if at.offsets == loaded.end.offsets:
-                    break
-                allotted = checkpoint.allotment(number)
-                end = place(min(at.offsets[PARTITION] + self.batch, loaded.end.offsets[PARTITION]))
-                loop.take(Batch(number, at, end if allotted is None else allotted.end))
+            loop.run(in_turn)
         except Killed:
             return True
+        assert loop.error is None
         return False
 
 

@@ -17,7 +17,7 @@ from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.kafka.consumers import close_idle
 from airflow_provider_orderedkafka.kafka.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.reader import read_slice
-from airflow_provider_orderedkafka.kafka.reading import OnDataLoss, ReadSettings
+from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 
 BASE = 1_700_000_000_000
 FUTURE = 4_000_000_000_000
@@ -45,7 +45,7 @@ class Log:
         return Span(Offsets(dict.fromkeys(ends, 0)), Offsets(ends), floor or Floor(), self.latest)
 
     def read(self, slices):
-        told = ReadSettings(self.config, deadline=20.0, on_data_loss=OnDataLoss.FAIL)
+        told = ReadSettings(self.config, deadline=20.0)
         found = []
         for slice_ in slices:
             found += rows(read_slice(slice_, told, resplit=lambda s, each: split(s, self.log, each)))

@@ -12,6 +12,8 @@ from support.records import Record
 
 START = 1_700_000_000_000
 
+IN_THE_DIRECT_LANE = ("--sink-option", "keepOrder=none")
+
 
 def events(count: int, seed: int, *, keys: int = 20, partitions: int = 3, by_key: bool = True) -> list[Record]:
     """Records whose keys stay in their partitions, unless asked otherwise; some come late."""
@@ -91,3 +93,8 @@ def dying_once(mark: Path) -> dict[str, Any]:
 
     frames = {"transform": lambda frame: frame.mapInArrow(passed, frame.schema)}
     return {"frames": frames, "direct": {"arrow_transform": arrow_transform}}
+
+
+def lane_of(said: str) -> str:
+    """The lane that a run says it takes."""
+    return "direct" if "by the direct lane" in said else "frames"

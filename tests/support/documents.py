@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
@@ -23,12 +22,14 @@ from airflow_provider_orderedkafka.core.documents import (
     Range,
     Report,
 )
+from airflow_provider_orderedkafka.core.plan import Planned
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.core.streams import StreamOffset
 from airflow_provider_orderedkafka.core.watching import Watch
 from airflow_provider_orderedkafka.kafka.provenance import Stamp
 from airflow_provider_orderedkafka.kafka.sources import Source
+from support.plain import plain_range, plain_report
 
 ORDERS = TopicPartition("orders", 0)
 LATER_ORDERS = TopicPartition("orders", 2)
@@ -64,24 +65,8 @@ RANGE = Range(
     rows_left=100,
     digest="output_topic='orders-ordered'\nkeep_order='key'",
 )
-UNBOUNDED = Range(
-    id="orders-replay-0123456789ab",
-    load="orders",
-    kind="replay",
-    reason="",
-    ledger_revision=0,
-    topics={},
-    start=Place(Offsets(), Floor()),
-    end=Place(Offsets(), Floor()),
-    planned_at=0,
-    future_tolerance=0,
-    on_data_loss="count",
-    include_headers=False,
-    isolation="read_uncommitted",
-    cluster_id="",
-    batch_offsets=None,
-    rows_left=None,
-    digest="",
+UNBOUNDED = plain_range(
+    id="orders-replay-0123456789ab", kind="replay", on_data_loss="count", isolation="read_uncommitted"
 )
 OPEN = Open("orders-incremental-0123456789ab", "orders/scheduled__2026-01-31T12:00:00+00:00", 2, "s3://c/orders/0")
 OUTCOMES = (
@@ -124,21 +109,10 @@ REPORT = Report(
     unprotected="provenance is off",
     advice="the row limit is spent",
 )
-FAILED = Report(
+FAILED = plain_report(
     range_id=RANGE.id,
-    attempt=1,
     complete=False,
-    limit_spent=False,
     stop=START,
-    batches=0,
-    rows_read=0,
-    rows_emitted=0,
-    late=0,
-    replayed=0,
-    lost=0,
-    dead_letters=0,
-    may_be_doubled=0,
-    bytes_read=0,
     started_at=1_769_860_900_000,
     ended_at=1_769_860_900_001,
     error="Kafka acknowledged nothing for 120 s",
@@ -182,14 +156,26 @@ DOCUMENTS: Mapping[str, Document] = {
         outcomes=(replace(OUTCOMES[0], dead_letters=1, may_be_doubled=2, may_be_out_of_order=3, lost=4), *OUTCOMES[1:]),
     ),
     "claim": Claim(Open("orders-interval-a", "orders/two"), (), "orders-interval-a"),
+    "planned": Planned(
+        batch=2,
+        batches=40,
+        about=True,
+        ends=(0, 7, 5),
+        floor=Floor(1_769_860_800_000, LATER_ORDERS),
+        offsets=12,
+        left=456,
+        bytes=3_072,
+    ),
     "claims": Claims(("orders-interval-a", "orders-interval-b")),
     "report": replace(REPORT, may_be_out_of_order=6, fingerprint=RANGE.fingerprint),
+    "progress": Progress(RANGE.id, 2, 1, 12, 32, 11, 9, 1, 5_000, 1_769_860_700_000, 30, 40, about=True),
     "counts": Counts(2, replace(TALLY, may_be_out_of_order=6), TALLY.plus(TALLY), 2, IN_A_TIE, limit_spent=True),
     "note": replace(
         NOTE,
         code=("0123456789abcdef",),
         provenance=2,
         doubts=(Doubt(landed=4, doubtful=1, settled=False, known=False),),
+        placed="murmur2",
     ),
 }
 """As they are now: where a field came later, the same with a value of its own in it."""
@@ -208,8 +194,7 @@ def texts() -> dict[str, str]:
 def parts() -> str:
     """What a store holds of a ledger that is too long for one value."""
     store = Values()
-    with patch.object(ledger, "PART", PART):
-        ledger.LedgerStore("orders", store).save(LEDGER, None)
+    ledger.LedgerStore("orders", store, part=PART).save(LEDGER, None)
     return json.dumps(store, sort_keys=True, ensure_ascii=False)
 
 

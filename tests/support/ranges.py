@@ -5,6 +5,7 @@ from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.subscriptions import Named
 from airflow_provider_orderedkafka.kafka.topics import discover
+from support.plain import plain_range
 from support.records import Records
 
 PLANNED_AT = 2_000_000_000_000
@@ -16,23 +17,14 @@ def whole_range(bootstrap_servers: str, *topics: str, name: str = "r1", **change
     records = Records(bootstrap_servers)
     start = {TopicPartition(t, p): offset for t in topics for p, offset in records.starts(t).items()}
     end = {TopicPartition(t, p): offset for t in topics for p, offset in records.ends(t).items()}
-    settings: dict[str, object] = {
+    plain: dict[str, object] = {
         "id": name,
         "load": "test",
-        "kind": "incremental",
         "reason": "a test",
-        "ledger_revision": 0,
         "topics": found.ids,
         "start": Place(Offsets(start), Floor()),
         "end": Place(Offsets(end), Floor(PLANNED_AT)),
         "planned_at": PLANNED_AT,
-        "future_tolerance": 0,
-        "on_data_loss": "fail",
-        "include_headers": False,
-        "isolation": "read_committed",
         "cluster_id": found.cluster_id,
-        "batch_offsets": None,
-        "rows_left": None,
-        "digest": "",
     }
-    return Range(**{**settings, **changes})  # type: ignore[arg-type]
+    return plain_range(**{**plain, **changes})

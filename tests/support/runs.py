@@ -9,11 +9,13 @@ from airflow_provider_orderedkafka import operations, steps
 from airflow_provider_orderedkafka.core.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
 from airflow_provider_orderedkafka.core.lifecycle import Action
+from airflow_provider_orderedkafka.core.next_range import NothingToLoad
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import LifecycleError
 from airflow_provider_orderedkafka.ledger import LedgerStore
 from airflow_provider_orderedkafka.mirror import Mirrored
 from support.interleaving import Killed, touch
+from support.plain import plain_range, plain_report
 
 LOAD = "orders"
 PARTITION = TopicPartition("orders", 0)
@@ -44,44 +46,29 @@ def place(offset: int) -> Place:
 
 
 def a_range(range_id: str, revision: int, start: int, end: int, load: str = LOAD) -> Range:
-    return Range(
+    return plain_range(
         id=range_id,
         load=load,
-        kind="incremental",
         reason="because",
         ledger_revision=revision,
         topics=TOPICS,
         start=place(start),
         end=place(end),
         planned_at=revision + 1,
-        future_tolerance=0,
-        on_data_loss="fail",
         include_headers=True,
-        isolation="read_committed",
         cluster_id="cluster",
-        batch_offsets=None,
-        rows_left=None,
-        digest="",
     )
 
 
 def a_report(loaded: Range, attempt: int, *, complete: bool = True) -> Report:
-    return Report(
+    return plain_report(
         range_id=loaded.id,
         attempt=attempt,
         complete=complete,
-        limit_spent=False,
         stop=loaded.end,
         batches=1,
         rows_read=loaded.offsets,
         rows_emitted=loaded.offsets,
-        late=0,
-        replayed=0,
-        lost=0,
-        dead_letters=0,
-        may_be_doubled=0,
-        bytes_read=0,
-        started_at=0,
         ended_at=1,
         error=None if complete else "killed",
         fingerprint=loaded.fingerprint,
@@ -229,10 +216,10 @@ class Run:
     def end(self) -> None:
         self.world.active.discard(self.name)
 
-    def _plan(self, ledger: Ledger, digest: str) -> Range:
+    def _plan(self, ledger: Ledger, digest: str) -> Range | NothingToLoad:
         start = ledger.place.offsets[PARTITION]
         if self.world.high <= start:
-            raise steps.NothingToLoad("nothing to load")
+            return NothingToLoad("nothing to load")
         self.world.planned += 1
         planned = a_range(f"range-{self.world.planned}", ledger.revision, start, self.world.high)
         return replace(planned, digest=digest)

@@ -118,6 +118,46 @@ class SimulatedLog:
                 yield Ordered(highest, stretch.partition, offset)
 
 
+class SteadyLog:
+    """Partitions with a record every few milliseconds, each a little later than the one before; none is kept."""
+
+    def __init__(self, partitions: int, each: int) -> None:
+        self.each = each
+        self.every = 7
+        self.partitions = [TopicPartition("large", number) for number in range(partitions)]
+        self.asked = 0
+
+    def _first(self, partition: TopicPartition, time: int) -> int:
+        return max(-(-(time - partition.partition) // self.every), 0)
+
+    def first_at(
+        self, partitions: Sequence[TopicPartition], times: Sequence[int]
+    ) -> Sequence[Mapping[TopicPartition, Answer]]:
+        self.asked += len(times)
+        return [
+            {p: Answer(o, o * self.every + p.partition) for p in partitions if (o := self._first(p, t)) < self.each}
+            for t in times
+        ]
+
+    def newest(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Answer]:
+        return {p: Answer(self.each - 1, (self.each - 1) * self.every + p.partition) for p in partitions}
+
+    def look(
+        self, bounds: Mapping[TopicPartition, Bound], limits: Mapping[TopicPartition, int], *_: int
+    ) -> Mapping[TopicPartition, Sighting]:
+        found = {p: max(bound.offset, self._first(p, bound.time or 0)) for p, bound in bounds.items()}
+        return {
+            p: Sighting(o, o * self.every + p.partition, 0) if o < limits[p] else Sighting(None, 0, 0)
+            for p, o in found.items()
+        }
+
+    def scan(self, partition: TopicPartition, start: int, end: int) -> Iterator[tuple[int, int]]:
+        raise AssertionError(f"{partition} is read")
+
+    def ends(self) -> Offsets:
+        return Offsets(dict.fromkeys(self.partitions, self.each))
+
+
 def span_of(log: SimulatedLog, floor: Floor, latest: int, start: Offsets | None = None) -> Span:
     """The span from `start`, or the log's, to the log's ends."""
     return Span(start or log.starts(), log.ends(), floor, latest)

@@ -5,7 +5,7 @@ Output       what is written: records land in order, some of a dead producer onl
 plugged_in   puts both, and a small Spark, in the places where the package asks Kafka and Spark
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -17,21 +17,23 @@ import pytest
 from confluent_kafka import Message
 from pyspark import TaskContext
 
+from airflow_provider_orderedkafka import ranges
+from airflow_provider_orderedkafka.core import plan
 from airflow_provider_orderedkafka.core.batches import Tally
-from airflow_provider_orderedkafka.core.cuts import Bound, Floor, Slice, Span, Stretch
+from airflow_provider_orderedkafka.core.cuts import Slice
+from airflow_provider_orderedkafka.core.next_range import Ends
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.subscriptions import Discovery, Topic
 from airflow_provider_orderedkafka.errors import DataLossError
-from airflow_provider_orderedkafka.kafka import producer, reader, replays, writing
+from airflow_provider_orderedkafka.kafka import producer, reader, replays, samples, survey, writing
 from airflow_provider_orderedkafka.kafka.catch import Catch, Columns
-from airflow_provider_orderedkafka.kafka.ends import Ends
 from airflow_provider_orderedkafka.kafka.outputs import DEFAULT_MAX_BYTES, Output
 from airflow_provider_orderedkafka.kafka.provenance import HEADER
-from airflow_provider_orderedkafka.kafka.reading import OnDataLoss, ReadSettings
+from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 from airflow_provider_orderedkafka.kafka.sending import Lent
 from airflow_provider_orderedkafka.kafka.settling import Settled
 from airflow_provider_orderedkafka.kafka.starts import ResolvedStart
 from airflow_provider_orderedkafka.kafka.stretches import Progress
-from airflow_provider_orderedkafka.kafka.topics import Discovery, Topic
 from airflow_provider_orderedkafka.spark import (
     cluster,
     frames,
@@ -39,7 +41,6 @@ from airflow_provider_orderedkafka.spark import (
     kafka_output,
     kafka_writer,
     limit,
-    looks,
     ordering,
 )
 from airflow_provider_orderedkafka.spark.plans import PlanFacts
@@ -109,7 +110,7 @@ class Source:
         for rank, stretch in enumerate(slice_.stretches):
             log_start = self.starts()[stretch.partition]
             if stretch.start.offset < log_start and not progress.finished()[rank]:
-                if settings.on_data_loss is OnDataLoss.FAIL:
+                if settings.on_data_loss == "fail":
                     raise DataLossError(f"{stretch.partition.at(stretch.start.offset)} is gone")
                 catch.lose(stretch.partition, progress.gone_before(rank, log_start))
         come = [
@@ -142,9 +143,17 @@ class Row(NamedTuple):
 
 @dataclass
 class Outputs:
-    """Topics that are written. `flying` has what dead producers sent and nobody sees yet."""
+    """Topics that are written. `flying` has what dead producers sent and nobody sees yet.
+
+    Those that are `compacted` keep the last row of each key for sure; what was `cleaned` of them is still in the logs.
+    `past` are the rows of topics that were made anew, as far as they need not be there any more.
+    """
 
     counts: dict[str, int]
+    compacted: frozenset[str] = frozenset()
+    cleaned: set[tuple[TopicPartition, int]] = field(default_factory=set)
+    past: list[Row] = field(default_factory=list)
+    made: Counter[str] = field(default_factory=Counter)
     logs: dict[TopicPartition, list[Row]] = field(default_factory=lambda: defaultdict(list))
     flying: list[Row] = field(default_factory=list)
     picked: int = 0
@@ -157,16 +166,36 @@ class Outputs:
         self.picked += 1
         return self.picked % self.counts[topic]
 
+    def clean(self, partition: TopicPartition, end: int) -> None:
+        """Compact a partition up to an offset."""
+        rows = self.logs[partition]
+        last = {row.key: offset for offset, row in enumerate(rows)}
+        self.cleaned |= {(partition, offset) for offset, row in enumerate(rows[:end]) if last[row.key] != offset}
+
+    def make_anew(self, name: str, done: Callable[[Row], bool]) -> None:
+        """Delete a topic and create it again; rows that were `done` need not be written again."""
+        self.made[name] += 1
+        self.flying = [row for row in self.flying if row.name != name]
+        for partition in [each for each in self.logs if each.topic == name]:
+            self.past += filter(done, self.logs.pop(partition))
+
     def rows(self) -> list[Row]:
-        return [row for rows in self.logs.values() for row in rows]
+        return [*self.past, *(row for rows in self.logs.values() for row in rows)]
 
     def look_up(self, _config: Any, names: Any, *_: Any) -> dict[str, Output]:
         most = {DEAD: DEFAULT_MAX_BYTES}
-        return {n: Output(n, f"id-{n}", self.counts[n], most.get(n, MOST_BYTES)) for n in names}
+        return {
+            n: Output(n, self._id(n), self.counts[n], most.get(n, MOST_BYTES), compacted=n in self.compacted)
+            for n in names
+        }
 
     def discovery(self, _config: Any, named: Any, *_: Any) -> Discovery:
-        partitions = [TopicPartition(name, n) for name in named.topics for n in range(self.counts[name])]
-        return Discovery("cluster", (), tuple(partitions))
+        topics = [Topic(name, self._id(name), self.counts[name], name in self.compacted) for name in named.topics]
+        partitions = [TopicPartition(topic.name, n) for topic in topics for n in range(topic.partitions)]
+        return Discovery("cluster", tuple(topics), tuple(partitions))
+
+    def _id(self, name: str) -> str:
+        return f"id-{name}-{self.made[name]}"
 
     def ends(self, _config: Any, partitions: Any, *_: Any) -> Offsets:
         return Offsets((partition, len(self.logs[partition])) for partition in partitions)
@@ -178,7 +207,8 @@ class Outputs:
         at = {partition: noted.get(partition, 0) for partition in partitions}
         for flying in (self.flying, []):
             for partition, start in at.items():
-                take([row.message() for row in self.logs[partition][start:]])
+                rows = enumerate(self.logs[partition])
+                take([row.message() for n, row in rows if n >= start and (partition, n) not in self.cleaned])
                 at[partition] = len(self.logs[partition])
             for row in flying:
                 self.land(row)
@@ -266,20 +296,15 @@ def _plug_source(patch: pytest.MonkeyPatch, plugs: Plugs) -> None:
     def starts(_config: Any, _start: Any, partitions: Sequence[TopicPartition], *_: Any, **__: Any) -> ResolvedStart:
         return ResolvedStart(Offsets(dict.fromkeys(partitions, 0)))
 
-    def sample(span: Span, settings: ReadSettings) -> list[Any]:
-        stretches = [
-            Stretch(p, Bound(max(start, source.starts()[p])), Bound(span.end[p]), span.end[p], -1)
-            for p, start in span.start.items()
-            if max(start, source.starts()[p]) < span.end[p]
-        ]
-        return list(reader.read_slice(Slice(0, tuple(stretches), span.latest, 0, Floor()), settings))
-
     patch.setattr(reader, "_fetch", fetch)
-    patch.setattr(cluster, "KafkaLog", lambda *_: source.log)
-    patch.setattr(cluster, "discover", source.discovery)
-    patch.setattr(cluster, "readable_ends", ends)
-    patch.setattr(cluster, "resolve_start", starts)
-    patch.setattr(looks, "sample", sample)
+    for module in (cluster, ranges):
+        patch.setattr(module, "KafkaLog", lambda *_: source.log)
+    for module in (cluster, ranges, survey):
+        patch.setattr(module, "discover", source.discovery)
+    patch.setattr(survey, "readable_ends", ends)
+    patch.setattr(survey, "resolve_start", starts)
+    patch.setattr(samples, "EACH", 1)  # so that keys may stand elsewhere than the sample says
+    patch.setattr(plan, "WINDOW", 3)
     settings = frames.read_settings
     patch.setattr(frames, "read_settings", lambda *a: replace(settings(*a), batch_bytes=plugs.batch_bytes()))
 
@@ -308,7 +333,6 @@ def _plug_spark(patch: pytest.MonkeyPatch, plugs: Plugs) -> None:
     for module in (kafka_lanes, kafka_writer, limit):
         patch.setattr(module, "read_plan", lambda *_, **__: plugs.facts)
     patch.setattr(ordering, "read_any_plan", lambda *_: plugs.facts)
-    patch.setattr(kafka_writer, "counted", lambda frame: frame)
-    patch.setattr(kafka_writer, "read_tally", lambda _: Tally())
+    patch.setattr(kafka_writer, "counted", lambda frame: (frame, Tally))
     patch.setattr(TaskContext, "get", staticmethod(here))
     patch.setattr(pyspark.sql, "functions", functions)

@@ -271,9 +271,6 @@ class SmallContext:
     def accumulator(self, value: Any, param: Any) -> Accumulator:
         return Accumulator(value, param)
 
-    def setJobGroup(self, *_: str) -> None:  # noqa: N802
-        pass
-
     def runJob(self, frame: SmallFrame, function: Callable[[Iterable[Row]], Iterable[Any]], numbers: list[int]) -> Any:  # noqa: N802
         jobs = [partial(_in_task, each, partial(_rows, frame.parts[each])) for each in numbers]
         return [found for rows in in_turn(jobs) for found in function(iter(rows))]

@@ -39,11 +39,11 @@ class WholeWay:
     def go(self, config: KafkaConfig, app: Application, lane: str) -> Report:
         """Plan, load and mirror; a worker dies on the way, so that the outputs are searched for what has landed."""
         now = time.time_ns() // 1_000_000
-        first = ranges.first_look(config, self.load, now)
+        first = ranges.first_look(config, self.load.terms, now)
         ledger = moves.first_look(
             self.load.name, instance="one", home_dag="d", place=first.place, topics=first.topics, now=now
         )
-        loaded = ranges.plan(config, self.load, ledger, digest="", now=now)
+        loaded = ranges.plan(config, self.load.terms, ledger, digest="", now=now)
         told = ("--output-topic", self.output, "--option", "sliceOffsets=20", "--sink-option", "writers=1")
         report = app.load(loaded, *told, **dying_once(app.folder / "died")[lane])
         assert (app.folder / "died").exists()

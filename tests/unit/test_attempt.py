@@ -14,7 +14,8 @@ from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.core.positions import Offsets
 from airflow_provider_orderedkafka.errors import FencedError
 from airflow_provider_orderedkafka.spark import lease
-from airflow_provider_orderedkafka.spark.attempt import Attempt, Work, already_loaded
+from airflow_provider_orderedkafka.spark.attempt import Attempt, already_loaded
+from airflow_provider_orderedkafka.spark.batches import Writer
 from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.lease import Lease, Outside
 from airflow_provider_orderedkafka.spark.machine import SystemClock, SystemProcesses
@@ -63,7 +64,7 @@ class Holder:
 def next_attempt(folder: Path) -> Report:
     """What the next attempt does, as an application does it; there must be nothing left to load."""
 
-    def prepare() -> Work:
+    def prepare() -> Writer:
         raise AssertionError("it is loaded again")
 
     checkpoint = Checkpoint(Touched(LocalState(folder)))

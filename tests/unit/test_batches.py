@@ -1,18 +1,21 @@
 """What the batch loop does with each batch, and what a kill between any two steps leaves to be mended."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.plain import plain_range
 
 from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Doubt, Note, Tally
 from airflow_provider_orderedkafka.core.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.plan import Planned, Size, window
 from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import DataLossError, FencedError, StateError, UnreachableError
-from airflow_provider_orderedkafka.spark.batches import TRIES, Batch, BatchLoop, Parts
+from airflow_provider_orderedkafka.spark.batches import TRIES, Batch, BatchLoop, Run, Work
 from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.state import LocalState
 
@@ -23,29 +26,17 @@ def place(offset: int) -> Place:
     return Place(Offsets({PARTITION: offset}), Floor(offset))
 
 
-def batch(number: int) -> Batch:
-    return Batch(number, place(number * 10 - 10), place(number * 10))
-
-
 def a_range(end: int = 30, rows_left: int | None = None, *, start: int = 0, revision: int = 0) -> Range:
-    return Range(
+    return plain_range(
         id=f"r{revision + 1}",
-        load="orders",
-        kind="incremental",
-        reason="",
         ledger_revision=revision,
         topics={"orders": "id"},
         start=place(start),
         end=place(end),
         planned_at=1_000_000,
-        future_tolerance=0,
-        on_data_loss="fail",
-        include_headers=False,
-        isolation="read_committed",
         cluster_id="c",
         batch_offsets=10,
         rows_left=rows_left,
-        digest="",
     )
 
 
@@ -130,41 +121,65 @@ class Lease:
             raise self.error
 
 
+def in_turn(planned: Sequence[Planned], loop: BatchLoop) -> None:
+    """Hand over the batches of a window as they come; what Spark's query does."""
+    for each in planned:
+        loop.take(each)
+
+
+@dataclass
+class Plan:
+    """Batches of so many offsets, so many at a time; what was begun ends where that was written down."""
+
+    loaded: Range
+    checkpoint: Checkpoint
+    offsets: int = 10
+    at_once: int = 20
+    windows: list[list[int]] = field(default_factory=list)
+
+    def window(self, number: int, start: Place) -> list[Planned]:
+        ends, last = [], self.loaded.end.offsets[PARTITION]
+        begun = self.checkpoint.note(number) or self.checkpoint.allotment(number)
+        at = start.offsets[PARTITION]
+        while at < last and len(ends) < self.at_once:
+            at = begun.end.offsets[PARTITION] if begun and not ends else min(at + self.offsets, last)
+            ends.append(place(at))
+        found = window(self.loaded, number, start, ends, Size(self.offsets))
+        self.windows += [[each.batch for each in found]] if found else []
+        return found
+
+
 @dataclass
 class World:
-    """A range of three batches; each `loop` is another attempt on the same checkpoint."""
+    """A range of three batches; each `loop` is another attempt on the same checkpoint. It is its loops' host, too."""
 
     checkpoint: Checkpoint
     loaded: Range
+    plan: Plan
     writer: Writer = field(default_factory=Writer)
     limit: Limit = field(default_factory=Limit)
     lease: Lease = field(default_factory=Lease)
     told: list[Counts] = field(default_factory=list)
     waits: int = 0
 
+    def ready(self) -> None:
+        pass
+
+    def before_a_retry(self) -> None:
+        self.waits += 1
+
+    def tell(self, counts: Counts, planned: Planned) -> None:
+        assert counts.batch == planned.batch
+        self.told.append(counts)
+
     def loop(self) -> BatchLoop:
-        def wait() -> None:
-            self.waits += 1
+        work: Any = Work(self.loaded, self.checkpoint, self.lease, self.plan, self.writer, self.limit)
+        return BatchLoop(work, self)
 
-        parts: Any = Parts(
-            loaded=self.loaded,
-            checkpoint=self.checkpoint,
-            lease=self.lease,
-            writer=self.writer,
-            limit=self.limit,
-            ready=lambda: None,
-            between_tries=wait,
-            tell=self.told.append,
-        )
-        return BatchLoop(parts)
-
-    def run(self) -> BatchLoop:
-        """What a feed does: each batch in turn, of at most ten offsets, until no row may follow."""
+    def run(self, run: Run = in_turn) -> BatchLoop:
+        """An attempt, to its end."""
         loop = self.loop()
-        while not loop.done and loop.next()[1] != self.loaded.end:
-            number, start = loop.next()
-            end = min(start.offsets[PARTITION] + 10, self.loaded.end.offsets[PARTITION])
-            loop.take(Batch(number, start, place(end)))
+        loop.run(run)
         return loop
 
 
@@ -174,7 +189,7 @@ def world(tmp_path: Path) -> Callable[..., World]:
         checkpoint = Checkpoint(LocalState(tmp_path))
         loaded = a_range(**settings)
         checkpoint.take_up(loaded)
-        return World(checkpoint, loaded)
+        return World(checkpoint, loaded, Plan(loaded, checkpoint))
 
     return make
 
@@ -206,13 +221,60 @@ def test_a_kill_in_the_middle_of_a_write_is_mended_by_a_replay_of_that_batch_alo
     assert loop.counts.total.rows_emitted == 30
 
 
+@pytest.mark.parametrize("order", [*permutations(range(3))], ids=str)
+def test_batches_that_come_too_early_wait_for_those_before_them(world, order: tuple[int, ...]) -> None:
+    w = world()
+    w.run(lambda planned, loop: in_turn([planned[place] for place in order], loop))
+    assert w.writer.output.rows == EVERYTHING
+    assert [counts.batch for counts in w.told] == [1, 2, 3]
+
+
 def test_a_batch_that_is_handed_over_again_after_its_counts_is_not_written_again(world) -> None:
     w = world()
-    for _ in range(2):
-        w.loop().take(batch(1))
-    w.run()
+    w.run(lambda planned, loop: in_turn([planned[0], *planned, planned[0]], loop))
     assert w.writer.output.rows == EVERYTHING
     assert not w.writer.replays
+
+
+def test_a_long_range_is_planned_a_few_batches_at_a_time(world) -> None:
+    w = world()
+    w.plan.at_once = 2
+    w.run()
+    assert w.plan.windows == [[1, 2], [3]]
+    assert w.writer.output.rows == EVERYTHING
+
+
+def test_a_batch_that_never_comes_is_an_error_that_names_it(world) -> None:
+    w = world()
+    with pytest.raises(StateError, match="has not found batch 2 of the plan"):
+        w.run(lambda planned, loop: in_turn([planned[0], planned[2]], loop))
+    assert w.writer.output.rows == EVERYTHING[:10]
+
+
+def test_a_batch_that_was_begun_ends_where_that_was_noted_and_the_next_one_begins_there(world) -> None:
+    w = world()
+    w.plan.offsets = 7
+    w.writer.failures = [Killed()]
+    with pytest.raises(Killed):
+        w.run()
+    w.plan.offsets = 10
+    assert w.run().counts.batches == 4
+    assert [counts.end for counts in w.told] == [place(7), place(17), place(27), place(30)]
+
+
+def test_an_attempt_that_is_told_to_end_begins_no_other_batch_and_tries_none_again(world) -> None:
+    w = world()
+    loop = w.loop()
+
+    def fails(*_: Any) -> Tally:
+        loop.stop()
+        raise UnreachableError("cancelled")
+
+    w.writer.write = fails
+    loop.run(in_turn)
+    assert "told to end" in str(loop.error)
+    assert w.waits == 1
+    assert w.checkpoint.note(2) is None
 
 
 def test_a_failed_batch_is_run_again_as_a_replay_in_the_same_attempt(world) -> None:
@@ -228,30 +290,29 @@ def test_a_failed_batch_is_run_again_as_a_replay_in_the_same_attempt(world) -> N
 def test_a_batch_that_keeps_failing_ends_the_attempt_with_the_reason(world) -> None:
     w = world()
     w.writer.failures = [UnreachableError("away")] * TRIES
-    loop = w.loop()
-    with pytest.raises(UnreachableError):
-        loop.take(batch(1))
+    loop = w.run()
     assert isinstance(loop.error, UnreachableError)
+    assert not w.told
     assert w.waits == TRIES - 1
 
 
 def test_what_a_retry_cannot_mend_is_not_tried_again(world) -> None:
     w = world()
     w.writer.failures = [DataLossError("gone")]
-    loop = w.loop()
-    with pytest.raises(DataLossError):
-        loop.take(batch(1))
+    loop = w.run()
     assert w.waits == 0
     assert isinstance(loop.error, DataLossError)
 
 
 def test_a_fenced_attempt_writes_no_further_batch(world) -> None:
     w = world()
-    loop = w.loop()
-    loop.take(batch(1))
-    w.lease.error = FencedError("a newer attempt is there")
-    with pytest.raises(FencedError):
-        loop.take(batch(2))
+
+    def fenced(planned: Sequence[Planned], loop: BatchLoop) -> None:
+        loop.take(planned[0])
+        w.lease.error = FencedError("a newer attempt is there")
+        loop.take(planned[1])
+
+    assert isinstance(w.run(fenced).error, FencedError)
     assert w.writer.output.rows == EVERYTHING[:10]
     assert w.checkpoint.note(2) is None
 
@@ -264,17 +325,14 @@ def test_a_fenced_attempt_does_not_run_its_failed_batch_again(world) -> None:
         raise RuntimeError("Job cancelled")
 
     w.writer.write = cancelled
-    with pytest.raises(FencedError):
-        w.loop().take(batch(1))
+    assert isinstance(w.run().error, FencedError)
     assert w.waits == 0
 
 
 def test_a_checkpoint_that_vanishes_is_an_error_that_says_what_is_safe(world) -> None:
     w = world()
     w.checkpoint.state.delete("range.json")
-    loop = w.loop()
-    with pytest.raises(StateError, match="gone while it is in use"):
-        loop.take(batch(1))
+    assert "gone while it is in use" in str(w.run().error)
     assert not w.writer.output.rows
 
 
@@ -286,7 +344,7 @@ def test_the_row_limit_lets_the_first_rows_pass_over_batches_and_kills(world, li
         w.run()
     loop = w.run()
     assert sorted(w.writer.output.rows) == EVERYTHING[:limit]
-    assert loop.done
+    assert loop.over
     assert loop.counts.limit_spent
     assert loop.counts.end == place(limit)
 
@@ -333,6 +391,7 @@ def test_what_lies_behind_the_cut_is_next_where_a_cut_batch_came_out_smaller_tha
     w.writer.write = one_less
     loop = w.run()
     assert spans == [(0, 10), (10, 15), (15, 16)]
+    assert w.plan.windows == [[1, 2, 3], [3, 4]]
     assert (loop.counts.total.rows_emitted, loop.counts.end, loop.counts.limit_spent) == (15, place(16), True)
 
 

@@ -5,16 +5,19 @@ from dataclasses import replace
 import pytest
 from support.runs import LOAD, PARTITION, TOPICS, DictStore, DictView, MirrorByHand, World, a_range, a_report
 
-from airflow_provider_orderedkafka import steps
-from airflow_provider_orderedkafka.boundaries import Decider, Survey, check_interval
+from airflow_provider_orderedkafka import OrderedLoad, steps
+from airflow_provider_orderedkafka.boundaries import Decider, Sight, check_interval
 from airflow_provider_orderedkafka.core.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.documents import Boundary
+from airflow_provider_orderedkafka.core.next_range import Ends, Survey
 from airflow_provider_orderedkafka.core.positions import Offsets
+from airflow_provider_orderedkafka.core.subscriptions import Discovery, Topic
 from airflow_provider_orderedkafka.errors import LifecycleError, NotYetError
 from airflow_provider_orderedkafka.ledger import LedgerStore
 
 NOON, ONE = 1_000, 2_000
 WAIT = 300
+TERMS = OrderedLoad(LOAD, ["orders"], grace="50ms", transaction_wait="300ms").terms
 
 
 def at(time, offset):
@@ -39,9 +42,15 @@ def interval():
     return replace(planned, kind="interval", start=at(NOON, 5), end=at(ONE, 9))
 
 
+def seen(now, open_since=None):
+    topics = tuple(Topic(name, topic_id, 1, compacted=False) for name, topic_id in TOPICS.items())
+    nothing = Offsets()
+    return Survey(now, now, Discovery("cluster", topics, (PARTITION,)), Ends(nothing, nothing, 0, open_since), nothing)
+
+
 def decider(world, place, now=ONE + 100):
-    survey = Survey(TOPICS, None, lambda time: place(time) if callable(place) else at(time, place))
-    return Decider(world.ledger_store, 50, WAIT, lambda: now, lambda floor: survey)
+    sight = Sight(seen(now), lambda time: place(time) if callable(place) else at(time, place))
+    return Decider(world.ledger_store, TERMS, lambda: now, lambda floor: sight)
 
 
 def test_a_boundary_is_decided_once_and_not_before_its_moment_and_the_grace_have_passed():
@@ -56,11 +65,11 @@ def waited(world, open_since, now):
     """A decider at a moment when one transaction is open."""
     floors = []
 
-    def survey(floor):
+    def look(floor):
         floors.append(floor)
-        return Survey(TOPICS, open_since, lambda time: at(time, 7))
+        return Sight(seen(now, open_since), lambda time: at(time, 7))
 
-    return Decider(world.ledger_store, 50, WAIT, lambda: now, survey), floors
+    return Decider(world.ledger_store, TERMS, lambda: now, look), floors
 
 
 def test_a_boundary_waits_for_a_transaction_that_may_commit_older_records_but_not_for_ever():

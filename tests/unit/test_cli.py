@@ -101,7 +101,7 @@ def test_a_command_that_resembles_none_is_answered_with_all(capsys):
     with pytest.raises(SystemExit) as left:
         cli.main(["xyzzy"])
     assert left.value.code == 2
-    assert f"The commands are {', '.join(cli.COMMANDS)}." in capsys.readouterr().err
+    assert f"the commands are {', '.join(cli.COMMANDS)}" in capsys.readouterr().err
 
 
 def test_bad_arguments_are_a_usage_error():
@@ -147,7 +147,7 @@ def test_a_reader_that_leaves_early_sees_no_traceback(fake, tmp_path):
 def test_a_tool_whose_packages_are_missing_says_how_to_install_them(command, missing, monkeypatch, capsys):
     for package in missing:
         monkeypatch.setitem(sys.modules, package, None)
-    assert cli.main([command, "--help"]) == SettingError.exit_code
+    assert cli.main([command, "--help"]) == 2
     said = capsys.readouterr().err
     assert f"needs {' and '.join(missing)}, of the extra" in said
     assert "pip install 'airflow-provider-orderedkafka[tools]'" in said

@@ -3,11 +3,10 @@
 import json
 
 import pytest
+from support.plain import plain_report
 
 from airflow_provider_orderedkafka.core.batches import Setup
-from airflow_provider_orderedkafka.core.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.documents import DOUBTS, Claim, Outcome, Report
-from airflow_provider_orderedkafka.core.positions import Offsets
 from airflow_provider_orderedkafka.errors import DocumentError
 
 
@@ -24,26 +23,7 @@ def test_another_word_is_refused_with_those_that_it_may_be():
 
 
 def report_text(**changes):
-    report = Report(
-        range_id="a",
-        attempt=1,
-        complete=True,
-        limit_spent=False,
-        stop=Place(Offsets(), Floor()),
-        batches=0,
-        rows_read=0,
-        rows_emitted=0,
-        late=0,
-        replayed=0,
-        lost=0,
-        dead_letters=0,
-        may_be_doubled=0,
-        bytes_read=0,
-        started_at=0,
-        ended_at=0,
-        error=None,
-    )
-    value = {**json.loads(report.to_text()), **changes}
+    value = {**json.loads(plain_report().to_text()), **changes}
     return json.dumps({name: each for name, each in value.items() if each is not ...})
 
 

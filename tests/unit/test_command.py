@@ -6,11 +6,14 @@ from pathlib import Path
 import pytest
 from unit.test_batches import a_range
 
+from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
+from airflow_provider_orderedkafka.core.subscriptions import Named
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
-from airflow_provider_orderedkafka.spark import options, sink_options
-from airflow_provider_orderedkafka.spark.command import ENVIRONMENT, Arguments, read_arguments
-from airflow_provider_orderedkafka.spark.kafka_sink import OWN
-from airflow_provider_orderedkafka.spark.table_sink import KNOWN
+from airflow_provider_orderedkafka.spark.command import Arguments, read_arguments
+from airflow_provider_orderedkafka.spark.option_tables import APPLICATION_SINK, SOURCE, TABLE_SINK
+
+CLUSTER = ("--checkpoint", "/c", "--option", "kafka.bootstrap.servers=broker:9092")
+ORDERS = (*CLUSTER, "--option", "subscribe=orders")
 
 
 def read(*argv: str) -> Arguments:
@@ -21,27 +24,34 @@ def test_a_range_is_taken_as_json_or_from_a_file(tmp_path: Path) -> None:
     text = a_range().to_text()
     (tmp_path / "range.json").write_text(text)
     for given in (text, str(tmp_path / "range.json")):
-        assert read("--range", given, "--checkpoint", "/c").range == a_range()
+        assert read("--range", given, *CLUSTER).range == a_range()
 
 
 def test_options_are_pairs_whose_values_may_hold_anything() -> None:
-    found = read("--checkpoint", "/c", "--option", "kafka.sasl.password=a=b c", "--sink-option", "keepOrder=none")
-    assert found.options == {"kafka.sasl.password": "a=b c"}
+    found = read(*ORDERS, "--option", "kafka.sasl.password=a=b c", "--sink-option", "keepOrder=none")
+    assert found.source.kafka["sasl.password"] == "a=b c"
     assert found.sink_options == {"keepOrder": "none"}
 
 
 def test_secrets_can_come_by_the_environment_and_arguments_win(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(ENVIRONMENT, json.dumps({"kafka.sasl.password": "secret", "subscribe": "a"}))
-    found = read("--checkpoint", "/c", "--option", "subscribe=b")
-    assert found.options == {"kafka.sasl.password": "secret", "subscribe": "b"}
+    monkeypatch.setenv(OPTIONS_VARIABLE, json.dumps({"kafka.sasl.password": "secret", "subscribe": "a"}))
+    found = read(*CLUSTER, "--option", "subscribe=b")
+    assert found.source.kafka["sasl.password"] == "secret"
+    assert found.source.subscription == Named(("b",))
+    assert "secret" not in repr(found)
+
+
+def test_beside_a_range_only_what_it_does_not_say_itself_is_taken() -> None:
+    found = read(*CLUSTER, "--range", a_range().to_text(), "--option", "sliceOffsets=7")
+    assert (found.source.slice_offsets, found.source.most) == (7, a_range().batch_offsets)
 
 
 @pytest.mark.parametrize("text", ["secret", '["secret"]', '{"kafka.sasl.password": 7}'])
 def test_a_broken_environment_is_refused_without_showing_what_it_holds(
     monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    monkeypatch.setenv(ENVIRONMENT, text)
-    with pytest.raises(SettingError, match=f"{ENVIRONMENT} must hold a JSON object of strings") as caught:
+    monkeypatch.setenv(OPTIONS_VARIABLE, text)
+    with pytest.raises(SettingError, match=f"{OPTIONS_VARIABLE} must hold a JSON object of strings") as caught:
         read("--checkpoint", "/c")
     assert "secret" not in str(caught.value)
 
@@ -54,6 +64,11 @@ def test_a_broken_environment_is_refused_without_showing_what_it_holds(
         (("--checkpoint", "/c", "--rows", "1"), "unrecognized arguments: --rows"),
         (("--checkpoint", "/c", "--option", "secret"), "--option must be NAME=VALUE"),
         (("--checkpoint", "/c", "--option", "a=1", "--option", "a=2"), "--option a is given twice"),
+        (("--checkpoint", "/c", "--option", "subscribe=a"), "option 'kafka.bootstrap.servers' is missing"),
+        (CLUSTER, "set exactly one of 'subscribe'"),
+        ((*ORDERS, "--option", "startingOffset=latest"), "did you mean 'startingOffsets'?"),
+        ((*CLUSTER, "--range", a_range().to_text(), "--option", "subscribe=a"), "cannot stand beside 'range'"),
+        ((*CLUSTER, "--option", "Range={}"), "give the range with --range"),
         (("--checkpoint", "/c", "--range", "/not/there"), "neither JSON nor a file that can be read: No such file"),
         (("--checkpoint", "/c", "--transform", "enrich"), "--transform must be module:function"),
         (("--checkpoint", "/c", "--transform", "not_there:f"), "Ship the module with --py-files"),
@@ -62,7 +77,7 @@ def test_a_broken_environment_is_refused_without_showing_what_it_holds(
         (("--checkpoint", "/c", "--transform", "json:__name__"), "must name a function"),
         (
             ("--checkpoint", "/c", "--range", a_range().to_text(), "--row-limit", "5"),
-            "--row-limit 5 cannot stand beside --range: the range carries its own",
+            "--row-limit 5 cannot be used with --range: the range has its own",
         ),
         (
             ("--checkpoint", "/c", "--transform", "json:loads", "--arrow-transform", "json:loads"),
@@ -87,13 +102,13 @@ def test_help_explains_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> Non
         read("--help")
     assert caught.value.code == 0
     text = capsys.readouterr().out
-    assert "75   a retry can mend it" in text
+    assert "75   a retry may succeed" in text
     assert "--row-limit ROWS" in text
     assert max(map(len, text.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("name", sorted({*options.PARSERS, *sink_options.PARSERS, *OWN.values(), *KNOWN} - {"topic"}))
+@pytest.mark.parametrize("name", sorted({*SOURCE.parsers, *APPLICATION_SINK.parsers, *TABLE_SINK.parsers} - {"range"}))
 def test_help_names_every_option(capsys: pytest.CaptureFixture[str], name: str) -> None:
     with pytest.raises(SystemExit):
         read("--help")
-    assert name.removeprefix("kafka.") in capsys.readouterr().out
+    assert f"\n  {name} " in capsys.readouterr().out

@@ -26,7 +26,7 @@ def test_a_request_asks_much_of_few_partitions_and_little_of_many(offsets, recor
 
 def test_a_users_setting_wins_over_what_suits_but_not_over_what_the_reader_relies_on():
     kafka = {"queued.max.messages.kbytes": "9", "auto.offset.reset": "earliest", "fetch.message.max.bytes": "7"}
-    config = configuration(ReadSettings(kafka, read_committed=False), 32_000)
+    config = configuration(ReadSettings(kafka, isolation="read_uncommitted"), 32_000)
     assert config["queued.max.messages.kbytes"] == "9"
     assert config["fetch.message.max.bytes"] == "7"
     assert config["auto.offset.reset"] == "error"

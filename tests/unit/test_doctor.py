@@ -57,7 +57,7 @@ def test_the_table_is_aligned_and_has_each_remedy_below_its_row():
         "pyspark           broken   not installed",
         "                           -> Run: pip install pyspark",
         "",
-        "1 to mend, 1 to know about.",
+        "1 broken, 1 warnings.",
     ]
 
 
@@ -176,7 +176,7 @@ def test_the_command_prints_json_and_fails_when_something_must_be_mended(no_airf
     }
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     assert cli.main(["doctor"]) == 0
-    assert "0 to mend" in capsys.readouterr().out
+    assert "0 broken" in capsys.readouterr().out
 
 
 def test_an_airflow_without_tables_and_a_connection_without_brokers_are_broken(no_airflow, monkeypatch):

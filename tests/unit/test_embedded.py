@@ -281,7 +281,7 @@ def test_a_later_process_with_the_same_number_is_another_program(tmp_path):
 def test_a_sample_for_a_broker_that_does_not_answer_says_so(monkeypatch):
     monkeypatch.setattr(sample, "_DEADLINE_SECONDS", 0.5)
     nowhere = f"127.0.0.1:{settings.free_port()}"
-    with pytest.raises(UnreachableError, match=f"{nowhere} did not make the topics within 0.5 s: .*transport"):
+    with pytest.raises(UnreachableError, match=f"{nowhere} did not create the topics within 0.5 s: .*transport"):
         sample.make_topics(nowhere)
     with pytest.raises(UnreachableError, match=f"{nowhere} did not find the latest event within 0.5 s: no answer"):
         sample.newest(nowhere)

@@ -4,9 +4,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from unit.test_batches import PARTITION, batch, place
+from unit.test_batches import PARTITION, place
 
 from airflow_provider_orderedkafka.core.batches import Allotment, Surplus, Tally
+from airflow_provider_orderedkafka.spark.batches import Batch
 from airflow_provider_orderedkafka.spark.limit import RowLimit, trimmed
 
 
@@ -17,7 +18,7 @@ def test_rows_that_became_dead_letters_count() -> None:
 def test_a_batch_in_which_the_limit_ends_goes_as_far_as_its_allotment_and_no_further() -> None:
     surplus = Surplus(PARTITION.topic, PARTITION.partition, 6, rows=2)
     frames: Any = None
-    cut = RowLimit(frames, at_most_one=False).cut(batch(1), Allotment(1, (5,), place(7), surplus))
+    cut = RowLimit(frames, at_most_one=False).cut(Batch(1, place(0), place(10)), Allotment(1, (5,), place(7), surplus))
     assert (cut.start, cut.end, cut.surplus) == (place(0), place(7), surplus)
 
 

@@ -17,7 +17,8 @@ def test_topics_are_sorted_and_a_single_one_may_stand_alone():
 
 def test_durations_are_read_once_for_everybody():
     load = OrderedLoad("orders", topics=["orders"], max_delay="15m", grace=timedelta(seconds=2))
-    assert (load.pace.max_delay, load.grace_ms, load.future_tolerance_ms) == (900_000, 2_000, 300_000)
+    terms = load.terms
+    assert (terms.pace.max_delay, terms.grace, terms.future_tolerance) == (900_000, 2_000, 300_000)
 
 
 @pytest.mark.parametrize(

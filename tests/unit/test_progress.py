@@ -5,7 +5,9 @@ from io import StringIO
 from support.runs import a_range, place
 
 from airflow_provider_orderedkafka.core.batches import Counts, Tally
-from airflow_provider_orderedkafka.core.progress import Progress
+from airflow_provider_orderedkafka.core.cuts import Floor
+from airflow_provider_orderedkafka.core.plan import Planned
+from airflow_provider_orderedkafka.core.progress import Begun, Progress, progress
 from airflow_provider_orderedkafka.spark.progress import Teller
 
 NARROW = 80
@@ -27,29 +29,41 @@ def counts(batch: int, *, of: int = 4, batch_offsets: int = 250) -> Counts:
     return Counts(batch, Tally(), total, batch, place(batch * batch_offsets), limit_spent=batch > of)
 
 
+def planned(batch: int, *, about: bool = False) -> Planned:
+    return Planned(batch, 4, about, (batch * 250,), Floor(), 250, 1_000 - batch * 250, None)
+
+
 def told(out: StringIO, *, batches: int) -> StringIO:
     teller = Teller(a_range("r", 0, 0, 1_000), 1, None, out)
     teller.begin(0)
     for batch in range(1, batches + 1):
-        teller.tell(counts(batch), batch * 60_000)
+        teller.tell(counts(batch), planned(batch), batch * 60_000)
     teller.close()
     return out
 
 
 def test_a_log_gets_a_sentence_and_a_line_for_programs_for_each_batch() -> None:
     first, second, *rest = told(StringIO(), batches=2).getvalue().splitlines()
-    assert first == "batch 1: 250 of 1,000 offsets (25%), 250 rows read, 250 written, 4 rows/s, about 3 min 0 s left"
+    assert (
+        first == "batch 1 of 4: 250 of 1,000 offsets (25%), 250 rows read, 250 written, 4 rows/s, about 3 min 0 s left"
+    )
     found = Progress.of_line(second)
     assert found is not None
+    assert (found.batches, found.about) == (4, False)
     assert (found.batch, found.offsets_done, found.seconds_left) == (1, 250, 180)
     assert len(rest) == 2
+
+
+def test_how_many_batches_there_are_is_about_known_where_the_rest_is_not_planned_yet() -> None:
+    found = progress(a_range("r", 0, 0, 1_000), 1, counts(1), planned(1, about=True), Begun(0, 0, 0), 60_000)
+    assert found.sentence.startswith("batch 1 of about 4: 250 of 1,000 offsets")
 
 
 def test_a_terminal_shows_each_batch_once_above_a_bar_that_fits() -> None:
     out = told(Terminal(), batches=4)
     assert isinstance(out, Terminal)
     *sentences, bar, after = out.seen
-    assert [sentence.split(":")[0] for sentence in sentences] == ["batch 1", "batch 2", "batch 3", "batch 4"]
+    assert [sentence.split(":")[0] for sentence in sentences] == [f"batch {n} of 4" for n in range(1, 5)]
     assert bar == "[##############################] 100%"
     assert after == ""
     assert "\r" in out.getvalue()

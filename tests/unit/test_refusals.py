@@ -8,15 +8,15 @@ from support.documents import OPEN, RANGE
 
 from airflow_provider_orderedkafka.core.documents import Claim, Range
 from airflow_provider_orderedkafka.core.durations import parse_duration
+from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
 from airflow_provider_orderedkafka.core.starts import parse_start
 from airflow_provider_orderedkafka.core.subscriptions import parse_subscription
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
 from airflow_provider_orderedkafka.kafka.producer import deadline_seconds
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, read_provenance
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.spark.command import ENVIRONMENT, read_arguments
-from airflow_provider_orderedkafka.spark.kafka_sink import asked_of
-from airflow_provider_orderedkafka.spark.options import PARSERS
+from airflow_provider_orderedkafka.spark.command import read_arguments
+from airflow_provider_orderedkafka.spark.option_tables import APPLICATION_SINK, SOURCE
 
 DIGITS = "9" * 5_000
 DEEP = "[" * 20_000
@@ -53,7 +53,9 @@ def test_a_duration_that_no_clock_could_add(duration):
         parse_duration(duration, "grace")
 
 
-@pytest.mark.parametrize("pattern", ["(" * 9_000, "a{99999999999999999999}"], ids=["depth", "repetition"])
+@pytest.mark.parametrize(
+    "pattern", ["(" * 9_000, "a{99999999999999999999}", f"a{{{'9' * 5_000}}}"], ids=["depth", "repetition", "digits"]
+)
 def test_a_pattern(pattern):
     with pytest.raises(SettingError, match="'subscribePattern' must be a regular expression"):
         parse_subscription("subscribePattern", pattern)
@@ -62,11 +64,11 @@ def test_a_pattern(pattern):
 @pytest.mark.parametrize("count", [DIGITS, TOO_MANY], ids=["digits", "64 bits"])
 def test_a_count(count):
     with pytest.raises(SettingError, match="'sliceOffsets' must be a whole number from 1 on"):
-        PARSERS["sliceOffsets"]("sliceOffsets", count)
+        SOURCE.parsers["sliceOffsets"]("sliceOffsets", count)
     with pytest.raises(SettingError, match="--row-limit: it must be a whole number from 1 on"):
         read_arguments(["--checkpoint", "/c", "--row-limit", count], "app")
     with pytest.raises(SettingError, match="'writers' must be a whole number from 1 on"):
-        asked_of({"writers": count})
+        APPLICATION_SINK.parsed({"writers": count})
     with pytest.raises(SettingError, match=r"'kafka\.delivery\.timeout\.ms' must be a number of milliseconds"):
         deadline_seconds({"delivery.timeout.ms": count})
 
@@ -77,12 +79,12 @@ def test_a_path_or_a_file_that_is_no_text(tmp_path):
         with pytest.raises(SettingError, match=r"--range .* is neither JSON nor a file that can be read"):
             read_arguments(["--checkpoint", "/c", "--range", path], "app")
         with pytest.raises(SettingError, match="'range' must be a range document or a path to one"):
-            PARSERS["range"]("range", path)
+            SOURCE.parsers["range"]("range", path)
 
 
 def test_an_environment_that_is_too_deep(monkeypatch):
-    monkeypatch.setenv(ENVIRONMENT, DEEP)
-    with pytest.raises(SettingError, match=f"{ENVIRONMENT} must hold a JSON object of strings"):
+    monkeypatch.setenv(OPTIONS_VARIABLE, DEEP)
+    with pytest.raises(SettingError, match=f"{OPTIONS_VARIABLE} must hold a JSON object of strings"):
         read_arguments(["--checkpoint", "/c"], "app")
 
 

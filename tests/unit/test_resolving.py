@@ -9,6 +9,7 @@ from support.runs import DictView, MirrorByHand, World, a_range, a_report
 from airflow_provider_orderedkafka import steps
 from airflow_provider_orderedkafka.core.documents import Claim, Open
 from airflow_provider_orderedkafka.core.lifecycle import Action
+from airflow_provider_orderedkafka.core.next_range import NothingToLoad
 from airflow_provider_orderedkafka.errors import LifecycleError
 from airflow_provider_orderedkafka.steps import committing
 from airflow_provider_orderedkafka.steps.resolving import RANGE_KEY
@@ -135,7 +136,7 @@ def test_it_is_loaded_once_more_from_a_checkpoint_of_its_own_where_the_load_says
 
 def test_where_there_is_nothing_it_is_skipped_and_nothing_is_written(world):
     def nothing():
-        raise steps.NothingToLoad("nothing to load")
+        return NothingToLoad("nothing to load")
 
     found = steps.resolve_own(world.run("d/replay").books, nothing, "own", again=False, memory=DictView({}))
     assert (found.action, found.reason, world.store.values) == (Action.SKIP, "nothing to load", {})

@@ -4,7 +4,8 @@ import pytest
 
 from airflow_provider_orderedkafka.core.pacing import Pace
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.spark.options import INSTEAD, PARSERS, parse_options
+from airflow_provider_orderedkafka.spark.option_tables import SOURCE
+from airflow_provider_orderedkafka.spark.options import parse_options
 
 MINUTES = 60_000
 DOCUMENTED = """
@@ -21,14 +22,14 @@ def parsed(**options):
 
 @pytest.mark.parametrize("name", DOCUMENTED.split())
 def test_every_option_that_spark_documents_for_its_connector_is_known(name):
-    assert (name in PARSERS) != (name in INSTEAD)
+    assert (name in SOURCE.parsers) != (name in SOURCE.instead)
 
 
-@pytest.mark.parametrize("name", INSTEAD)
+@pytest.mark.parametrize("name", SOURCE.instead)
 def test_an_option_of_spark_s_that_means_nothing_here_is_refused_with_what_to_do_instead(name):
     with pytest.raises(SettingError) as caught:
         parsed(**{name.lower(): "1"})
-    assert str(caught.value) == f"option {name!r} of Spark's connector has no meaning here: {INSTEAD[name]}"
+    assert str(caught.value) == f"option {name!r} of Spark's connector has no meaning here: {SOURCE.instead[name]}"
 
 
 @pytest.mark.parametrize(

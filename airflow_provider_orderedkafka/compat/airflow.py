@@ -1,0 +1,103 @@
+"""What Airflow and its providers have no public way for. Each was seen in the version that its comment names."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from airflow.providers.apache.kafka.hooks.base import KafkaBaseHook
+    from airflow.sdk import Asset, TaskGroup
+
+PROCESS_CONTEXT = "_AIRFLOW_PROCESS_CONTEXT"
+
+
+# airflow 3.3.2. Public would be: a command of Airflow's that runs ours with its connections at hand.
+@contextmanager
+def server_context() -> Iterator[None]:
+    """Find connections in Airflow's database, as Airflow's own commands do."""
+    before = os.environ.get(PROCESS_CONTEXT)
+    os.environ[PROCESS_CONTEXT] = "server"
+    try:
+        yield
+    finally:
+        os.environ.pop(PROCESS_CONTEXT)
+        os.environ.update({} if before is None else {PROCESS_CONTEXT: before})
+
+
+# task-sdk 1.3.2. Public would be: `TaskGroup.mapped`; `iter_mapped_task_groups` is marked as private.
+def mapped_group(group: "TaskGroup") -> "TaskGroup | None":
+    """The mapped task group that a group is, or is in."""
+    from airflow.sdk.definitions.taskgroup import MappedTaskGroup
+
+    found: TaskGroup | None = group
+    while found is not None and not isinstance(found, MappedTaskGroup):
+        found = found.parent_group
+    return found
+
+
+# task-sdk 1.3.2. Public would be: a timetable that says whether its runs have a data interval.
+def has_data_intervals(timetable: Any) -> bool:
+    """Whether a DAG's runs have a data interval; of a timetable that is not Airflow's own that is believed."""
+    from airflow.sdk.definitions.timetables import assets, simple, trigger
+
+    return type(timetable).__module__ not in {assets.__name__, simple.__name__, trigger.__name__}
+
+
+# task-sdk 1.3.2. Public would be: what `ti.get_dagrun_state` is in a task, in the triggerer.
+def dag_run_state(dag_id: str, run_id: str) -> str | None:
+    """The state of a DAG run, asked by a task or a trigger; None where there is no such run."""
+    from airflow.sdk.exceptions import AirflowRuntimeError
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+    try:
+        state = RuntimeTaskInstance.get_dagrun_state(dag_id, run_id)
+    except AirflowRuntimeError as error:
+        if "not_found" in str(error) or "404" in str(error):
+            return None
+        raise
+    return str(getattr(state, "value", state))  # an enumeration, although Airflow calls it a text
+
+
+# task-sdk 1.3.2. Public would be: the same name in `airflow.sdk`.
+def keep_for_ever(store: Any, key: str, value: Any) -> None:
+    """Put a value into a task's state store, where it never expires."""
+    from airflow.sdk.execution_time.context import NEVER_EXPIRE
+
+    store.set(key, value, retention=NEVER_EXPIRE)
+
+
+# task-sdk 1.3.2. Public would be: a watcher's way to the state of another asset than the one it sits on.
+def asset_state(asset: "Asset") -> Any:
+    """The state store of an asset, for a trigger."""
+    from airflow.sdk.execution_time.context import AssetStateStoreAccessors
+
+    return AssetStateStoreAccessors(inlets=[asset])[asset]
+
+
+# task-sdk 1.3.2. Public would be: an asset's state store outside of tasks, which asks the worker's backend by itself.
+def kept_elsewhere(value: Any) -> Any:
+    """A value from the database; from the worker's backend where the database only has a reference to it."""
+    from airflow.sdk.execution_time.context import _get_worker_state_store_backend, _unwrap_external_ref
+
+    keeper = _get_worker_state_store_backend()
+    reference = _unwrap_external_ref(value) if keeper is not None and isinstance(value, dict) else None
+    return value if keeper is None or reference is None else keeper.deserialize_asset_state_store_from_ref(reference)
+
+
+# task-sdk 1.3.2; see above.
+def to_keep(value: Any, key: str, scope: Any) -> Any:
+    """What the database is to have: the value, or a reference where the worker's backend keeps it."""
+    from airflow.sdk.execution_time.context import _get_worker_state_store_backend, _wrap_external_ref
+
+    keeper = _get_worker_state_store_backend()
+    if keeper is None:
+        return value
+    return _wrap_external_ref(keeper.serialize_asset_state_store_to_ref(value=value, key=key, scope=scope))
+
+
+# apache-kafka provider 2.1.0. Public would be: the configuration that `get_conn` makes its client of.
+def kafka_config(hook: "KafkaBaseHook") -> dict[str, Any]:
+    """A Kafka connection's configuration with callbacks, those for Google's and Amazon's managed Kafka included."""
+    config: dict[str, Any] = hook._build_config()
+    return config

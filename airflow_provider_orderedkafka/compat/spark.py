@@ -1,0 +1,159 @@
+"""What PySpark has no public way for. All of it was seen in pyspark 4.2.0.
+
+The functions on nodes read a physical plan in the JVM. Public would be: a plan as a document, and not as text alone.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pyarrow import Schema
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+Node = Any
+"""A physical plan in the JVM."""
+
+WITHIN: Final[dict[str, Callable[[Node], Node]]] = {
+    "AdaptiveSparkPlan": lambda node: node.initialPlan(),
+    "ColumnarToRow": lambda node: node.children().head(),
+    "InMemoryTableScan": lambda node: node.relation().cachedPlan(),
+    "InputAdapter": lambda node: node.children().head(),
+    "RowToColumnar": lambda node: node.children().head(),
+    "WholeStageCodegen": lambda node: node.children().head(),
+}
+"""Nodes that only say how the one inside them is run."""
+
+SHOWN: Final = 100
+"""Characters of a node that are shown."""
+
+
+# Public would be: a SparkConf that knows what spark-submit was told before there is a context.
+def connect_to_the_jvm() -> None:
+    """Start Spark's JVM, or connect to spark-submit's."""
+    from pyspark import SparkContext
+
+    SparkContext._ensure_initialized()
+
+
+# Nothing public leads to Java.
+def gateway(session: "SparkSession") -> Any:
+    """The way to Spark's JVM."""
+    return session.sparkContext._gateway
+
+
+# Nothing public leads to Java.
+def hadoop_configuration(session: "SparkSession") -> Any:
+    """How the session reaches file systems, as Java has it."""
+    return session._jsc.hadoopConfiguration()
+
+
+# Public would be: StatusTracker.getExecutorInfos, which Java and Scala have.
+def tasks_running(session: "SparkSession") -> bool:
+    """Whether any executor runs a task, cancelled ones included."""
+    tracker = session.sparkContext._jsc.sc().statusTracker()
+    return any(executor.numRunningTasks() for executor in tracker.getExecutorInfos())
+
+
+# Public would be: SparkContext.cancelJobGroup with what Java and Scala have: the jobs of the group that come yet.
+def cancel_jobs(session: "SparkSession", group: str) -> None:
+    """Cancel what runs for a job group, and what would run for it yet."""
+    session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)
+
+
+# Undocumented, though without an underscore.
+def python_of_workers(context: "SparkContext") -> str:
+    """The interpreter that the executors run."""
+    return str(context.pythonExec)
+
+
+# Public would be: a list of what --py-files brought.
+def shipped_names(context: "SparkContext") -> list[str]:
+    """The names of what came by --py-files."""
+    return list(context._python_includes)
+
+
+# Undocumented, though without an underscore.
+def spark_schema(schema: "Schema") -> "StructType":
+    """An Arrow schema as Spark's; as text Spark would start its parser of SQL, which takes half a second."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema)
+
+
+def executed_plan(frame: "DataFrame") -> Node:
+    """The plan that runs."""
+    return inner(frame._jdf.queryExecution().executedPlan())
+
+
+def inner(node: Node) -> Node:
+    """The node, or the one inside it where it only says how that is run."""
+    while (within := WITHIN.get(name(node))) is not None:
+        node = within(node)
+    return node
+
+
+def name(node: Node) -> str:
+    """What kind of node it is."""
+    text: str = node.nodeName()
+    return text.partition(" ")[0]
+
+
+def shown(node: Node) -> str:
+    """The node for a message."""
+    text: str = node.simpleString(SHOWN).strip().partition(", [plan_id")[0]
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
+def children(node: Node) -> list[Node]:
+    """The nodes that its rows come from."""
+    return [inner(child) for child in _each(node.children())]
+
+
+def columns(node: Node) -> set[str]:
+    """The names of the columns it gives."""
+    return {column.name() for column in _each(node.output())}
+
+
+def is_scan_of(source: str, node: Node) -> bool:
+    """Whether it reads a batch from this data source."""
+    return bool(node.nodeName() == f"BatchScan {source}")
+
+
+def is_empty(node: Node) -> bool:
+    """Whether it is what is left of a plan that can give no row."""
+    return name(node) == "LocalTableScan" and bool(node.rows().isEmpty())
+
+
+def is_deterministic(node: Node) -> bool:
+    """Whether its expressions give the same each time."""
+    return all(each.deterministic() for each in _each(node.expressions()))
+
+
+def with_replacement(sample: Node) -> bool:
+    """Whether a sample may take a row twice."""
+    return bool(sample.withReplacement())
+
+
+def join_of(join: Node) -> tuple[str, str]:
+    """The kind of a join, and which side is broadcast: BuildLeft or BuildRight."""
+    return join.joinType().toString().partition("(")[0], join.buildSide().toString()
+
+
+def sides(join: Node) -> tuple[Node, Node]:
+    """Left and right."""
+    return inner(join.left()), inner(join.right())
+
+
+def hinted(join: Node) -> list[str]:
+    """The sides that were asked to be broadcast: only a hint binds Spark once it has seen how large they are."""
+    if join.logicalLink().isEmpty():
+        return []
+    hint = join.logicalLink().get().hint()
+    asked = {"BuildLeft": hint.leftHint(), "BuildRight": hint.rightHint()}
+    return [side for side, said in asked.items() if "broadcast" in said.toString()]
+
+
+def _each(found: Any) -> Iterator[Any]:
+    return (found.apply(place) for place in range(found.size()))

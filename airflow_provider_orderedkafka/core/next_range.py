@@ -1,0 +1,209 @@
+"""What is the next range? One answer, from where a load stands, what Kafka has, and what is asked for.
+
+    Survey       what Kafka has at one moment
+    cut_time     what is at or after it waits
+    verdict      whether to run now, counted by the index: who waits asks often
+    next_place   where the range ends, or why there is nothing to load yet
+    new_range    the range's document
+
+Waiting and resolving, intervals, replays, streams and loads by hand all ask here. They differ on purpose in this:
+
+- A boundary between intervals looks at the whole log from its beginning, not from where some run stands: whoever
+  decides it, and when, finds the same place.
+- An end that is asked for (`endingOffsets`, a replay's end, a given range) is fixed: nothing is too young for it, and
+  no transaction is waited for.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from airflow_provider_orderedkafka.core.cuts import NO_FLOOR, Place, Span, held
+from airflow_provider_orderedkafka.core.documents import Kind, Range
+from airflow_provider_orderedkafka.core.durations import format_duration
+from airflow_provider_orderedkafka.core.index import OwnIndex
+from airflow_provider_orderedkafka.core.pacing import Situation, Verdict, decide
+from airflow_provider_orderedkafka.core.places import about
+from airflow_provider_orderedkafka.core.planning import Planner
+from airflow_provider_orderedkafka.core.ports import Log
+from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.subscriptions import Discovery
+from airflow_provider_orderedkafka.core.terms import Terms, WayOut
+from airflow_provider_orderedkafka.errors import DataLossError, SettingError, TopicChangedError, UnknownTopicError
+
+SHOWN = 3
+
+Own = dict[TopicPartition, OwnIndex]
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The high ends; behind them, how many offsets open transactions keep back, and from which timestamp on.
+
+    `written` are the ends of what is there, kept back or not; none where an end was asked for.
+    """
+
+    offsets: Offsets
+    written: Offsets
+    held_back: int = 0
+    open_since: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NothingToLoad:
+    """Why there is no next range yet."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What Kafka has at one moment: the topics, how far they can be read, where partitions begin that are new.
+
+    `latest` is the last timestamp that counts; with `fixed` the ends were asked for.
+    """
+
+    now: int
+    latest: int
+    found: Discovery
+    ends: Ends
+    starts: Offsets
+    fixed: bool = False
+
+    def span(self, place: Place) -> Span:
+        """What can be read from this place on; partitions that are new there begin at their first offset."""
+        start = {p: place.offsets.get(p, self.starts.get(p, 0)) for p in self.ends.offsets}
+        ends = {partition: max(end, start[partition]) for partition, end in self.ends.offsets.items()}
+        return Span(Offsets(start), Offsets(ends), place.floor, self.latest)
+
+    def check(self, place: Place, topics: Mapping[str, str], way_out: WayOut) -> None:
+        """Refuse to go on from a place in topics with these ids where that means something else by now."""
+        for topic, was in topics.items():
+            _check_topic(place, topic, was, self.found.ids.get(topic), way_out)
+        for partition, end in self.ends.written.items():
+            stands = place.offsets.get(partition, 0)
+            if end < stands:  # an unclean election, or a restored cluster
+                raise DataLossError(
+                    f"{way_out.who} stands at {partition.at(stands)}, the log ends at {partition.at(end)}: records "
+                    f"that were loaded are gone from Kafka; {way_out.records_gone.format(topic=partition.topic)}",
+                    **partition._asdict(),
+                    offset=stands,
+                )
+
+
+def _check_topic(place: Place, topic: str, was: str, now: str | None, way_out: WayOut) -> None:
+    if now == was:
+        return
+    places = [partition.at(offset) for partition, offset in place.offsets.items() if partition.topic == topic]
+    stands = ", ".join(places[:SHOWN]) + (" and more" if len(places) > SHOWN else "")
+    if now is None:
+        raise UnknownTopicError(
+            f"topic {topic!r} is not among what is read any more; {way_out.who} stands at {stands or 'nothing'}: "
+            f"{way_out.left_out.format(topic=topic)}",
+            topic=topic,
+        )
+    raise TopicChangedError(
+        f"{created_again(topic, was, now)}, so {stands or 'what is known of it'} means something else; "
+        f"{way_out.created_again.format(topic=topic)}",
+        topic=topic,
+    )
+
+
+def created_again(topic: str, was: str, now: str) -> str:
+    """What happened to a topic that has another id now."""
+    return f"topic {topic!r} was deleted and created again (its id was {was}, now it is {now})"
+
+
+def check_ends(start: Offsets, ends: Offsets, way_out: str) -> None:
+    """Refuse an end that is asked for where it lies before the start."""
+    for partition, end in ends.items():
+        if end < start[partition]:
+            raise SettingError(
+                f"the end {partition.at(end)} lies before the start {partition.at(start[partition])}: {way_out}"
+            )
+
+
+def cut_time(seen: Survey, terms: Terms) -> int | None:
+    """What is at or after it waits: it is too young, or an open transaction may still commit older records.
+
+    None where all that can be read is taken.
+    """
+    bounds = _bounds(seen, terms)
+    return max(held(min(bounds)[0], seen.ends.open_since, seen.now - terms.transaction_wait), 0) if bounds else None
+
+
+def _bounds(seen: Survey, terms: Terms) -> list[tuple[int, str]]:
+    """The times that are asked for, each with what is said of records that are no older."""
+    found = []
+    if terms.grace is not None:
+        found.append((seen.now - terms.grace, f"are younger than the grace of {format_duration(terms.grace)}"))
+    if terms.end_time is not None:
+        found.append((terms.end_time, "are not older than the end that is set"))
+    return [] if seen.fixed else found
+
+
+def verdict(log: Log, place: Place, seen: Survey, terms: Terms, since: int) -> Verdict:
+    """Whether there is enough to run now; a delay counts from `since`."""
+    span, time = seen.span(place), cut_time(seen, terms)
+    older = span.end if time is None or time > span.latest else about(log, span, time)
+    return decide(terms.pace, Situation(older.since(span.start), since, seen.now, seen.ends.held_back))
+
+
+def next_place(log: Log, place: Place, seen: Survey, terms: Terms, own: Own | None = None) -> Place | NothingToLoad:
+    """Where the next range ends: at the cut, at most `max_offsets` away."""
+    span, time = seen.span(place), cut_time(seen, terms)
+    if span.offsets:
+        end = Planner(log, span, seen.found.compacted, own).end(terms.max_offsets, time)
+        if end.offsets != span.start:
+            return end
+    return NothingToLoad(_nothing(span, seen, terms))
+
+
+def place_at(log: Log, seen: Survey, time: int) -> Place:
+    """Where the whole log reaches a time: each partition's first visible record that is not older, or its end."""
+    return Planner(log, seen.span(Place(Offsets(), NO_FLOOR)), seen.found.compacted).end(None, time)
+
+
+def _nothing(span: Span, seen: Survey, terms: Terms) -> str:
+    rest, bounds, time = "", _bounds(seen, terms), cut_time(seen, terms)
+    if span.offsets and time is not None:
+        asked, why = min(bounds)
+        rest = f": {span.offsets:,} offsets {'wait for an open transaction' if time < asked else why}"
+    held_back = seen.ends.held_back
+    behind = f"; open transactions hold {held_back:,} offsets back" if held_back else ""
+    return f"nothing to load{rest}{behind}"
+
+
+def new_range(
+    range_id: str,
+    terms: Terms,
+    kind: Kind,
+    found: Discovery,
+    span: tuple[Place, Place],
+    *,
+    now: int,
+    reason: str,
+    digest: str = "",
+    revision: int = 0,
+    rows_left: int | None = None,
+) -> Range:
+    """The document of a range from one place to another."""
+    begin, end = span
+    return Range(
+        id=range_id,
+        load=terms.load,
+        kind=kind,
+        reason=reason,
+        ledger_revision=revision,
+        topics=found.ids,
+        start=Place(Offsets({partition: begin.offsets[partition] for partition in end.offsets}), begin.floor),
+        end=end,
+        planned_at=now,
+        future_tolerance=terms.future_tolerance,
+        on_data_loss=terms.on_data_loss,
+        include_headers=terms.include_headers,
+        isolation=terms.isolation,
+        cluster_id=found.cluster_id,
+        batch_offsets=terms.batch_offsets,
+        rows_left=rows_left,
+        digest=digest,
+    )

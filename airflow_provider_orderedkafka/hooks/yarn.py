@@ -1,0 +1,193 @@
+"""An application on YARN, followed by the resource manager's REST API while no spark-submit waits for it."""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_orderedkafka.errors import SettingError, UnreachableError
+from airflow_provider_orderedkafka.submission import Submission
+
+if TYPE_CHECKING:
+    from airflow_provider_orderedkafka.hooks.spark_process import SparkProcess
+
+POLL_SECONDS = 10
+"""At least so much between two questions."""
+
+PATIENCE = 10
+ANSWER_SECONDS = (5, 30)
+ACTIVE = frozenset({"NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING"})
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What the resource manager says of an application."""
+
+    state: str
+    final: str
+    diagnostics: str = ""
+
+    @property
+    def active(self) -> bool:
+        """Whether it has not ended yet."""
+        return self.state in ACTIVE
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it ended well."""
+        return self.final == "SUCCEEDED"
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceManager:
+    """YARN's resource manager at its web address; `auth` is one of requests'."""
+
+    url: str
+    auth: Any = None
+
+    def state(self, application: str) -> State:
+        """Where the application stands; `UnreachableError` where that cannot be known."""
+        import requests
+
+        try:
+            answer = requests.get(self._url(application), auth=self.auth, timeout=ANSWER_SECONDS)
+            answer.raise_for_status()
+            told = answer.json()["app"]
+            return State(told["state"], told["finalStatus"], told.get("diagnostics") or "")
+        except (requests.RequestException, ValueError, KeyError, TypeError) as error:
+            raise UnreachableError(
+                f"YARN's resource manager at {self.url!r} does not say where {application} stands "
+                f"({type(error).__name__}: {error})"
+            ) from error
+
+    def kill(self, application: str) -> None:
+        """End the application; that it cannot be asked is a warning."""
+        import requests
+
+        url = f"{self._url(application)}/state"
+        try:
+            requests.put(url, json={"state": "KILLED"}, auth=self.auth, timeout=ANSWER_SECONDS).raise_for_status()
+        except requests.RequestException as error:
+            log.warning("%s could not be ended: %s", application, error)
+
+    def follow(self, application: str, poll_interval: float) -> State:
+        """Ask until the application has ended; `UnreachableError` when nobody answers ten times in a row."""
+        silent, last = 0, ""
+        while True:
+            try:
+                state = self.state(application)
+            except UnreachableError as error:
+                silent += 1
+                if silent > PATIENCE:
+                    raise
+                log.warning("%s", error)
+            else:
+                silent = 0
+                if state.state != last:
+                    log.info("%s is %s", application, state.state)
+                if not state.active:
+                    return state
+                last = state.state
+            time.sleep(max(poll_interval, POLL_SECONDS))
+
+    def _url(self, application: str) -> str:
+        return f"{self.url}/ws/v1/cluster/apps/{application}"
+
+
+class FollowedProcess:
+    """A spark-submit that only submits: the resource manager tells how its application ends.
+
+    :param process: The spark-submit.
+    :param manager: Who is asked.
+    :param poll_interval: Seconds between two questions.
+    :param before: The application of an earlier try: while that is active it is followed, and nothing is submitted.
+    :param remember: Is told the name of the application that was submitted.
+    """
+
+    def __init__(
+        self,
+        process: "SparkProcess",
+        manager: ResourceManager,
+        poll_interval: float,
+        before: str | None,
+        remember: Callable[[str], None],
+    ) -> None:
+        self._process = process
+        self._manager = manager
+        self._poll_interval = poll_interval
+        self._before = before
+        self._remember = remember
+        self._ended = ""
+
+    @property
+    def output(self) -> str:
+        """What is known of its end."""
+        return self._ended or self._process.output
+
+    def run(self) -> int:
+        """Submit and follow; 0 where the application succeeded."""
+        if not self._goes_on():
+            code = self._process.run()
+            if code or self._process.application is None:
+                return code or 1
+            self._remember(self._process.application)
+        application = self._process.application or ""
+        state = self._manager.follow(application, self._poll_interval)
+        self._ended = f"{application} ended on YARN as {state.final}: {state.diagnostics}"
+        return int(not state.succeeded)
+
+    def end(self) -> None:
+        """End the submission, and the application."""
+        self._process.end()
+        if self._process.application is not None:
+            self._manager.kill(self._process.application)
+
+    def tidy(self) -> None:
+        """Run what is to be run afterwards, once."""
+        self._process.tidy()
+
+    def _goes_on(self) -> bool:
+        """Whether the application of an earlier try is active; where nobody knows, the next attempt makes it stop."""
+        try:
+            active = self._before is not None and self._manager.state(self._before).active
+        except UnreachableError as error:
+            log.warning("%s; the next attempt is submitted", error)
+            return False
+        if active:
+            self._process.application = self._before
+            log.info("%s is still active, and is followed", self._before)
+        return active
+
+
+def manager_of(submission: Submission, auth: Any) -> ResourceManager | None:
+    """The resource manager that follows this submission, if one does; with Kerberos where that is set up for it."""
+    if not submission.yarn_track_via_rm_api or submission.resource_manager is None:
+        return None
+    if auth is None and submission.principal and (submission.keytab or submission.keytab_content):
+        auth = _kerberos()
+    return ResourceManager(submission.resource_manager, auth)
+
+
+def ticket(submission: Submission) -> Mapping[str, str]:
+    """The environment of YARN's own command line; with a new ticket where there is a keytab."""
+    if not submission.keytab or not submission.principal:
+        return {}
+    from airflow.sdk.configuration import conf
+    from airflow.security.kerberos import renew_from_kt
+
+    renew_from_kt(submission.principal, submission.keytab, exit_on_fail=False)
+    return {"KRB5CCNAME": conf.get_mandatory_value("kerberos", "ccache")}
+
+
+def _kerberos() -> Any:
+    try:
+        from requests_kerberos import HTTPKerberosAuth  # type: ignore[import-not-found]
+    except ImportError as error:
+        raise SettingError(
+            "yarn_track_via_rm_api=True with keytab and principal asks YARN by Kerberos: `pip install "
+            "requests-kerberos`, or say how with yarn_rm_auth="
+        ) from error
+    return HTTPKerberosAuth()

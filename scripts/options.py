@@ -1,0 +1,31 @@
+"""Writes the tables of options in the documents anew, from the tables that the parsers read."""
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from airflow_provider_orderedkafka.spark.option_parsing import Table  # noqa: E402
+from airflow_provider_orderedkafka.spark.option_tables import SINK, SOURCE  # noqa: E402
+
+PAGES = {"docs/reading.md": SOURCE, "docs/writing.md": SINK}
+_MARKED = re.compile(r"(<!-- options: (\w+) -->\n).*?(<!-- end of options -->)", re.DOTALL)
+
+
+def written(page: str, table: Table) -> str:
+    """The page with each table between markers as it has to be."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return _MARKED.sub(lambda found: f"{found[1]}\n{table.markdown(found[2])}\n{found[3]}", text)
+
+
+def main() -> int:
+    """Write the pages where they are not true any more."""
+    for page, table in PAGES.items():
+        (ROOT / page).write_text(written(page, table), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""The public API is what docs/api.md lists: all of it is there, documented, and enough for every example."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = "airflow_provider_orderedkafka"
+PUBLIC = re.findall(rf"^\| `({PACKAGE}\.[\w.]+)` \|", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+EXAMPLES = [*sorted(ROOT.glob("dags/*.py")), *sorted(ROOT.glob("spark_apps/*.py")), *PAGES]
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+UNDOCUMENTED = f"""
+import importlib, inspect
+for path in {PUBLIC!r}:
+    module, _, name = path.rpartition(".")
+    found = getattr(importlib.import_module(module), name)
+    for parameter in {{}} if name.endswith("Error") else inspect.signature(found).parameters:
+        if parameter not in {{"args", "kwargs"}} and f":param {{parameter}}:" not in found.__doc__:
+            print(path, parameter)
+"""
+
+
+def printed(code: str, home: Path) -> list[str]:
+    """What the code prints in a fresh interpreter."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        env={**os.environ, "AIRFLOW_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_every_public_name_can_be_imported_and_each_of_its_parameters_is_documented(tmp_path):
+    assert len(PUBLIC) > 15
+    assert printed(UNDOCUMENTED, tmp_path) == []
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_examples_import_public_names_only(path):
+    text = path.read_text()
+    sources = [text] if path.suffix == ".py" else BLOCK.findall(text)
+    imported = [
+        f"{node.module}.{alias.name}"
+        for source in sources
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE)
+        for alias in node.names
+    ]
+    assert [name for name in imported if name not in PUBLIC] == []
+
+
+def test_a_load_is_imported_without_airflow(tmp_path):
+    assert printed(f"import sys; from {PACKAGE} import OrderedLoad; print('airflow' in sys.modules)", tmp_path) == [
+        "False"
+    ]
+
+
+def test_the_package_offers_what_it_lists_and_no_other_name(tmp_path):
+    code = f"""
+import {PACKAGE} as package
+print([name for name in [*package.__all__, "orderd_load"] if not hasattr(package, name)])
+"""
+    assert printed(code, tmp_path) == ["['orderd_load']"]

@@ -1,0 +1,108 @@
+"""Only `compat` reaches into what other packages do not show: elsewhere no name of theirs begins with an underscore."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[2] / "airflow_provider_orderedkafka"
+MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if "compat" not in path.relative_to(PACKAGE).parts]
+DOCUMENTED = ("os._exit", "KafkaError._")
+"""Public all the same: the errors of Kafka's client itself are called like that."""
+OF_NAMED_TUPLES = {"_asdict", "_replace"}
+
+# Names without an underscore that no documentation of Airflow's and Spark's promises.
+INNER = ("airflow.sdk.execution_time", "airflow.sdk.definitions", "pyspark.sql.pandas.types")
+AT_THE_DESK = {"demo"}
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.endswith("__")
+
+
+def reached(source: str) -> list[str]:
+    """The private names of others that a module uses."""
+    tree = ast.parse(source)
+    return [*_attributes(tree, set(_defined(tree))), *_imported(tree)]
+
+
+def _attributes(tree: ast.AST, own: set[str]) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and is_private(node.attr):
+            said = ast.unparse(node)
+            documented = said.startswith(DOCUMENTED) or node.attr in OF_NAMED_TUPLES
+            if not documented and (node.attr not in own or said.startswith("super()")):
+                yield said
+
+
+def _defined(tree: ast.AST) -> Iterator[str]:
+    """The names that a module gives to what is its own: functions, classes, fields, and attributes that it sets."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.AnnAssign(target=ast.Name(id=name)) | ast.Name(id=name, ctx=ast.Store()):
+                yield name
+            case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name, ctx=ast.Store()):
+                yield name
+
+
+def _imported(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        yield from (name for name in names if any(map(is_private, name.split("."))))
+
+
+def imported(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text())
+    froms = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    return froms | {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+
+
+def label(path: Path) -> str:
+    return str(path.relative_to(PACKAGE))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=label)
+def test_no_module_uses_a_private_name_of_another(path):
+    assert reached(path.read_text()) == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=label)
+def test_no_module_in_production_imports_inner_modules_of_airflow_or_spark(path):
+    if path.relative_to(PACKAGE).parts[0] not in AT_THE_DESK:
+        assert [name for name in imported(path) if name.startswith(INNER)] == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "session._jsc.sc()",
+        "frame.sparkSession._jvm",
+        "hook._conf = {}",
+        "class A:\n    def _build(self):\n        return super()._build()",
+        "from airflow.sdk.definitions._internal.contextmanager import DagContext",
+        "def f():\n    from airflow.sdk import _private",
+        "import pyspark._globals",
+    ],
+)
+def test_the_reader_of_names_sees_what_it_has_to(source):
+    assert reached(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "self.__dict__",
+        "class A:\n    def __init__(self):\n        self._a = 1\n    def f(self, other):\n        return other._a",
+        "class A:\n    _a: int\n    def f(self):\n        return self._a",
+        "import os\nos._exit(1)",
+    ],
+)
+def test_what_is_a_module_s_own_it_may_use(source):
+    assert reached(source) == []

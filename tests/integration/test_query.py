@@ -1,0 +1,158 @@
+"""The streaming query of a load, as Spark shows it to whoever looks: in both lanes, batch after batch."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming import StreamingQueryListener
+from support.applications import Application, events
+from support.outputs import FLAWLESS, check, expected_of
+from support.ranges import whole_range
+from support.records import Records
+from support.topics import Topics
+
+from airflow_provider_orderedkafka.core import plan
+from airflow_provider_orderedkafka.spark.query import METRICS, Query
+from airflow_provider_orderedkafka.spark.state import LocalState
+
+LANES = {"direct": None, "frames": lambda frame: frame}
+ONE_WRITER = ("--sink-option", "writers=1")
+"""Then what has no transform takes the direct lane."""
+
+
+class Listener(StreamingQueryListener):
+    """Keeps what Spark tells of queries."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.batches: list[tuple[int, int, int]] = []
+        self.errors: list[str | None] = []
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's names, here and below
+        self.names.append(event.name)
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        if found := event.progress.observedMetrics.get(METRICS):
+            self.batches.append((found.batch, found.planned_offsets, found.offsets_left))
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        pass
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        self.errors.append(event.exception)
+
+    def wait(self, queries: int) -> None:
+        """Until so many queries have ended: a listener hears of them a moment later."""
+        deadline = monotonic() + 30
+        while len(self.errors) < queries and monotonic() < deadline:
+            sleep(0.05)
+
+
+@pytest.fixture
+def listener(spark: Any) -> Iterator[Listener]:
+    found = Listener()
+    spark.streams.addListener(found)
+    yield found
+    spark.streams.removeListener(found)
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_a_listener_of_queries_sees_each_batch_what_it_spans_and_what_is_left(
+    app: Application, topics: Topics, records: Records, spark: Any, listener: Listener, lane: str
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    records.produce(source, events(70, 1))
+    app.load(
+        whole_range(app.servers, source, batch_offsets=30), "--output-topic", output, *ONE_WRITER, transform=LANES[lane]
+    )
+    listener.wait(1)
+    assert listener.names == ["orderedkafka: range r1"]
+    assert listener.batches == [(1, 30, 40), (2, 30, 10), (3, 10, 0)]
+    assert listener.errors == [None]
+    assert not spark.streams.active
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_a_long_range_is_several_queries_in_turn_and_nothing_of_them_stays(
+    app: Application,
+    topics: Topics,
+    records: Records,
+    listener: Listener,
+    lane: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(plan, "WINDOW", 2)
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    records.produce(source, events(50, 1))
+    app.load(
+        whole_range(app.servers, source, batch_offsets=10), "--output-topic", output, *ONE_WRITER, transform=LANES[lane]
+    )
+    listener.wait(3)
+    assert [batch for batch, _, _ in listener.batches] == [1, 2, 3, 4, 5]
+    assert len(listener.names) == 3
+    out = capsys.readouterr().out
+    assert f"by the {'direct' if lane == 'direct' else 'DataFrame'} lane" in out
+    said = [line.split(":")[0] for line in out.splitlines() if line.startswith("batch ")]
+    assert said == [*(f"batch {n} of about 5" for n in range(1, 5)), "batch 5 of 5"]
+    assert check(expected_of(records, source), records.read(output)) == FLAWLESS
+    assert app.left() == ["report.json"]
+
+
+def test_files_that_spark_takes_in_another_order_change_nothing(
+    app: Application, topics: Topics, records: Records, listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    date = LocalState.date
+    monkeypatch.setattr(LocalState, "date", lambda state, name, seconds: date(state, name, -seconds))
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    records.produce(source, events(40, 1))
+    report = app.load(whole_range(app.servers, source, batch_offsets=10), "--output-topic", output)
+    listener.wait(1)
+    assert [batch for batch, _, _ in listener.batches] == [4, 3, 2, 1]
+    assert (report.batches, report.rows_emitted) == (4, 40)
+    assert check(expected_of(records, source), records.read(output)) == FLAWLESS
+
+
+def test_where_tasks_cannot_read_the_plan_the_batches_are_loaded_and_nothing_is_observed(
+    app: Application, topics: Topics, records: Records, listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Query, "_tasks_can_read", lambda *_: False)
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    records.produce(source, events(40, 1))
+    report = app.load(whole_range(app.servers, source, batch_offsets=10), "--output-topic", output)
+    listener.wait(1)
+    assert (report.batches, listener.errors) == (4, [None])
+    assert set(listener.batches) == {(None, None, None)}
+    assert check(expected_of(records, source), records.read(output)) == FLAWLESS
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_a_batch_that_fails_ends_the_query_and_is_told_once_in_our_words(
+    app: Application,
+    topics: Topics,
+    records: Records,
+    listener: Listener,
+    capfd: pytest.CaptureFixture[str],
+    lane: str,
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    records.produce(source, events(60, 1))
+    loaded = whole_range(app.servers, source, batch_offsets=20)
+    records.delete_before(source, {0: 5})
+    with pytest.raises(SystemExit) as caught:
+        app.load(loaded, "--output-topic", output, *ONE_WRITER, transform=LANES[lane])
+    assert caught.value.code == 65
+    listener.wait(1)
+    assert [batch for batch, _, _ in listener.batches] in ([], [1])
+    said = capfd.readouterr().err
+    assert f"{source}[0]@" in said
+    assert "MicroBatchExecution" not in said
+    assert "StreamingQueryException" not in said
+
+
+@pytest.fixture
+def app(kafka: Any, spark: Any, tmp_path: Path) -> Application:
+    """A folder whose name means something to those who read patterns or addresses."""
+    return Application(kafka.bootstrap_servers, tmp_path / "of [a] {load}, 100%25 *?")

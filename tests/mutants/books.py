@@ -1,0 +1,77 @@
+"""Books: who may do what, once."""
+
+PACKAGE = "airflow_provider_orderedkafka"
+BOOKS = "tests/unit/test_books.py"
+LIFE = "tests/property/test_lifecycle.py"
+
+MUTANTS = [
+    (
+        "ledger revision not compared",
+        f"{PACKAGE}/core/moves.py",
+        {"if loaded.ledger_revision != ledger.revision:": "if False:"},
+        (BOOKS,),
+    ),
+    (
+        "a report's completeness ignored",
+        f"{PACKAGE}/core/moves.py",
+        {"if not report.complete:": "if False:"},
+        (BOOKS,),
+    ),
+    (
+        "an early report taken for a proof",
+        f"{PACKAGE}/steps/books.py",
+        {"return report if report is not None and report.complete else None": "return report"},
+        (BOOKS,),
+    ),
+    (
+        "a report of elsewhere is taken",
+        f"{PACKAGE}/core/moves.py",
+        {"<= stop <= loaded.end.offsets[partition]": "<= stop"},
+        (BOOKS,),
+    ),
+    (
+        "take-over while the owner is active",
+        f"{PACKAGE}/core/lifecycle.py",
+        {"return Asker.OTHER if owner_active else Asker.HEIR": "return Asker.HEIR"},
+        (BOOKS,),
+    ),
+    (
+        "a document is not compared before it is replaced",
+        f"{PACKAGE}/ledger.py",
+        {"self._expect(key, type(document), before)\n        if parts:": "if parts:"},
+        (f"{LIFE}::test_a_commit_compares_owner_attempt_and_revision_immediately_before_it_moves",),
+    ),
+    (
+        "boundary decided twice",
+        f"{PACKAGE}/boundaries.py",
+        {
+            "return self._agreed(decided) if found is None else found": "return self._agreed(decided)",
+            "if self.store.boundary(decided.time) is None:": "if True:",
+        },
+        ("tests/unit/test_boundaries.py",),
+    ),
+    (
+        "a boundary is decided before the grace",
+        f"{PACKAGE}/boundaries.py",
+        {"left = time + grace - self.now()": "left = time - self.now()"},
+        ("tests/unit/test_boundaries.py",),
+    ),
+    (
+        "a field that nobody knows is read",
+        f"{PACKAGE}/core/codec.py",
+        {"sorted(set(value) ^ set(fields))": "sorted(set(fields) - set(value))"},
+        ("tests/unit/test_golden.py",),
+    ),
+    (
+        "a document of an older version is not read",
+        f"{PACKAGE}/core/codec.py",
+        {"OLDEST = 1": "OLDEST = VERSION"},
+        ("tests/unit/test_golden.py",),
+    ),
+    (
+        "a format changed",
+        f"{PACKAGE}/core/codec.py",
+        {"sort_keys=True": "sort_keys=False"},
+        ("tests/unit/test_golden.py",),
+    ),
+]

@@ -1,0 +1,206 @@
+"""By what a row is known."""
+
+PACKAGE = "airflow_provider_orderedkafka"
+BATCHES = "tests/unit/test_batches.py"
+LANDED = "tests/property/test_landed.py"
+MODEL = "tests/property/test_attempts.py"
+
+MUTANTS = [
+    (
+        "landed rows not left out",
+        f"{PACKAGE}/kafka/missing.py",
+        {"return batch.filter(~there) if there.any() else batch": "return batch"},
+        (LANDED,),
+    ),
+    (
+        "ordinal ignored",
+        f"{PACKAGE}/kafka/missing.py",
+        {'if self.giving == "one" else self._ordinals.of(source)': "if True else self._ordinals.of(source)"},
+        (LANDED,),
+    ),
+    (
+        "rows of a record are numbered in each batch anew",
+        f"{PACKAGE}/kafka/sources.py",
+        {"self._seen.update(zip(records, (before + lengths).tolist(), strict=True))": "pass"},
+        (LANDED,),
+    ),
+    (
+        "rows of a join that matches twice are left out",
+        f"{PACKAGE}/kafka/missing.py",
+        {"there &= ~several": "pass"},
+        (LANDED,),
+    ),
+    (
+        "a slice takes along what is not its own",
+        f"{PACKAGE}/kafka/landed.py",
+        {"(places >= start - first) & (places < end - first)": "places < end - first"},
+        (LANDED,),
+    ),
+    (
+        "what landed counts as lost",
+        f"{PACKAGE}/kafka/landed.py",
+        {"return sum(lost.values()) - len(there)": "return sum(lost.values())"},
+        (LANDED,),
+    ),
+    (
+        "one range is taken for another that begins alike",
+        f"{PACKAGE}/kafka/provenance.py",
+        {"return bytes((version, len(name))) + name": "return bytes((version,)) + name"},
+        ("tests/property/test_provenance.py",),
+    ),
+    (
+        "partition counts not pinned",
+        f"{PACKAGE}/kafka/placing.py",
+        {"if partitioner is None or not targets.settings.partitions:": "if True:"},
+        ("tests/integration/test_writing.py::test_keys_are_placed_over_as_many_partitions_as_were_pinned",),
+    ),
+    (
+        "rows of other batches count as landed",
+        f"{PACKAGE}/kafka/replays.py",
+        {"mine = (offsets >= start.get(partition, 0)) & (offsets < end.get(partition, 0))": "mine = offsets >= 0"},
+        ("tests/integration/test_replays.py::test_rows_of_the_ranges_other_batches_are_not_among_those_that_landed",),
+    ),
+    (
+        "a replay reads for as long as it takes and calls that stillness",
+        f"{PACKAGE}/kafka/settling.py",
+        {"(0.0, 0.0) if came else (still + pause, waited + pause)": "(still + pause, waited + pause)"},
+        ("tests/unit/test_settling.py",),
+    ),
+    (
+        "a report of another range of the same name is believed",
+        f"{PACKAGE}/core/documents.py",
+        {'and self.fingerprint in {"", loaded.fingerprint}': ""},
+        ("tests/unit/test_checkpoint.py",),
+    ),
+    (
+        "two loads by hand give their ranges one name",
+        f"{PACKAGE}/ranges.py",
+        {"-{secrets.token_hex(6)}": ""},
+        (MODEL,),
+    ),
+    (
+        "ordinal left out of the header",
+        f"{PACKAGE}/kafka/provenance.py",
+        {'table["ordinal"], table["partition"] = ordinals,': 'table["ordinal"], table["partition"] = 0,'},
+        (MODEL,),
+    ),
+    (
+        "slices of a replay cut by time",
+        f"{PACKAGE}/spark/direct_writer.py",
+        {"self.frames.slices(batch, each, literal=bool(landed))": "self.frames.slices(batch, each)"},
+        (MODEL,),
+    ),
+    (
+        "an output that grew is written whole in a begun batch",
+        f"{PACKAGE}/spark/kafka_output.py",
+        {"partitions=now | noted)": "partitions=now)"},
+        (MODEL,),
+    ),
+    (
+        "a batch that the limit cut counts up to its planned end",
+        f"{PACKAGE}/spark/batches.py",
+        {
+            "self.counts = self._counted(batch, tally)": (
+                "self.counts = self._counted(Batch(number, start, end), tally)"
+            ),
+        },
+        (MODEL,),
+    ),
+    (
+        "dead letters are forgotten from run to run",
+        f"{PACKAGE}/core/moves.py",
+        {"dead_letters=ledger.dead_letters + report.dead_letters,": ""},
+        (MODEL,),
+    ),
+    (
+        "rows without a key are spread by their number",
+        f"{PACKAGE}/spark/ordering.py",
+        {"    if SOURCE in frame.columns:\n        place =": "    if False:\n        place ="},
+        (MODEL,),
+    ),
+    (
+        "rows without a key are left to Kafka's client where partitions are kept in order",
+        f"{PACKAGE}/spark/kafka_lanes.py",
+        {'"by source" if asked.keep_order == "partition" else "anywhere"': '"anywhere"'},
+        (MODEL,),
+    ),
+    (
+        "who finishes a batch forgets that its keys were relied on",
+        f"{PACKAGE}/spark/kafka_output.py",
+        {"placed=note.placed or self.placed": "placed=self.placed"},
+        (MODEL,),
+    ),
+    (
+        "rows in a compacted output are left out",
+        f"{PACKAGE}/kafka/replays.py",
+        {
+            "Offsets({**noted, **now})": "noted",
+            "if message.topic() in self._outputs.compacted:": "if False:",
+        },
+        (MODEL,),
+    ),
+    (
+        "rows that compacted outputs have twice are not counted",
+        f"{PACKAGE}/kafka/replays.py",
+        {"again = scan.again + sum(": "again = 0 * sum("},
+        (MODEL,),
+    ),
+    (
+        "of what landed only the first slice's is left out",
+        f"{PACKAGE}/spark/kafka_writer.py",
+        {
+            "rows = missing(rows, before.landed, self": (
+                "rows = missing(rows, parts[0] if parts else before.landed, self"
+            )
+        },
+        (MODEL,),
+    ),
+    (
+        "slices take nothing along",
+        f"{PACKAGE}/spark/direct_writer.py",
+        {"landed.within(part.spans)": "landed.within({})"},
+        (MODEL,),
+    ),
+    (
+        "the rows of the last record pass the limit",
+        f"{PACKAGE}/spark/limit.py",
+        {"left = 0 if surplus is None else surplus.rows": "surplus = None; left = 0"},
+        (MODEL,),
+    ),
+    (
+        "a batch that comes early does not wait",
+        f"{PACKAGE}/spark/batches.py",
+        {"self._early.pop(self._next()[0], None)": "self._early.popitem()[1] if self._early else None"},
+        (BATCHES,),
+    ),
+    (
+        "what was begun ends where it is planned to",
+        f"{PACKAGE}/spark/plan.py",
+        {"return None if begun is None else begun.end": "return None"},
+        ("tests/unit/test_plan.py",),
+    ),
+    (
+        "a plan is kept to where a batch ended elsewhere",
+        f"{PACKAGE}/spark/batches.py",
+        {"self._off_plan = batch.end != end": "pass"},
+        (BATCHES,),
+    ),
+    (
+        "lease not checked before a batch",
+        f"{PACKAGE}/spark/batches.py",
+        {"self._work.lease.check()\n        batch =": "batch ="},
+        (BATCHES,),
+    ),
+    (
+        "a newer attempt is not seen",
+        f"{PACKAGE}/spark/lease.py",
+        {'if newest > self._name.removeprefix(f"{FOLDER}/"):': "if False:"},
+        ("tests/unit/test_lease.py",),
+    ),
+    (
+        "an output made anew is not seen",
+        f"{PACKAGE}/kafka/replays.py",
+        {"if partition.topic not in anew}": "if partition.topic}"},
+        (MODEL,),
+    ),
+]

@@ -1,0 +1,104 @@
+"""Which records, and in which order."""
+
+PACKAGE = "airflow_provider_orderedkafka"
+BOOKS = "tests/unit/test_books.py"
+CUTS = "tests/property/test_cuts.py"
+READING = "tests/property/test_reading.py"
+
+MUTANTS = [
+    (
+        "an end off by one",
+        f"{PACKAGE}/kafka/stretches.py",
+        {
+            "(offset >= self._begin[rank]) & (offset < self.stop[rank])": (
+                "(offset >= self._begin[rank]) & (offset <= self.stop[rank])"
+            )
+        },
+        (READING,),
+    ),
+    (
+        "one partition ignored",
+        f"{PACKAGE}/core/cuts.py",
+        {"if start.offset < limit and start != end": "if start.offset < limit and start != end and partition[1] != 10"},
+        (CUTS,),
+    ),
+    (
+        "no sort",
+        f"{PACKAGE}/kafka/ordering.py",
+        {"order = _stable_order(order_time)": "order = np.arange(order_time.size)"},
+        ("tests/unit/test_ordering.py",),
+    ),
+    (
+        "ties by partition wrong",
+        f"{PACKAGE}/kafka/ordering.py",
+        {"grouped = _stable_order(rank)": "grouped = _stable_order(-rank)"},
+        ("tests/unit/test_ordering.py",),
+    ),
+    (
+        "order across topics wrong",
+        f"{PACKAGE}/core/positions.py",
+        {
+            "sorted(offsets.items() if isinstance(offsets, Mapping) else offsets)": (
+                "sorted(offsets.items() if isinstance(offsets, Mapping) else offsets, key=lambda p: (p[0][1], p[0][0]))"
+            )
+        },
+        (CUTS,),
+    ),
+    (
+        "a wrong order is not found",
+        f"{PACKAGE}/kafka/ordering.py",
+        {"return None if rising.all()": "return None if True"},
+        ("tests/unit/test_ordering.py",),
+    ),
+    (
+        "late flag inverted",
+        f"{PACKAGE}/kafka/ordering.py",
+        {"late=counted & (timestamp < order_time)": "late=counted & (timestamp >= order_time)"},
+        ("tests/unit/test_ordering.py",),
+    ),
+    (
+        "floor dropped by a slice",
+        f"{PACKAGE}/core/cuts.py",
+        {"limit, before.floor.of(partition))": "limit, BEFORE_TIME)"},
+        (CUTS,),
+    ),
+    (
+        "floor dropped by a commit",
+        f"{PACKAGE}/core/moves.py",
+        {"report.stop.floor": "ledger.place.floor"},
+        (BOOKS,),
+    ),
+    (
+        "future timestamps count in a plan",
+        f"{PACKAGE}/core/cuts.py",
+        {"return 0 <= timestamp <= latest": "return 0 <= timestamp"},
+        (f"{CUTS}::test_a_timestamp_counts_from_the_epoch_up_to_the_latest",),
+    ),
+    (
+        "future timestamps count in a slice",
+        f"{PACKAGE}/kafka/ordering.py",
+        {"(timestamp >= 0) & (timestamp <= latest)": "timestamp >= 0"},
+        ("tests/unit/test_ordering.py",),
+    ),
+    (
+        "compacted bounds by time",
+        f"{PACKAGE}/core/planning.py",
+        {"Bound(literal[place]) if self._literal[place] else": ""},
+        (CUTS,),
+    ),
+    (
+        "isolation ignored",
+        f"{PACKAGE}/kafka/offsets.py",
+        {"isolation_level=_LEVELS[isolation]": 'isolation_level=_LEVELS["read_uncommitted"]'},
+        (
+            "tests/integration/test_offsets.py::"
+            "test_the_high_end_is_the_last_stable_offset_unless_uncommitted_records_are_read",
+        ),
+    ),
+    (
+        "topic id not compared",
+        f"{PACKAGE}/kafka/identity.py",
+        {"if found != planned.get(name, found):": "if False:"},
+        ("tests/integration/test_reader_faults.py::test_a_topic_that_was_created_again_is_told_by_its_id",),
+    ),
+]

@@ -1,0 +1,241 @@
+"""Waiting and resolving in Airflow, a stream, a load by hand and an interval find the same next range.
+
+They may differ in this alone: a boundary of an interval looks at the whole log, so it is compared where nothing was
+loaded yet. It begins at the first record whose timestamp counts, and waits where a range ends before an open
+transaction. A load by hand knows no `max_offsets`.
+"""
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.attempts import MemoryState
+from support.runs import DictStore, a_report
+from support.simulated_log import Entry, SimulatedLog
+
+from airflow_provider_orderedkafka import OrderedLoad, intervals, ranges
+from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.next_range import Ends, NothingToLoad
+from airflow_provider_orderedkafka.core.positions import TopicPartition
+from airflow_provider_orderedkafka.core.subscriptions import Discovery, Topic
+from airflow_provider_orderedkafka.errors import NotYetError
+from airflow_provider_orderedkafka.kafka import survey
+from airflow_provider_orderedkafka.kafka.starts import ResolvedStart
+from airflow_provider_orderedkafka.ledger import LedgerStore
+from airflow_provider_orderedkafka.spark import by_hand, cluster, stream
+from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
+from airflow_provider_orderedkafka.spark.command import Arguments
+from airflow_provider_orderedkafka.spark.options import parse_options
+
+FIRST, SECOND, ADDED = (TopicPartition("a", 0), TopicPartition("b", 0), TopicPartition("b", 1))
+CONFIG = {"bootstrap.servers": "nowhere:1"}
+
+
+@dataclass
+class Kafka:
+    """A log that grows, as one moment of it is seen."""
+
+    log: SimulatedLog
+    now: int
+    open_since: int | None = None
+    compacted: frozenset[str] = field(default=frozenset())
+
+    def discover(self, *_):
+        counts = {p.topic: p.partition + 1 for p in sorted(self.log.entries)}
+        topics = (Topic(name, f"id-{name}", count, name in self.compacted) for name, count in counts.items())
+        return Discovery("cluster", tuple(topics), tuple(sorted(self.log.entries)))
+
+    def ends(self, *_, **__):
+        ends = self.log.ends()
+        return Ends(ends, ends, 0 if self.open_since is None else 1, self.open_since)
+
+    def starts(self, _config, partitions):
+        return {p: self.log.starts()[p] for p in partitions}
+
+    @contextmanager
+    def plugged_in(self):
+        with pytest.MonkeyPatch.context() as patch:
+            for module in (cluster, ranges, intervals):
+                patch.setattr(module, "KafkaLog", lambda *_: self.log)
+            for module in (cluster, ranges, intervals, survey):
+                patch.setattr(module, "discover", self.discover)
+            for module in (intervals, survey):
+                patch.setattr(module, "log_starts", self.starts)
+            patch.setattr(survey, "readable_ends", self.ends)
+            patch.setattr(survey, "resolve_start", lambda *_, **__: ResolvedStart(self.log.starts()))
+            patch.setattr(stream, "time", SimpleNamespace(time_ns=lambda: self.now * 1_000_000))
+            yield
+
+
+@dataclass
+class Asked:
+    """One load, said in every way."""
+
+    grace: int
+    wait: int
+    tolerance: int
+    least: int | None
+    most: int | None
+
+    @property
+    def load(self):
+        return OrderedLoad(
+            "orders",
+            ["a", "b"],
+            start="earliest",
+            grace=f"{self.grace}ms",
+            transaction_wait=f"{self.wait}ms",
+            future_tolerance=f"{self.tolerance}ms",
+            min_offsets=self.least,
+            max_delay=None if self.least is None else "15m",
+            max_offsets=self.most,
+            include_headers=False,
+        )
+
+    @property
+    def options(self):
+        least = {} if self.least is None else {"minOffsetsPerTrigger": str(self.least), "maxTriggerDelay": "15m"}
+        return {
+            "kafka.bootstrap.servers": "nowhere:1",
+            "subscribe": "a,b",
+            "startingOffsets": "earliest",
+            "grace": f"{self.grace}ms",
+            "transactionWait": f"{self.wait}ms",
+            "futureTolerance": f"{self.tolerance}ms",
+            **least,
+        }
+
+
+class Airflow:
+    """The first look, a wait that counts, and a resolve; then a commit."""
+
+    def __init__(self, kafka, asked):
+        self.kafka, self.terms = kafka, asked.load.terms
+        first = ranges.first_look(CONFIG, self.terms, kafka.now)
+        self.ledger = moves.first_look(
+            "orders", instance="i", home_dag="d", place=first.place, topics=first.topics, now=kafka.now
+        )
+
+    def next(self):
+        if self.terms.pace.min_offsets and not ranges.verdict(CONFIG, self.terms, self.ledger, self.kafka.now).run:
+            return None
+        found = ranges.plan(CONFIG, self.terms, self.ledger, digest="", now=self.kafka.now)
+        if isinstance(found, NothingToLoad):
+            return None
+        opened = moves.submitted(moves.opened(self.ledger, found.id, "run"), "checkpoint")
+        self.ledger = moves.committed(opened, found, a_report(found, 1), "run", self.kafka.now)
+        return found
+
+
+class ByHand:
+    """One run of an application after the other, on one checkpoint."""
+
+    def __init__(self, kafka, asked):
+        self.kafka, self.arguments, self.documents = (
+            kafka,
+            Arguments("load", source=parse_options(asked.options, stream=True)),
+            {},
+        )
+
+    def state(self, folder=""):
+        return MemoryState(self.documents, f"load/{folder}".rstrip("/"), lambda _: None)
+
+    def next(self):
+        books = by_hand.books_of(self.state(), lambda: self.kafka.now, self.state)
+        found, _ = by_hand.next_range(books, self.arguments)
+        if found is not None:
+            Checkpoint(self.state(found.id)).put_report(a_report(found, 1))
+            by_hand.close(books, found)
+        return found
+
+
+class Stream:
+    """One available-now query after the other, on one checkpoint; of each batch, its two places."""
+
+    def __init__(self, kafka, asked):
+        self.kafka, self.most, self.options = kafka, asked.most, parse_options(asked.options, stream=True)
+        self.at = None
+
+    def next(self):
+        query = stream.Stream(self.options)
+        query.fix_target()
+        self.at = self.at or query.first()
+        found = query.after(self.at, self.most)
+        if found is None:
+            return None
+        span = stream.span_between(self.at, found)
+        self.at = found
+        return span, found.place
+
+
+def shape(found):
+    """What is the same in each of them: what is read, in which order, and where it goes on."""
+    return (found.span, found.end) if isinstance(found, Range) else found
+
+
+def interval(kafka, asked, until):
+    """The interval's range up to a moment; None where it cannot be decided yet."""
+    terms = replace(asked.load.terms, max_offsets=None)
+    store = LedgerStore("orders", DictStore(), settle=lambda: None)
+    try:
+        found = intervals.plan_interval(CONFIG, terms, store, (0, until), digest="", now=lambda: kafka.now)
+    except NotYetError:
+        return None
+    return found
+
+
+times = st.integers(1, 100)
+entries = st.lists(st.tuples(times, st.integers(1, 2), st.booleans() | st.just(True)), max_size=12)
+
+
+def extended(log, partition, found):
+    known = log.entries.setdefault(partition, [])
+    for time, gap, visible in found:
+        known.append(Entry(known[-1].offset + gap if known else gap - 1, time, visible))
+
+
+settings_of_loads = st.builds(
+    Asked,
+    grace=st.integers(0, 40),
+    wait=st.integers(0, 100),
+    tolerance=st.integers(0, 20),
+    least=st.none() | st.integers(1, 12),
+    most=st.none() | st.integers(12, 30),
+)
+moments = st.tuples(st.none() | times, st.integers(0, 40))
+
+
+@given(
+    asked=settings_of_loads,
+    written=st.lists(st.tuples(entries, entries, entries), min_size=1, max_size=3),
+    seen=st.lists(moments, min_size=3, max_size=3),
+    compacted=st.sampled_from([frozenset(), frozenset({"a"})]),
+)
+@settings(max_examples=150, deadline=None)
+def test_whoever_asks_finds_the_same_next_range(asked, written, seen, compacted):
+    kafka = Kafka(SimulatedLog({FIRST: [], SECOND: []}), 60, compacted=compacted)
+    askers = None
+    for number, (parts, (open_since, later)) in enumerate(zip(written, seen, strict=False)):
+        for partition, found in zip((FIRST, SECOND, ADDED), parts, strict=True):
+            if partition != ADDED or number:  # a partition that comes later
+                extended(kafka.log, partition, found)
+        kafka.now, kafka.open_since = kafka.now + later, open_since
+        with kafka.plugged_in():
+            askers = askers or [Airflow(kafka, asked), Stream(kafka, asked), ByHand(kafka, asked)]
+            airflow, streamed, by_itself = (shape(asker.next()) for asker in askers)
+            assert streamed == airflow
+            if asked.most is None:
+                assert by_itself == airflow
+            if number == 0 and asked.most is None and airflow is not None:
+                until = kafka.now - asked.grace
+                bounded = interval(kafka, asked, until)
+                if isinstance(bounded, Range):
+                    assert bounded.end == airflow[1]
+                elif bounded is None:
+                    assert airflow[1].floor.time < until
+                else:
+                    assert all(record.order_time < 0 for record in kafka.log.in_order(airflow[0]))
