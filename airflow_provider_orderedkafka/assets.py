@@ -4,17 +4,11 @@ from datetime import timedelta
 
 from airflow.sdk import Asset, AssetAlias, AssetWatcher
 
+from airflow_provider_orderedkafka.context import SCHEME, ledger_asset
 from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.triggers.offsets import OffsetRangeTrigger
 
-LEDGER_SCHEME = "orderedkafka"
-
-
-def ledger_asset(load: str) -> Asset:
-    """The asset whose state store holds a load's ledger. An inlet only: as an outlet, each success would emit.
-
-    :param load: Name of the load.
-    """
-    return Asset(name=f"orderedkafka.{load}.ledger", uri=f"{LEDGER_SCHEME}://ledger/{load}", group="orderedkafka")
+__all__ = ["ledger_asset", "output_alias", "watched_ledger_asset"]
 
 
 def watched_ledger_asset(load: OrderedLoad, *, poll_interval: float = 5.0, backoff: timedelta | None = None) -> Asset:
@@ -26,14 +20,12 @@ def watched_ledger_asset(load: OrderedLoad, *, poll_interval: float = 5.0, backo
         default: one minute.
     """
     # Not the ledger's own asset: Airflow drops an asset's watchers when any DAG file names the asset without them.
-    from airflow_provider_orderedkafka.triggers.offsets import OffsetRangeTrigger
-
     milliseconds = round((backoff or timedelta(minutes=1)).total_seconds() * 1000)
     trigger = OffsetRangeTrigger.watching(load, poll_interval, milliseconds)
     watcher = AssetWatcher(name=f"orderedkafka.{load.name}.watcher", trigger=trigger)
     return Asset(
         name=f"orderedkafka.{load.name}.due",
-        uri=f"{LEDGER_SCHEME}://due/{load.name}",
+        uri=f"{SCHEME}://due/{load.name}",
         group="orderedkafka",
         watchers=[watcher],
     )

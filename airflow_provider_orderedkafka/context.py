@@ -4,17 +4,27 @@ import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from airflow_provider_orderedkafka.assets import ledger_asset
 from airflow_provider_orderedkafka.compat.airflow import dag_run_state, keep_for_ever
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.ledger import LedgerStore
+from airflow_provider_orderedkafka.loads.ledger import LedgerStore
+from airflow_provider_orderedkafka.loads.steps import Books
 from airflow_provider_orderedkafka.reports import has_notes, read_report
-from airflow_provider_orderedkafka.steps import Books
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
+    from airflow.sdk import Asset, Context
 
 ACTIVE = frozenset({"queued", "running"})
+SCHEME = "orderedkafka"
+
+
+def ledger_asset(load: str) -> "Asset":
+    """The asset whose state store holds a load's ledger. An inlet only: as an outlet, each success would emit.
+
+    :param load: Name of the load.
+    """
+    from airflow.sdk import Asset
+
+    return Asset(name=f"orderedkafka.{load}.ledger", uri=f"{SCHEME}://ledger/{load}", group="orderedkafka")
 
 
 def now_ms() -> int:

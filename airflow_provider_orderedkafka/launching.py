@@ -32,7 +32,7 @@ class Options:
 
 def options_for(options: Mapping[str, str], *, clustered: bool, conf: Mapping[str, str], load: str) -> Options:
     """Split the options into arguments and environment; `SettingError` if a secret cannot travel safely."""
-    from airflow_provider_orderedkafka.kafka.config import is_secret
+    from airflow_provider_orderedkafka.kafka.clients.config import is_secret
 
     if not clustered:
         return Options(environment={OPTIONS_VARIABLE: json.dumps(dict(options))})

@@ -11,10 +11,10 @@ from typing import Any, Self, get_args
 
 from airflow_provider_orderedkafka.core.codec import canonical
 from airflow_provider_orderedkafka.core.documents import Isolation, OnDataLoss
-from airflow_provider_orderedkafka.core.durations import format_duration, parse_duration
+from airflow_provider_orderedkafka.core.notation.durations import format_duration, parse_duration
+from airflow_provider_orderedkafka.core.notation.starts import Start, parse_start
+from airflow_provider_orderedkafka.core.notation.subscriptions import Named
 from airflow_provider_orderedkafka.core.pacing import Pace
-from airflow_provider_orderedkafka.core.starts import Start, parse_start
-from airflow_provider_orderedkafka.core.subscriptions import Named
 from airflow_provider_orderedkafka.core.terms import Terms, rewinding
 from airflow_provider_orderedkafka.errors import SettingError
 

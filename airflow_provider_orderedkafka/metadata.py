@@ -3,9 +3,8 @@
 import json
 from typing import Any
 
-from airflow_provider_orderedkafka.assets import ledger_asset
 from airflow_provider_orderedkafka.compat.airflow import kept_elsewhere, to_keep
-from airflow_provider_orderedkafka.context import ACTIVE
+from airflow_provider_orderedkafka.context import ACTIVE, ledger_asset
 from airflow_provider_orderedkafka.errors import LifecycleError
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_orderedkafka.compat.airflow import has_data_intervals, mapped_group
 from airflow_provider_orderedkafka.core.documents import Kind
+from airflow_provider_orderedkafka.core.notation.starts import parse_start
 from airflow_provider_orderedkafka.core.outputs import Outputs, check_not_fed_back
-from airflow_provider_orderedkafka.core.starts import parse_start
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.launching import packaged_application
 from airflow_provider_orderedkafka.load import OrderedLoad

@@ -8,13 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_orderedkafka.assets import ledger_asset
-from airflow_provider_orderedkafka.context import books_of, fail, skip
+from airflow_provider_orderedkafka.context import books_of, fail, ledger_asset, skip
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.loads.steps import load as what_to_do
 from airflow_provider_orderedkafka.reports import readable, report_location
-from airflow_provider_orderedkafka.steps import load as what_to_do
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator, Context

@@ -22,8 +22,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from airflow_provider_orderedkafka.embedded import EmbeddedKafka
 from airflow_provider_orderedkafka.spark.app import run_available_now
+from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
 from benchmarks.peers import CONNECTOR, session
 from benchmarks.writing import PARTITIONS, RECORDS, SIZE, Contender, check, connector, drop, fill, run
 

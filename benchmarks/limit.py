@@ -24,8 +24,8 @@ import numpy as np
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from pyspark.sql import SparkSession
 
-from airflow_provider_orderedkafka.embedded import EmbeddedKafka
 from airflow_provider_orderedkafka.spark.app import run_available_now
+from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
 from benchmarks import writing
 from benchmarks.peers import CONNECTOR, session
 

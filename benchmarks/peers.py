@@ -9,9 +9,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from airflow_provider_orderedkafka.cache import cache_directory
-from airflow_provider_orderedkafka.embedded.jars import _ivy_jar
-from airflow_provider_orderedkafka.embedded.java import find_java
+from airflow_provider_orderedkafka.tools.cache import cache_directory
+from airflow_provider_orderedkafka.tools.embedded.jars import _ivy_jar
+from airflow_provider_orderedkafka.tools.embedded.java import find_java
 
 CONNECTOR = "Spark's connector 4.2.0 (with spark-token-provider-kafka 4.0.0, where the registry lacks 4.2.0)"
 _MODULES = (

@@ -12,16 +12,16 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from airflow_provider_orderedkafka.core.cuts import Floor, Slice, Span
-from airflow_provider_orderedkafka.core.planning import Planner
-from airflow_provider_orderedkafka.core.positions import TopicPartition
-from airflow_provider_orderedkafka.core.subscriptions import Named
-from airflow_provider_orderedkafka.embedded import EmbeddedKafka
-from airflow_provider_orderedkafka.kafka.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.log import KafkaLog
-from airflow_provider_orderedkafka.kafka.offsets import log_starts
-from airflow_provider_orderedkafka.kafka.survey import readable_ends
-from airflow_provider_orderedkafka.kafka.topics import discover
+from airflow_provider_orderedkafka.core.notation.subscriptions import Named
+from airflow_provider_orderedkafka.core.order.cuts import Floor, Slice, Span
+from airflow_provider_orderedkafka.core.order.planning import Planner
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
+from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
+from airflow_provider_orderedkafka.kafka.lookup.offsets import log_starts
+from airflow_provider_orderedkafka.kafka.lookup.survey import readable_ends
+from airflow_provider_orderedkafka.kafka.lookup.topics import discover
+from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
 from benchmarks.data import Data, write
 
 LATEST = 2**62

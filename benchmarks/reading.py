@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_provider_orderedkafka.embedded import EmbeddedKafka
+from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
 from benchmarks.data import Data, write
 from benchmarks.peers import CONNECTOR, session
 

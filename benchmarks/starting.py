@@ -26,7 +26,7 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from airflow_provider_orderedkafka.embedded import EmbeddedKafka
+from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
 from benchmarks import writing
 
 ROOT = Path(__file__).parents[1]

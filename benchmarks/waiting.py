@@ -58,7 +58,7 @@ def measured(servers: str, count: int, seconds: float, poll: float, slow: float)
     from airflow_provider_orderedkafka import OrderedLoad
     from airflow_provider_orderedkafka.core import moves
     from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
-    from airflow_provider_orderedkafka.kafka import clients
+    from airflow_provider_orderedkafka.kafka.clients import admin as clients
     from airflow_provider_orderedkafka.triggers.offsets import OffsetRangeTrigger
 
     names = [f"waiting-{number}-{os.getpid()}" for number in range(count)]
@@ -107,7 +107,7 @@ def produce(servers: str, names: list[str]) -> None:
 
 @contextmanager
 def broker(given: str | None) -> Iterator[str]:
-    from airflow_provider_orderedkafka.embedded import EmbeddedKafka
+    from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
 
     if given is not None:
         yield given

@@ -24,9 +24,9 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_provider_orderedkafka.embedded import EmbeddedKafka
+from airflow_provider_orderedkafka.spark.connector.source import OrderedKafkaDataSource
 from airflow_provider_orderedkafka.spark.ordering import keep_order
-from airflow_provider_orderedkafka.spark.source import OrderedKafkaDataSource
+from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
 from benchmarks.peers import CONNECTOR, session
 
 PARTITIONS = 8

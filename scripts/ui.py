@@ -16,8 +16,8 @@ from pathlib import Path
 
 import psutil
 
-from airflow_provider_orderedkafka.embedded import EmbeddedKafka, sample
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
+from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka, sample
 
 ROOT = Path(__file__).resolve().parent.parent
 HOME = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / ".airflow").absolute()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from support.records import Records
     from support.topics import Topics
 
-    from airflow_provider_orderedkafka.embedded import EmbeddedKafka
+    from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
 os.environ["TZ"] = "UTC"
@@ -36,7 +36,7 @@ hypothesis.settings.load_profile("patient")
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator["EmbeddedKafka"]:
     """One broker for the whole run; `.bootstrap_servers` is where it is. Tests that stop brokers start their own."""
-    from airflow_provider_orderedkafka.embedded import EmbeddedKafka
+    from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
 
     cluster = EmbeddedKafka(tmp_path_factory.mktemp("kafka"))
     capture = pytestconfig.pluginmanager.getplugin("capturemanager")

@@ -10,9 +10,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Self
 
 from airflow_provider_orderedkafka.core.codec import Document
-from airflow_provider_orderedkafka.core.cuts import Place
 from airflow_provider_orderedkafka.core.lanes import KeepOrder, Kind, Partitioner
-from airflow_provider_orderedkafka.core.positions import Offsets
+from airflow_provider_orderedkafka.core.order.cuts import Place
+from airflow_provider_orderedkafka.core.order.positions import Offsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +135,19 @@ class Surplus:
     partition: int
     offset: int
     rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One batch as it is to be written: where it begins and ends.
+
+    Where the row limit ends inside, `end` is moved there, and of the `surplus` record only the first rows pass.
+    """
+
+    number: int
+    start: Place
+    end: Place
+    surplus: Surplus | None = None
 
 
 @dataclass(frozen=True, slots=True)

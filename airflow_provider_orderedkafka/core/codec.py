@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Literal, Self, Union, get_args, get_origin, get_type_hints
 
-from airflow_provider_orderedkafka.core.cuts import Floor
-from airflow_provider_orderedkafka.core.positions import LARGEST, Offsets, is_integer
+from airflow_provider_orderedkafka.core.order.cuts import Floor
+from airflow_provider_orderedkafka.core.order.positions import LARGEST, Offsets, is_integer
 from airflow_provider_orderedkafka.errors import DocumentError
 
 VERSION = 2

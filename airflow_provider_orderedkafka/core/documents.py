@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Literal
 
 from airflow_provider_orderedkafka.core.codec import Document, canonical, encode
-from airflow_provider_orderedkafka.core.cuts import Place, Span
+from airflow_provider_orderedkafka.core.order.cuts import Place, Span
 
 __all__ = ["Boundary", "Ledger", "Open", "Outcome", "Place", "Range", "Report"]
 

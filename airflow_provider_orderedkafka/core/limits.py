@@ -8,12 +8,12 @@ partition stands just behind it: literal offsets that go into the report and tha
 from collections.abc import Sequence
 from itertools import accumulate
 
-from airflow_provider_orderedkafka.core.cuts import Floor, Place, Span
 from airflow_provider_orderedkafka.core.documents import Ledger
-from airflow_provider_orderedkafka.core.index import TimeIndex
-from airflow_provider_orderedkafka.core.places import Places
-from airflow_provider_orderedkafka.core.ports import Log
-from airflow_provider_orderedkafka.core.positions import Offsets, Position
+from airflow_provider_orderedkafka.core.order.cuts import Floor, Place, Span
+from airflow_provider_orderedkafka.core.order.index import TimeIndex
+from airflow_provider_orderedkafka.core.order.places import Places
+from airflow_provider_orderedkafka.core.order.ports import Log
+from airflow_provider_orderedkafka.core.order.positions import Offsets, Position
 
 
 def rows_left(limit: int | None, rows: int) -> int | None:

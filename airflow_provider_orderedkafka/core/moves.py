@@ -20,7 +20,7 @@ from airflow_provider_orderedkafka.core.documents import (
     Report,
 )
 from airflow_provider_orderedkafka.core.lifecycle import way_out
-from airflow_provider_orderedkafka.core.positions import TopicPartition
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import LifecycleError
 
 Book = TypeVar("Book", bound=Ledger | Claim)

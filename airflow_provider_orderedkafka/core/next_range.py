@@ -17,16 +17,16 @@ Waiting and resolving, intervals, replays, streams and loads by hand all ask her
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from airflow_provider_orderedkafka.core.cuts import NO_FLOOR, Place, Span, held
 from airflow_provider_orderedkafka.core.documents import Kind, Range
-from airflow_provider_orderedkafka.core.durations import format_duration
-from airflow_provider_orderedkafka.core.index import OwnIndex
+from airflow_provider_orderedkafka.core.notation.durations import format_duration
+from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery
+from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Place, Span, held
+from airflow_provider_orderedkafka.core.order.index import OwnIndex
+from airflow_provider_orderedkafka.core.order.places import about
+from airflow_provider_orderedkafka.core.order.planning import Planner
+from airflow_provider_orderedkafka.core.order.ports import Log
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.pacing import Situation, Verdict, decide
-from airflow_provider_orderedkafka.core.places import about
-from airflow_provider_orderedkafka.core.planning import Planner
-from airflow_provider_orderedkafka.core.ports import Log
-from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.core.subscriptions import Discovery
 from airflow_provider_orderedkafka.core.terms import Terms, WayOut
 from airflow_provider_orderedkafka.errors import DataLossError, SettingError, TopicChangedError, UnknownTopicError
 

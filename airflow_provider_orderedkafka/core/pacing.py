@@ -5,7 +5,7 @@ The numbers come from outside; what comes out is a verdict with one sentence tha
 
 from dataclasses import dataclass
 
-from airflow_provider_orderedkafka.core.durations import format_duration
+from airflow_provider_orderedkafka.core.notation.durations import format_duration
 
 
 @dataclass(frozen=True, slots=True)

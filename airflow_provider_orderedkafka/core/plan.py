@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from airflow_provider_orderedkafka.core.codec import Document
-from airflow_provider_orderedkafka.core.cuts import Floor, Place, Span
 from airflow_provider_orderedkafka.core.documents import Range
-from airflow_provider_orderedkafka.core.positions import Offsets
+from airflow_provider_orderedkafka.core.order.cuts import Floor, Place, Span
+from airflow_provider_orderedkafka.core.order.positions import Offsets
 
 WINDOW = 20
 """How many batches are planned at a time."""

@@ -7,8 +7,8 @@ from typing import Self
 from airflow_provider_orderedkafka.core.batches import Counts
 from airflow_provider_orderedkafka.core.codec import Document
 from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.core.plan import Planned
-from airflow_provider_orderedkafka.core.positions import Offsets
 
 MARK = "orderedkafka-progress "
 """What the line for programs begins with; the rest is the document's text."""

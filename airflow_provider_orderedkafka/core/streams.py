@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from airflow_provider_orderedkafka.core.codec import Document, canonical
-from airflow_provider_orderedkafka.core.cuts import Place, Span
 from airflow_provider_orderedkafka.core.documents import Isolation
-from airflow_provider_orderedkafka.core.positions import Offsets
+from airflow_provider_orderedkafka.core.order.cuts import Place, Span
+from airflow_provider_orderedkafka.core.order.positions import Offsets
 
 INITIAL: Final = {"initial": True, "version": 1}
 """What every stream begins with: a constant, which asking again cannot move. The first batch resolves the start."""

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from airflow_provider_orderedkafka.core.documents import Isolation, OnDataLoss
+from airflow_provider_orderedkafka.core.notation.starts import Start
+from airflow_provider_orderedkafka.core.notation.subscriptions import Subscription
 from airflow_provider_orderedkafka.core.pacing import Pace
-from airflow_provider_orderedkafka.core.starts import Start
-from airflow_provider_orderedkafka.core.subscriptions import Subscription
 
 
 class WayOut(NamedTuple):

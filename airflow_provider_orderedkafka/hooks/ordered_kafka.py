@@ -8,21 +8,21 @@ from airflow.providers.apache.kafka.hooks.base import KafkaBaseHook
 
 from airflow_provider_orderedkafka.compat.airflow import kafka_config
 from airflow_provider_orderedkafka.context import now_ms
-from airflow_provider_orderedkafka.core.cuts import NO_FLOOR, Place
 from airflow_provider_orderedkafka.core.documents import Ledger, Range
+from airflow_provider_orderedkafka.core.notation.starts import Start
+from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Place
+from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.core.pacing import Verdict
-from airflow_provider_orderedkafka.core.positions import Offsets
-from airflow_provider_orderedkafka.core.starts import Start
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.ledger import LedgerStore
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.steps import First
+from airflow_provider_orderedkafka.loads.ledger import LedgerStore
+from airflow_provider_orderedkafka.loads.steps import First
 
 if TYPE_CHECKING:
     from airflow_provider_orderedkafka.core.next_range import NothingToLoad
-    from airflow_provider_orderedkafka.core.subscriptions import Discovery
-    from airflow_provider_orderedkafka.kafka.config import KafkaConfig
-    from airflow_provider_orderedkafka.mirror import GroupMirror
+    from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery
+    from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+    from airflow_provider_orderedkafka.loads.mirror import GroupMirror
 
 OAUTH = "oauth_cb"
 
@@ -40,7 +40,7 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         """The connection's configuration, checked. Its secrets are masked in Airflow's logs."""
         from airflow.sdk.log import mask_secret
 
-        from airflow_provider_orderedkafka.kafka.config import RESOLVER, KafkaConfig, is_secret, keep_resolver
+        from airflow_provider_orderedkafka.kafka.clients.config import RESOLVER, KafkaConfig, is_secret, keep_resolver
 
         extra = self._built()
         found = KafkaConfig.from_connection(extra)
@@ -55,8 +55,8 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
 
     def portable_config(self) -> Mapping[str, str]:
         """The configuration for driver and executors, where Airflow is not installed."""
-        from airflow_provider_orderedkafka.kafka.config import RESOLVER, is_kept
-        from airflow_provider_orderedkafka.kafka.oauth import MSK, is_msk_iam
+        from airflow_provider_orderedkafka.kafka.clients.config import RESOLVER, is_kept
+        from airflow_provider_orderedkafka.kafka.clients.oauth import MSK, is_msk_iam
 
         if not is_kept(self.config.get(RESOLVER)):
             return dict(self.config)
@@ -85,19 +85,19 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
 
     def first_look(self, load: OrderedLoad, topics: Sequence[str] = ()) -> First:
         """Resolve the load's `start` now, for these of its topics (default: all)."""
-        from airflow_provider_orderedkafka import ranges
+        from airflow_provider_orderedkafka.loads import ranges
 
         return ranges.first_look(self.config, load.terms, now_ms(), topics)
 
     def verdict(self, load: OrderedLoad, ledger: Ledger, *, known: bool = False) -> Verdict:
         """Whether the load is due, and why; with `known`, without looking for new partitions."""
-        from airflow_provider_orderedkafka import ranges
+        from airflow_provider_orderedkafka.loads import ranges
 
         return ranges.verdict(self.config, load.terms, ledger, now_ms(), known=known)
 
     def plan(self, load: OrderedLoad, ledger: Ledger, digest: str = "") -> "Range | NothingToLoad":
         """The next incremental range."""
-        from airflow_provider_orderedkafka import ranges
+        from airflow_provider_orderedkafka.loads import ranges
 
         return ranges.plan(self.config, load.terms, ledger, digest=digest, now=now_ms())
 
@@ -109,19 +109,19 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         digest: str = "",
     ) -> "Range | NothingToLoad":
         """The range between two times, in milliseconds since the epoch."""
-        from airflow_provider_orderedkafka.intervals import plan_interval
+        from airflow_provider_orderedkafka.loads.intervals import plan_interval
 
         return plan_interval(self.config, load.terms, store, times, digest=digest, now=now_ms)
 
     def plan_replay(self, load: OrderedLoad, asked: tuple[Start, Start], digest: str = "") -> "Range | NothingToLoad":
         """The range from one start to another."""
-        from airflow_provider_orderedkafka.replays import plan_replay
+        from airflow_provider_orderedkafka.loads.replays import plan_replay
 
         return plan_replay(self.config, load.terms, asked, digest=digest, now=now_ms())
 
     def mirror(self, load: str, topics: Sequence[str] = ()) -> "GroupMirror":
         """The load's consumer group, read for these topics (default: all topics of the cluster)."""
-        from airflow_provider_orderedkafka.mirror import GroupMirror
+        from airflow_provider_orderedkafka.loads.mirror import GroupMirror
 
         return GroupMirror(self.config, load, lambda: self._discover(topics).partitions)
 
@@ -131,8 +131,8 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
 
     def resolve(self, start: str, topics: Sequence[str]) -> First:
         """Resolve a start now, with the IDs of the topics."""
-        from airflow_provider_orderedkafka.core.starts import parse_start
-        from airflow_provider_orderedkafka.kafka.starts import resolve_start
+        from airflow_provider_orderedkafka.core.notation.starts import parse_start
+        from airflow_provider_orderedkafka.kafka.lookup.starts import resolve_start
 
         policy, found = parse_start(start, "to"), self._discover(topics)
         resolved = resolve_start(self.config, policy, found.partitions, now_ms())
@@ -142,7 +142,7 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
 
     def high_ends(self, topics: Sequence[str]) -> Offsets:
         """The offset up to which each partition can be read now."""
-        from airflow_provider_orderedkafka.kafka.offsets import high_ends
+        from airflow_provider_orderedkafka.kafka.lookup.offsets import high_ends
 
         return high_ends(self.config, self._discover(topics).partitions)
 
@@ -153,7 +153,7 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         return Offsets({p: max(end - known.get(p, 0), 0) for p, end in self.high_ends(topics).items()})
 
     def _discover(self, topics: Sequence[str]) -> "Discovery":
-        from airflow_provider_orderedkafka.core.subscriptions import Matching, Named
-        from airflow_provider_orderedkafka.kafka.topics import discover
+        from airflow_provider_orderedkafka.core.notation.subscriptions import Matching, Named
+        from airflow_provider_orderedkafka.kafka.lookup.topics import discover
 
         return discover(self.config, Named(tuple(topics)) if topics else Matching(".*"))

@@ -18,7 +18,6 @@ from pathlib import Path
 
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
-from airflow_provider_orderedkafka.hooks.yarn import ticket
 from airflow_provider_orderedkafka.launching import interpreter, own_spark
 from airflow_provider_orderedkafka.submission import Command, Submission, kill_command
 
@@ -155,6 +154,17 @@ def _run(command: Command) -> None:
         return
     told = log.warning if done.returncode else log.info
     told("%s ended with exit code %s: %s", command.shown, done.returncode, done.stdout.strip()[-2000:])
+
+
+def ticket(submission: Submission) -> Mapping[str, str]:
+    """The environment of YARN's own command line; with a new ticket where there is a keytab."""
+    if not submission.keytab or not submission.principal:
+        return {}
+    from airflow.sdk.configuration import conf
+    from airflow.security.kerberos import renew_from_kt
+
+    renew_from_kt(submission.principal, submission.keytab, exit_on_fail=False)
+    return {"KRB5CCNAME": conf.get_mandatory_value("kerberos", "ccache")}
 
 
 def check_found(binary: str, environment: Mapping[str, str]) -> None:

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -169,17 +169,6 @@ def manager_of(submission: Submission, auth: Any) -> ResourceManager | None:
     if auth is None and submission.principal and (submission.keytab or submission.keytab_content):
         auth = _kerberos()
     return ResourceManager(submission.resource_manager, auth)
-
-
-def ticket(submission: Submission) -> Mapping[str, str]:
-    """The environment of YARN's own command line; with a new ticket where there is a keytab."""
-    if not submission.keytab or not submission.principal:
-        return {}
-    from airflow.sdk.configuration import conf
-    from airflow.security.kerberos import renew_from_kt
-
-    renew_from_kt(submission.principal, submission.keytab, exit_on_fail=False)
-    return {"KRB5CCNAME": conf.get_mandatory_value("kerberos", "ccache")}
 
 
 def _kerberos() -> Any:

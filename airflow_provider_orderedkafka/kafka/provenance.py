@@ -23,15 +23,21 @@ the first ones of their records. A dead letter has one header more, `orderedkafk
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
-from airflow_provider_orderedkafka.core.positions import TopicPartition
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from airflow_provider_orderedkafka.kafka.sources import Source
+SOURCE: Final = "_source"
+SOURCE_FIELDS: Final = ("topic", "partition", "offset", "order_time")
+"""The column that says where a row came from, and its fields."""
+
+ORDINAL: Final = "_ordinal"
+SEQUENCE: Final = "_seq"
+SourceColumns = Literal["struct", "columns"]
 
 HEADER = "orderedkafka"
 ERROR_HEADER = "orderedkafka.error"
@@ -124,6 +130,29 @@ def located(value: bytes, at: int) -> tuple[int, int, int, int, bytes]:
     return ordinal if value[0] > 1 else 0, partition, offset, time, value[at + _SOURCE.size :]
 
 
+class Positions(Protocol):
+    """Where rows came from, as columns."""
+
+    @property
+    def codes(self) -> "np.ndarray[Any, Any]":
+        """The place of each row's topic among `topic_names()`."""
+
+    @property
+    def partitions(self) -> "np.ndarray[Any, Any]":
+        """Partition numbers."""
+
+    @property
+    def offsets(self) -> "np.ndarray[Any, Any]":
+        """Offsets."""
+
+    @property
+    def times(self) -> "np.ndarray[Any, Any]":
+        """Order times, in milliseconds."""
+
+    def topic_names(self) -> list[bytes]:
+        """The topics' names in UTF-8."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stamp:
     """Makes the headers of a range's rows, many at once."""
@@ -135,7 +164,7 @@ class Stamp:
         """The most that such a header can take of a record."""
         return len(HEADER) + len(range_prefix(self.range_id)) + _SOURCE.size + _LONGEST_TOPIC
 
-    def headers(self, source: "Source", ordinals: "np.ndarray[Any, Any]") -> list[bytes]:
+    def headers(self, source: "Positions", ordinals: "np.ndarray[Any, Any]") -> list[bytes]:
         """One header's value for each row."""
         import numpy as np
 

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_orderedkafka.assets import ledger_asset, output_alias
-from airflow_provider_orderedkafka.context import books_of, fail, skip
+from airflow_provider_orderedkafka.assets import output_alias
+from airflow_provider_orderedkafka.context import books_of, fail, ledger_asset, skip
 from airflow_provider_orderedkafka.core.documents import DOUBTS, Outcome
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.steps import Committed, commit
+from airflow_provider_orderedkafka.loads.steps import Committed, commit
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset, Context, XComArg

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_orderedkafka import operations
-from airflow_provider_orderedkafka.assets import ledger_asset
-from airflow_provider_orderedkafka.context import books_of, fail, is_active, now_ms, run_of
+from airflow_provider_orderedkafka.context import books_of, fail, is_active, ledger_asset, now_ms, run_of
 from airflow_provider_orderedkafka.core.documents import Ledger
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.ledger import LedgerStore
-from airflow_provider_orderedkafka.steps import First
+from airflow_provider_orderedkafka.loads import operations
+from airflow_provider_orderedkafka.loads.ledger import LedgerStore
+from airflow_provider_orderedkafka.loads.steps import First
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

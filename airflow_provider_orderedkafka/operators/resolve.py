@@ -6,15 +6,22 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_orderedkafka.assets import ledger_asset
-from airflow_provider_orderedkafka.context import TaskMemory, books_of, fail, interval_of, refuse_backfill, skip
+from airflow_provider_orderedkafka.context import (
+    TaskMemory,
+    books_of,
+    fail,
+    interval_of,
+    ledger_asset,
+    refuse_backfill,
+    skip,
+)
 from airflow_provider_orderedkafka.core.documents import Kind
-from airflow_provider_orderedkafka.core.starts import parse_start
+from airflow_provider_orderedkafka.core.notation.starts import parse_start
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.links import RangeLink, push, task_page
 from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.loads.steps import Books, Resolved, claim_key, look, resolve, resolve_own
 from airflow_provider_orderedkafka.reports import place_of
-from airflow_provider_orderedkafka.steps import Books, Resolved, claim_key, look, resolve, resolve_own
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -9,22 +9,21 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_orderedkafka.assets import ledger_asset
-from airflow_provider_orderedkafka.context import TaskMemory, books_of, fail, skip
+from airflow_provider_orderedkafka.context import TaskMemory, books_of, fail, ledger_asset, skip
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.lanes import OrderBy
-from airflow_provider_orderedkafka.core.lifecycle import Action
+from airflow_provider_orderedkafka.core.lifecycle import WEARY_AFTER, Action, way_out
 from airflow_provider_orderedkafka.core.outputs import Outputs
 from airflow_provider_orderedkafka.core.progress import Progress
-from airflow_provider_orderedkafka.endings import TOLD, explained, told
-from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError
+from airflow_provider_orderedkafka.errors import FINAL, USAGE, LifecycleError, OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.launching import check_keep_order, packaged_application
 from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.loads.endings import TOLD, told
+from airflow_provider_orderedkafka.loads.steps import Loading
+from airflow_provider_orderedkafka.loads.steps import load as what_to_do
 from airflow_provider_orderedkafka.parsing import check_output, no_checkpoint
 from airflow_provider_orderedkafka.reports import place_of, read_report, readable
 from airflow_provider_orderedkafka.spark_parameters import SparkSubmitParameters
-from airflow_provider_orderedkafka.steps import Loading
-from airflow_provider_orderedkafka.steps import load as what_to_do
 from airflow_provider_orderedkafka.submission import Submission, masked, submit_command
 
 if TYPE_CHECKING:
@@ -46,6 +45,9 @@ class Way:
     options: "Options"
     environment: Mapping[str, str]
     manager: "ResourceManager | None"
+
+
+LAST_LINES = 20
 
 
 class SubmitOrderedLoadOperator(SparkSubmitParameters):
@@ -235,3 +237,24 @@ def _with_files(submission: Submission, path: Path) -> Submission:
         keytab.write_bytes(submission.keytab_content)
         more["keytab"] = str(keytab)
     return replace(submission, **more)
+
+
+def explained(output: str, code: int | None, todo: Loading, report: Report | None) -> Exception:
+    """The exception for a failed application: why it failed and, after some attempts, the ways out."""
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+    why = report.error if report is not None and report.error else _last_words(output)
+    text = f"attempt {todo.attempt} of range {todo.range.id if todo.range else ''!r} ended with exit code {code}: {why}"
+    if todo.attempt >= WEARY_AFTER and todo.range is not None:
+        text += (
+            f"\nAfter {todo.attempt} attempts: mend the cause and clear this task, it goes on where it was; or "
+            f"{way_out(todo.range)}"
+        )
+    return AirflowFailException(text) if code in (USAGE, FINAL) else AirflowException(text)
+
+
+def _last_words(text: str) -> str:
+    """The application's own last message, or else the end of its output."""
+    lines = text.splitlines()
+    own = [line for line in lines if line.partition(":")[0].endswith(".py")]
+    return own[-1] if own else "\n".join(lines[-LAST_LINES:])

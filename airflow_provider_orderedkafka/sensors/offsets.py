@@ -7,14 +7,21 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
-from airflow_provider_orderedkafka.assets import ledger_asset
-from airflow_provider_orderedkafka.context import books_of, fail, interval_of, now_ms, refuse_backfill, skip
+from airflow_provider_orderedkafka.context import (
+    books_of,
+    fail,
+    interval_of,
+    ledger_asset,
+    now_ms,
+    refuse_backfill,
+    skip,
+)
 from airflow_provider_orderedkafka.core.documents import Kind, Ledger
 from airflow_provider_orderedkafka.core.pacing import Verdict, until
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError
 from airflow_provider_orderedkafka.links import RangeLink, push, task_page
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.steps import look, wait
+from airflow_provider_orderedkafka.loads.steps import look, wait
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -11,6 +11,6 @@ def register(session: "SparkSession") -> None:
 
     :param session: The Spark session.
     """
-    from airflow_provider_orderedkafka.spark.source import OrderedKafkaDataSource
+    from airflow_provider_orderedkafka.spark.connector.source import OrderedKafkaDataSource
 
     session.dataSource.register(OrderedKafkaDataSource)

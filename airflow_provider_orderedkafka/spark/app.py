@@ -21,9 +21,10 @@ from typing import NoReturn
 
 from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, exit_code
-from airflow_provider_orderedkafka.spark.command import Arguments, Transform, read_arguments
-from airflow_provider_orderedkafka.spark.kafka_sink import kafka_sink
-from airflow_provider_orderedkafka.spark.loading import Loader, MakeSink
+from airflow_provider_orderedkafka.spark.application.command import read_arguments
+from airflow_provider_orderedkafka.spark.application.loading import Loader, MakeSink
+from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments, Transform
+from airflow_provider_orderedkafka.spark.lanes.kafka_sink import kafka_sink
 
 INTERRUPTED = 130
 SIGNALLED = 128

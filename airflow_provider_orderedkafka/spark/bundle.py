@@ -12,7 +12,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent
-PARTS = ("__init__.py", "errors.py", "load.py", "core", "kafka", "loads", "spark", "compat/__init__.py", "compat/spark.py")
+PARTS = (
+    "__init__.py",
+    "errors.py",
+    "load.py",
+    "core",
+    "kafka",
+    "loads",
+    "spark",
+    "compat/__init__.py",
+    "compat/spark.py",
+)
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.write_settings import SEQUENCE, SOURCE
-from airflow_provider_orderedkafka.spark.plans import read_any_plan
+from airflow_provider_orderedkafka.kafka.provenance import SEQUENCE, SOURCE
+from airflow_provider_orderedkafka.spark.session.plans import read_any_plan
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -95,7 +95,7 @@ def _with_partition(frame: "DataFrame", partitions: int) -> "DataFrame":
     spread = _spread(frame, partitions)
     if "key" not in frame.columns:
         return frame.withColumn("partition", spread)
-    from airflow_provider_orderedkafka.kafka.murmur2 import partitions_of
+    from airflow_provider_orderedkafka.kafka.write.murmur2 import partitions_of
 
     def partition(key):  # type: ignore[no-untyped-def]
         return partitions_of(key, partitions)

@@ -11,21 +11,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airflow_provider_orderedkafka.core.batches import Note, Setup, Tally
-from airflow_provider_orderedkafka.core.positions import Offsets
-from airflow_provider_orderedkafka.core.spelling import nearest
+from airflow_provider_orderedkafka.core.batches import Batch, Note, Setup, Tally
+from airflow_provider_orderedkafka.core.notation.spelling import nearest
+from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.write_settings import SOURCE
-from airflow_provider_orderedkafka.spark.arrow_transforms import as_frames, output_schema
-from airflow_provider_orderedkafka.spark.batches import Batch, Output
-from airflow_provider_orderedkafka.spark.frames import RangeFrames, counted
-from airflow_provider_orderedkafka.spark.limit import without_surplus
-from airflow_provider_orderedkafka.spark.option_tables import TABLE_SINK
+from airflow_provider_orderedkafka.kafka.provenance import SOURCE
+from airflow_provider_orderedkafka.spark.connector.option_tables import TABLE_SINK
+from airflow_provider_orderedkafka.spark.lanes.arrow_transforms import as_frames, output_schema
+from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames, counted
+from airflow_provider_orderedkafka.spark.lanes.limit import without_surplus
+from airflow_provider_orderedkafka.spark.lanes.writer import Output
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from airflow_provider_orderedkafka.spark.command import Arguments
+    from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
 
 RANGE_ID, BATCH = "range_id", "batch"
 FILES = frozenset({"parquet", "orc", "json", "csv", "avro"})

@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from airflow_provider_orderedkafka.assets import ledger_asset
 from airflow_provider_orderedkafka.compat.airflow import asset_state
-from airflow_provider_orderedkafka.context import is_active, now_ms
+from airflow_provider_orderedkafka.context import is_active, ledger_asset, now_ms
 from airflow_provider_orderedkafka.core.documents import Ledger
 from airflow_provider_orderedkafka.core.limits import limit_spent
 from airflow_provider_orderedkafka.core.pacing import Verdict, until
 from airflow_provider_orderedkafka.core.watching import Seen, Watch, fired, noticed, silent
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
-from airflow_provider_orderedkafka.ledger import LedgerStore
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.operations import ledger_of
+from airflow_provider_orderedkafka.loads.ledger import LedgerStore
+from airflow_provider_orderedkafka.loads.operations import ledger_of
 
 if TYPE_CHECKING:
     from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook

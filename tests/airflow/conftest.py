@@ -15,7 +15,7 @@ import pytest
 if TYPE_CHECKING:
     from support.bench import Bench
 
-    from airflow_provider_orderedkafka.embedded import EmbeddedKafka
+    from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
 
 HOME = Path(tempfile.mkdtemp(prefix="orderedkafka-airflow-"))
 DAGS = HOME / "dags"
@@ -102,7 +102,7 @@ def example(dag_file: Callable[..., Any]) -> Callable[..., Any]:
 @pytest.fixture
 def ledger_of() -> Callable[[str], Any]:
     """A load's ledger as the database has it."""
-    from airflow_provider_orderedkafka.ledger import LedgerStore
+    from airflow_provider_orderedkafka.loads.ledger import LedgerStore
     from airflow_provider_orderedkafka.metadata import MetadataStore
 
     return lambda load: LedgerStore(load, MetadataStore(load)).ledger()

@@ -8,10 +8,10 @@ import psutil
 import pytest
 from support.records import Records
 
-from airflow_provider_orderedkafka.embedded import Authority, EmbeddedKafka, Secured
+from airflow_provider_orderedkafka.tools.embedded import Authority, EmbeddedKafka, Secured
 
 CANARY = "canary-91c4be07"
-UNCHANGED = "airflow_provider_orderedkafka.spark.frames:with_source"
+UNCHANGED = "airflow_provider_orderedkafka.spark.lanes.frames:with_source"
 LANES = {
     "direct lane": ([], "orderedkafka: batch 1 of range"),
     "DataFrame lane": (["--transform", UNCHANGED], "MapInArrow"),

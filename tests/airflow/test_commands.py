@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_orderedkafka import cli
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.errors import TopicChangedError
-from airflow_provider_orderedkafka.kafka.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.identity import check_topics
+from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+from airflow_provider_orderedkafka.kafka.lookup.identity import check_topics
+from airflow_provider_orderedkafka.tools import cli
 
 SCRIPT = str(Path(sysconfig.get_path("scripts")) / "orderedkafka")
 
@@ -241,7 +241,7 @@ def test_without_a_migrated_database_the_way_out_is_named(tmp_path):
 
 
 def test_without_airflow_the_way_out_is_named():
-    code = "import sys; sys.modules['airflow'] = None; from airflow_provider_orderedkafka.cli import main; "
+    code = "import sys; sys.modules['airflow'] = None; from airflow_provider_orderedkafka.tools.cli import main; "
     dag_file = str(Path(__file__).parents[2] / "dags" / "orders_ordered.py")
     for command in (["ledger", "show", "orders"], ["plan", dag_file]):
         done = subprocess.run(

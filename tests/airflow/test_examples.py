@@ -10,7 +10,7 @@ import pytest
 from support.records import Record
 
 from airflow_provider_orderedkafka import OrderedLoad
-from airflow_provider_orderedkafka.embedded.sample import TOPICS
+from airflow_provider_orderedkafka.tools.embedded.sample import TOPICS
 
 ROOT = Path(__file__).parents[2]
 ALL = ("wait", "resolve", "load", "commit")

@@ -10,12 +10,12 @@ from support.records import Record
 
 from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.core import moves
-from airflow_provider_orderedkafka.core.cuts import Floor, Place
-from airflow_provider_orderedkafka.core.positions import Offsets
+from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.errors import DataLossError, SettingError
 from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
-from airflow_provider_orderedkafka.kafka.clients import admin
-from airflow_provider_orderedkafka.kafka.config import RESOLVER, client_config
+from airflow_provider_orderedkafka.kafka.clients.admin import admin
+from airflow_provider_orderedkafka.kafka.clients.config import RESOLVER, client_config
 
 MSK = {
     "bootstrap.servers": "b-1.demo.abcde1.c2.kafka.eu-north-1.amazonaws.com:9098",
@@ -79,7 +79,7 @@ def test_a_cluster_of_amazon_s_gets_its_tokens_here_and_in_spark(hook, module):
     expected = ("token for eu-north-1", INTERPRETER_S_CLOCK)
     assert token(made.config) == expected
     portable = made.portable_config()
-    assert portable[RESOLVER] == "airflow_provider_orderedkafka.kafka.oauth:msk_iam"
+    assert portable[RESOLVER] == "airflow_provider_orderedkafka.kafka.clients.oauth:msk_iam"
     assert all(isinstance(value, str) for value in portable.values())
     assert token(portable) == expected
 

@@ -4,10 +4,10 @@ SOURCE = """
 from airflow.sdk import DAG, task
 
 from airflow_provider_orderedkafka.assets import ledger_asset
-from airflow_provider_orderedkafka.core.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.moves import first_look, opened, abandoned
-from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.ledger import LedgerStore
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 
 with DAG("under_test", schedule=None):
     @task(inlets=[ledger_asset("{load}")])

@@ -101,7 +101,7 @@ def test_whatever_a_person_should_hear_of_a_load_is_told_wherever_it_is_followed
     from airflow.utils.session import create_session
     from sqlalchemy import select
 
-    from airflow_provider_orderedkafka.operations import shown
+    from airflow_provider_orderedkafka.loads.operations import shown
 
     bench.write(5)
     bench.order("doubt")

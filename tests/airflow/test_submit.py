@@ -97,7 +97,7 @@ def test_in_cluster_mode_a_secret_without_a_way_of_its_own_is_refused_by_name_an
 
 def test_the_package_is_packed_for_a_cluster_where_airflow_is_not_installed(tmp_path):
     bundle = packed(tmp_path)
-    code = "import airflow_provider_orderedkafka.spark.command as c; print(c.__file__)"
+    code = "import airflow_provider_orderedkafka.spark.application.command as c; print(c.__file__)"
     done = subprocess.run(
         [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {bundle!r}); {code}"],
         capture_output=True,

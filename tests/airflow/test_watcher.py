@@ -12,7 +12,7 @@ from support.runs import LOAD, TOPICS, DictStore, a_range, a_report, place
 from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.pacing import Verdict
-from airflow_provider_orderedkafka.ledger import LedgerStore
+from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 from airflow_provider_orderedkafka.triggers import offsets
 
 SECONDS_A_LOOK = 5

@@ -85,7 +85,7 @@ def test_airflow_and_the_shell_find_their_entry_points(wheel):
         "[airflow.plugins]",
         "orderedkafka = airflow_provider_orderedkafka.plugins:OrderedKafkaPlugin",
         "[console_scripts]",
-        "orderedkafka = airflow_provider_orderedkafka.cli:main",
+        "orderedkafka = airflow_provider_orderedkafka.tools.cli:main",
     ):
         assert line in text.splitlines()
 

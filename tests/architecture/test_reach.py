@@ -14,7 +14,7 @@ OF_NAMED_TUPLES = {"_asdict", "_replace"}
 
 # Names without an underscore that no documentation of Airflow's and Spark's promises.
 INNER = ("airflow.sdk.execution_time", "airflow.sdk.definitions", "pyspark.sql.pandas.types")
-AT_THE_DESK = {"demo"}
+AT_THE_DESK = {"tools"}
 
 
 def is_private(name: str) -> bool:

@@ -32,7 +32,7 @@ from support.records import Record, Records
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.core.documents import Report
-from airflow_provider_orderedkafka.kafka.sending import Lent
+from airflow_provider_orderedkafka.kafka.write.sending import Lent
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
 

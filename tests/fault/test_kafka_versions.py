@@ -8,9 +8,9 @@ from support.records import Records
 from support.topics import Topics
 from support.whole_way import WholeWay
 
-from airflow_provider_orderedkafka.embedded import Authority, EmbeddedKafka, Secured
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.config import KafkaConfig
+from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+from airflow_provider_orderedkafka.tools.embedded import Authority, EmbeddedKafka, Secured
 
 pytestmark = pytest.mark.fault
 

@@ -15,8 +15,8 @@ from support.ranges import whole_range
 from support.records import Records
 from support.topics import Topics
 
-from airflow_provider_orderedkafka.kafka.sending import Lent
-from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
+from airflow_provider_orderedkafka.kafka.write.sending import Lent
+from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.table_sink import TableWriter
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]

@@ -10,17 +10,17 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from support.records import Record, Records
 from support.topics import Topics
 
-from airflow_provider_orderedkafka.core.cuts import Bound
-from airflow_provider_orderedkafka.core.ports import Sighting
-from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.core.subscriptions import Named
-from airflow_provider_orderedkafka.embedded import EmbeddedKafka
+from airflow_provider_orderedkafka.core.notation.subscriptions import Named
+from airflow_provider_orderedkafka.core.order.cuts import Bound
+from airflow_provider_orderedkafka.core.order.ports import Sighting
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import UnreachableError
-from airflow_provider_orderedkafka.kafka.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.consumers import close_idle
-from airflow_provider_orderedkafka.kafka.log import KafkaLog
-from airflow_provider_orderedkafka.kafka.offsets import committed, high_ends
-from airflow_provider_orderedkafka.kafka.topics import discover
+from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+from airflow_provider_orderedkafka.kafka.clients.consumers import close_idle
+from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
+from airflow_provider_orderedkafka.kafka.lookup.offsets import committed, high_ends
+from airflow_provider_orderedkafka.kafka.lookup.topics import discover
+from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
 
 pytestmark = pytest.mark.fault
 

@@ -20,9 +20,9 @@ from support.ranges import whole_range
 from support.records import Records
 from support.topics import Topics
 
-from airflow_provider_orderedkafka.kafka.sending import Lent
-from airflow_provider_orderedkafka.kafka.writing import write
-from airflow_provider_orderedkafka.spark.state import LocalState, _write
+from airflow_provider_orderedkafka.kafka.write.sending import Lent
+from airflow_provider_orderedkafka.kafka.write.writing import write
+from airflow_provider_orderedkafka.spark.state.store import LocalState, _write
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(300)]
 

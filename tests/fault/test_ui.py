@@ -13,9 +13,9 @@ import pytest
 from support.airflow_processes import kill_all_at
 from support.airflow_rest import AirflowRest
 
-from airflow_provider_orderedkafka.embedded import EmbeddedKafka
-from airflow_provider_orderedkafka.embedded.sample import EVENTS
-from airflow_provider_orderedkafka.embedded.settings import free_port
+from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
+from airflow_provider_orderedkafka.tools.embedded.sample import EVENTS
+from airflow_provider_orderedkafka.tools.embedded.settings import free_port
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
 

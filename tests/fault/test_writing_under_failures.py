@@ -16,16 +16,16 @@ from support.batches import batches, columns, source
 from support.records import Records
 from support.topics import Topics
 
-from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.embedded import EmbeddedKafka
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import DeliveryError
-from airflow_provider_orderedkafka.kafka.consumers import close_idle
-from airflow_provider_orderedkafka.kafka.missing import Missing
+from airflow_provider_orderedkafka.kafka.clients.consumers import close_idle
 from airflow_provider_orderedkafka.kafka.provenance import read_provenance
-from airflow_provider_orderedkafka.kafka.replays import Begun, Outputs, find_landed
-from airflow_provider_orderedkafka.kafka.settling import Settle
-from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings
-from airflow_provider_orderedkafka.kafka.writing import plan_write, write
+from airflow_provider_orderedkafka.kafka.replay.missing import Missing
+from airflow_provider_orderedkafka.kafka.replay.replays import Begun, Outputs, find_landed
+from airflow_provider_orderedkafka.kafka.replay.settling import Settle
+from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings
+from airflow_provider_orderedkafka.kafka.write.writing import plan_write, write
+from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
 
 pytestmark = pytest.mark.fault
 

@@ -10,7 +10,7 @@ from support.topics import Topics
 from support.transforms import unchanged
 
 from airflow_provider_orderedkafka.core.documents import Report
-from airflow_provider_orderedkafka.core.positions import TopicPartition
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 
 
 @pytest.mark.parametrize("transform", [None, unchanged], ids=["direct", "frames"])

@@ -12,7 +12,7 @@ from support.records import Records
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
-from airflow_provider_orderedkafka.spark import by_hand
+from airflow_provider_orderedkafka.spark.application import by_hand
 
 
 def test_by_hand_ranges_follow_each_other_and_nothing_new_is_nothing_to_do(

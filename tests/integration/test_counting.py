@@ -7,7 +7,7 @@ import pytest
 from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_provider_orderedkafka.spark.counting import TaskCounter
+from airflow_provider_orderedkafka.spark.session.counting import TaskCounter
 
 PIECES = 5
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from airflow_provider_orderedkafka.demo.place import Place
-from airflow_provider_orderedkafka.embedded import EmbeddedKafka
+from airflow_provider_orderedkafka.tools.demo.place import Place
+from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
 
-DEMO = [sys.executable, "-m", "airflow_provider_orderedkafka.cli", "demo", "--events", "48000", "--directory"]
+DEMO = [sys.executable, "-m", "airflow_provider_orderedkafka.tools.cli", "demo", "--events", "48000", "--directory"]
 
 
 def processes_of(directory: Path) -> list[psutil.Process]:

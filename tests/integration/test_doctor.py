@@ -2,7 +2,7 @@
 
 import json
 
-from airflow_provider_orderedkafka import doctor
+from airflow_provider_orderedkafka.tools import doctor
 
 
 def test_a_connection_that_leads_to_a_broker_is_ok(kafka, tmp_path, monkeypatch):

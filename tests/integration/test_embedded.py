@@ -16,16 +16,16 @@ from support.outputs import expected_of
 from support.records import Record, Records
 from support.topics import Topics
 
-from airflow_provider_orderedkafka.embedded import EmbeddedKafka
-from airflow_provider_orderedkafka.embedded.errors import AlreadyRunningError, BrokerFailedError, PortTakenError
-from airflow_provider_orderedkafka.embedded.jars import kafka_jars
-from airflow_provider_orderedkafka.embedded.java import find_java
-from airflow_provider_orderedkafka.embedded.settings import free_port
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
+from airflow_provider_orderedkafka.tools.embedded.errors import AlreadyRunningError, BrokerFailedError, PortTakenError
+from airflow_provider_orderedkafka.tools.embedded.jars import kafka_jars
+from airflow_provider_orderedkafka.tools.embedded.java import find_java
+from airflow_provider_orderedkafka.tools.embedded.settings import free_port
 
 PARENT = """
 import sys, time
-from airflow_provider_orderedkafka.embedded import EmbeddedKafka
+from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
 kafka = EmbeddedKafka(sys.argv[1])
 kafka.start()
 print(kafka.brokers[0].pid, flush=True)
@@ -207,7 +207,7 @@ def test_a_paused_broker_does_not_outlive_the_process_that_started_it(tmp_path):
 
 def test_a_detached_broker_runs_on_and_any_process_can_stop_it(tmp_path):
     def orderedkafka(*arguments):
-        command = [sys.executable, "-m", "airflow_provider_orderedkafka.cli", "broker", *arguments]
+        command = [sys.executable, "-m", "airflow_provider_orderedkafka.tools.cli", "broker", *arguments]
         command += ["--directory", tmp_path]
         return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 

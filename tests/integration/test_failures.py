@@ -4,7 +4,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from airflow_provider_orderedkafka.errors import DataLossError, OrderedKafkaError, TransformError
-from airflow_provider_orderedkafka.spark.failures import understood
+from airflow_provider_orderedkafka.spark.session.failures import understood
 
 
 def loses(batches):

@@ -7,8 +7,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_provider_orderedkafka.errors import SettingError, StateError
-from airflow_provider_orderedkafka.spark import hadoop_state
-from airflow_provider_orderedkafka.spark.hadoop_state import HadoopState
+from airflow_provider_orderedkafka.spark.state import hadoop_state
+from airflow_provider_orderedkafka.spark.state.hadoop_state import HadoopState
 
 
 @pytest.fixture(params=["renames", "puts whole"])

@@ -10,15 +10,15 @@ import pytest
 from support.ranges import whole_range
 from support.records import Record
 
-from airflow_provider_orderedkafka.core.cuts import Bound
-from airflow_provider_orderedkafka.core.ports import Sighting
-from airflow_provider_orderedkafka.core.positions import TopicPartition
+from airflow_provider_orderedkafka.core.order.cuts import Bound
+from airflow_provider_orderedkafka.core.order.ports import Sighting
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import UnknownTopicError, UnreachableError
-from airflow_provider_orderedkafka.kafka.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.consumers import close_idle
-from airflow_provider_orderedkafka.kafka.log import KafkaLog
+from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+from airflow_provider_orderedkafka.kafka.clients.consumers import close_idle
+from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
+from airflow_provider_orderedkafka.kafka.read.samples import average_bytes
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
-from airflow_provider_orderedkafka.kafka.samples import average_bytes
 
 LATEST = 1_800_000_000_000
 PATIENCE = 1_000
@@ -194,10 +194,10 @@ def test_a_forked_process_asks_by_clients_of_its_own(config, topics, records):
     records.produce(topic, [Record(b"", timestamp=100 + n) for n in range(50)])
     script = f"""
         import os, sys, time
-        from airflow_provider_orderedkafka.core.positions import TopicPartition
-        from airflow_provider_orderedkafka.kafka.config import KafkaConfig
-        from airflow_provider_orderedkafka.kafka.log import KafkaLog
-        from airflow_provider_orderedkafka.kafka.offsets import high_ends
+        from airflow_provider_orderedkafka.core.order.positions import TopicPartition
+        from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+        from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
+        from airflow_provider_orderedkafka.kafka.lookup.offsets import high_ends
 
         config, p = KafkaConfig({dict(config)!r}), TopicPartition({topic!r}, 0)
 

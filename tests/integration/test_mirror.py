@@ -6,14 +6,14 @@ from dataclasses import replace
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from airflow_provider_orderedkafka.core import positions
-from airflow_provider_orderedkafka.core.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.moves import first_look
-from airflow_provider_orderedkafka.core.positions import Offsets
+from airflow_provider_orderedkafka.core.order import positions
+from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError
-from airflow_provider_orderedkafka.kafka.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.groups import AT_ONCE, Commit, write_commits
-from airflow_provider_orderedkafka.mirror import GroupMirror, group_of
+from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+from airflow_provider_orderedkafka.kafka.lookup.groups import AT_ONCE, Commit, write_commits
+from airflow_provider_orderedkafka.loads.mirror import GroupMirror, group_of
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def small_broker(topics, config, monkeypatch):
         topics.admin.incremental_alter_configs([groups])[groups].result(20)
 
     limit(AlterConfigOpType.SET, str(1024 * 1024 * EACH // AT_ONCE))
-    monkeypatch.setattr("airflow_provider_orderedkafka.kafka.groups.AT_ONCE", EACH)
+    monkeypatch.setattr("airflow_provider_orderedkafka.kafka.lookup.groups.AT_ONCE", EACH)
     yield
     limit(AlterConfigOpType.DELETE)
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from pyspark.sql import functions as f
 
-from airflow_provider_orderedkafka.core.positions import TopicPartition
-from airflow_provider_orderedkafka.kafka.landed import Landed
-from airflow_provider_orderedkafka.spark.counting import TaskCounter
-from airflow_provider_orderedkafka.spark.kafka_writer import missing
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
+from airflow_provider_orderedkafka.kafka.replay.landed import Landed
+from airflow_provider_orderedkafka.spark.lanes.kafka_writer import missing
+from airflow_provider_orderedkafka.spark.session.counting import TaskCounter
 
 
 @pytest.fixture

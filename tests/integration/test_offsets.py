@@ -9,18 +9,18 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from support.records import Record
 
 from airflow_provider_orderedkafka.core.next_range import Ends
-from airflow_provider_orderedkafka.core.ports import Answer
-from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.core.starts import parse_start
-from airflow_provider_orderedkafka.core.subscriptions import Matching, Named, parse_subscription
+from airflow_provider_orderedkafka.core.notation.starts import parse_start
+from airflow_provider_orderedkafka.core.notation.subscriptions import Matching, Named, parse_subscription
+from airflow_provider_orderedkafka.core.order.ports import Answer
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import DataLossError, SettingError, UnknownTopicError, UnreachableError
-from airflow_provider_orderedkafka.kafka import offsets
-from airflow_provider_orderedkafka.kafka.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.consumers import close_idle
-from airflow_provider_orderedkafka.kafka.offsets import committed, first_at, high_ends, log_starts, newest
-from airflow_provider_orderedkafka.kafka.starts import ResolvedStart, resolve_start
-from airflow_provider_orderedkafka.kafka.survey import readable_ends
-from airflow_provider_orderedkafka.kafka.topics import check_partitions, discover
+from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+from airflow_provider_orderedkafka.kafka.clients.consumers import close_idle
+from airflow_provider_orderedkafka.kafka.lookup import offsets
+from airflow_provider_orderedkafka.kafka.lookup.offsets import committed, first_at, high_ends, log_starts, newest
+from airflow_provider_orderedkafka.kafka.lookup.starts import ResolvedStart, resolve_start
+from airflow_provider_orderedkafka.kafka.lookup.survey import readable_ends
+from airflow_provider_orderedkafka.kafka.lookup.topics import check_partitions, discover
 
 SECONDS = 8.0
 NOW = 1_800_000_000_000
@@ -329,7 +329,7 @@ def test_an_unreachable_broker_is_named_within_the_deadline(call, asked_for):
 
 
 def test_where_kafka_does_not_answer_partitions_are_not_called_missing():
-    from airflow_provider_orderedkafka.kafka.answers import Patience
-    from airflow_provider_orderedkafka.kafka.clients import admin
+    from airflow_provider_orderedkafka.kafka.clients.admin import admin
+    from airflow_provider_orderedkafka.kafka.clients.answers import Patience
 
     check_partitions(admin(NOBODY), partitions("orders", 0), Patience(1.0, "the partitions of"))

@@ -8,14 +8,14 @@ from support.ranges import whole_range
 from support.records import Records
 from support.topics import Topics
 
+from airflow_provider_orderedkafka.core.batches import Batch
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.config import KafkaConfig
-from airflow_provider_orderedkafka.spark.batches import Batch
-from airflow_provider_orderedkafka.spark.frames import SOURCE, RangeFrames
+from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+from airflow_provider_orderedkafka.spark.connector.source import OrderedKafkaDataSource
+from airflow_provider_orderedkafka.spark.lanes.frames import SOURCE, RangeFrames
 from airflow_provider_orderedkafka.spark.ordering import SEQUENCE, dealt
-from airflow_provider_orderedkafka.spark.plans import read_any_plan, read_plan
-from airflow_provider_orderedkafka.spark.session import LazySession
-from airflow_provider_orderedkafka.spark.source import OrderedKafkaDataSource
+from airflow_provider_orderedkafka.spark.session.lazy import LazySession
+from airflow_provider_orderedkafka.spark.session.plans import read_any_plan, read_plan
 
 ROWS = 60
 

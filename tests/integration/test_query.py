@@ -14,8 +14,8 @@ from support.records import Records
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.core import plan
-from airflow_provider_orderedkafka.spark.query import METRICS, Query
-from airflow_provider_orderedkafka.spark.state import LocalState
+from airflow_provider_orderedkafka.spark.application.query import METRICS, Query
+from airflow_provider_orderedkafka.spark.state.store import LocalState
 
 LANES = {"direct": None, "frames": lambda frame: frame}
 ONE_WRITER = ("--sink-option", "writers=1")

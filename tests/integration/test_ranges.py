@@ -6,15 +6,16 @@ from dataclasses import replace
 import pytest
 from support.records import Record
 
-from airflow_provider_orderedkafka import OrderedLoad, ranges
+from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.core import moves
-from airflow_provider_orderedkafka.core.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.next_range import NothingToLoad
-from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.core.starts import parse_start
+from airflow_provider_orderedkafka.core.notation.starts import parse_start
+from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import DataLossError
-from airflow_provider_orderedkafka.kafka.config import KafkaConfig
-from airflow_provider_orderedkafka.replays import plan_replay
+from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+from airflow_provider_orderedkafka.loads import ranges
+from airflow_provider_orderedkafka.loads.replays import plan_replay
 
 YEAR_2100 = 4_102_444_800_000
 MINUTE = 60_000

@@ -7,12 +7,12 @@ import pytest
 from support.records import Record
 from support.slices import FAR, rows, slice_of, stretch, whole
 
-from airflow_provider_orderedkafka.core.planning import split
+from airflow_provider_orderedkafka.core.order.planning import split
 from airflow_provider_orderedkafka.errors import DataLossError, OrderViolationError, UnreachableError
-from airflow_provider_orderedkafka.kafka.consumers import close_idle
-from airflow_provider_orderedkafka.kafka.fetching import Fetch
-from airflow_provider_orderedkafka.kafka.log import KafkaLog
-from airflow_provider_orderedkafka.kafka.reader import read_slice
+from airflow_provider_orderedkafka.kafka.clients.consumers import close_idle
+from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
+from airflow_provider_orderedkafka.kafka.read.fetching import Fetch
+from airflow_provider_orderedkafka.kafka.read.reader import read_slice
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
 
 SOON = 20.0

@@ -14,9 +14,7 @@ from support.scripted import ScriptedConsumer, event
 from support.slices import rows, slice_of, stretch, whole
 from support.topics import Topics
 
-from airflow_provider_orderedkafka.core.positions import TopicPartition
-from airflow_provider_orderedkafka.embedded import EmbeddedKafka
-from airflow_provider_orderedkafka.embedded.settings import free_port
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import (
     AccessDeniedError,
     DataLossError,
@@ -25,12 +23,14 @@ from airflow_provider_orderedkafka.errors import (
     UnknownTopicError,
     UnreachableError,
 )
-from airflow_provider_orderedkafka.kafka import consumers
-from airflow_provider_orderedkafka.kafka.consumers import KeptConsumer
-from airflow_provider_orderedkafka.kafka.fetching import Fetch
-from airflow_provider_orderedkafka.kafka.reader import read_slice
+from airflow_provider_orderedkafka.kafka.clients import consumers
+from airflow_provider_orderedkafka.kafka.clients.consumers import KeptConsumer
+from airflow_provider_orderedkafka.kafka.lookup.topics import topic_ids
+from airflow_provider_orderedkafka.kafka.read.fetching import Fetch
+from airflow_provider_orderedkafka.kafka.read.reader import read_slice
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
-from airflow_provider_orderedkafka.kafka.topics import topic_ids
+from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
+from airflow_provider_orderedkafka.tools.embedded.settings import free_port
 
 AUTHORIZED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

@@ -10,17 +10,17 @@ import pytest
 from support.batches import batch, batches, columns, source
 from support.records import Record
 
-from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import UnknownTopicError
-from airflow_provider_orderedkafka.kafka.consumers import close_idle
-from airflow_provider_orderedkafka.kafka.hidden import Fence, ended
-from airflow_provider_orderedkafka.kafka.missing import Missing
+from airflow_provider_orderedkafka.kafka.clients.consumers import close_idle
+from airflow_provider_orderedkafka.kafka.lookup.hidden import Fence, ended
+from airflow_provider_orderedkafka.kafka.lookup.topics import topic_ids
 from airflow_provider_orderedkafka.kafka.provenance import HEADER
-from airflow_provider_orderedkafka.kafka.replays import Begun, Outputs, find_landed
-from airflow_provider_orderedkafka.kafka.settling import Settle, Settled, read_until_settled
-from airflow_provider_orderedkafka.kafka.topics import topic_ids
-from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings
-from airflow_provider_orderedkafka.kafka.writing import plan_write, write
+from airflow_provider_orderedkafka.kafka.replay.missing import Missing
+from airflow_provider_orderedkafka.kafka.replay.replays import Begun, Outputs, find_landed
+from airflow_provider_orderedkafka.kafka.replay.settling import Settle, Settled, read_until_settled
+from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings
+from airflow_provider_orderedkafka.kafka.write.writing import plan_write, write
 
 AT_ONCE = Settle(still=0.0)
 ORDERS = TopicPartition("orders", 2)

@@ -17,20 +17,20 @@ from support.tokens import CLIENT, PASSWORD, SECRET, token_endpoint
 from support.topics import Topics
 from support.whole_way import WholeWay
 
-from airflow_provider_orderedkafka.core.cuts import Bound
-from airflow_provider_orderedkafka.core.positions import TopicPartition
-from airflow_provider_orderedkafka.core.subscriptions import Named
-from airflow_provider_orderedkafka.embedded import Authority, EmbeddedKafka, Secured
+from airflow_provider_orderedkafka.core.notation.subscriptions import Named
+from airflow_provider_orderedkafka.core.order.cuts import Bound
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import AccessDeniedError
-from airflow_provider_orderedkafka.kafka.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.groups import Commit, write_commits
-from airflow_provider_orderedkafka.kafka.log import KafkaLog
-from airflow_provider_orderedkafka.kafka.offsets import committed
-from airflow_provider_orderedkafka.kafka.producer import make_producer
-from airflow_provider_orderedkafka.kafka.reader import read_slice
+from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+from airflow_provider_orderedkafka.kafka.lookup.groups import Commit, write_commits
+from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
+from airflow_provider_orderedkafka.kafka.lookup.offsets import committed
+from airflow_provider_orderedkafka.kafka.lookup.topics import discover
+from airflow_provider_orderedkafka.kafka.read.reader import read_slice
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
-from airflow_provider_orderedkafka.kafka.sending import Chunk, Deliveries, Lent
-from airflow_provider_orderedkafka.kafka.topics import discover
+from airflow_provider_orderedkafka.kafka.write.producer import make_producer
+from airflow_provider_orderedkafka.kafka.write.sending import Chunk, Deliveries, Lent
+from airflow_provider_orderedkafka.tools.embedded import Authority, EmbeddedKafka, Secured
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 CA, FOREIGN = Authority.make(), Authority.make("somebody else")

@@ -9,10 +9,10 @@ from support.records import Record
 
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.provenance import read_provenance
-from airflow_provider_orderedkafka.kafka.write_settings import WriteSettings, Written, written_columns
-from airflow_provider_orderedkafka.kafka.writing import plan_write, write
+from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings, Written, written_columns
+from airflow_provider_orderedkafka.kafka.write.writing import plan_write, write
+from airflow_provider_orderedkafka.spark.connector.source import OrderedKafkaDataSource
 from airflow_provider_orderedkafka.spark.ordering import keep_order
-from airflow_provider_orderedkafka.spark.source import OrderedKafkaDataSource
 
 ROWS = 12_000
 KEYS = 101
@@ -323,7 +323,7 @@ def test_a_worker_keeps_its_producer_from_batch_to_batch(frame, kafka, topics):
 
         import pyarrow as pa
 
-        from airflow_provider_orderedkafka.kafka.producer import POOL
+        from airflow_provider_orderedkafka.kafka.write.producer import POOL
 
         for _ in batches:
             pass

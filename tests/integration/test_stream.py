@@ -9,10 +9,10 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from support.records import Record
 
-from airflow_provider_orderedkafka.core.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.spark import register
-from airflow_provider_orderedkafka.spark.options import parse_options
-from airflow_provider_orderedkafka.spark.stream import Stream
+from airflow_provider_orderedkafka.spark.connector.options import parse_options
+from airflow_provider_orderedkafka.spark.connector.stream import Stream
 
 BASE = 1_700_000_000_000
 HOUR = 3_600_000

@@ -10,7 +10,7 @@ from support.records import Record
 
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.spark.bundle import build_bundle
-from airflow_provider_orderedkafka.spark.executors import check_executors
+from airflow_provider_orderedkafka.spark.session.executors import check_executors
 
 
 def run(program):
@@ -36,7 +36,7 @@ def test_a_worker_stays_small_and_does_not_grow_with_the_topic(kafka, topics, re
 from pathlib import Path
 from support.slices import whole
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
-from airflow_provider_orderedkafka.spark.reading import read_batches
+from airflow_provider_orderedkafka.spark.connector.reading import read_batches
 settings = ReadSettings({{"bootstrap.servers": {kafka.bootstrap_servers!r}}}, include_headers=True)
 for end in ({third}, {2 * third}, {3 * third}):
     slice_ = whole({topic!r}, {{0: end}}, {{0: end - {third}}})
@@ -56,7 +56,7 @@ from functools import partial
 from pathlib import Path
 import pyarrow as pa
 from support import quick_java
-from airflow_provider_orderedkafka.spark.session import start_session
+from airflow_provider_orderedkafka.spark.session.lazy import start_session
 os.environ.update(quick_java.environment())
 asked = "--master local[1] --conf spark.ui.enabled=false --conf spark.log.level=ERROR"
 os.environ["PYSPARK_SUBMIT_ARGS"] = asked + " --conf spark.local.dir={tmp_path} pyspark-shell"

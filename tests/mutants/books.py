@@ -19,7 +19,7 @@ MUTANTS = [
     ),
     (
         "an early report taken for a proof",
-        f"{PACKAGE}/steps/books.py",
+        f"{PACKAGE}/loads/books.py",
         {"return report if report is not None and report.complete else None": "return report"},
         (BOOKS,),
     ),
@@ -37,13 +37,13 @@ MUTANTS = [
     ),
     (
         "a document is not compared before it is replaced",
-        f"{PACKAGE}/ledger.py",
+        f"{PACKAGE}/loads/ledger.py",
         {"self._expect(key, type(document), before)\n        if parts:": "if parts:"},
         (f"{LIFE}::test_a_commit_compares_owner_attempt_and_revision_immediately_before_it_moves",),
     ),
     (
         "boundary decided twice",
-        f"{PACKAGE}/boundaries.py",
+        f"{PACKAGE}/loads/boundaries.py",
         {
             "return self._agreed(decided) if found is None else found": "return self._agreed(decided)",
             "if self.store.boundary(decided.time) is None:": "if True:",
@@ -52,7 +52,7 @@ MUTANTS = [
     ),
     (
         "a boundary is decided before the grace",
-        f"{PACKAGE}/boundaries.py",
+        f"{PACKAGE}/loads/boundaries.py",
         {"left = time + grace - self.now()": "left = time - self.now()"},
         ("tests/unit/test_boundaries.py",),
     ),

@@ -8,37 +8,37 @@ MODEL = "tests/property/test_attempts.py"
 MUTANTS = [
     (
         "landed rows not left out",
-        f"{PACKAGE}/kafka/missing.py",
+        f"{PACKAGE}/kafka/replay/missing.py",
         {"return batch.filter(~there) if there.any() else batch": "return batch"},
         (LANDED,),
     ),
     (
         "ordinal ignored",
-        f"{PACKAGE}/kafka/missing.py",
+        f"{PACKAGE}/kafka/replay/missing.py",
         {'if self.giving == "one" else self._ordinals.of(source)': "if True else self._ordinals.of(source)"},
         (LANDED,),
     ),
     (
         "rows of a record are numbered in each batch anew",
-        f"{PACKAGE}/kafka/sources.py",
+        f"{PACKAGE}/kafka/write/sources.py",
         {"self._seen.update(zip(records, (before + lengths).tolist(), strict=True))": "pass"},
         (LANDED,),
     ),
     (
         "rows of a join that matches twice are left out",
-        f"{PACKAGE}/kafka/missing.py",
+        f"{PACKAGE}/kafka/replay/missing.py",
         {"there &= ~several": "pass"},
         (LANDED,),
     ),
     (
         "a slice takes along what is not its own",
-        f"{PACKAGE}/kafka/landed.py",
+        f"{PACKAGE}/kafka/replay/landed.py",
         {"(places >= start - first) & (places < end - first)": "places < end - first"},
         (LANDED,),
     ),
     (
         "what landed counts as lost",
-        f"{PACKAGE}/kafka/landed.py",
+        f"{PACKAGE}/kafka/replay/landed.py",
         {"return sum(lost.values()) - len(there)": "return sum(lost.values())"},
         (LANDED,),
     ),
@@ -50,19 +50,19 @@ MUTANTS = [
     ),
     (
         "partition counts not pinned",
-        f"{PACKAGE}/kafka/placing.py",
+        f"{PACKAGE}/kafka/write/placing.py",
         {"if partitioner is None or not targets.settings.partitions:": "if True:"},
         ("tests/integration/test_writing.py::test_keys_are_placed_over_as_many_partitions_as_were_pinned",),
     ),
     (
         "rows of other batches count as landed",
-        f"{PACKAGE}/kafka/replays.py",
+        f"{PACKAGE}/kafka/replay/replays.py",
         {"mine = (offsets >= start.get(partition, 0)) & (offsets < end.get(partition, 0))": "mine = offsets >= 0"},
         ("tests/integration/test_replays.py::test_rows_of_the_ranges_other_batches_are_not_among_those_that_landed",),
     ),
     (
         "a replay reads for as long as it takes and calls that stillness",
-        f"{PACKAGE}/kafka/settling.py",
+        f"{PACKAGE}/kafka/replay/settling.py",
         {"(0.0, 0.0) if came else (still + pause, waited + pause)": "(still + pause, waited + pause)"},
         ("tests/unit/test_settling.py",),
     ),
@@ -74,7 +74,7 @@ MUTANTS = [
     ),
     (
         "two loads by hand give their ranges one name",
-        f"{PACKAGE}/ranges.py",
+        f"{PACKAGE}/loads/ranges.py",
         {"-{secrets.token_hex(6)}": ""},
         (MODEL,),
     ),
@@ -86,19 +86,19 @@ MUTANTS = [
     ),
     (
         "slices of a replay cut by time",
-        f"{PACKAGE}/spark/direct_writer.py",
+        f"{PACKAGE}/spark/lanes/direct_writer.py",
         {"self.frames.slices(batch, each, literal=bool(landed))": "self.frames.slices(batch, each)"},
         (MODEL,),
     ),
     (
         "an output that grew is written whole in a begun batch",
-        f"{PACKAGE}/spark/kafka_output.py",
+        f"{PACKAGE}/spark/lanes/kafka_output.py",
         {"partitions=now | noted)": "partitions=now)"},
         (MODEL,),
     ),
     (
         "a batch that the limit cut counts up to its planned end",
-        f"{PACKAGE}/spark/batches.py",
+        f"{PACKAGE}/spark/application/batches.py",
         {
             "self.counts = self._counted(batch, tally)": (
                 "self.counts = self._counted(Batch(number, start, end), tally)"
@@ -120,19 +120,19 @@ MUTANTS = [
     ),
     (
         "rows without a key are left to Kafka's client where partitions are kept in order",
-        f"{PACKAGE}/spark/kafka_lanes.py",
+        f"{PACKAGE}/spark/lanes/kafka_lanes.py",
         {'"by source" if asked.keep_order == "partition" else "anywhere"': '"anywhere"'},
         (MODEL,),
     ),
     (
         "who finishes a batch forgets that its keys were relied on",
-        f"{PACKAGE}/spark/kafka_output.py",
+        f"{PACKAGE}/spark/lanes/kafka_output.py",
         {"placed=note.placed or self.placed": "placed=self.placed"},
         (MODEL,),
     ),
     (
         "rows in a compacted output are left out",
-        f"{PACKAGE}/kafka/replays.py",
+        f"{PACKAGE}/kafka/replay/replays.py",
         {
             "Offsets({**noted, **now})": "noted",
             "if message.topic() in self._outputs.compacted:": "if False:",
@@ -141,13 +141,13 @@ MUTANTS = [
     ),
     (
         "rows that compacted outputs have twice are not counted",
-        f"{PACKAGE}/kafka/replays.py",
+        f"{PACKAGE}/kafka/replay/replays.py",
         {"again = scan.again + sum(": "again = 0 * sum("},
         (MODEL,),
     ),
     (
         "of what landed only the first slice's is left out",
-        f"{PACKAGE}/spark/kafka_writer.py",
+        f"{PACKAGE}/spark/lanes/kafka_writer.py",
         {
             "rows = missing(rows, before.landed, self": (
                 "rows = missing(rows, parts[0] if parts else before.landed, self"
@@ -157,49 +157,49 @@ MUTANTS = [
     ),
     (
         "slices take nothing along",
-        f"{PACKAGE}/spark/direct_writer.py",
+        f"{PACKAGE}/spark/lanes/direct_writer.py",
         {"landed.within(part.spans)": "landed.within({})"},
         (MODEL,),
     ),
     (
         "the rows of the last record pass the limit",
-        f"{PACKAGE}/spark/limit.py",
+        f"{PACKAGE}/spark/lanes/limit.py",
         {"left = 0 if surplus is None else surplus.rows": "surplus = None; left = 0"},
         (MODEL,),
     ),
     (
         "a batch that comes early does not wait",
-        f"{PACKAGE}/spark/batches.py",
+        f"{PACKAGE}/spark/application/batches.py",
         {"self._early.pop(self._next()[0], None)": "self._early.popitem()[1] if self._early else None"},
         (BATCHES,),
     ),
     (
         "what was begun ends where it is planned to",
-        f"{PACKAGE}/spark/plan.py",
+        f"{PACKAGE}/spark/application/plan.py",
         {"return None if begun is None else begun.end": "return None"},
         ("tests/unit/test_plan.py",),
     ),
     (
         "a plan is kept to where a batch ended elsewhere",
-        f"{PACKAGE}/spark/batches.py",
+        f"{PACKAGE}/spark/application/batches.py",
         {"self._off_plan = batch.end != end": "pass"},
         (BATCHES,),
     ),
     (
         "lease not checked before a batch",
-        f"{PACKAGE}/spark/batches.py",
+        f"{PACKAGE}/spark/application/batches.py",
         {"self._work.lease.check()\n        batch =": "batch ="},
         (BATCHES,),
     ),
     (
         "a newer attempt is not seen",
-        f"{PACKAGE}/spark/lease.py",
+        f"{PACKAGE}/spark/state/lease.py",
         {'if newest > self._name.removeprefix(f"{FOLDER}/"):': "if False:"},
         ("tests/unit/test_lease.py",),
     ),
     (
         "an output made anew is not seen",
-        f"{PACKAGE}/kafka/replays.py",
+        f"{PACKAGE}/kafka/replay/replays.py",
         {"if partition.topic not in anew}": "if partition.topic}"},
         (MODEL,),
     ),

@@ -7,7 +7,7 @@ LIMIT = "tests/unit/test_limit_in_a_batch.py"
 MUTANTS = [
     (
         "limit counted twice",
-        f"{PACKAGE}/spark/batches.py",
+        f"{PACKAGE}/spark/application/batches.py",
         {"else self.counts.total.rows)": "else 2 * self.counts.total.rows)"},
         (BATCHES,),
     ),
@@ -19,19 +19,19 @@ MUTANTS = [
     ),
     (
         "allotment not kept",
-        f"{PACKAGE}/spark/batches.py",
+        f"{PACKAGE}/spark/application/batches.py",
         {"self._work.checkpoint.put_allotment(allotment)": "pass"},
         (BATCHES,),
     ),
     (
         "surplus dropped",
-        f"{PACKAGE}/spark/limit.py",
+        f"{PACKAGE}/spark/lanes/limit.py",
         {"surplus=allotment.surplus": "surplus=None"},
         (LIMIT,),
     ),
     (
         "one row of the surplus too many",
-        f"{PACKAGE}/spark/limit.py",
+        f"{PACKAGE}/spark/lanes/limit.py",
         {"left = 0 if surplus is None else surplus.rows": "left = 1 if surplus is None else surplus.rows + 1"},
         (LIMIT,),
     ),

@@ -24,7 +24,7 @@ MUTANTS = [
     ),
     (
         "an open transaction is overtaken",
-        f"{PACKAGE}/core/cuts.py",
+        f"{PACKAGE}/core/order/cuts.py",
         {"else min(time, max(open_since, at_most))": "else time"},
         (NEXT_RANGE,),
     ),

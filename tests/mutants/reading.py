@@ -8,7 +8,7 @@ READING = "tests/property/test_reading.py"
 MUTANTS = [
     (
         "an end off by one",
-        f"{PACKAGE}/kafka/stretches.py",
+        f"{PACKAGE}/kafka/read/stretches.py",
         {
             "(offset >= self._begin[rank]) & (offset < self.stop[rank])": (
                 "(offset >= self._begin[rank]) & (offset <= self.stop[rank])"
@@ -18,25 +18,25 @@ MUTANTS = [
     ),
     (
         "one partition ignored",
-        f"{PACKAGE}/core/cuts.py",
+        f"{PACKAGE}/core/order/cuts.py",
         {"if start.offset < limit and start != end": "if start.offset < limit and start != end and partition[1] != 10"},
         (CUTS,),
     ),
     (
         "no sort",
-        f"{PACKAGE}/kafka/ordering.py",
+        f"{PACKAGE}/kafka/read/ordering.py",
         {"order = _stable_order(order_time)": "order = np.arange(order_time.size)"},
         ("tests/unit/test_ordering.py",),
     ),
     (
         "ties by partition wrong",
-        f"{PACKAGE}/kafka/ordering.py",
+        f"{PACKAGE}/kafka/read/ordering.py",
         {"grouped = _stable_order(rank)": "grouped = _stable_order(-rank)"},
         ("tests/unit/test_ordering.py",),
     ),
     (
         "order across topics wrong",
-        f"{PACKAGE}/core/positions.py",
+        f"{PACKAGE}/core/order/positions.py",
         {
             "sorted(offsets.items() if isinstance(offsets, Mapping) else offsets)": (
                 "sorted(offsets.items() if isinstance(offsets, Mapping) else offsets, key=lambda p: (p[0][1], p[0][0]))"
@@ -46,19 +46,19 @@ MUTANTS = [
     ),
     (
         "a wrong order is not found",
-        f"{PACKAGE}/kafka/ordering.py",
+        f"{PACKAGE}/kafka/read/ordering.py",
         {"return None if rising.all()": "return None if True"},
         ("tests/unit/test_ordering.py",),
     ),
     (
         "late flag inverted",
-        f"{PACKAGE}/kafka/ordering.py",
+        f"{PACKAGE}/kafka/read/ordering.py",
         {"late=counted & (timestamp < order_time)": "late=counted & (timestamp >= order_time)"},
         ("tests/unit/test_ordering.py",),
     ),
     (
         "floor dropped by a slice",
-        f"{PACKAGE}/core/cuts.py",
+        f"{PACKAGE}/core/order/cuts.py",
         {"limit, before.floor.of(partition))": "limit, BEFORE_TIME)"},
         (CUTS,),
     ),
@@ -70,25 +70,25 @@ MUTANTS = [
     ),
     (
         "future timestamps count in a plan",
-        f"{PACKAGE}/core/cuts.py",
+        f"{PACKAGE}/core/order/cuts.py",
         {"return 0 <= timestamp <= latest": "return 0 <= timestamp"},
         (f"{CUTS}::test_a_timestamp_counts_from_the_epoch_up_to_the_latest",),
     ),
     (
         "future timestamps count in a slice",
-        f"{PACKAGE}/kafka/ordering.py",
+        f"{PACKAGE}/kafka/read/ordering.py",
         {"(timestamp >= 0) & (timestamp <= latest)": "timestamp >= 0"},
         ("tests/unit/test_ordering.py",),
     ),
     (
         "compacted bounds by time",
-        f"{PACKAGE}/core/planning.py",
+        f"{PACKAGE}/core/order/planning.py",
         {"Bound(literal[place]) if self._literal[place] else": ""},
         (CUTS,),
     ),
     (
         "isolation ignored",
-        f"{PACKAGE}/kafka/offsets.py",
+        f"{PACKAGE}/kafka/lookup/offsets.py",
         {"isolation_level=_LEVELS[isolation]": 'isolation_level=_LEVELS["read_uncommitted"]'},
         (
             "tests/integration/test_offsets.py::"
@@ -97,7 +97,7 @@ MUTANTS = [
     ),
     (
         "topic id not compared",
-        f"{PACKAGE}/kafka/identity.py",
+        f"{PACKAGE}/kafka/lookup/identity.py",
         {"if found != planned.get(name, found):": "if False:"},
         ("tests/integration/test_reader_faults.py::test_a_topic_that_was_created_again_is_told_by_its_id",),
     ),

@@ -2,29 +2,30 @@
 
 PACKAGE = "airflow_provider_orderedkafka"
 BATCHES = "tests/unit/test_batches.py"
+NOTES = "tests/unit/test_notes.py"
 
 MUTANTS = [
     (
         "commit before flush",
-        f"{PACKAGE}/kafka/sending.py",
+        f"{PACKAGE}/kafka/write/sending.py",
         {"self._wait(lambda: self.producer.flush(_POLL_SECONDS), 0, deliveries)": "deliveries.check()"},
         ("tests/unit/test_sending.py",),
     ),
     (
         "a failed delivery is forgotten",
-        f"{PACKAGE}/kafka/sending.py",
+        f"{PACKAGE}/kafka/write/sending.py",
         {"self.first = (describe, error, message)": "return"},
         ("tests/unit/test_sending.py",),
     ),
     (
         "why a client gave up is forgotten",
-        f"{PACKAGE}/kafka/sending.py",
+        f"{PACKAGE}/kafka/write/sending.py",
         {"if not isinstance(error, _GAVE_UP) or not deliveries.purged:": "if True:"},
         ("tests/unit/test_sending.py",),
     ),
     (
         "note after write",
-        f"{PACKAGE}/spark/batches.py",
+        f"{PACKAGE}/spark/application/batches.py",
         {
             "return self._work.writer.write(batch, *self._noted(batch))": (
                 "note, before = self._noted(batch); written = self._work.writer.write(batch, note, before); "
@@ -36,7 +37,7 @@ MUTANTS = [
     ),
     (
         "counts before write",
-        f"{PACKAGE}/spark/batches.py",
+        f"{PACKAGE}/spark/application/batches.py",
         {
             "tally = self._written(batch)": (
                 "self._work.checkpoint.put_counts(self._counted(batch, Tally())); tally = self._written(batch)"
@@ -46,37 +47,37 @@ MUTANTS = [
     ),
     (
         "what is there before is ignored",
-        f"{PACKAGE}/spark/batches.py",
+        f"{PACKAGE}/spark/application/batches.py",
         {"before = output.before(note)": "before = None"},
         (BATCHES,),
     ),
     (
         "a doubt is not noted",
-        f"{PACKAGE}/spark/batches.py",
+        f"{PACKAGE}/spark/application/batches.py",
         {"note = note.doubted(None if before is None else before.doubt)": "pass"},
-        (BATCHES,),
+        (NOTES,),
     ),
     (
         "an output that is named later is not noted",
         f"{PACKAGE}/core/batches.py",
         {"outputs=self.outputs.updated(later),": "outputs=self.outputs,"},
-        (BATCHES,),
+        (NOTES,),
     ),
     (
         "a topic that grew takes its new partitions into a begun batch",
         f"{PACKAGE}/core/batches.py",
         {"if partition.topic not in self.output_ids}": "if partition not in self.outputs}"},
-        (BATCHES,),
+        (NOTES,),
     ),
     (
         "what one try could not know is forgotten",
         f"{PACKAGE}/core/batches.py",
         {"doubts=(*self.doubts, doubt)": "doubts=(doubt,)"},
-        (BATCHES,),
+        (NOTES,),
     ),
     (
         "the next batch begins where the last one was planned to end",
-        f"{PACKAGE}/spark/batches.py",
+        f"{PACKAGE}/spark/application/batches.py",
         {"(counts.batch + 1, counts.end)": "(counts.batch + 1, self._work.loaded.end)"},
         ("tests/property/test_row_limit.py",),
     ),

@@ -19,7 +19,7 @@ from support.draws import MARKER, Attempt, Change, Come, Shape, Trouble
 from support.small_kafka import DEAD
 
 from airflow_provider_orderedkafka.core.documents import Range
-from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, read_provenance
 
 SOAK = "5000" if os.environ.get("ORDEREDKAFKA_SOAK") else "300"
@@ -103,6 +103,20 @@ attempts = st.builds(
 
 
 # What went wrong once, or is rare.
+LIMITED = Shape((1, 3), False, True, False, "keep", "key", None, True, 1)
+LATE_AND_EARLY = (
+    *(Come(0, 4, None, b"one"), Come(0, 5, None, b"one"), Come(1, 0, None, b"one"), Come(2, 4, None, b"none")),
+    *([Come(0, 0, None, b"one")] * 13),
+    *(Come(1, 0, None, b"one"), Come(3, 0, None, b"one")),
+)
+EXPIRES_WHILE_IT_IS_COUNTED = Attempt(
+    slice_offsets=1,
+    batch_bytes=1,
+    raised=4,
+    troubles=(Trouble("output", 0, False),),
+    fates=(0,),
+    meanwhile=((0, Change("compact", 0, 0)), (4, Change("retain", 0, 1))),
+)
 KEYLESS = Shape(
     topics=(1,),
     compacted=False,
@@ -147,6 +161,7 @@ ANEW_SINCE = Attempt(changes=(Change("anew", 0, 0),), troubles=(Trouble("output"
 @example(replace(KEYLESS, counts_losses=True), 1, RISING, (replace(ALL_LANDED, writers=1), EXPIRED_SINCE), 0)
 @example(replace(KEYLESS, keep_order="key"), 2, HIDDEN_BY_A_MARKER, (ALL_LANDED, Attempt(slice_offsets=1)), 0)
 @example(KEYLESS, 2, (Come(0, 0, None, b"one"),) * 4, (ONE_LEADER_WAS_SLOW,), 0)
+@example(LIMITED, 1, LATE_AND_EARLY, (EXPIRES_WHILE_IT_IS_COUNTED,), 0)
 @given(shapes, st.integers(1, 4), lists(come, 20, 1), lists(attempts, 4, 1), st.integers(0, 40))
 def test_whatever_happens_each_row_is_there_once_in_order_and_limits_are_exact(shape, outputs, records, tried, raised):
     world = World(shape, outputs)

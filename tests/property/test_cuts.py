@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.simulated_log import Entry, Ordered, SimulatedLog, span_of
 
-from airflow_provider_orderedkafka.core.cuts import Floor, Place, Span, counts
-from airflow_provider_orderedkafka.core.planning import Planner, split
-from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.order.cuts import Floor, Place, Span, counts
+from airflow_provider_orderedkafka.core.order.planning import Planner, split
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 
 LATEST = 1_000
 FUTURE = 10**9
@@ -63,8 +63,8 @@ def concatenated(log, slices):
 
 def with_patience(patience, monkey):
     """Planners that call an index blind early, so that own indexes are met in small logs."""
-    monkey.setattr("airflow_provider_orderedkafka.core.places.PATIENCE", patience)
-    monkey.setattr("airflow_provider_orderedkafka.core.planning.PATIENCE", patience)
+    monkey.setattr("airflow_provider_orderedkafka.core.order.places.PATIENCE", patience)
+    monkey.setattr("airflow_provider_orderedkafka.core.order.planning.PATIENCE", patience)
 
 
 @EXAMPLES
@@ -156,7 +156,7 @@ def test_batches_that_are_planned_together_are_as_large_as_asked_for_and_have_th
     found, place, spanned = [], Place(whole.start, whole.floor), []
     with pytest.MonkeyPatch.context() as monkey:
         with_patience(patience, monkey)
-        monkey.setattr("airflow_provider_orderedkafka.core.index.SAMPLE_EVERY", 1)  # an own index must hide less
+        monkey.setattr("airflow_provider_orderedkafka.core.order.index.SAMPLE_EVERY", 1)  # an own index must hide less
         while place.offsets != whole.end:
             rest = Span(place.offsets, whole.end, place.floor, LATEST)
             ends = Planner(log, rest).ends(most, count)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from support.batches import batch
 from support.slices import slice_of, stretch
 
-from airflow_provider_orderedkafka.core.positions import TopicPartition
-from airflow_provider_orderedkafka.kafka.landed import Landed, OffsetSet
-from airflow_provider_orderedkafka.kafka.missing import Missing
-from airflow_provider_orderedkafka.kafka.sources import Ordinals, Source
-from airflow_provider_orderedkafka.kafka.write_settings import ORDINAL
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
+from airflow_provider_orderedkafka.kafka.provenance import ORDINAL
+from airflow_provider_orderedkafka.kafka.replay.landed import Landed, OffsetSet
+from airflow_provider_orderedkafka.kafka.replay.missing import Missing
+from airflow_provider_orderedkafka.kafka.write.sources import Ordinals, Source
 
 near = st.integers(0, 200)
 far = st.sampled_from([0, 65_535, 65_536, 10**9, 2**62]).flatmap(lambda at: st.integers(max(at - 5, 0), at + 5))

@@ -4,10 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property.test_cuts import EXAMPLES, LATEST, floors, logs, sizes, spans
 
-from airflow_provider_orderedkafka.core.cuts import Span
 from airflow_provider_orderedkafka.core.limits import allot, passes, place_after
-from airflow_provider_orderedkafka.core.planning import Planner
-from airflow_provider_orderedkafka.core.positions import Position
+from airflow_provider_orderedkafka.core.order.cuts import Span
+from airflow_provider_orderedkafka.core.order.planning import Planner
+from airflow_provider_orderedkafka.core.order.positions import Position
 
 rows = st.lists(st.integers(0, 9), max_size=12)
 

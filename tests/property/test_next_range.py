@@ -16,20 +16,22 @@ from support.attempts import MemoryState
 from support.runs import DictStore, a_report
 from support.simulated_log import Entry, SimulatedLog
 
-from airflow_provider_orderedkafka import OrderedLoad, intervals, ranges
+from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.next_range import Ends, NothingToLoad
-from airflow_provider_orderedkafka.core.positions import TopicPartition
-from airflow_provider_orderedkafka.core.subscriptions import Discovery, Topic
+from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Topic
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import NotYetError
-from airflow_provider_orderedkafka.kafka import survey
-from airflow_provider_orderedkafka.kafka.starts import ResolvedStart
-from airflow_provider_orderedkafka.ledger import LedgerStore
-from airflow_provider_orderedkafka.spark import by_hand, cluster, stream
-from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
-from airflow_provider_orderedkafka.spark.command import Arguments
-from airflow_provider_orderedkafka.spark.options import parse_options
+from airflow_provider_orderedkafka.kafka.lookup import survey
+from airflow_provider_orderedkafka.kafka.lookup.starts import ResolvedStart
+from airflow_provider_orderedkafka.loads import intervals, ranges
+from airflow_provider_orderedkafka.loads.ledger import LedgerStore
+from airflow_provider_orderedkafka.spark.application import by_hand
+from airflow_provider_orderedkafka.spark.connector import cluster, stream
+from airflow_provider_orderedkafka.spark.connector.options import parse_options
+from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
+from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 
 FIRST, SECOND, ADDED = (TopicPartition("a", 0), TopicPartition("b", 0), TopicPartition("b", 1))
 CONFIG = {"bootstrap.servers": "nowhere:1"}

@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.documents import DOCUMENTS
 
-from airflow_provider_orderedkafka.core.durations import format_duration, parse_duration
+from airflow_provider_orderedkafka.core.notation.durations import format_duration, parse_duration
+from airflow_provider_orderedkafka.core.notation.starts import Explicit, Start, parse_moment, parse_start
+from airflow_provider_orderedkafka.core.notation.subscriptions import Assigned, Matching, Named, parse_subscription
 from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
-from airflow_provider_orderedkafka.core.starts import Explicit, Start, parse_moment, parse_start
-from airflow_provider_orderedkafka.core.subscriptions import Assigned, Matching, Named, parse_subscription
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, read_provenance
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.spark import options, sink_options
-from airflow_provider_orderedkafka.spark.command import read_arguments
-from airflow_provider_orderedkafka.spark.option_tables import APPLICATION_SINK, SOURCE
+from airflow_provider_orderedkafka.spark.application.command import read_arguments
+from airflow_provider_orderedkafka.spark.connector import options, sink_options
+from airflow_provider_orderedkafka.spark.connector.option_tables import APPLICATION_SINK, SOURCE
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 EXAMPLES = settings(max_examples=int(os.environ.get("ORDEREDKAFKA_EXAMPLES", "300")))

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_orderedkafka.core.positions import TopicPartition
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, Provenance, Stamp, range_prefix, read_provenance
-from airflow_provider_orderedkafka.kafka.sources import Source
+from airflow_provider_orderedkafka.kafka.write.sources import Source
 
 longs = st.integers(0, 2**63 - 1)
 ids = st.text(min_size=1, max_size=60)

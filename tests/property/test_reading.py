@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from support.simulated_log import Entry, Ordered, SimulatedLog, span_of
 from support.slices import slice_of, stretch
 
-from airflow_provider_orderedkafka.core.cuts import Bound, Floor, counts
-from airflow_provider_orderedkafka.core.planning import Planner
-from airflow_provider_orderedkafka.core.positions import TopicPartition
-from airflow_provider_orderedkafka.kafka.arrow import Arrivals, BatchBuilder
-from airflow_provider_orderedkafka.kafka.ordering import arrange
-from airflow_provider_orderedkafka.kafka.payloads import Payloads
-from airflow_provider_orderedkafka.kafka.stretches import Progress
+from airflow_provider_orderedkafka.core.order.cuts import Bound, Floor, counts
+from airflow_provider_orderedkafka.core.order.planning import Planner
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
+from airflow_provider_orderedkafka.kafka.read.arrow import Arrivals, BatchBuilder
+from airflow_provider_orderedkafka.kafka.read.ordering import arrange
+from airflow_provider_orderedkafka.kafka.read.payloads import Payloads
+from airflow_provider_orderedkafka.kafka.read.stretches import Progress
 
 LATEST = 20
 TIMES = st.integers(-1, LATEST + 3)

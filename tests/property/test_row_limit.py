@@ -11,14 +11,14 @@ from property.test_cuts import EXAMPLES
 from unit.test_batches import PARTITION, Before, Killed, Lease, Plan, World, a_range, in_turn, place
 
 from airflow_provider_orderedkafka.core import moves
-from airflow_provider_orderedkafka.core.batches import Allotment, Note, Surplus, Tally
+from airflow_provider_orderedkafka.core.batches import Allotment, Batch, Note, Surplus, Tally
 from airflow_provider_orderedkafka.core.documents import Ledger
 from airflow_provider_orderedkafka.core.limits import allot, limit_spent, passes, rows_left
-from airflow_provider_orderedkafka.core.positions import Offsets
-from airflow_provider_orderedkafka.spark.batches import Batch, BatchLoop, Work
-from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
-from airflow_provider_orderedkafka.spark.report import Ending, report
-from airflow_provider_orderedkafka.spark.state import LocalState
+from airflow_provider_orderedkafka.core.order.positions import Offsets
+from airflow_provider_orderedkafka.spark.application.batches import BatchLoop, Work
+from airflow_provider_orderedkafka.spark.application.report import Ending, report
+from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
+from airflow_provider_orderedkafka.spark.state.store import LocalState
 
 GOOD, DEAD, VANISHING = "good", "dead", "vanishing"
 Row = tuple[int, int]

@@ -11,12 +11,12 @@ import pytest
 from support.records import Record
 from support.slices import rows
 
-from airflow_provider_orderedkafka.core.cuts import Floor, Span
-from airflow_provider_orderedkafka.core.planning import Planner, split
-from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.kafka.consumers import close_idle
-from airflow_provider_orderedkafka.kafka.log import KafkaLog
-from airflow_provider_orderedkafka.kafka.reader import read_slice
+from airflow_provider_orderedkafka.core.order.cuts import Floor, Span
+from airflow_provider_orderedkafka.core.order.planning import Planner, split
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.kafka.clients.consumers import close_idle
+from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
+from airflow_provider_orderedkafka.kafka.read.reader import read_slice
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 
 BASE = 1_700_000_000_000

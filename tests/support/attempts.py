@@ -4,32 +4,33 @@ All but Kafka, Spark and the lease is the package's own: ledger, range, checkpoi
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from airflow_provider_orderedkafka.core.batches import Note, Surplus, Tally
+from airflow_provider_orderedkafka.core.batches import Batch, Note, Surplus, Tally
 from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.plan import Planned
-from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, RowError, SettingError, UnreachableError
-from airflow_provider_orderedkafka.kafka.murmur2 import partitions_of
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, read_provenance
-from airflow_provider_orderedkafka.spark import by_hand
-from airflow_provider_orderedkafka.spark.attempt import _unfinished, already_loaded
-from airflow_provider_orderedkafka.spark.batches import Batch, BatchLoop, Work
-from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
-from airflow_provider_orderedkafka.spark.command import Arguments
-from airflow_provider_orderedkafka.spark.frames import RangeFrames
-from airflow_provider_orderedkafka.spark.kafka_lanes import writer_for
-from airflow_provider_orderedkafka.spark.limit import RowLimit
-from airflow_provider_orderedkafka.spark.machine import SystemClock
-from airflow_provider_orderedkafka.spark.options import parse_options
-from airflow_provider_orderedkafka.spark.plan import Plan
-from airflow_provider_orderedkafka.spark.plans import PlanFacts
-from airflow_provider_orderedkafka.spark.report import Ending, report
+from airflow_provider_orderedkafka.kafka.write.murmur2 import partitions_of
+from airflow_provider_orderedkafka.spark.application import by_hand
+from airflow_provider_orderedkafka.spark.application.attempt import _unfinished, already_loaded
+from airflow_provider_orderedkafka.spark.application.batches import BatchLoop, Work
+from airflow_provider_orderedkafka.spark.application.plan import Plan
+from airflow_provider_orderedkafka.spark.application.report import Ending, report
+from airflow_provider_orderedkafka.spark.connector.options import parse_options
+from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
+from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
+from airflow_provider_orderedkafka.spark.lanes.kafka_lanes import writer_for
+from airflow_provider_orderedkafka.spark.lanes.limit import RowLimit
+from airflow_provider_orderedkafka.spark.session.plans import PlanFacts
+from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
+from airflow_provider_orderedkafka.spark.state.machine import SystemClock
 from support.draws import MARKER, Attempt, Change, Come, Shape, Trouble
 from support.makings import TRANSFORMS
 from support.small_kafka import DEAD, Outputs, Plugs, Row, Source, plugged_in
@@ -393,9 +394,6 @@ class World:
     def _cut_short(self, tasks: Tasks) -> None:
         for task in tasks:
             self._left = next(self._fates)
-            try:
+            with suppress(Killed, OrderedKafkaError):
                 task()
-            except (Killed, OrderedKafkaError):
-                continue
-            finally:
-                self._left = None
+            self._left = None

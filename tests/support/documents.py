@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from airflow_provider_orderedkafka import ledger, mirror
 from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Doubt, Holding, Note, Setup, Surplus, Tally
 from airflow_provider_orderedkafka.core.codec import Document
-from airflow_provider_orderedkafka.core.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.documents import (
     Boundaries,
     Boundary,
@@ -22,13 +20,15 @@ from airflow_provider_orderedkafka.core.documents import (
     Range,
     Report,
 )
+from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.plan import Planned
-from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.core.streams import StreamOffset
 from airflow_provider_orderedkafka.core.watching import Watch
 from airflow_provider_orderedkafka.kafka.provenance import Stamp
-from airflow_provider_orderedkafka.kafka.sources import Source
+from airflow_provider_orderedkafka.kafka.write.sources import Source
+from airflow_provider_orderedkafka.loads import ledger, mirror
 from support.plain import plain_range, plain_report
 
 ORDERS = TopicPartition("orders", 0)

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from airflow_provider_orderedkafka.core.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.documents import Range, Report
-from airflow_provider_orderedkafka.core.positions import Offsets
+from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.order.positions import Offsets
 
 NOWHERE = Place(Offsets(), Floor())
 

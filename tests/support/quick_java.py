@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyspark
 
-from airflow_provider_orderedkafka.embedded.java import installed_java
+from airflow_provider_orderedkafka.tools.embedded.java import installed_java
 
 HOME = Path(__file__).parents[2] / ".cache" / "tests"
 FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")

@@ -1,10 +1,10 @@
 """Ranges for the tests: everything that some topics hold now."""
 
-from airflow_provider_orderedkafka.core.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.documents import Range
-from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.core.subscriptions import Named
-from airflow_provider_orderedkafka.kafka.topics import discover
+from airflow_provider_orderedkafka.core.notation.subscriptions import Named
+from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.kafka.lookup.topics import discover
 from support.plain import plain_range
 from support.records import Records
 

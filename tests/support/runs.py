@@ -5,15 +5,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airflow_provider_orderedkafka import operations, steps
-from airflow_provider_orderedkafka.core.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.core.next_range import NothingToLoad
-from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import LifecycleError
-from airflow_provider_orderedkafka.ledger import LedgerStore
-from airflow_provider_orderedkafka.mirror import Mirrored
+from airflow_provider_orderedkafka.loads import operations, steps
+from airflow_provider_orderedkafka.loads.ledger import LedgerStore
+from airflow_provider_orderedkafka.loads.mirror import Mirrored
 from support.interleaving import Killed, touch
 from support.plain import plain_range, plain_report
 

@@ -5,7 +5,7 @@ from itertools import chain, repeat
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, KafkaError, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from airflow_provider_orderedkafka.core.positions import TopicPartition
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 
 ORDERS, REFUNDS = TopicPartition("orders", 0), TopicPartition("refunds", 0)
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from airflow_provider_orderedkafka.core.cuts import Bound, Floor, Slice, Span, Stretch, counts
-from airflow_provider_orderedkafka.core.ports import Answer, Sighting
-from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.order.cuts import Bound, Floor, Slice, Span, Stretch, counts
+from airflow_provider_orderedkafka.core.order.ports import Answer, Sighting
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 
 
 class Entry(NamedTuple):

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from airflow_provider_orderedkafka.core.cuts import BEFORE_TIME, Bound, Floor, Slice, Stretch
-from airflow_provider_orderedkafka.core.positions import TopicPartition
+from airflow_provider_orderedkafka.core.order.cuts import BEFORE_TIME, Bound, Floor, Slice, Stretch
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 
 FAR = 4_102_444_800_000
 

@@ -17,33 +17,30 @@ import pytest
 from confluent_kafka import Message
 from pyspark import TaskContext
 
-from airflow_provider_orderedkafka import ranges
 from airflow_provider_orderedkafka.core import plan
 from airflow_provider_orderedkafka.core.batches import Tally
-from airflow_provider_orderedkafka.core.cuts import Slice
 from airflow_provider_orderedkafka.core.next_range import Ends
-from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.core.subscriptions import Discovery, Topic
+from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Topic
+from airflow_provider_orderedkafka.core.order.cuts import Slice
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import DataLossError
-from airflow_provider_orderedkafka.kafka import producer, reader, replays, samples, survey, writing
-from airflow_provider_orderedkafka.kafka.catch import Catch, Columns
-from airflow_provider_orderedkafka.kafka.outputs import DEFAULT_MAX_BYTES, Output
+from airflow_provider_orderedkafka.kafka.lookup import survey
+from airflow_provider_orderedkafka.kafka.lookup.starts import ResolvedStart
 from airflow_provider_orderedkafka.kafka.provenance import HEADER
+from airflow_provider_orderedkafka.kafka.read import reader, samples
+from airflow_provider_orderedkafka.kafka.read.catch import Catch, Columns
+from airflow_provider_orderedkafka.kafka.read.stretches import Progress
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
-from airflow_provider_orderedkafka.kafka.sending import Lent
-from airflow_provider_orderedkafka.kafka.settling import Settled
-from airflow_provider_orderedkafka.kafka.starts import ResolvedStart
-from airflow_provider_orderedkafka.kafka.stretches import Progress
-from airflow_provider_orderedkafka.spark import (
-    cluster,
-    frames,
-    kafka_lanes,
-    kafka_output,
-    kafka_writer,
-    limit,
-    ordering,
-)
-from airflow_provider_orderedkafka.spark.plans import PlanFacts
+from airflow_provider_orderedkafka.kafka.replay import replays
+from airflow_provider_orderedkafka.kafka.replay.settling import Settled
+from airflow_provider_orderedkafka.kafka.write import producer, writing
+from airflow_provider_orderedkafka.kafka.write.outputs import DEFAULT_MAX_BYTES, Output
+from airflow_provider_orderedkafka.kafka.write.sending import Lent
+from airflow_provider_orderedkafka.loads import ranges
+from airflow_provider_orderedkafka.spark import ordering
+from airflow_provider_orderedkafka.spark.connector import cluster
+from airflow_provider_orderedkafka.spark.lanes import frames, kafka_lanes, kafka_output, kafka_writer, limit
+from airflow_provider_orderedkafka.spark.session.plans import PlanFacts
 from support.simulated_log import Entry, SimulatedLog
 from support.small_spark import functions, here
 

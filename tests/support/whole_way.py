@@ -3,11 +3,12 @@
 import time
 from dataclasses import dataclass, replace
 
-from airflow_provider_orderedkafka import OrderedLoad, ranges
+from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.documents import Report
-from airflow_provider_orderedkafka.kafka.config import KafkaConfig
-from airflow_provider_orderedkafka.mirror import GroupMirror, group_of
+from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+from airflow_provider_orderedkafka.loads import ranges
+from airflow_provider_orderedkafka.loads.mirror import GroupMirror, group_of
 from support.applications import Application, dying_once, events
 from support.outputs import FLAWLESS, check, expected_of
 from support.records import Records

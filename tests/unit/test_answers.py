@@ -13,9 +13,9 @@ from airflow_provider_orderedkafka.errors import (
     UnknownTopicError,
     UnreachableError,
 )
-from airflow_provider_orderedkafka.kafka import answers
-from airflow_provider_orderedkafka.kafka.answers import Patience, gather, listed
-from airflow_provider_orderedkafka.kafka.refusals import way_out
+from airflow_provider_orderedkafka.kafka.clients import answers
+from airflow_provider_orderedkafka.kafka.clients.answers import Patience, gather, listed
+from airflow_provider_orderedkafka.kafka.clients.refusals import way_out
 
 UNANSWERED = object()
 

@@ -11,17 +11,17 @@ from unit.test_batches import a_range, place
 
 from airflow_provider_orderedkafka.core.batches import Counts, Note, Tally
 from airflow_provider_orderedkafka.core.documents import Report
-from airflow_provider_orderedkafka.core.positions import Offsets
+from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.errors import FencedError
-from airflow_provider_orderedkafka.spark import lease
-from airflow_provider_orderedkafka.spark.attempt import Attempt, already_loaded
-from airflow_provider_orderedkafka.spark.batches import Writer
-from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
-from airflow_provider_orderedkafka.spark.lease import Lease, Outside
-from airflow_provider_orderedkafka.spark.machine import SystemClock, SystemProcesses
-from airflow_provider_orderedkafka.spark.report import Ending, report
-from airflow_provider_orderedkafka.spark.session import LazySession
-from airflow_provider_orderedkafka.spark.state import LocalState, State
+from airflow_provider_orderedkafka.spark.application.attempt import Attempt, already_loaded
+from airflow_provider_orderedkafka.spark.application.report import Ending, report
+from airflow_provider_orderedkafka.spark.lanes.writer import Writer
+from airflow_provider_orderedkafka.spark.session.lazy import LazySession
+from airflow_provider_orderedkafka.spark.state import lease
+from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
+from airflow_provider_orderedkafka.spark.state.lease import Lease, Outside
+from airflow_provider_orderedkafka.spark.state.machine import SystemClock, SystemProcesses
+from airflow_provider_orderedkafka.spark.state.store import LocalState, State
 
 LOADED = a_range()
 COUNTS = Counts(1, Tally(30, 30), Tally(30, 30), 1, place(30), limit_spent=False)

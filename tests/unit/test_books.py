@@ -6,10 +6,10 @@ import pytest
 from support.interleaving import Killed
 from support.runs import LOAD, PARTITION, TOPICS, World, a_range, a_report, place
 
-from airflow_provider_orderedkafka.core.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.lifecycle import Action, State, Step, action, asker, standing
 from airflow_provider_orderedkafka.core.moves import committed, first_look, opened, submitted
-from airflow_provider_orderedkafka.core.positions import Offsets
+from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.errors import LifecycleError
 
 PLANNED = a_range("range-1", revision=0, start=3, end=9)

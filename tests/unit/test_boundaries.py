@@ -5,15 +5,16 @@ from dataclasses import replace
 import pytest
 from support.runs import LOAD, PARTITION, TOPICS, DictStore, DictView, MirrorByHand, World, a_range, a_report
 
-from airflow_provider_orderedkafka import OrderedLoad, steps
-from airflow_provider_orderedkafka.boundaries import Decider, Sight, check_interval
-from airflow_provider_orderedkafka.core.cuts import Floor, Place
+from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.core.documents import Boundary
 from airflow_provider_orderedkafka.core.next_range import Ends, Survey
-from airflow_provider_orderedkafka.core.positions import Offsets
-from airflow_provider_orderedkafka.core.subscriptions import Discovery, Topic
+from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Topic
+from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.errors import LifecycleError, NotYetError
-from airflow_provider_orderedkafka.ledger import LedgerStore
+from airflow_provider_orderedkafka.loads import steps
+from airflow_provider_orderedkafka.loads.boundaries import Decider, Sight, check_interval
+from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 
 NOON, ONE = 1_000, 2_000
 WAIT = 300

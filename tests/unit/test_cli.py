@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_orderedkafka import __version__, cli
+from airflow_provider_orderedkafka import __version__
 from airflow_provider_orderedkafka.errors import SettingError, UnreachableError
+from airflow_provider_orderedkafka.tools import cli
 
 SCRIPT = Path(sysconfig.get_path("scripts")) / "orderedkafka"
 FAKE = """
@@ -128,7 +129,7 @@ def test_ctrl_c_exits_with_130(fake):
 
 def test_a_reader_that_leaves_early_sees_no_traceback(fake, tmp_path):
     program = (
-        "import sys; from airflow_provider_orderedkafka import cli; "
+        "import sys; from airflow_provider_orderedkafka.tools import cli; "
         "cli.COMMANDS['fake'] = cli.Command('fake_command', ''); sys.exit(cli.main(['fake', 'talkative']))"
     )
     with subprocess.Popen(
@@ -156,7 +157,7 @@ def test_a_tool_whose_packages_are_missing_says_how_to_install_them(command, mis
 def test_the_other_commands_do_without_these_packages():
     look = """
 import importlib, sys
-from airflow_provider_orderedkafka.cli import COMMANDS, TOOLS
+from airflow_provider_orderedkafka.tools.cli import COMMANDS, TOOLS
 sys.modules.update(matplotlib=None, psutil=None)
 for name in COMMANDS.keys() - TOOLS.keys():
     importlib.import_module(COMMANDS[name].module)

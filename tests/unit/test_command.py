@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 from unit.test_batches import a_range
 
+from airflow_provider_orderedkafka.core.notation.subscriptions import Named
 from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
-from airflow_provider_orderedkafka.core.subscriptions import Named
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
-from airflow_provider_orderedkafka.spark.command import Arguments, read_arguments
-from airflow_provider_orderedkafka.spark.option_tables import APPLICATION_SINK, SOURCE, TABLE_SINK
+from airflow_provider_orderedkafka.spark.application.command import read_arguments
+from airflow_provider_orderedkafka.spark.connector.option_tables import APPLICATION_SINK, SOURCE, TABLE_SINK
+from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
 
 CLUSTER = ("--checkpoint", "/c", "--option", "kafka.bootstrap.servers=broker:9092")
 ORDERS = (*CLUSTER, "--option", "subscribe=orders")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from airflow_provider_orderedkafka.kafka.consumers import configuration, fetch_bytes
+from airflow_provider_orderedkafka.kafka.clients.consumers import configuration, fetch_bytes
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 
 KILOBYTE = 1_000

@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 from support.plain import plain_report
 
-from airflow_provider_orderedkafka.core.cuts import Floor, Place
-from airflow_provider_orderedkafka.core.positions import Offsets
-from airflow_provider_orderedkafka.demo import command
-from airflow_provider_orderedkafka.demo.interrupts import remembered
-from airflow_provider_orderedkafka.demo.place import Place as Directory
-from airflow_provider_orderedkafka.demo.reading import Reading
-from airflow_provider_orderedkafka.demo.runs import environment
-from airflow_provider_orderedkafka.demo.screen import Screen
-from airflow_provider_orderedkafka.demo.story import LANES, Plan, chapter, order_times, right_order
-from airflow_provider_orderedkafka.demo.summary import summary
-from airflow_provider_orderedkafka.demo.verdict import Loaded, Order, Told, judge
+from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.tools.demo import command
+from airflow_provider_orderedkafka.tools.demo.interrupts import remembered
+from airflow_provider_orderedkafka.tools.demo.place import Place as Directory
+from airflow_provider_orderedkafka.tools.demo.reading import Reading
+from airflow_provider_orderedkafka.tools.demo.runs import environment
+from airflow_provider_orderedkafka.tools.demo.screen import Screen
+from airflow_provider_orderedkafka.tools.demo.story import LANES, Plan, chapter, order_times, right_order
+from airflow_provider_orderedkafka.tools.demo.summary import summary
+from airflow_provider_orderedkafka.tools.demo.verdict import Loaded, Order, Told, judge
 
 BEGIN = 1_700_000_000_000
 CHAPTERS = [chapter(7, Plan(3_000, 180), 0, BEGIN), chapter(7, Plan(1_000, 20, 0.01), 3_000, BEGIN + 190_000)]

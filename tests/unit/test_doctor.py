@@ -6,10 +6,10 @@ from importlib import metadata
 
 import pytest
 
-from airflow_provider_orderedkafka import cli, doctor
-from airflow_provider_orderedkafka.doctor.finding import Finding, as_json, as_table, must_be_mended
-from airflow_provider_orderedkafka.doctor.installed import installed
-from airflow_provider_orderedkafka.doctor.workers import workers_python
+from airflow_provider_orderedkafka.tools import cli, doctor
+from airflow_provider_orderedkafka.tools.doctor.finding import Finding, as_json, as_table, must_be_mended
+from airflow_provider_orderedkafka.tools.doctor.installed import installed
+from airflow_provider_orderedkafka.tools.doctor.workers import workers_python
 
 OK = Finding("java", "ok", "17.0.1")
 WARNING = Finding("airflow database", "warning", "never set up", "Run: airflow db migrate")

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_orderedkafka import cli
-from airflow_provider_orderedkafka.cache import cache_directory
-from airflow_provider_orderedkafka.embedded import EmbeddedKafka, jars, sample, settings
-from airflow_provider_orderedkafka.embedded.broker import Installation
-from airflow_provider_orderedkafka.embedded.classes import archive, quick
-from airflow_provider_orderedkafka.embedded.errors import FetchError, JavaError
-from airflow_provider_orderedkafka.embedded.java import Java, find_java
-from airflow_provider_orderedkafka.embedded.layout import Layout
-from airflow_provider_orderedkafka.embedded.log import ServerLog
-from airflow_provider_orderedkafka.embedded.process import ServerProcess
-from airflow_provider_orderedkafka.embedded.secured import Secured
-from airflow_provider_orderedkafka.embedded.settings import Ports, Settings
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError, UnreachableError
+from airflow_provider_orderedkafka.tools import cli
+from airflow_provider_orderedkafka.tools.cache import cache_directory
+from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka, jars, sample, settings
+from airflow_provider_orderedkafka.tools.embedded.broker import Installation
+from airflow_provider_orderedkafka.tools.embedded.classes import archive, quick
+from airflow_provider_orderedkafka.tools.embedded.errors import FetchError, JavaError
+from airflow_provider_orderedkafka.tools.embedded.java import Java, find_java
+from airflow_provider_orderedkafka.tools.embedded.layout import Layout
+from airflow_provider_orderedkafka.tools.embedded.log import ServerLog
+from airflow_provider_orderedkafka.tools.embedded.process import ServerProcess
+from airflow_provider_orderedkafka.tools.embedded.secured import Secured
+from airflow_provider_orderedkafka.tools.embedded.settings import Ports, Settings
 
 # In place of Java: does what Ivy would, slowly, and notes each time it was run.
 IVY = """#!/bin/sh
@@ -94,7 +94,7 @@ def test_two_processes_that_need_the_jars_at_once_fetch_them_once(tmp_path):
     runs = tmp_path / "runs"
     java = program(tmp_path / "java", IVY.format(runs=runs))
     fetch = (
-        "import sys; from pathlib import Path; from airflow_provider_orderedkafka.embedded import jars, java;"
+        "import sys; from pathlib import Path; from airflow_provider_orderedkafka.tools.embedded import jars, java;"
         "print(jars.kafka_jars(java.Java(Path(sys.argv[1]), '17', 17)))"
     )
     environment = {**os.environ, "ORDEREDKAFKA_CACHE": str(tmp_path / "cache")}

@@ -19,7 +19,7 @@ from airflow_provider_orderedkafka.errors import (
     StateError,
     exit_code,
 )
-from airflow_provider_orderedkafka.spark.help import MORE
+from airflow_provider_orderedkafka.spark.application.help import MORE
 
 KINDS = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, OrderedKafkaError)]
 LOADING = Path(__file__).parents[2] / "docs" / "loading.md"

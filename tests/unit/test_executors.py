@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.spark.executors import check_executors
+from airflow_provider_orderedkafka.spark.session.executors import check_executors
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,7 +14,7 @@ from airflow_provider_orderedkafka.errors import (
     TransformError,
     UnreachableError,
 )
-from airflow_provider_orderedkafka.spark.failures import understood
+from airflow_provider_orderedkafka.spark.session.failures import understood
 
 WORKER = """Job aborted due to stage failure: Task 1 in stage 3.0 failed 1 times, most recent failure: Lost task 1.0 \
 in stage 3.0 (TID 5) (host executor driver): org.apache.spark.api.python.PythonException: \

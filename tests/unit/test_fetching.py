@@ -7,9 +7,9 @@ from confluent_kafka import KafkaError
 from support.scripted import ORDERS, REFUNDS, ScriptedConsumer, event, record
 from support.slices import slice_of, stretch
 
-from airflow_provider_orderedkafka.core.positions import TopicPartition
-from airflow_provider_orderedkafka.kafka.consumers import KeptConsumer
-from airflow_provider_orderedkafka.kafka.fetching import Fetch
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
+from airflow_provider_orderedkafka.kafka.clients.consumers import KeptConsumer
+from airflow_provider_orderedkafka.kafka.read.fetching import Fetch
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 
 ONE_TOPIC = slice_of(stretch("orders", 0, 0, 3), stretch("orders", 2, 0, 3))

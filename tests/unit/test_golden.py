@@ -8,13 +8,14 @@ from pkgutil import walk_packages
 import pytest
 from support.documents import DOCUMENTS, LATER_ORDERS, LEDGER, RANGE, REFUNDS, VERSION_1, Values, texts
 
-from airflow_provider_orderedkafka import core, mirror
+from airflow_provider_orderedkafka import core
 from airflow_provider_orderedkafka.core.codec import OLDEST, VERSION, Document
 from airflow_provider_orderedkafka.core.streams import INITIAL, StreamOffset
 from airflow_provider_orderedkafka.errors import DocumentError
-from airflow_provider_orderedkafka.kafka.groups import Commit
+from airflow_provider_orderedkafka.kafka.lookup.groups import Commit
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, read_provenance
-from airflow_provider_orderedkafka.ledger import LedgerStore
+from airflow_provider_orderedkafka.loads import mirror
+from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 VERSIONS = [f"v{version}" for version in range(OLDEST, VERSION + 1)]

@@ -8,9 +8,16 @@ import types
 import pytest
 
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.client_log import CLIENT_LOG
-from airflow_provider_orderedkafka.kafka.config import KafkaConfig, _answer, client_config, redacted, understood
-from airflow_provider_orderedkafka.kafka.properties import CONSUMER, FIXED, HARMLESS, JAVA_ONLY, OFTEN_SET, PRODUCER
+from airflow_provider_orderedkafka.kafka.clients.client_log import CLIENT_LOG
+from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig, _answer, client_config, redacted, understood
+from airflow_provider_orderedkafka.kafka.clients.properties import (
+    CONSUMER,
+    FIXED,
+    HARMLESS,
+    JAVA_ONLY,
+    OFTEN_SET,
+    PRODUCER,
+)
 
 SERVERS = {"kafka.bootstrap.servers": "broker:9092"}
 
@@ -168,7 +175,9 @@ def test_kerberos_is_refused_where_the_installed_client_was_built_without_it(ask
 
 @pytest.mark.parametrize(("asked", "_named"), KERBEROS)
 def test_kerberos_is_taken_where_the_installed_client_was_built_with_it(asked, _named, monkeypatch):
-    monkeypatch.setattr("airflow_provider_orderedkafka.kafka.config._KERBEROS", "sasl_plain")  # this one has that
+    monkeypatch.setattr(
+        "airflow_provider_orderedkafka.kafka.clients.config._KERBEROS", "sasl_plain"
+    )  # this one has that
     assert KafkaConfig.from_connection({"bootstrap.servers": "b:1", **asked}).items() >= asked.items()
 
 
@@ -256,7 +265,7 @@ def test_a_refusal_to_make_a_client_does_not_quote_a_secret():
 
 
 def test_the_client_itself_refuses_values_that_make_no_sense():
-    from airflow_provider_orderedkafka.kafka.clients import admin
+    from airflow_provider_orderedkafka.kafka.clients.admin import admin
 
     with pytest.raises(SettingError, match=r"refuses its configuration: .*security\.protocol"):
         admin(options(kafka_security_protocol="carrier-pigeon"))

@@ -10,9 +10,9 @@ from support.leases import ELSEWHERE, HERE, LATENCY, Ahead, Processes, Shared, S
 
 from airflow_provider_orderedkafka.core.batches import Holding
 from airflow_provider_orderedkafka.errors import FencedError, StateError
-from airflow_provider_orderedkafka.spark.lease import HEARTBEAT, LEASE, Heart, Lease, Outside, Process
-from airflow_provider_orderedkafka.spark.machine import SystemClock, SystemProcesses
-from airflow_provider_orderedkafka.spark.state import LocalState
+from airflow_provider_orderedkafka.spark.state.lease import HEARTBEAT, LEASE, Heart, Lease, Outside, Process
+from airflow_provider_orderedkafka.spark.state.machine import SystemClock, SystemProcesses
+from airflow_provider_orderedkafka.spark.state.store import LocalState
 
 
 @pytest.fixture

@@ -6,9 +6,8 @@ import pyarrow as pa
 import pytest
 from unit.test_batches import PARTITION, place
 
-from airflow_provider_orderedkafka.core.batches import Allotment, Surplus, Tally
-from airflow_provider_orderedkafka.spark.batches import Batch
-from airflow_provider_orderedkafka.spark.limit import RowLimit, trimmed
+from airflow_provider_orderedkafka.core.batches import Allotment, Batch, Surplus, Tally
+from airflow_provider_orderedkafka.spark.lanes.limit import RowLimit, trimmed
 
 
 def test_rows_that_became_dead_letters_count() -> None:

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from airflow_provider_orderedkafka import OrderedLoad
-from airflow_provider_orderedkafka.core.positions import TopicPartition
-from airflow_provider_orderedkafka.core.starts import Ago, Earliest, Explicit, Moment
+from airflow_provider_orderedkafka.core.notation.starts import Ago, Earliest, Explicit, Moment
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import SettingError
 
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 from support.simulated_log import Entry, SimulatedLog
 
-from airflow_provider_orderedkafka.core.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.next_range import Ends, NothingToLoad, Survey, cut_time, next_place
+from airflow_provider_orderedkafka.core.notation.starts import Earliest
+from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Named, Topic
+from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.pacing import Pace
-from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.core.starts import Earliest
-from airflow_provider_orderedkafka.core.subscriptions import Discovery, Named, Topic
 from airflow_provider_orderedkafka.core.terms import NEW_CHECKPOINT, Terms, rewinding
 from airflow_provider_orderedkafka.errors import DataLossError, TopicChangedError, UnknownTopicError
 

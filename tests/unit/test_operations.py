@@ -3,12 +3,12 @@
 import pytest
 from support.runs import LOAD, DictStore, MirrorByHand, World
 
-from airflow_provider_orderedkafka import operations, steps
 from airflow_provider_orderedkafka.core import moves
-from airflow_provider_orderedkafka.core.cuts import Floor, Place
-from airflow_provider_orderedkafka.core.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.ledger import LedgerStore
+from airflow_provider_orderedkafka.loads import operations, steps
+from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 
 FIRST, SECOND, REFUNDS = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("refunds", 0)
 RETURNS = TopicPartition("returns", 0)

@@ -6,9 +6,9 @@ import pytest
 from support.slices import slice_of, stretch
 
 from airflow_provider_orderedkafka.errors import OrderViolationError
-from airflow_provider_orderedkafka.kafka.arrow import Arrivals, BatchBuilder
-from airflow_provider_orderedkafka.kafka.ordering import Ordered, arrange
-from airflow_provider_orderedkafka.kafka.payloads import Payloads
+from airflow_provider_orderedkafka.kafka.read.arrow import Arrivals, BatchBuilder
+from airflow_provider_orderedkafka.kafka.read.ordering import Ordered, arrange
+from airflow_provider_orderedkafka.kafka.read.payloads import Payloads
 
 
 def arranged(slice_, *arrived):

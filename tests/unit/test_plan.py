@@ -13,8 +13,10 @@ from support.runs import a_range
 from support.simulated_log import SteadyLog
 
 from airflow_provider_orderedkafka.core.batches import Allotment, Note
-from airflow_provider_orderedkafka.core.cuts import Floor, Place, Span
 from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.order.cuts import Floor, Place, Span
+from airflow_provider_orderedkafka.core.order.planning import Planner
+from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.core.plan import (
     MOST_BYTES,
     MOST_OFFSETS,
@@ -28,12 +30,10 @@ from airflow_provider_orderedkafka.core.plan import (
     size_of,
     window,
 )
-from airflow_provider_orderedkafka.core.planning import Planner
-from airflow_provider_orderedkafka.core.positions import Offsets
 from airflow_provider_orderedkafka.errors import TopicChangedError
-from airflow_provider_orderedkafka.spark.checkpoint import Checkpoint
-from airflow_provider_orderedkafka.spark.plan import Plan
-from airflow_provider_orderedkafka.spark.state import LocalState
+from airflow_provider_orderedkafka.spark.application.plan import Plan
+from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
+from airflow_provider_orderedkafka.spark.state.store import LocalState
 
 MIB = 2**20
 

@@ -8,8 +8,8 @@ import pytest
 from support.producers import FakeProducer
 
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.producer import ProducerPool, deadline_seconds, producer_config
-from airflow_provider_orderedkafka.kafka.sending import Lent
+from airflow_provider_orderedkafka.kafka.write.producer import ProducerPool, deadline_seconds, producer_config
+from airflow_provider_orderedkafka.kafka.write.sending import Lent
 
 HERE, THERE = {"bootstrap.servers": "here:1"}, {"bootstrap.servers": "there:1"}
 

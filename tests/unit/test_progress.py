@@ -5,10 +5,10 @@ from io import StringIO
 from support.runs import a_range, place
 
 from airflow_provider_orderedkafka.core.batches import Counts, Tally
-from airflow_provider_orderedkafka.core.cuts import Floor
+from airflow_provider_orderedkafka.core.order.cuts import Floor
 from airflow_provider_orderedkafka.core.plan import Planned
 from airflow_provider_orderedkafka.core.progress import Begun, Progress, progress
-from airflow_provider_orderedkafka.spark.progress import Teller
+from airflow_provider_orderedkafka.spark.application.progress import Teller
 
 NARROW = 80
 

@@ -7,16 +7,16 @@ import pytest
 from support.documents import OPEN, RANGE
 
 from airflow_provider_orderedkafka.core.documents import Claim, Range
-from airflow_provider_orderedkafka.core.durations import parse_duration
+from airflow_provider_orderedkafka.core.notation.durations import parse_duration
+from airflow_provider_orderedkafka.core.notation.starts import parse_start
+from airflow_provider_orderedkafka.core.notation.subscriptions import parse_subscription
 from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
-from airflow_provider_orderedkafka.core.starts import parse_start
-from airflow_provider_orderedkafka.core.subscriptions import parse_subscription
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
-from airflow_provider_orderedkafka.kafka.producer import deadline_seconds
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, read_provenance
+from airflow_provider_orderedkafka.kafka.write.producer import deadline_seconds
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.spark.command import read_arguments
-from airflow_provider_orderedkafka.spark.option_tables import APPLICATION_SINK, SOURCE
+from airflow_provider_orderedkafka.spark.application.command import read_arguments
+from airflow_provider_orderedkafka.spark.connector.option_tables import APPLICATION_SINK, SOURCE
 
 DIGITS = "9" * 5_000
 DEEP = "[" * 20_000

@@ -6,13 +6,12 @@ import pytest
 from support.interleaving import Killed, at
 from support.runs import DictView, MirrorByHand, World, a_range, a_report
 
-from airflow_provider_orderedkafka import steps
 from airflow_provider_orderedkafka.core.documents import Claim, Open
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.core.next_range import NothingToLoad
 from airflow_provider_orderedkafka.errors import LifecycleError
-from airflow_provider_orderedkafka.steps import committing
-from airflow_provider_orderedkafka.steps.resolving import RANGE_KEY
+from airflow_provider_orderedkafka.loads import committing, steps
+from airflow_provider_orderedkafka.loads.resolving import RANGE_KEY
 
 
 @pytest.fixture

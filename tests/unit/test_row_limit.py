@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from support.runs import LOAD, TOPICS, MirrorByHand, World, a_person, a_range, a_report, place
 
-from airflow_provider_orderedkafka import operations
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.documents import Ledger
 from airflow_provider_orderedkafka.core.limits import limit_spent, rows_left
+from airflow_provider_orderedkafka.loads import operations
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from confluent_kafka import KafkaError, KafkaException
 from support.producers import FakeProducer
 
 from airflow_provider_orderedkafka.errors import AccessDeniedError, DeliveryError
-from airflow_provider_orderedkafka.kafka import sending
-from airflow_provider_orderedkafka.kafka.sending import Chunk, Deliveries, Lent
+from airflow_provider_orderedkafka.kafka.write import sending
+from airflow_provider_orderedkafka.kafka.write.sending import Chunk, Deliveries, Lent
 
 
 def chunk(count, first=0):

@@ -3,8 +3,8 @@
 import pytest
 
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.write_settings import SOURCE_TYPE
-from airflow_provider_orderedkafka.spark.sink_options import parse_sink_options
+from airflow_provider_orderedkafka.kafka.write.write_settings import SOURCE_TYPE
+from airflow_provider_orderedkafka.spark.connector.sink_options import parse_sink_options
 
 HERE = {"kafka.bootstrap.servers": "nowhere:9092"}
 VALUE = [("value", "binary")]

@@ -4,8 +4,8 @@ import pytest
 
 from airflow_provider_orderedkafka.core.pacing import Pace
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.spark.option_tables import SOURCE
-from airflow_provider_orderedkafka.spark.options import parse_options
+from airflow_provider_orderedkafka.spark.connector.option_tables import SOURCE
+from airflow_provider_orderedkafka.spark.connector.options import parse_options
 
 MINUTES = 60_000
 DOCUMENTED = """

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_orderedkafka.core.durations import format_duration, parse_duration
-from airflow_provider_orderedkafka.core.positions import TopicPartition
-from airflow_provider_orderedkafka.core.starts import (
+from airflow_provider_orderedkafka.core.notation.durations import format_duration, parse_duration
+from airflow_provider_orderedkafka.core.notation.starts import (
     Ago,
     Committed,
     Earliest,
@@ -19,7 +18,8 @@ from airflow_provider_orderedkafka.core.starts import (
     parse_moment,
     parse_start,
 )
-from airflow_provider_orderedkafka.core.subscriptions import Assigned, Matching, Named, parse_subscription
+from airflow_provider_orderedkafka.core.notation.subscriptions import Assigned, Matching, Named, parse_subscription
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import SettingError
 
 NOON = 1_769_860_800_000

@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from airflow_provider_orderedkafka.demo.story import (
+from airflow_provider_orderedkafka.tools.demo.story import (
     IN_TRANSACTION,
     LANES,
     OFFLINE_MS,

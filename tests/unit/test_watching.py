@@ -6,12 +6,12 @@ import pytest
 from confluent_kafka import KafkaError
 from support.scripted import ORDERS, REFUNDS, ScriptedConsumer, event, record
 
-from airflow_provider_orderedkafka.core.cuts import Bound
-from airflow_provider_orderedkafka.core.ports import Sighting
+from airflow_provider_orderedkafka.core.order.cuts import Bound
+from airflow_provider_orderedkafka.core.order.ports import Sighting
 from airflow_provider_orderedkafka.errors import AccessDeniedError, DataLossError, UnknownTopicError, UnreachableError
-from airflow_provider_orderedkafka.kafka.consumers import KeptConsumer
-from airflow_provider_orderedkafka.kafka.looking import Look
-from airflow_provider_orderedkafka.kafka.watching import Watch
+from airflow_provider_orderedkafka.kafka.clients.consumers import KeptConsumer
+from airflow_provider_orderedkafka.kafka.lookup.looking import Look
+from airflow_provider_orderedkafka.kafka.lookup.watching import Watch
 
 LATEST = 1_000
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.write_settings import (
+from airflow_provider_orderedkafka.kafka.write.write_settings import (
     HEADERS_TYPE,
     SOURCE_TYPE,
     WriteSettings,

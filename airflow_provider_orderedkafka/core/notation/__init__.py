@@ -1,0 +1,1 @@
+"""How people write durations, starts and topics."""

@@ -1,0 +1,1 @@
+"""The order of records, and how a range is cut in it."""

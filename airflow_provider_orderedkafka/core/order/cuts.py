@@ -1,0 +1,184 @@
+"""Cuts and slices: how a range is divided in time order.
+
+The rules that everything else rests on:
+
+- The *order time* of a record is the highest timestamp of its partition within the range, up to and including it,
+  and never below the range's floor. A timestamp that is missing, or later than `latest`, counts for nothing.
+- The *order* is `(order_time, topic, partition, offset)`.
+- A *bound* `(offset, time)` stands at the first visible record from `offset` on whose timestamp is at least `time`;
+  without a time, at `offset` itself. The slice before it and the slice after it apply this one rule, so no record is
+  read twice or left out, although markers and aborted records hide behind offsets.
+- A *cut* is one bound for each partition and the *floor* of what follows. Inside a tie (many records of one order
+  time) it stands at one partition: the partitions before that have left the time behind, those after have not begun it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
+
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition, is_integer
+from airflow_provider_orderedkafka.errors import DocumentError
+
+FUTURE_TOLERANCE = 5 * 60 * 1_000
+"""How far ahead of the present a timestamp counts, where nothing else is said."""
+
+BEFORE_TIME = -1
+"""The order time of a record that no timestamp came before: one millisecond before the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """No record that follows gets an order time below `time`; in partitions before `split`, below `time + 1`."""
+
+    time: int = BEFORE_TIME
+    split: TopicPartition | None = None
+
+    def __post_init__(self) -> None:
+        if self.time < BEFORE_TIME:
+            raise ValueError(f"a floor is a time in milliseconds from {BEFORE_TIME} on, found {self.time!r}")
+
+    def of(self, partition: TopicPartition) -> int:
+        """The lowest order time that a record of this partition can get."""
+        return self.time + 1 if self.split is not None and partition < self.split else self.time
+
+    def to_json(self) -> dict[str, Any]:
+        """The canonical form."""
+        split = self.split
+        return {"time": self.time} | ({} if split is None else {"topic": split.topic, "partition": split.partition})
+
+    @classmethod
+    def from_json(cls, value: Any, path: str = "floor") -> Self:
+        """Read the canonical form; an error names the path of what is wrong."""
+        match value:
+            case {"time": time, **split} if is_integer(time, BEFORE_TIME) and not split:
+                return cls(time)
+            case {"time": time, "topic": str(topic), "partition": partition, **rest} if not rest:
+                if is_integer(time, BEFORE_TIME) and is_integer(partition):
+                    return cls(time, TopicPartition(topic, partition))
+        expected = "a floor such as {'time': 0} or {'time': 0, 'topic': 'orders', 'partition': 1}"
+        raise DocumentError(f"{path!r} must be {expected}, found {value!r}")
+
+
+NO_FLOOR = Floor()
+
+
+class Bound(NamedTuple):
+    """The first visible record from `offset` on whose timestamp is at least `time`; without a time, `offset` itself."""
+
+    offset: int
+    time: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A place in the order: the floor of what follows, and one bound for each partition of the span it cuts."""
+
+    floor: Floor
+    bounds: tuple[Bound, ...]
+
+
+class Stretch(NamedTuple):
+    """What one partition gives to a slice: from `start` to `end`, and never past the literal offset `limit`."""
+
+    partition: TopicPartition
+    start: Bound
+    end: Bound
+    limit: int
+    floor: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The offsets between two neighbouring cuts: the work of one Spark task.
+
+    `offsets` is how many offsets it spans by the index, an estimate; `latest` is the last timestamp that counts;
+    `floor` is that of the cut at its start.
+    """
+
+    index: int
+    stretches: tuple[Stretch, ...]
+    latest: int
+    offsets: int
+    floor: Floor = Floor()
+
+    @property
+    def spans(self) -> dict[TopicPartition, tuple[int, int]]:
+        """The offsets of each partition; those of its records too, where its bounds are literal."""
+        return {stretch.partition: (stretch.start.offset, stretch.end.offset) for stretch in self.stretches}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A position of a load: the next offset of each partition, and the floor of what follows."""
+
+    offsets: Offsets
+    floor: Floor
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of the log between literal offsets, with what shapes its order: what is cut into slices.
+
+    `start` and `end` name the same partitions and no end lies before its start.
+    """
+
+    start: Offsets
+    end: Offsets
+    floor: Floor
+    latest: int
+
+    def __post_init__(self) -> None:
+        if self.start.partitions != self.end.partitions:
+            odd = sorted(set(self.start) ^ set(self.end))[0]
+            raise ValueError(f"a span's start and end must name the same partitions; only one of them names {odd}")
+        for partition, end in self.end.items():
+            start = self.start[partition]
+            if end < start:
+                raise ValueError(f"{partition.at(end)}: the end lies before the start {partition.at(start)}")
+
+    @property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """The partitions, in order."""
+        return self.start.partitions
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets it spans."""
+        return self.end.since(self.start)
+
+    def first(self) -> Cut:
+        """The cut at its start."""
+        return Cut(self.floor, tuple(Bound(offset) for offset in self.start.values()))
+
+    def last(self) -> Cut:
+        """The cut at its end; what follows it is the next span's to say."""
+        return Cut(self.floor, tuple(Bound(offset) for offset in self.end.values()))
+
+
+def counts(timestamp: int, latest: int) -> bool:
+    """Whether a timestamp moves the running maximum: it exists, and is not of the future."""
+    return 0 <= timestamp <= latest
+
+
+def held(time: int, open_since: int | None, at_most: int) -> int:
+    """The time of a cut, kept back to the first timestamp that an open transaction may commit, but `at_most` to there.
+
+    Without that bound one transaction that nobody ends would keep everything else from being loaded.
+    """
+    return time if open_since is None else min(time, max(open_since, at_most))
+
+
+def slices(limits: Offsets, cuts: Sequence[Cut], latest: int) -> list[Slice]:
+    """The slices between these cuts, in order; together they cover everything exactly once."""
+    return [_slice(index, limits, latest, *edges) for index, edges in enumerate(pairwise(cuts))]
+
+
+def _slice(index: int, limits: Offsets, latest: int, before: Cut, after: Cut) -> Slice:
+    stretches = tuple(
+        Stretch(partition, start, end, limit, before.floor.of(partition))
+        for (partition, limit), start, end in zip(limits.items(), before.bounds, after.bounds, strict=True)
+        if start.offset < limit and start != end
+    )
+    offsets = sum(stretch.end.offset - stretch.start.offset for stretch in stretches)
+    return Slice(index, stretches, latest, offsets, before.floor)

@@ -1,0 +1,278 @@
+"""Divide a span in time order, with look-ups in a log.
+
+`Planner.slices` cuts a span into slices of about equally many offsets, by the index alone. `Planner.end` finds where
+a range or a batch ends, `Planner.ends` where several batches do: literal offsets, never more than asked for, and the
+floor of what follows. `split` cuts a slice again, for a reader that finds it too large.
+
+Where the index is blind, because what it points at hides many visible records that are older, the planner reads
+that partition's share of the span once and answers from an index of its own. Slices are right without it, only uneven.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from airflow_provider_orderedkafka.core.order.cuts import Bound, Cut, Floor, Place, Slice, Span, slices
+from airflow_provider_orderedkafka.core.order.index import OwnIndex, Row, TimeIndex
+from airflow_provider_orderedkafka.core.order.places import PATIENCE, Places
+from airflow_provider_orderedkafka.core.order.ports import Log
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.order.search import Search
+
+LARGE_TIE = 2
+"""A tie is cut inside when it holds more than this many slices."""
+
+LOOKS = 8
+"""How many suspicious answers of one partition are looked at before its index is trusted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """Between which cuts the slices of a span lie, and which literal offsets none of them passes."""
+
+    first: Cut
+    last: Cut
+    limits: Offsets
+
+
+class Planner:
+    """Cuts one span; `own` keeps the indexes made by reading, for the spans that follow in the same partitions."""
+
+    def __init__(
+        self,
+        log: Log,
+        span: Span,
+        compacted: Iterable[str] = (),
+        own: dict[TopicPartition, OwnIndex] | None = None,
+        edges: Edges | None = None,
+    ) -> None:
+        self.span = span
+        self._edges = edges or Edges(span.first(), span.last(), span.end)
+        self.index = TimeIndex(log, span, {} if own is None else own)
+        self._places = Places(log, self.index)
+        compacted = frozenset(compacted)
+        self._literal = [partition.topic in compacted for partition in span.partitions]
+
+    def end(self, most: int | None = None, time: int | None = None) -> Place:
+        """The literal end of what is older than `time` and spans at most `most` offsets, exactly if there are more.
+
+        Without a time it is the span's end, and no new floor follows from it.
+        """
+        _check_most(most)
+        last = self.index.last() if time is None or time > self.span.latest else self._places.at(time)
+        if most is not None and last.total > most:
+            return self._end_at(most, Search(self.index, last))
+        return self._place(last, self.span.floor if time is None else Floor(time))
+
+    def ends(self, most: int, count: int) -> list[Place]:
+        """The literal ends of the next `count` batches of `most` offsets each, the last one at the span's end.
+
+        They are searched for together. Where the log has changed in between, those behind the change are left out.
+        """
+        _check_most(most)
+        last = self.index.last()
+        targets = [most * number for number in range(1, count + 1) if most * number < last.total]
+        search = Search(self.index, last)
+        search.find(targets, 0)
+        found = [self._end_at(target, search) for target in targets]
+        if len(targets) < count:
+            found.append(self._place(last, self.span.floor))
+        return list(_following(found))
+
+    def _place(self, row: Row, floor: Floor) -> Place:
+        offsets = Offsets(zip(self.span.partitions, row.offsets, strict=True))
+        return Place(offsets, floor if floor.time > self.span.floor.time else self.span.floor)
+
+    def _end_at(self, most: int, search: Search) -> Place:
+        """The last cut with at most so many offsets, filled up out of the tie that follows it."""
+        low, beyond, guess = self.index.start(), search.last.time, None
+        while low.total < most and beyond > low.until + 1:
+            target = most if guess is None else max(most - guess, 0)
+            search.find([target], 0)
+            beyond = min(beyond, search.bracket(most)[1].time)
+            time = search.bracket(target)[0].time
+            if not low.until < time < beyond:
+                time = (low.until + beyond) // 2 if guess is not None else low.until + 1
+            row = self._places.at(min(time, beyond - 1))
+            guess = row.total - self.index.at([row.time])[0].total
+            if row.total <= most:
+                low = row
+            else:
+                beyond = row.time
+        return self._fill(most, low)
+
+    def _fill(self, most: int, low: Row) -> Place:
+        """Take what is left from the tie at the end of `low`, partition by partition."""
+        left = most - low.total
+        if left == 0:
+            return self._place(low, Floor(low.time))
+        after, offsets, split = self._places.at(low.until + 1), [], None
+        for partition, begin, end in zip(self.span.partitions, low.offsets, after.offsets, strict=True):
+            taken = min(left, max(end - begin, 0))
+            left -= taken
+            offsets.append(begin + taken)
+            if split is None and taken < end - begin:
+                split = partition
+        floor = Floor(low.until + 1) if split is None else Floor(low.until, split)
+        return Place(Offsets(zip(self.span.partitions, offsets, strict=True)), floor)
+
+    def slices(self, each: int) -> list[Slice]:
+        """Slices of about `each` offsets, in order; they cover the span exactly once."""
+        if each < 1:
+            raise ValueError(f"a slice spans at least 1 offset, found {each!r}")
+        if not self.span.offsets:
+            return []
+        return self.slices_before(self.index.last(), each)
+
+    def slices_before(self, last: Row, each: int) -> list[Slice]:
+        """The same, where it is known which time everything in the span comes before."""
+        inner = self._cuts(each, last) if last.time > self.span.floor.time else []
+        return slices(self._edges.limits, [self._edges.first, *inner, self._edges.last], self.span.latest)
+
+    def _cuts(self, each: int, last: Row) -> list[Cut]:
+        """Inner cuts about `each` offsets apart, before the time of the last row."""
+        rows, jumps = self._rows(each, last)
+        if blind := self._blind(rows, jumps):
+            for partition in blind:
+                self.index.read_own(partition)
+            rows, _ = self._rows(each, last)
+        found: list[Cut] = []
+        for low, high in pairwise(rows):
+            if high.total - low.total > LARGE_TIE * each and high.time <= low.until + 1:
+                found.extend(self._inside_tie(low, high, each))
+            if high is not last:
+                found.append(Cut(Floor(high.time), tuple(self._bounds(high, high.time))))
+        return list(_rising(found))
+
+    def _rows(self, each: int, last: Row) -> tuple[list[Row], list[tuple[Row, Row]]]:
+        """The row at the start, those nearest to every so many offsets, and the last; and where a millisecond jumps."""
+        count = -(-last.total // each)
+        targets = [last.total * number // count for number in range(1, count)]
+        search = Search(self.index, last)
+        search.find(targets, each // 4)
+        found: dict[int, Row] = {}
+        jumps: list[tuple[Row, Row]] = []
+        for target in targets:
+            low, high = search.bracket(target)
+            if high.time <= low.until + 1:
+                jumps.append((low, high))
+            near = low if target - low.total <= high.total - target else high
+            if 0 < near.total < last.total:
+                found[near.total] = near
+        return [search.bracket(0)[0], *(found[total] for total in sorted(found)), last], jumps
+
+    def _bounds(self, row: Row, time: int) -> list[Bound]:
+        """A row's bounds at a time it holds for: literal ones for compacted topics, where those by time may move."""
+        literal = self._places.at(time).offsets if any(self._literal) else row.offsets
+        return [
+            Bound(literal[place]) if self._literal[place] else self._bound(place, offset, time)
+            for place, offset in enumerate(row.offsets)
+        ]
+
+    def _bound(self, place: int, offset: int, time: int) -> Bound:
+        partition = self.span.partitions[place]
+        if time <= self.span.floor.of(partition):
+            return self._edges.first.bounds[place]
+        return Bound(offset) if offset >= self._edges.limits[partition] else Bound(offset, time)
+
+    def _inside_tie(self, low: Row, high: Row, each: int) -> Iterator[Cut]:
+        """Cuts at literal offsets inside the tie at the end of `low`, about `each` offsets apart."""
+        tie, passed = low.until, 0
+        begun, left = self._bounds(low, tie), self._bounds(high, tie + 1)
+        for place, (begin, end) in enumerate(zip(low.offsets, high.offsets, strict=True)):
+            first = self._start_of_tie(place, begin, tie) if passed + end - begin >= each else None
+            offset = begin + each - passed
+            while first is not None and offset < end:
+                if offset > first:
+                    bounds = (*left[:place], Bound(offset), *begun[place + 1 :])
+                    yield Cut(Floor(tie, self.span.partitions[place]), bounds)
+                    passed = begin - offset
+                offset += each
+            passed += end - begin
+
+    def _start_of_tie(self, place: int, begin: int, tie: int) -> int | None:
+        """Where the partition's tie begins, if it truly has one: its first visible record is of that time."""
+        partition = self.span.partitions[place]
+        inherited = tie <= self.span.floor.of(partition)
+        bound = self._edges.first.bounds[place] if inherited else Bound(begin, tie)
+        if bound.time is None:
+            return bound.offset
+        sighting = self._places.look({partition: bound})[partition]
+        return sighting.offset if not sighting.gave_up and (inherited or sighting.timestamp == tie) else None
+
+    def _blind(self, rows: Sequence[Row], jumps: Sequence[tuple[Row, Row]]) -> set[TopicPartition]:
+        """The partitions where an answer of the index hides many visible records that are older."""
+        suspects = {
+            partition: sorted(dict.fromkeys(self._suspects(place, rows, jumps)), key=lambda hides: -hides[0])[:LOOKS]
+            for place, partition in enumerate(self.span.partitions)
+            if partition not in self.index.own
+        }
+        blind: set[TopicPartition] = set()
+        for number in range(LOOKS):
+            bounds = {p: hides[number][1] for p, hides in suspects.items() if number < len(hides) and p not in blind}
+            blind |= {partition for partition, sighting in self._places.look(bounds).items() if sighting.gave_up}
+        return blind
+
+    def _suspects(
+        self, place: int, rows: Sequence[Row], jumps: Sequence[tuple[Row, Row]]
+    ) -> Iterator[tuple[int, Bound]]:
+        """What to look for, by how much it may hide: the bound in the middle, answers that hold for long, and jumps.
+
+        Where the record that the index means is visible, a look finds it at once, and so it does in a tie; where it is
+        a marker, or of the future, the look passes what it hides.
+        """
+        end, middle = self.span.end[self.span.partitions[place]], rows[len(rows) // 2]
+        if end - middle.offsets[place] > PATIENCE and middle is not rows[0]:
+            yield end, self._bound(place, middle.offsets[place], middle.time)
+        for row, following in pairwise(rows):
+            hidden = following.offsets[place] - row.offsets[place]
+            answer = self.index.answer(row.time, place)
+            if hidden <= PATIENCE or answer is None:
+                continue
+            if (answer.timestamp - row.time) * 8 >= following.time - row.time:
+                yield hidden, Bound(row.offsets[place], min(answer.timestamp, self.span.latest))
+        for low, high in jumps:
+            if (hidden := high.offsets[place] - low.offsets[place]) > PATIENCE:
+                yield hidden, self._bound(place, low.offsets[place], low.until)
+
+
+def _check_most(most: int | None) -> None:
+    if most is not None and most < 1:
+        raise ValueError(f"a maximum of offsets is at least 1, found {most!r}")
+
+
+def _following(places: Iterable[Place]) -> Iterator[Place]:
+    """The places up to the first that has a partition behind where the place before it has it."""
+    before: Place | None = None
+    for place in places:
+        if before is not None and any(offset < before.offsets[p] for p, offset in place.offsets.items()):
+            return
+        yield place
+        before = place
+
+
+def _rising(cuts: Iterable[Cut]) -> Iterator[Cut]:
+    """The same cuts, none of whose bounds falls behind the one before it: the log may have changed between answers."""
+    before: tuple[Bound, ...] | None = None
+    for cut in cuts:
+        if before is not None:
+            bounds = (
+                bound if bound.offset >= earlier.offset else Bound(earlier.offset, bound.time)
+                for earlier, bound in zip(before, cut.bounds, strict=True)
+            )
+            cut = Cut(cut.floor, tuple(bounds))  # noqa: PLW2901
+        before = cut.bounds
+        yield cut
+
+
+def split(slice_: Slice, log: Log, each: int) -> list[Slice]:
+    """Cut a slice again into slices of about `each` offsets, in order; the same slice alone if it cannot be cut."""
+    stretches = slice_.stretches
+    limits = Offsets((stretch.partition, stretch.limit) for stretch in stretches)
+    start = Offsets((stretch.partition, stretch.start.offset) for stretch in stretches)
+    end = Offsets((s.partition, min(max(s.end.offset, s.start.offset), s.limit)) for s in stretches)
+    first = Cut(slice_.floor, tuple(stretch.start for stretch in stretches))
+    last = Cut(slice_.floor, tuple(stretch.end for stretch in stretches))
+    planner = Planner(log, Span(start, end, slice_.floor, slice_.latest), edges=Edges(first, last, limits))
+    times = [stretch.end.time for stretch in stretches if stretch.end.time is not None]
+    return planner.slices_before(planner.index.beyond(min([*times, slice_.latest + 1])), each)

@@ -1,0 +1,1 @@
+"""Clients of Kafka: configuration, pools, questions and their answers."""

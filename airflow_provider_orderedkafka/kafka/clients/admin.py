@@ -1,0 +1,85 @@
+"""Admin clients: one for each process and configuration, shared by all that ask."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from itertools import product
+from typing import Any, Final
+
+from airflow_provider_orderedkafka.kafka.clients.config import client_config, understood
+from airflow_provider_orderedkafka.kafka.clients.per_process import PerProcess, key_of
+
+_KEPT_TROUBLES: Final = 20
+_MOST_SIDE_BY_SIDE: Final = 3
+_LEAST_SECONDS: Final = 0.01
+
+
+class Admin:
+    """An admin client, and what it told of its troubles in the background."""
+
+    def __init__(self, config: Mapping[str, str]) -> None:
+        self.config = dict(config)
+        self._troubles: deque[tuple[float, Any]] = deque(maxlen=_KEPT_TROUBLES)
+        self._lock = threading.Lock()
+        self.servers = config["bootstrap.servers"]
+        self.client = self._connect()
+        self._clients = [self.client]
+
+    def side_by_side(self, count: int) -> list[Any]:
+        """As many clients, or the most that there may be: a broker answers those of one connection one by one."""
+        with self._lock:
+            while len(self._clients) < min(count, _MOST_SIDE_BY_SIDE):
+                self._clients.append(self._connect())
+            return self._clients[: max(count, 1)]
+
+    def relearn(self, topics: Iterable[str], seconds: float) -> None:
+        """Refresh which brokers lead the topics, within this many seconds."""
+        from confluent_kafka import KafkaException
+
+        end = time.monotonic() + seconds
+        for client, topic in product(self._clients, topics):
+            left = end - time.monotonic()
+            if left > 0:
+                with suppress(KafkaException):  # told by the question, which is asked again
+                    client.list_topics(topic, timeout=left)
+
+    def look_again(self, seconds: float) -> None:
+        """Let the clients look which brokers there are: much of what any could answer they ask of the controller."""
+        from confluent_kafka import KafkaException
+
+        for client in self._clients:
+            with suppress(KafkaException):  # told by the question, which is asked again
+                client.list_topics(timeout=max(seconds / len(self._clients), _LEAST_SECONDS))
+
+    def troubles(self, since: float) -> list[Any]:
+        """The errors reported since a time of the monotonic clock, the newest last."""
+        for client in self._clients:
+            client.poll(0.0)
+        return [error for moment, error in list(self._troubles) if moment >= since]
+
+    def _connect(self) -> Any:
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        settings = client_config(self.config, "admin", {"error_cb": self._note})
+        try:
+            return AdminClient(settings)
+        except (KafkaException, ValueError, TypeError) as error:
+            raise understood(error, self.config) from error
+
+    def _note(self, error: Any) -> None:
+        self._troubles.append((time.monotonic(), error))
+
+
+_admins: PerProcess[Admin] = PerProcess()
+
+
+def admin(config: Mapping[str, str]) -> Admin:
+    """The admin client of this process for this configuration; a `SettingError` when librdkafka refuses it."""
+    key = key_of(config)
+    with _admins.held() as kept:
+        if key not in kept:
+            kept[key] = Admin(config)
+        return kept[key]

@@ -1,0 +1,227 @@
+"""Wait for Kafka's answers: retry what can be retried until the deadline, then raise an error with all details.
+
+    gather(admin, ask, questions, Patience(15, "the end of")) -> {question: answer}
+
+`ask(questions, seconds)` sends some questions and returns a future for each. What cannot be mended by waiting ends
+it at once: no permission, a topic that is not there, an answer that makes no sense.
+"""
+
+import time
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, Final, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
+from airflow_provider_orderedkafka.errors import (
+    AccessDeniedError,
+    OrderedKafkaError,
+    UnknownTopicError,
+    UnreachableError,
+)
+from airflow_provider_orderedkafka.kafka.clients.admin import Admin
+from airflow_provider_orderedkafka.kafka.clients.refusals import way_out
+
+Question = TypeVar("Question", bound=Hashable)
+
+DEADLINE: Final = 15.0
+"""Seconds after which Kafka is called unreachable, unless told otherwise."""
+
+SHOWS_AFTER: Final = 2.0
+"""Seconds for which a topic that Kafka does not know is asked for again: a new one shows broker by broker."""
+
+DOUBTS_AFTER: Final = 3.0
+"""Seconds without an answer after which it is looked at whether the question makes sense."""
+
+_ONE_ASK: Final = 1 / 3
+"""The part of a patience after which is asked again: the broker that was asked may be gone, and waited for in vain."""
+
+_LOOK: Final = 0.25
+_FIRST_PAUSE: Final = 0.05
+_LONGEST_PAUSE: Final = 0.5
+_NAMED: Final = 5
+
+UNKNOWN: Final = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError.TOPIC_EXCEPTION,
+}
+TRANSIENT: Final = {
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.BROKER_NOT_AVAILABLE,
+    KafkaError.KAFKA_STORAGE_ERROR,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.NETWORK_EXCEPTION,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.NOT_CONTROLLER,
+    KafkaError.THROTTLING_QUOTA_EXCEEDED,
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._TIMED_OUT,
+    KafkaError._TIMED_OUT_QUEUE,
+    KafkaError._WAIT_COORD,
+    KafkaError._RESOLVE,
+    KafkaError._NODE_UPDATE,
+    KafkaError._DESTROY,
+    KafkaError._NOENT,
+}
+DOUBTFUL: Final = {KafkaError._NOENT, *UNKNOWN}
+"""Errors that a question may bring on itself: what it asks about may not exist, or just have no leader."""
+
+OUTDATED: Final = {
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.KAFKA_STORAGE_ERROR,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+}
+"""Errors after which librdkafka 2.16 keeps to the leader that it knows, and would for minutes: it has to look again."""
+
+
+class Patience:
+    """How long to wait from now on, and for what, in words: `"the end of"`."""
+
+    def __init__(self, seconds: float, what: str) -> None:
+        self.seconds = seconds
+        self.what = what
+        self.begun = time.monotonic()
+
+    @property
+    def left(self) -> float:
+        """Seconds until the deadline; none are left when it is past."""
+        return max(self.begun + self.seconds - time.monotonic(), 0.0)
+
+    @property
+    def waited(self) -> float:
+        """Seconds since it began."""
+        return time.monotonic() - self.begun
+
+
+def gather(
+    admin: Admin,
+    ask: Callable[[Sequence[Question], float], Sequence[Future[Any]]],
+    questions: Sequence[Question],
+    patience: Patience,
+    *,
+    doubt: Callable[[], None] | None = None,
+    relearn: Callable[[Sequence[Question]], None] | None = None,
+    by_controller: bool = False,
+) -> dict[Question, Any]:
+    """The answer to each question; `doubt` is called once if they take long, and may raise what it found out.
+
+    Where the client asks the controller that it knows (`by_controller`), that broker may be gone: after a part of the
+    patience it looks again which brokers there are. `relearn` is called with those that were asked of a leader that is
+    none any more, before they are asked again.
+
+    Raises UnreachableError with the questions that were not answered, AccessDeniedError, UnknownTopicError.
+    """
+    answers: dict[Question, Any] = {}
+    left, pause = list(questions), _FIRST_PAUSE
+    wait = _Wait(admin, patience, doubt)
+    while left:
+        failed: dict[Question, KafkaError | None] = {}
+        seconds = min(patience.left, patience.seconds * _ONE_ASK) if by_controller else patience.left
+        for question, future in zip(left, ask(left, seconds + _LOOK), strict=True):
+            outcome = wait.outcome(question, future)
+            (failed if outcome is None or isinstance(outcome, KafkaError) else answers)[question] = outcome
+        if failed and patience.left == 0:
+            raise _unanswered(admin, list(failed), patience, wait.last)
+        if by_controller and any(
+            error is not None and error.code() == KafkaError._TIMED_OUT for error in failed.values()
+        ):
+            admin.look_again(patience.left)
+        outdated = [question for question, error in failed.items() if error is not None and error.code() in OUTDATED]
+        if outdated and relearn is not None:
+            relearn(outdated)
+        left = list(failed)
+        if left:
+            time.sleep(min(pause, patience.left))
+            pause = min(2 * pause, _LONGEST_PAUSE)
+    return answers
+
+
+class _Wait:
+    """Waiting for futures one after the other, all within one patience."""
+
+    def __init__(self, admin: Admin, patience: Patience, doubt: Callable[[], None] | None) -> None:
+        self._admin = admin
+        self._patience = patience
+        self._doubt = doubt
+        self.last: KafkaError | None = None
+
+    def outcome(self, question: object, future: Future[Any]) -> Any:
+        """The answer to a question; a `KafkaError` that may pass; None when the patience ends before."""
+        outcome = self._result(future)
+        if isinstance(outcome, KafkaError):
+            _raise_if_final(outcome, question, self._patience, self._admin.config)
+            if outcome.code() in DOUBTFUL:
+                self._have_doubts()
+            self.last = outcome
+        return outcome
+
+    def _result(self, future: Future[Any]) -> Any:
+        while True:
+            try:
+                return future.result(min(_LOOK, self._patience.left))
+            except KafkaException as error:
+                return self._refusal() or error.args[0]
+            except TimeoutError:
+                if refusal := self._refusal():
+                    return refusal
+                if self._patience.waited > DOUBTS_AFTER:
+                    self._have_doubts()
+                if self._patience.left == 0:
+                    return None
+
+    def _refusal(self) -> KafkaError | None:
+        """A refusal that the client reported in the background; the request itself only times out."""
+        troubles = self._admin.troubles(self._patience.begun)
+        return next((trouble for trouble in troubles if way_out(trouble, self._admin.config)), None)
+
+    def _have_doubts(self) -> None:
+        """Look, once, whether the questions make sense."""
+        if self._doubt is not None:
+            doubt, self._doubt = self._doubt, None
+            doubt()
+
+
+def _raise_if_final(error: KafkaError, question: object, patience: Patience, config: Mapping[str, str]) -> None:
+    code = error.code()
+    if remedy := way_out(error, config):
+        raise AccessDeniedError(f"Kafka refuses {patience.what} {question}: {error.str()}; {remedy}")
+    if code in UNKNOWN and patience.waited > SHOWS_AFTER:
+        place = question._asdict() if isinstance(question, TopicPartition) else {}
+        raise UnknownTopicError(f"{question} does not exist: {error.str()}", **place)
+    if code not in UNKNOWN and code not in TRANSIENT and not error.retriable():
+        raise OrderedKafkaError(f"Kafka cannot give {patience.what} {question}: {error.str()} ({error.name()})")
+
+
+def _unanswered(
+    admin: Admin, questions: Sequence[object], patience: Patience, last: KafkaError | None
+) -> UnreachableError:
+    told = why_silent(last, admin.troubles(patience.begun))
+    return UnreachableError(
+        f"Kafka at {admin.servers!r} did not answer within {patience.seconds:g} s, asked for {patience.what} "
+        f"{listed(questions)} ({told}); is it up, can it be reached from here, and is 'security.protocol' right?"
+    )
+
+
+def why_silent(last: KafkaError | None, troubles: Iterable[KafkaError]) -> str:
+    """The best reason known: an error that the client reported in the background, or else its last answer."""
+    said: list[str] = [trouble.str() for trouble in troubles if trouble.code() != KafkaError._ALL_BROKERS_DOWN]
+    return said[-1] if said else "no answer came" if last is None else last.str()
+
+
+def listed(things: Sequence[object]) -> str:
+    """Some things by name, and how many more."""
+    named = ", ".join(map(str, things[:_NAMED]))
+    return named if len(things) <= _NAMED else f"{named} and {len(things) - _NAMED} more"

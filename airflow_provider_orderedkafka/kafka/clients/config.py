@@ -1,0 +1,258 @@
+"""librdkafka's configuration, from `kafka.*` options or a connection: checked once, printed without secrets.
+
+    KafkaConfig.from_options({"kafka.bootstrap.servers": "broker:9092", "subscribe": "orders"})
+    KafkaConfig.from_connection({"bootstrap.servers": "broker:9092", "group.id": "for others"})
+    client_config(config, "consumer", {"group.id": "..."}) -> what a client is made from
+
+A setting that only Java's clients know, or that is not the user's to set, is a `SettingError` with the way out.
+`orderedkafka.resolver` may name a function `package.module:function`; it is called with the settings wherever a
+client is made, on driver and executors, and returns settings to add: secrets that should not travel, an `oauth_cb`.
+What is no importable function is kept for this process alone, by a name of its own: `keep_resolver`.
+"""
+
+import importlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Literal
+
+from airflow_provider_orderedkafka.core.notation.spelling import meant
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.kafka.clients.client_log import CLIENT_LOG
+from airflow_provider_orderedkafka.kafka.clients.oauth import MSK
+from airflow_provider_orderedkafka.kafka.clients.properties import (
+    CONSUMER,
+    FIXED,
+    HARMLESS,
+    JAVA_ONLY,
+    OFTEN_SET,
+    PRODUCER,
+)
+
+Role = Literal["admin", "consumer", "producer"]
+Resolver = Callable[[dict[str, Any]], Mapping[str, Any]]
+
+PREFIX: Final = "kafka."
+RESOLVER: Final = "orderedkafka.resolver"
+SERVERS: Final = "bootstrap.servers"
+ISOLATION: Final = "isolation.level"
+
+_FOREIGN: Final[dict[Role, frozenset[str]]] = {
+    "admin": CONSUMER | PRODUCER,
+    "consumer": PRODUCER,
+    "producer": CONSUMER,
+}
+_SECRET: Final = re.compile(
+    r"password|passphrase|secret|token|credential|private\.key|key\.pem|jaas|oauthbearer\.config"
+)
+# What suits every client; the user's own settings win. A broker that comes back is found within a second, not ten.
+_DEFAULTS: Final = {"allow.auto.create.topics": "false", "reconnect.backoff.max.ms": "1000"}
+_MASK: Final = "***"
+_NO_SUCH: Final = "No such configuration property"
+_END: Final = "orderedkafka.end"
+_PROTOCOL: Final = "security.protocol"
+_MECHANISM: Final = ("sasl.mechanisms", "sasl.mechanism")
+_TOKENS: Final = {"sasl.oauthbearer.method": "oidc", "enable.sasl.oauthbearer.unsecure.jwt": "true"}
+_KERBEROS: Final = "sasl_gssapi"  # as librdkafka names what it was built with
+_JAVA_STORES: Final = (".jks", ".jceks", ".bcfks")
+
+_kept: dict[str, Resolver] = {}
+
+
+class KafkaConfig(Mapping[str, str]):
+    """librdkafka's settings by name. Immutable and hashable; its text shows no secret."""
+
+    __slots__ = ("_settings",)
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._settings = dict(sorted(settings.items()))
+
+    def __getitem__(self, name: str) -> str:
+        return self._settings[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._settings)
+
+    def __len__(self) -> int:
+        return len(self._settings)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._settings.items()))
+
+    def __repr__(self) -> str:
+        return f"KafkaConfig({redacted(self)!r})"
+
+    @property
+    def servers(self) -> str:
+        """Where Kafka is."""
+        return self._settings[SERVERS]
+
+    @classmethod
+    def from_options(
+        cls, options: Mapping[str, str], prefix: str = PREFIX, beneath: "KafkaConfig | None" = None
+    ) -> "KafkaConfig":
+        """What the options whose names begin with the prefix say; others are not looked at.
+
+        `isolation.level` is left out: it belongs to a range, and whoever makes one reads it. Options that name no
+        servers are added to the settings `beneath`.
+        """
+        given = {
+            name[len(prefix) :].lower(): value for name, value in options.items() if name.lower().startswith(prefix)
+        }
+        if beneath is not None and SERVERS not in given:
+            given = {**beneath, **given}
+        _check_tokens(given, prefix, "option")
+        return _checked(given, prefix, "option")
+
+    @classmethod
+    def from_connection(cls, extra: Mapping[str, Any]) -> "KafkaConfig":
+        """What a connection says; what is meant for other uses of it (`group.id`, callbacks) is left out."""
+        given = {name: value for name, value in extra.items() if name not in FIXED and not name.endswith("_cb")}
+        if "oauth_cb" not in extra:
+            _check_tokens(given, "", "the connection's setting")
+        return _checked(given, "", "the connection's setting")
+
+
+def redacted(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings as they may be shown to anyone."""
+    return {name: _MASK if is_secret(name) else value for name, value in settings.items()}
+
+
+def is_secret(name: str) -> bool:
+    """Whether the value of the setting of this name is kept from people's eyes."""
+    return _SECRET.search(name.lower()) is not None
+
+
+def client_config(config: Mapping[str, str], role: Role, ours: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What a client in this role is made from: the settings that concern it, resolved, with `ours` over them."""
+    kept = {name: value for name, value in config.items() if name not in _FOREIGN[role]}
+    resolver = kept.pop(RESOLVER, None)
+    added = {} if resolver is None else _function(resolver)(dict(kept))
+    return {**_DEFAULTS, **kept, **added, "logger": CLIENT_LOG, **(ours or {})}
+
+
+def keep_resolver(name: str, resolver: Resolver) -> str:
+    """Keep a resolver for this process, under a name that stands for it in configurations."""
+    _kept[name] = resolver
+    return name
+
+
+def is_kept(resolver: str | None) -> bool:
+    """Whether only this process has it."""
+    return resolver in _kept
+
+
+def understood(error: Exception, config: Mapping[str, str]) -> SettingError:
+    """What a client's refusal to be made from this configuration means to the user."""
+    text = str(error.args[0].str() if error.args and hasattr(error.args[0], "str") else error)
+    for name, value in config.items():
+        text = text.replace(value, _MASK) if is_secret(name) and value else text
+    return SettingError(f"Kafka's client refuses its configuration: {text}")
+
+
+def _checked(given: Mapping[str, Any], prefix: str, kind: str) -> KafkaConfig:
+    settings = {}
+    for name, value in given.items():
+        shown = f"{kind} {prefix + name!r}"
+        settings[name] = _text(value, shown)
+        if name in JAVA_ONLY:
+            raise SettingError(f"{shown} is known to Java's clients only: {JAVA_ONLY[name].format(p=prefix)}")
+        if name in FIXED and settings[name].lower() != HARMLESS.get(name):
+            raise SettingError(f"{shown} is not yours to set: {FIXED[name].format(p=prefix)}")
+        if name != RESOLVER and _answer(name, settings[name]).startswith(_NO_SUCH):
+            raise SettingError(f"{shown} is unknown to Kafka's client; {_nearest(name, prefix)}")
+    _check_values(settings, prefix, kind)
+    return KafkaConfig({name: value for name, value in settings.items() if name not in (*FIXED, ISOLATION)})
+
+
+def _text(value: Any, shown: str) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str | int | float):
+        raise SettingError(f"{shown} must be text, a number, true or false, found {type(value).__name__}")
+    return str(value)
+
+
+def _check_values(settings: Mapping[str, str], prefix: str, kind: str) -> None:
+    if not settings.get(SERVERS, "").strip():
+        raise SettingError(
+            f"{kind} {prefix + SERVERS!r} is missing; set it to the brokers, such as 'broker1:9092,broker2:9092'"
+        )
+    _check_kerberos(settings, prefix, kind)
+    store = settings.get("ssl.keystore.location", "")
+    if store.lower().endswith(_JAVA_STORES):
+        raise SettingError(
+            f"{kind} '{prefix}ssl.keystore.location' must be a PKCS#12 file, found {store!r}; convert it with: keytool "
+            "-importkeystore -srckeystore <it> -destkeystore keystore.p12 -deststoretype PKCS12"
+        )
+    if settings.get("ssl.endpoint.identification.algorithm") == "":
+        raise SettingError(
+            f"{kind} '{prefix}ssl.endpoint.identification.algorithm' is empty, as Java says 'none'; set 'none'"
+        )
+
+
+def _nearest(name: str, prefix: str) -> str:
+    names = [*((OFTEN_SET | CONSUMER | PRODUCER) - set(FIXED)), *JAVA_ONLY]
+    return meant(name, names, "its settings are librdkafka's, not Java's", prefix)
+
+
+def _check_kerberos(settings: Mapping[str, str], prefix: str, kind: str) -> None:
+    """Kerberos is what the client takes where SASL is asked for and no mechanism is given."""
+    named = next((name for name in _MECHANISM if name in settings), None)
+    if named is None:
+        sasl = settings.get(_PROTOCOL, "").lower().startswith("sasl_")
+        asked = "" if not sasl or RESOLVER in settings else f"'{prefix}{_PROTOCOL}' without '{prefix}{_MECHANISM[0]}'"
+    else:
+        asked = f"'{prefix}{named}'" if settings[named].strip().upper() == "GSSAPI" else ""
+    if asked and "Unsupported value" in _answer("builtin.features", _KERBEROS):
+        from confluent_kafka import libversion, version
+
+        raise SettingError(
+            f"{kind} {asked} asks for Kerberos (GSSAPI), which the installed confluent-kafka {version()} (librdkafka "
+            f"{libversion()[0]}) was built without, as most packages of it are: install it from its sources, beside a "
+            "librdkafka with Cyrus SASL, wherever a client of Kafka runs (pip install --no-binary confluent-kafka "
+            f"confluent-kafka), or set '{prefix}{_MECHANISM[0]}' to another mechanism that the brokers offer, such as "
+            "'SCRAM-SHA-512'"
+        )
+
+
+def _check_tokens(given: Mapping[str, Any], prefix: str, kind: str) -> None:
+    """A client without a source of tokens would wait for one, and never say so."""
+    named = next((name for name in _MECHANISM if name in given), None)
+    if named is None or str(given[named]).strip().upper() != "OAUTHBEARER" or RESOLVER in given:
+        return
+    if all(str(given.get(name, "")).lower() != value for name, value in _TOKENS.items()):
+        raise SettingError(
+            f"{kind} '{prefix}{named}' is OAUTHBEARER, and nothing says where its tokens come from: set "
+            f"'{prefix}sasl.oauthbearer.method' to 'oidc' with the endpoint, client.id and client.secret beside it, or "
+            f"name a function with '{prefix}{RESOLVER}' ('package.module:function'; {MSK!r} for Amazon MSK)"
+        )
+
+
+def _answer(name: str, value: str) -> str:
+    """What the client that is installed says to a setting; empty where it takes it.
+
+    It is asked for one more, which there is not: so no client comes of it.
+    """
+    from confluent_kafka import KafkaException, Producer
+
+    try:
+        Producer({name: value, _END: ""})
+    except KafkaException as error:
+        said = str(error.args[0].str())
+        return "" if _END in said else said
+    except (AttributeError, TypeError, ValueError):  # the binding wants a callback, or a dict
+        return _NO_SUCH
+    raise AssertionError(f"Kafka's client took {_END!r}")
+
+
+def _function(path: str) -> Any:
+    if path in _kept:
+        return _kept[path]
+    module, _, name = path.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise SettingError(
+            f"{RESOLVER!r} must name a function that can be imported here, as 'package.module:function', found "
+            f"{path!r}: {error}"
+        ) from error

@@ -1,0 +1,109 @@
+"""Consumers that are kept from slice to slice: making one costs more than reading a small slice."""
+
+import math
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_provider_orderedkafka.kafka.clients.config import client_config, understood
+from airflow_provider_orderedkafka.kafka.clients.per_process import PerProcess, key_of
+from airflow_provider_orderedkafka.kafka.reading import ReadSettings
+
+# What suits reading slices; a user's own configuration wins over it. Little is fetched ahead: what is fetched past a
+# partition's end is thrown away; and the client counts its queue's bytes by the values alone, so that large headers are
+# bounded by the number of records. A batch that was damaged on its way or on a broker's disk is an error.
+_DEFAULTS = {
+    "check.crcs": "true",
+    "group.id": "orderedkafka-reader",
+    "fetch.error.backoff.ms": "100",
+    "fetch.max.bytes": "4000000",
+    "fetch.queue.backoff.ms": "1",
+    "fetch.wait.max.ms": "10",
+    "queued.max.messages.kbytes": "2000",
+    "queued.min.messages": "1000",
+    "reconnect.backoff.max.ms": "1000",
+    "socket.keepalive.enable": "true",
+}
+
+_FETCH_BYTES = (32_000, 256_000, 1_000_000)
+_REQUEST_BYTES = (500_000, 2_000_000)
+_REQUESTS = 32
+_KEPT_TROUBLES = 20
+
+# What the reader relies on.
+_REQUIRED = {
+    "auto.offset.reset": "error",
+    "enable.auto.commit": "false",
+    "enable.auto.offset.store": "false",
+    "enable.partition.eof": "true",
+}
+
+
+@dataclass(slots=True)
+class KeptConsumer:
+    """A consumer, the last troubles that its client told of on its own, and what it was made from."""
+
+    consumer: Any
+    troubles: deque[Any]
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+_idle: PerProcess[list[KeptConsumer]] = PerProcess()
+
+
+def fetch_bytes(offsets: Sequence[int], record_bytes: float) -> int:
+    """How much to ask of each partition at once, for a slice that takes so many offsets of each of them.
+
+    A few dozen requests for a slice keep the pipe full, and little is fetched past its end. What one request may ask of
+    a partition is fixed when its consumer is made, so there are only a few sizes, and a consumer for each.
+    """
+    total, squares = sum(offsets), sum(count * count for count in offsets)
+    low, high = _REQUEST_BYTES
+    wanted = min(max(total * record_bytes / _REQUESTS, low), high)
+    ideal = wanted * squares / (total * total) if total else low
+    return min(_FETCH_BYTES, key=lambda size: abs(math.log(size / ideal)))
+
+
+def configuration(settings: ReadSettings, fetch: int) -> dict[str, str]:
+    """What a slice's consumer is made with; it asks for `fetch` bytes of each partition at once."""
+    size = {"fetch.message.max.bytes": str(fetch)}
+    return {**_DEFAULTS, **size, **settings.kafka, **_REQUIRED, "isolation.level": settings.isolation}
+
+
+@contextmanager
+def lent(settings: ReadSettings, fetch: int = _FETCH_BYTES[-1]) -> Iterator[KeptConsumer]:
+    """Lend an idle consumer; it is returned with nothing assigned, or closed after an error."""
+    config = configuration(settings, fetch)
+    with _idle.held() as found:
+        idle = found.setdefault(key_of(config), [])
+        kept = idle.pop() if idle else None
+    kept = kept or _make(config)
+    kept.troubles.clear()
+    try:
+        yield kept
+        kept.consumer.unassign()
+    except BaseException:
+        kept.consumer.close()
+        raise
+    idle.append(kept)
+
+
+def close_idle() -> None:
+    """Close the idle consumers of this process."""
+    with _idle.held() as found:
+        for idle in found.values():
+            while idle:
+                idle.pop().consumer.close()
+
+
+def _make(config: Mapping[str, str]) -> KeptConsumer:
+    from confluent_kafka import Consumer, KafkaException
+
+    troubles: deque[Any] = deque(maxlen=_KEPT_TROUBLES)
+    try:
+        made = Consumer(client_config(config, "consumer", {"error_cb": troubles.append}))
+        return KeptConsumer(made, troubles, config)
+    except (KafkaException, ValueError, TypeError) as error:
+        raise understood(error, config) from error

@@ -1,0 +1,151 @@
+"""Handle the events of a consumer: errors, ends of partitions, and silence.
+
+An event of a partition is the end of its log, or a position that the broker does not have; everything else is a
+refusal, a damage, or a trouble that may pass. Nothing at all, for as long as the deadline, is an error that says what
+was waited for and what the client told of it.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
+from airflow_provider_orderedkafka.errors import (
+    AccessDeniedError,
+    DataLossError,
+    OrderedKafkaError,
+    UnknownTopicError,
+    UnreachableError,
+)
+from airflow_provider_orderedkafka.kafka.clients.answers import DOUBTS_AFTER, UNKNOWN, listed
+from airflow_provider_orderedkafka.kafka.clients.consumers import KeptConsumer
+from airflow_provider_orderedkafka.kafka.clients.refusals import way_out
+
+_ANSWER_SECONDS: Final = 10.0
+_DAMAGED: Final = {KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError.INVALID_MSG}
+# A consumer looks for its group's coordinator although it never joins; it need not be allowed to.
+_OF_NO_CONCERN: Final = {KafkaError.GROUP_AUTHORIZATION_FAILED}
+
+
+class What(Enum):
+    """What an event says of its partition."""
+
+    LOG_END = "the log ends here for now"
+    NOT_THERE = "the broker does not have this offset"
+
+
+class Event(NamedTuple):
+    """What the client reported of a partition, at an offset."""
+
+    what: What
+    partition: TopicPartition
+    offset: int
+
+
+_TOLD: Final = {KafkaError._PARTITION_EOF: What.LOG_END, KafkaError._AUTO_OFFSET_RESET: What.NOT_THERE}
+
+
+class Attention:
+    """Attends to one consumer while partitions are read; `doubt` is called when it has been silent for a while.
+
+    `doubt` may raise what it found out about the partitions; it is called once for each silence.
+    """
+
+    def __init__(self, kept: KeptConsumer, deadline: float, doubt: Callable[[], None]) -> None:
+        self._kept = kept
+        self._deadline = deadline
+        self._doubt = doubt
+        self._doubted = False
+        self._log_ends: dict[TopicPartition, int] = {}
+        self._last_progress = time.monotonic()
+
+    def progress(self) -> None:
+        """Something came."""
+        self._last_progress = time.monotonic()
+        self._doubted = False
+
+    def event(self, message: Message) -> Event | None:
+        """The event in a message that is not a record; None if it can be ignored.
+
+        Raises AccessDeniedError or DataLossError where it cannot be read.
+        """
+        error = message.error()
+        code = error.code()
+        if message.topic() is None or message.partition() < 0:
+            self._note(error)
+            return None
+        partition = TopicPartition(message.topic(), message.partition())
+        if code in _TOLD:
+            event = Event(_TOLD[code], partition, message.offset())
+            if event.what is What.LOG_END:
+                self._log_ends[partition] = event.offset
+            return event
+        if remedy := self._way_out(error):
+            raise AccessDeniedError(f"Kafka refuses to give {partition}: {error.str()}; {remedy}")
+        if code in _DAMAGED:
+            damaged = f"{partition.at(message.offset())}: the record cannot be read: {error.str()}"
+            raise DataLossError(damaged, **partition._asdict(), offset=message.offset())
+        self._note(error)
+        return None
+
+    def log_start(self, partition: TopicPartition, position: int) -> int:
+        """Where the log starts of a partition whose broker does not have `position`.
+
+        It is `position` or less when that is there after all, or when nothing can be learnt now. Raises DataLossError
+        where the log ends before it.
+        """
+        try:
+            start, end = self._kept.consumer.get_watermark_offsets(KafkaPartition(*partition), _ANSWER_SECONDS)
+        except KafkaException as error:
+            self._note(error.args[0])
+            return position
+        if position > end:
+            self._doubt()
+            gone = (
+                f"{partition.at(position)} is gone, the log ends at {partition.at(end)}: it was cut back or made anew"
+            )
+            raise DataLossError(gone, **partition._asdict(), offset=position)
+        return int(start)
+
+    def silence(self, positions: Mapping[TopicPartition, int], stops: Mapping[TopicPartition, int]) -> None:
+        """Nothing came for a moment, of partitions that are at these positions and are read up to these stops.
+
+        Raises AccessDeniedError, what `doubt` raises, or when it lasted too long UnreachableError.
+        """
+        for error in self._kept.troubles:
+            if remedy := self._way_out(error):
+                raise AccessDeniedError(f"Kafka refuses this client: {error.str()}; {remedy}")
+        silent = time.monotonic() - self._last_progress
+        if silent > min(DOUBTS_AFTER, self._deadline) and not self._doubted:
+            self._doubted = True
+            self._doubt()
+        if silent > self._deadline:
+            raise self._overdue(positions, stops)
+
+    def _overdue(
+        self, positions: Mapping[TopicPartition, int], stops: Mapping[TopicPartition, int]
+    ) -> OrderedKafkaError:
+        wanted = listed([partition.at(position) for partition, position in positions.items()])
+        waited = f"nothing came for {self._deadline:g} s while waiting for {wanted}"
+        unknown = [error for error in self._kept.troubles if error.code() in UNKNOWN]
+        if unknown:
+            return UnknownTopicError(f"{waited}: {unknown[-1].str()}")
+        for partition, end in self._log_ends.items():
+            if positions.get(partition) == end:
+                return UnreachableError(
+                    f"{waited}: the log ends at {partition.at(end)}, and should go on to "
+                    f"{partition.at(stops[partition])}; its leader may lag, or have lost records"
+                )
+        said = [error.str() for error in self._kept.troubles if error.code() != KafkaError._ALL_BROKERS_DOWN]
+        return UnreachableError(f"{waited}: {said[-1]}" if said else waited)
+
+    def _way_out(self, error: Any) -> str | None:
+        return None if error.code() in _OF_NO_CONCERN else way_out(error, self._kept.config)
+
+    def _note(self, error: Any) -> None:
+        if error.code() not in _OF_NO_CONCERN:
+            self._kept.troubles.append(error)

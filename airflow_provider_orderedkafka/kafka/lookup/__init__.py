@@ -1,0 +1,1 @@
+"""What a cluster has now: topics, offsets, ends, groups, the log."""

@@ -1,0 +1,41 @@
+"""Check that a topic is still the one that was planned, and not another one of the same name."""
+
+from collections.abc import Iterable, Mapping
+
+from airflow_provider_orderedkafka.core.next_range import created_again
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
+from airflow_provider_orderedkafka.errors import TopicChangedError, UnreachableError
+from airflow_provider_orderedkafka.kafka.clients.admin import admin
+from airflow_provider_orderedkafka.kafka.clients.answers import Patience
+from airflow_provider_orderedkafka.kafka.lookup.topics import check_partitions, topic_ids
+
+_DOUBT_SECONDS = 4.0
+
+
+def check_topics(config: Mapping[str, str], topics: Iterable[str], planned: Mapping[str, str], deadline: float) -> None:
+    """Raise TopicChangedError where a topic's id is not the planned one, UnknownTopicError where a topic is gone."""
+    check_ids(topic_ids(config, sorted(set(topics)), deadline), planned)
+
+
+def check_ids(topics: Mapping[str, str], planned: Mapping[str, str]) -> None:
+    """Raise TopicChangedError where one of these ids is not the planned one."""
+    for name, found in topics.items():
+        if found != planned.get(name, found):
+            raise TopicChangedError(
+                f"{created_again(name, planned[name], found)}, so what was planned before cannot be finished. In "
+                f"Airflow give it up with "
+                f'`orderedkafka ledger abandon <load> --reason "created again"`, and begin in the new topic with '
+                f'`orderedkafka ledger rewind <load> --topic {name} --to earliest --reason "created again"`; by hand, '
+                "begin with a new checkpoint",
+                topic=name,
+            )
+
+
+def doubt(config: Mapping[str, str], partitions: Iterable[TopicPartition], planned: Mapping[str, str]) -> None:
+    """The same, and UnknownTopicError where a partition is gone; nothing where Kafka does not say within seconds."""
+    partitions = list(partitions)
+    try:
+        check_topics(config, (partition.topic for partition in partitions), planned, _DOUBT_SECONDS)
+    except UnreachableError:
+        return
+    check_partitions(admin(config), partitions, Patience(_DOUBT_SECONDS, "the partitions of"))

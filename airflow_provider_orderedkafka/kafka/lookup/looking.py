@@ -1,0 +1,50 @@
+"""The first visible record at or after each bound, found while records arrive."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from airflow_provider_orderedkafka.core.order.cuts import Bound, counts
+from airflow_provider_orderedkafka.core.order.ports import Sighting
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
+
+NO_TIMESTAMP: Final = -1
+
+
+class Look:
+    """One look in many partitions: `seen` of those that are done; of those that are `open`, how many failed so far."""
+
+    def __init__(
+        self, bounds: Mapping[TopicPartition, Bound], limits: Mapping[TopicPartition, int], latest: int, patience: int
+    ) -> None:
+        self.open = dict.fromkeys(bounds, 0)
+        self.seen: dict[TopicPartition, Sighting] = {}
+        self._bounds = bounds
+        self._limits = limits
+        self._latest = latest
+        self._patience = patience
+        self.reached({partition: bound.offset for partition, bound in bounds.items()})
+
+    def judge(self, partition: TopicPartition, offset: int, timestamp: int) -> None:
+        """Take the next visible record of a partition into account."""
+        if partition not in self.open or offset >= self._limits[partition]:
+            return
+        passed = self.open[partition]
+        if self._satisfied(self._bounds[partition], timestamp):
+            self._close(partition, Sighting(offset, timestamp, passed))
+        elif passed >= self._patience:
+            self._close(partition, Sighting(offset, timestamp, passed + 1, gave_up=True))
+        else:
+            self.open[partition] = passed + 1
+
+    def reached(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Everything before these positions was judged: close what has come to its limit."""
+        for partition, position in positions.items():
+            if partition in self.open and position >= self._limits[partition]:
+                self._close(partition, Sighting(None, NO_TIMESTAMP, self.open[partition]))
+
+    def _satisfied(self, bound: Bound, timestamp: int) -> bool:
+        return bound.time is None or (counts(timestamp, self._latest) and timestamp >= bound.time)
+
+    def _close(self, partition: TopicPartition, sighting: Sighting) -> None:
+        del self.open[partition]
+        self.seen[partition] = sighting

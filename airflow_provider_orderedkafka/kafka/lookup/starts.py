@@ -1,0 +1,150 @@
+"""Resolve a `Start` to offsets, now.
+
+resolve_start(config, parse_start("-2h", "start"), discovery.partitions, now)  ->  ResolvedStart
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from airflow_provider_orderedkafka.core.documents import Isolation
+from airflow_provider_orderedkafka.core.notation.starts import (
+    EARLIEST,
+    LATEST,
+    Ago,
+    Committed,
+    Earliest,
+    Explicit,
+    Latest,
+    Moment,
+    Start,
+)
+from airflow_provider_orderedkafka.core.order.cuts import FUTURE_TOLERANCE, Bound
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.errors import DataLossError, SettingError
+from airflow_provider_orderedkafka.kafka.clients.admin import admin
+from airflow_provider_orderedkafka.kafka.clients.answers import DEADLINE, Patience, listed
+from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
+from airflow_provider_orderedkafka.kafka.lookup.offsets import committed, high_ends, log_starts
+from airflow_provider_orderedkafka.kafka.lookup.topics import check_partitions
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedStart:
+    """Where each partition starts, and what a person should know about how that came about."""
+
+    offsets: Offsets
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What a start is resolved against. `clamp` moves an offset that is gone to the log's start, with a remark.
+
+    `word` is what it is in errors: the end of what is read can be said like a start.
+    """
+
+    config: Mapping[str, str]
+    partitions: tuple[TopicPartition, ...]
+    now: int
+    isolation: Isolation
+    latest: int
+    clamp: bool
+    deadline: float
+    word: str
+
+    def log_starts(self) -> Offsets:
+        return log_starts(self.config, self.partitions, self.deadline)
+
+    def high_ends(self) -> Offsets:
+        return high_ends(self.config, self.partitions, self.isolation, self.deadline)
+
+
+def resolve_start(
+    config: Mapping[str, str],
+    start: Start,
+    partitions: Sequence[TopicPartition],
+    now: int,
+    *,
+    isolation: Isolation = "read_committed",
+    future_tolerance: int = FUTURE_TOLERANCE,
+    clamp: bool = False,
+    deadline: float = DEADLINE,
+    word: str = "start",
+) -> ResolvedStart:
+    """The offsets that `start` means for these partitions, seen from the moment `now`.
+
+    An offset that retention has taken is a DataLossError, or moved to the log's start by `clamp`; one beyond the high
+    end, or a partition left out, is a SettingError; a partition that does not exist an UnknownTopicError.
+    """
+    place = _Place(config, tuple(partitions), now, isolation, now + future_tolerance, clamp, deadline, word)
+    match start:
+        case Earliest():
+            return ResolvedStart(place.log_starts())
+        case Latest():
+            return ResolvedStart(place.high_ends())
+        case Committed(group):
+            return _committed(place, group)
+        case Moment(time):
+            return ResolvedStart(_at(place, time))
+        case Ago():
+            return ResolvedStart(_at(place, start.at(now).time))
+        case Explicit(offsets):
+            return _explicit(place, dict(offsets))
+
+
+def _at(place: _Place, time: int) -> Offsets:
+    """The first visible record at or after the time, found from the index's lower bound; else the high end."""
+    log = KafkaLog(place.config, place.isolation, place.deadline)
+    index, ends = log.first_at(place.partitions, [time])[0], place.high_ends()
+    bounds = {partition: Bound(answer.offset, time) for partition, answer in index.items()}
+    seen = log.look(bounds, ends, place.latest, sys.maxsize)
+    found = {partition: sighting.offset for partition, sighting in seen.items() if sighting.offset is not None}
+    return ends.updated(found)
+
+
+def _committed(place: _Place, group: str) -> ResolvedStart:
+    found = committed(place.config, group, place.partitions, place.deadline)
+    never = [partition for partition in place.partitions if partition not in found]
+    checked = _checked(place, f"group {group!r} stands at", found | dict.fromkeys(never, EARLIEST))
+    if not never:
+        return checked
+    remark = f"group {group!r} never committed {listed(never)}: the {place.word} is the earliest offset there"
+    return ResolvedStart(checked.offsets, (remark, *checked.remarks))
+
+
+def _explicit(place: _Place, wanted: dict[TopicPartition, int]) -> ResolvedStart:
+    if odd := sorted(set(wanted) - set(place.partitions)):
+        check_partitions(admin(place.config), odd, Patience(place.deadline, "the partitions of"))
+        raise SettingError(f"the {place.word} names {listed(odd)}, which is not among what is read: leave it out")
+    if missing := [partition for partition in place.partitions if partition not in wanted]:
+        raise SettingError(
+            f"the {place.word} names no offset for {listed(missing)}: name every partition that is read, with "
+            f"{EARLIEST} for the earliest offset and {LATEST} for the high end"
+        )
+    return _checked(place, f"the {place.word} is", wanted)
+
+
+def _checked(place: _Place, what: str, wanted: Mapping[TopicPartition, int]) -> ResolvedStart:
+    """The same offsets; those that name an end are resolved, others must lie within the log."""
+    starts, ends = place.log_starts(), place.high_ends()
+    found, remarks = {}, []
+    for partition, offset in wanted.items():
+        first, end = starts[partition], ends[partition]
+        found[partition] = {EARLIEST: first, LATEST: end}.get(offset, offset)
+        if found[partition] > end:
+            raise SettingError(
+                f"{what} {partition.at(offset)}, beyond the high end {partition.at(end)}: was the topic created again, "
+                f"or is it another cluster? Choose another {place.word}, such as 'latest'"
+            )
+        if found[partition] < first:
+            gone = f"{what} {partition.at(offset)}, which is gone: the log starts at {partition.at(first)}"
+            if not place.clamp:
+                raise DataLossError(
+                    f"{gone}; start there ({EARLIEST}), or accept losses to go on without these records",
+                    **partition._asdict(),
+                    offset=offset,
+                )
+            remarks.append(f"{gone}; {first - offset:,} offsets are lost")
+            found[partition] = first
+    return ResolvedStart(Offsets(found), tuple(remarks))

@@ -1,0 +1,180 @@
+"""Discover topics and partitions: by name, by pattern or as given, with what planning needs to know.
+
+    discover(config, Subscription(("orders",)))  ->  Discovery
+
+Nothing is created by asking.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, Final
+
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import ConfigResource, ResourceType
+
+from airflow_provider_orderedkafka.core.notation.spelling import meant
+from airflow_provider_orderedkafka.core.notation.subscriptions import (
+    Assigned,
+    Discovery,
+    Matching,
+    Named,
+    Subscription,
+    Topic,
+)
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
+from airflow_provider_orderedkafka.errors import AccessDeniedError, UnknownTopicError, UnreachableError
+from airflow_provider_orderedkafka.kafka.clients.admin import Admin, admin
+from airflow_provider_orderedkafka.kafka.clients.answers import DEADLINE, Patience, gather, listed
+
+_SHORT: Final = 1.0
+"""Seconds for the first try of a call that waits by itself: then it is seen whether Kafka refuses this client."""
+
+
+def discover(config: Mapping[str, str], subscription: Subscription, deadline: float = DEADLINE) -> Discovery:
+    """What the subscription means now.
+
+    Raises UnknownTopicError with the nearest name, AccessDeniedError, UnreachableError, within the deadline.
+    """
+    asked = admin(config)
+    match subscription:
+        case Named(names):
+            wanted = names
+        case Matching(pattern):
+            wanted = _matching(asked, pattern, deadline)
+        case Assigned(partitions):
+            wanted = tuple(dict.fromkeys(partition.topic for partition in partitions))
+    described = _describe(asked, wanted, deadline)
+    if isinstance(subscription, Matching):
+        described = {name: topic for name, topic in described.items() if not topic.is_internal}
+    policies = _policies(asked, tuple(described), deadline)
+    topics = tuple(_topic(described[name], policies[name]) for name in sorted(described))
+    return Discovery(_cluster_id(asked, deadline), topics, _partitions(subscription, topics))
+
+
+def topic_ids(config: Mapping[str, str], names: Sequence[str], deadline: float = DEADLINE) -> dict[str, str]:
+    """The topics' ids by name, as they are now; raises what `discover` raises."""
+    return {name: _id(described) for name, described in _describe(admin(config), names, deadline).items()}
+
+
+def _id(described: Any) -> str:
+    return str(described.topic_id).replace("+", "-").replace("/", "_")
+
+
+def _cluster_id(asked: Admin, deadline: float) -> str:
+    """Empty where Kafka tells none.
+
+    Not by `describe_cluster`: librdkafka 2.16 ends the process when a broker answers that it knows no broker.
+    """
+
+    def ask(questions: Sequence[str], seconds: float) -> list[Future[Any]]:
+        return [_at_once(lambda: asked.client.cluster_id(seconds)) for _ in questions]
+
+    found = gather(asked, ask, ["the cluster"], Patience(deadline, "the id of"))
+    return str(found["the cluster"] or "")
+
+
+def _topic(described: Any, policy: str | None) -> Topic:
+    compacted = policy is None or "compact" in policy
+    operations = frozenset(operation.name for operation in described.authorized_operations or ())
+    return Topic(described.name, _id(described), len(described.partitions), compacted, operations)
+
+
+def _partitions(subscription: Subscription, topics: Sequence[Topic]) -> tuple[TopicPartition, ...]:
+    if isinstance(subscription, Assigned):
+        _check_numbers(subscription.partitions, {topic.name: topic.partitions for topic in topics})
+        return subscription.partitions
+    return tuple(TopicPartition(topic.name, number) for topic in topics for number in range(topic.partitions))
+
+
+def check_partitions(asked: Admin, partitions: Iterable[TopicPartition], patience: Patience) -> None:
+    """Raise UnknownTopicError where one of the partitions does not exist; nothing where Kafka does not say."""
+    partitions = sorted(partitions)
+    names = tuple(dict.fromkeys(partition.topic for partition in partitions))
+    try:
+        described = _describe(asked, names, patience.left)
+    except UnreachableError:
+        return
+    _check_numbers(partitions, {name: len(topic.partitions) for name, topic in described.items()})
+
+
+def _check_numbers(partitions: Iterable[TopicPartition], counts: Mapping[str, int]) -> None:
+    for partition in partitions:
+        count = counts[partition.topic]
+        if partition.partition >= count:
+            there = "partition 0 alone" if count == 1 else f"the partitions 0 to {count - 1}"
+            missing = f"{partition} does not exist: {partition.topic!r} has {there}"
+            raise UnknownTopicError(missing, **partition._asdict())
+
+
+def _matching(asked: Admin, pattern: str, deadline: float) -> tuple[str, ...]:
+    names = _names(asked, deadline)
+    found = tuple(name for name in names if re.fullmatch(pattern, name))
+    if found:
+        return found
+    shown = listed([repr(name) for name in names]) if names else "none"
+    raise UnknownTopicError(
+        f"the pattern {pattern!r} matches no topic at {asked.servers!r}; it has to match a whole name (a prefix is "
+        f"written 'orders.*'); topics there: {shown}"
+    )
+
+
+def _names(asked: Admin, deadline: float) -> list[str]:
+    """All topics that the principal may see, without Kafka's internal ones."""
+    patience = Patience(deadline, "the topics of")
+
+    def ask(questions: Sequence[str], seconds: float) -> list[Future[Any]]:
+        some = min(seconds, _SHORT) if patience.waited < _SHORT else seconds
+        return [_at_once(lambda: asked.client.list_topics(timeout=some)) for _ in questions]
+
+    found = gather(asked, ask, ["the cluster"], patience)["the cluster"]
+    return sorted(name for name in found.topics if not name.startswith("__"))
+
+
+def _at_once(call: Callable[[], Any]) -> Future[Any]:
+    future: Future[Any] = Future()
+    try:
+        future.set_result(call())
+    except KafkaException as error:
+        future.set_exception(error)
+    return future
+
+
+def _describe(asked: Admin, names: Sequence[str], deadline: float) -> dict[str, Any]:
+    patience = Patience(deadline, "the description of topic")
+
+    def ask(questions: Sequence[str], seconds: float) -> list[Future[Any]]:
+        answers = asked.client.describe_topics(
+            TopicCollection(list(questions)), include_authorized_operations=True, request_timeout=seconds
+        )
+        return [answers[name] for name in questions]
+
+    try:
+        return gather(asked, ask, names, patience, by_controller=True)
+    except UnknownTopicError:
+        raise _unknown(asked, names, patience) from None
+
+
+def _unknown(asked: Admin, names: Sequence[str], patience: Patience) -> UnknownTopicError:
+    there = _names(asked, max(patience.left, 1.0))
+    lost = next((name for name in names if name not in there), names[0])
+    hint = meant(lost, there, "create it first, or check that this principal may see it")
+    return UnknownTopicError(f"topic {lost!r} does not exist at {asked.servers!r}; {hint}", topic=lost)
+
+
+def _policies(asked: Admin, names: Sequence[str], deadline: float) -> dict[str, str | None]:
+    """Each topic's cleanup policy; None if the principal may not read it."""
+    try:
+        found = _configs(asked, names, deadline)
+    except AccessDeniedError:  # of one of them; which one it is shows when each is asked for alone
+        alone = [{names[0]: None}] if len(names) == 1 else [_policies(asked, [name], deadline) for name in names]
+        return {name: policy for each in alone for name, policy in each.items()}
+    return {name: found[name]["cleanup.policy"].value for name in names}
+
+
+def _configs(asked: Admin, names: Sequence[str], deadline: float) -> dict[str, Any]:
+    def ask(questions: Sequence[str], seconds: float) -> list[Future[Any]]:
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in questions]
+        return list(asked.client.describe_configs(resources, request_timeout=seconds).values())
+
+    return gather(asked, ask, names, Patience(deadline, "the settings of topic"), by_controller=True)

@@ -1,0 +1,1 @@
+"""Reading slices in order."""

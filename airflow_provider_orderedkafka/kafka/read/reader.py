@@ -1,0 +1,112 @@
+"""Read all records of a slice, in the order `(order_time, topic, partition, offset)`, as Arrow batches.
+
+A slice is bounded, so it is fetched whole, put in order once, and handed on. One that holds more bytes than the budget
+is cut again, with the planner's function, and read piece by piece.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from airflow_provider_orderedkafka.core.order.cuts import Slice
+from airflow_provider_orderedkafka.core.order.positions import Position, TopicPartition
+from airflow_provider_orderedkafka.errors import OrderViolationError
+from airflow_provider_orderedkafka.kafka.clients.consumers import fetch_bytes, lent
+from airflow_provider_orderedkafka.kafka.lookup.identity import check_topics
+from airflow_provider_orderedkafka.kafka.read.arrow import BatchBuilder
+from airflow_provider_orderedkafka.kafka.read.catch import Catch
+from airflow_provider_orderedkafka.kafka.read.fetching import Fetch, OverBudget
+from airflow_provider_orderedkafka.kafka.read.ordering import Ordered, arrange
+from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
+
+_log = logging.getLogger(__name__)
+
+Make = Callable[[BatchBuilder, slice], Any]
+"""What becomes of some rows of a slice: an Arrow batch, or `Records`."""
+
+Resplit = Callable[[Slice, int], Iterable[Slice]]
+"""Cuts a slice again into slices of about so many offsets; the outer bounds stay, the new cuts are inside."""
+
+
+def read_slice(
+    slice_: Slice,
+    settings: ReadSettings,
+    tally: ReadTally | None = None,
+    resplit: Resplit | None = None,
+    make: Make = BatchBuilder.batch,
+) -> Iterator[Any]:
+    """Yield the records of a slice in order, as `pyarrow.RecordBatch`es of about `settings.batch_bytes`.
+
+    Nothing is yielded for a slice without records. Without `resplit` the byte budget is not kept. Raises
+    DataLossError, UnreachableError, AccessDeniedError, UnknownTopicError, TopicChangedError and OrderViolationError.
+    """
+    if not slice_.stretches:
+        return
+    tally = ReadTally() if tally is None else tally
+    last: Position | None = None
+    for piece, catch in _pieces(slice_, settings, resplit):
+        columns = catch.columns()
+        ordered = arrange(piece, columns.rank, columns.offset, columns.timestamp)
+        builder = BatchBuilder(piece, catch.arrivals(columns.kind), ordered, settings.columns)
+        tally.fetched += catch.fetched
+        tally.lose(catch.lost)
+        for partition, count in catch.lost.items():
+            _log.warning(
+                "%s: retention took %s offsets before they were read; reading goes on behind them", partition, count
+            )
+        for rows in builder.spans(settings.batch_bytes):
+            last = _check_order(piece, ordered, rows, last)
+            batch = make(builder, rows)
+            _count(tally, ordered, rows, builder.payload(rows))
+            yield batch
+
+
+def _pieces(slice_: Slice, settings: ReadSettings, resplit: Resplit | None) -> Iterator[tuple[Slice, Catch]]:
+    """The slice and what was caught of it, or its pieces where it is larger than the budget."""
+    fetched = _fetch(slice_, settings, None if resplit is None else settings.byte_budget)
+    if isinstance(fetched, Catch):
+        yield slice_, fetched
+        return
+    assert resplit is not None
+    pieces = list(resplit(slice_, fetched.offsets))
+    # What cannot be cut any smaller has to be read as it is.
+    again = resplit if len(pieces) > 1 else None
+    for piece in pieces:
+        yield from _pieces(piece, settings, again)
+
+
+def _fetch(slice_: Slice, settings: ReadSettings, byte_budget: int | None) -> Catch | OverBudget:
+    offsets = [max(stretch.end.offset - stretch.start.offset, 1) for stretch in slice_.stretches]
+    with lent(settings, fetch_bytes(offsets, settings.record_bytes)) as kept:
+        fetched = Fetch(slice_, settings, kept, byte_budget).run()
+    if settings.topic_ids:  # it is asked after the last fetch: an id is never used again
+        topics = (stretch.partition.topic for stretch in slice_.stretches)
+        check_topics(settings.kafka, topics, settings.topic_ids, settings.deadline)
+    return fetched
+
+
+def _check_order(piece: Slice, ordered: Ordered, rows: slice, last: Position | None) -> Position:
+    partitions = [stretch.partition for stretch in piece.stretches]
+    wrong = ordered.first_violation(rows)
+    if wrong is not None:
+        raise _violation(_place(ordered, partitions, wrong), _place(ordered, partitions, wrong + 1))
+    first = _place(ordered, partitions, rows.start)
+    if last is not None and not last < first:
+        raise _violation(last, first)
+    return _place(ordered, partitions, rows.stop - 1)
+
+
+def _violation(before: Position, after: Position) -> OrderViolationError:
+    wrong = f"{after} came out after {before}: they are not in order; please report it"
+    return OrderViolationError(wrong, **after.partition._asdict(), offset=after.offset)
+
+
+def _place(ordered: Ordered, partitions: list[TopicPartition], row: int) -> Position:
+    return Position(int(ordered.order_time[row]), partitions[ordered.rank[row]], int(ordered.offset[row]))
+
+
+def _count(tally: ReadTally, ordered: Ordered, rows: slice, payload: int) -> None:
+    tally.records += rows.stop - rows.start
+    tally.late += int(ordered.late[rows].sum())
+    tally.uncounted += int(ordered.uncounted[rows].sum())
+    tally.bytes += payload

@@ -1,0 +1,1 @@
+"""What of a batch landed already, and what is missing."""

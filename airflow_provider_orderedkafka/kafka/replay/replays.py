@@ -1,0 +1,153 @@
+"""Read back which rows of a batch the outputs have: from the ends in its note, by the identity in each header.
+
+    find_landed(config, batch, outputs, settle) -> Replay
+    Begun(range_id, start, end, ...)                 the batch: which range's rows, and of which records
+    Outputs(topics, ends, dead_letter_topic, ids)    `ends`, `ids` are the note's; a partition that grew counts from 0
+
+Requests of a writer that is dead may still land, so the outputs are read until they have settled (`settling`). Memory
+holds bits, not rows. What landed in a compacted output is not left out: there the batch is sent again whole, in order,
+and the last value of each key is right, since nothing of the dead writer comes behind it any more. `again` counts what
+came there since the note.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from airflow_provider_orderedkafka.core.notation.subscriptions import Named
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.kafka.lookup.offsets import high_ends
+from airflow_provider_orderedkafka.kafka.lookup.topics import discover
+from airflow_provider_orderedkafka.kafka.provenance import HEADER, located, range_prefix
+from airflow_provider_orderedkafka.kafka.read.headers import headers_of
+from airflow_provider_orderedkafka.kafka.replay.landed import Landed
+from airflow_provider_orderedkafka.kafka.replay.settling import Settle, read_until_settled
+
+_ROWS_KEPT: Final = 200_000
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A batch that may have been written in part: rows of this range whose records lie from `start` to `end`.
+
+    `batch` is given where version 1 has begun it. Its rows say nothing of an ordinal; so where records give at most one
+    row (`at_most_one`) they are those rows, and otherwise nobody can tell which ones they are.
+    """
+
+    range_id: str
+    start: Offsets
+    end: Offsets
+    batch: int | None = None
+    at_most_one: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """Where a batch writes: its topics, where they ended when it was noted, and which of them takes dead letters.
+
+    `ids` are the topics' ids from then: one that has another id now was made anew, and its ends mean nothing.
+    `compacted` are those that keep the last value of each key.
+    """
+
+    topics: tuple[str, ...]
+    ends: Offsets
+    dead_letter_topic: str | None = None
+    ids: Mapping[str, str] = field(default_factory=dict)
+    compacted: frozenset[str] = frozenset()
+
+    def ends_of(self, ids: Mapping[str, str]) -> Offsets:
+        """The ends that still mean something, by the topics' ids of now."""
+        anew = {topic for topic, was in self.ids.items() if ids.get(topic, was) != was}
+        for topic in sorted(anew):
+            _log.warning(
+                "output topic %r was deleted and created again since the batch was noted: it is read whole", topic
+            )
+        return Offsets({partition: end for partition, end in self.ends.items() if partition.topic not in anew})
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What of a batch is there already.
+
+    `gone` counts the offsets since the note that retention has taken, so that nobody can tell what stood there;
+    `unnamed` the batch's rows that do not say which they are, `again` how many rows compacted outputs may have twice.
+    `settled` is False when more of its rows may still come, or may be there where nobody sees them yet.
+    """
+
+    landed: Landed = field(default_factory=Landed)
+    gone: int = 0
+    unnamed: int = 0
+    again: int = 0
+    settled: bool = True
+
+
+def find_landed(config: Mapping[str, str], batch: Begun, outputs: Outputs, settle: Settle | None = None) -> Replay:
+    """Read the outputs from the note on, until they are settled; compacted ones from now on, for settling alone.
+
+    Raises UnknownTopicError, AccessDeniedError (the principal needs READ on its outputs) or UnreachableError.
+    """
+    found = discover(config, Named(outputs.topics))
+    compacted = [partition for partition in found.partitions if partition.topic in outputs.compacted]
+    noted, now = outputs.ends_of(found.ids), high_ends(config, compacted, "read_uncommitted")
+    scan = _Scan(batch, outputs)
+    read = read_until_settled(config, found.partitions, Offsets({**noted, **now}), scan.take, settle or Settle())
+    again = scan.again + sum(max(end - noted.get(partition, 0), 0) for partition, end in now.items())
+    return Replay(scan.landed(), read.gone, scan.unnamed, again, read.settled)
+
+
+class _Scan:
+    """The batch's rows, as they are found; the same row twice counts once."""
+
+    def __init__(self, batch: Begun, outputs: Outputs) -> None:
+        self.unnamed = self.again = 0
+        self._batch = batch
+        self._outputs = outputs
+        old = [] if batch.batch is None else [range_prefix(batch.range_id, 1) + batch.batch.to_bytes(4, "big")]
+        self._prefixes = (range_prefix(batch.range_id), *old)
+        self._waiting = 0
+        self._rows: dict[tuple[bytes, int, bool], list[tuple[int, int]]] = defaultdict(list)
+        self._landed = Landed()
+
+    def take(self, messages: Sequence[Any]) -> int:
+        """Note which of the records are rows of the batch, and answer how many."""
+        count = 0
+        for message, headers in zip(messages, headers_of(messages), strict=True):
+            for name, value in headers or ():
+                if name == HEADER and value is not None and value.startswith(self._prefixes):
+                    count += 1
+                    if message.topic() in self._outputs.compacted:
+                        self.again += 1
+                    else:
+                        self._note(value, dead=message.topic() == self._outputs.dead_letter_topic)
+        if self._waiting > _ROWS_KEPT:
+            self._merge()
+        return count
+
+    def _note(self, header: bytes, *, dead: bool) -> None:
+        ordinal, partition, offset, _, topic = located(header, len(self._prefixes[0]))
+        if partition < 0 or (header[0] == 1 and not self._batch.at_most_one):
+            self.unnamed += 1
+        else:
+            self._waiting += 1
+            self._rows[topic, partition, dead].append((ordinal, offset))
+
+    def _merge(self) -> None:
+        start, end = self._batch.start, self._batch.end
+        for (topic, number, dead), rows in self._rows.items():
+            partition = TopicPartition(topic.decode(), number)
+            ordinals, offsets = np.array(rows, np.int64).T
+            mine = (offsets >= start.get(partition, 0)) & (offsets < end.get(partition, 0))
+            self._landed.add(partition, ordinals[mine], offsets[mine], dead=dead)
+        self._rows.clear()
+        self._waiting = 0
+
+    def landed(self) -> Landed:
+        """What was found."""
+        self._merge()
+        return self._landed

@@ -1,0 +1,162 @@
+"""Read outputs until no more rows of a batch land in them after its writer's death.
+
+    read_until_settled(config, partitions, noted, take, settle) -> Settled
+    take(messages) -> how many of them are rows of the batch      called with all that is there, in the log's order
+
+Requests of a dead writer may still be on their way, so the outputs are read to their ends again and again until looks
+find none of the batch's rows for a settle time. Only pauses between looks count for it: while a read is slow or a
+broker does not answer, requests may be held up as well. What others write does not matter.
+
+A row may also lie in the leader's log and be hidden above the high watermark while a follower lags, for as long as
+`replica.lag.time.max.ms` and longer. So at last the leaders have to prove that all they hold was read. Nothing is
+written for that, and where no follower lags it takes a moment. Where the proof does not come in time, as when too few
+replicas are in sync, the outputs are not settled: rows of the batch may be there that nobody sees.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Protocol
+
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.kafka.clients.consumers import lent
+from airflow_provider_orderedkafka.kafka.lookup.hidden import Fence
+from airflow_provider_orderedkafka.kafka.lookup.identity import doubt
+from airflow_provider_orderedkafka.kafka.lookup.offsets import high_ends, log_starts
+from airflow_provider_orderedkafka.kafka.lookup.watching import Watch
+from airflow_provider_orderedkafka.kafka.reading import ReadSettings
+
+_TUNING: Final = {"queued.max.messages.kbytes": "16384", "fetch.max.bytes": "16000000"}
+_LOOK_SECONDS: Final = 0.1
+
+Take = Callable[[Sequence[Any]], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """When a batch is settled, and when to stop waiting for that; all in seconds.
+
+    `still` is how long looks have to find none of its rows. `deadline` is how long they may wait since rows last came,
+    reading not counted, and `longest` how long all may take after the outputs were read to their ends once.
+    """
+
+    still: float = 2.0
+    deadline: float = 60.0
+    longest: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Whether the outputs have settled, and how many offsets since the note were gone before they could be read."""
+
+    settled: bool
+    gone: int
+
+
+class Looks(Protocol):
+    """What waiting for the outputs to settle needs to ask them."""
+
+    def look(self) -> bool:
+        """Read all that is new; whether rows of the batch were among it."""
+
+    def nothing_hidden(self) -> bool:
+        """Whether everything was read that the logs held at some moment since rows of the batch last came."""
+
+
+class Clock(Protocol):
+    """The part of `time` that waiting needs."""
+
+    def monotonic(self) -> float:
+        """Seconds since some moment."""
+
+    def sleep(self, seconds: float, /) -> None:
+        """Wait."""
+
+
+def read_until_settled(
+    config: Mapping[str, str],
+    partitions: Iterable[TopicPartition],
+    noted: Offsets,
+    take: Take,
+    settle: Settle,
+) -> Settled:
+    """Read partitions from their noted ends on until the batch has settled; one that has no note is read whole.
+
+    Raises UnknownTopicError, AccessDeniedError (the principal needs READ on its outputs) or UnreachableError.
+    """
+    starts, gone = _starts(config, list(partitions), noted)
+    outputs = _Outputs(config, starts, take)
+    settled = until_still(outputs, settle)
+    return Settled(settled, gone + outputs.gone)
+
+
+def until_still(outputs: Looks, settle: Settle, clock: Clock = time) -> bool:
+    """Look until it was still for long enough and nothing is hidden; False when that is given up."""
+    outputs.look()
+    begun = looked = clock.monotonic()
+    still = waited = 0.0
+    while not (still >= settle.still and outputs.nothing_hidden()):
+        if waited >= settle.deadline or looked - begun >= settle.longest:
+            return False
+        clock.sleep(_LOOK_SECONDS)
+        pause = clock.monotonic() - looked
+        came = outputs.look()
+        looked = clock.monotonic()
+        still, waited = (0.0, 0.0) if came else (still + pause, waited + pause)
+    return True
+
+
+def _starts(
+    config: Mapping[str, str], partitions: Sequence[TopicPartition], noted: Offsets
+) -> tuple[dict[TopicPartition, int], int]:
+    """Where reading begins, and how many offsets since the note are gone.
+
+    An output that ends before its note was cut back: then all of it is read.
+    """
+    first, last = log_starts(config, partitions), high_ends(config, partitions, "read_uncommitted")
+    starts, gone = {}, 0
+    for partition in partitions:
+        note = noted.get(partition, 0)
+        start = first[partition] if last[partition] < note else max(note, first[partition])
+        starts[partition] = start
+        gone += max(0, start - note) if partition in noted else 0
+    return starts, gone
+
+
+class _Outputs:
+    """The outputs as they are read: up to where, and the fence that they have to pass at last."""
+
+    def __init__(self, config: Mapping[str, str], starts: Mapping[TopicPartition, int], take: Take) -> None:
+        self._config = config
+        self._positions = dict(starts)
+        self._take = take
+        self._fence = Fence(config)
+        self.gone = 0
+
+    def look(self) -> bool:
+        """Read up to the high ends of now."""
+        ends = high_ends(self._config, self._positions, "read_uncommitted")
+        wanted = {partition: at for partition, at in self._positions.items() if at < ends[partition]}
+        came = self._read(wanted, ends) if wanted else 0
+        if came:
+            self._fence = Fence(self._config)
+        return came > 0
+
+    def nothing_hidden(self) -> bool:
+        """Whether what was read is all that the leaders held."""
+        return self._fence.passed(self._positions)
+
+    def _read(self, wanted: Mapping[TopicPartition, int], ends: Offsets) -> int:
+        came = 0
+        settings = ReadSettings({**_TUNING, **self._config}, isolation="read_uncommitted")
+        with lent(settings) as kept:
+            watch = Watch(kept, ends, settings.deadline, partial(doubt, self._config, list(wanted), {}))
+            watch.begin(wanted)
+            while watch.positions:
+                came += self._take(watch.take())
+                done = {partition: at for partition, at in watch.positions.items() if at >= ends[partition]}
+                self._positions |= done
+                watch.let_go(done)
+        self.gone += watch.gone
+        return came

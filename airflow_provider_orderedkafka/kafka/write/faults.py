@@ -1,0 +1,181 @@
+"""Find rows that cannot become records of their topic, column by column, before anything is sent.
+
+find_faults(rows, targets) -> {index: reason}       in the order of the rows
+Targets(settings)                                   the output topics of a write; looks up those it does not know
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow.compute as pc
+
+from airflow_provider_orderedkafka.errors import UnknownTopicError
+from airflow_provider_orderedkafka.kafka.read.payloads import nulls
+from airflow_provider_orderedkafka.kafka.write.outputs import Output, look_up_outputs
+from airflow_provider_orderedkafka.kafka.write.rows import EPOCH, NO_PARTITION, NOW, Ints, Rows, dictionary
+from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings
+
+FORMAT_BYTES: Final = 100
+"""What a batch of one record takes at most beside key, value and headers."""
+
+_NO_BOUND: Final = 2**62
+
+Reason = Callable[[int], str]
+
+
+class Targets:
+    """The output topics of one write, by name."""
+
+    def __init__(self, settings: WriteSettings, stamp_bytes: int = 0) -> None:
+        self.settings = settings
+        self.stamp_bytes = stamp_bytes
+        self._known: dict[str, Output | None] = dict(settings.outputs)
+        self._own_bound = int(settings.config.get("message.max.bytes", _NO_BOUND))
+
+    def get(self, name: str) -> Output | None:
+        """What is known of a topic; None when it does not exist or may not be written."""
+        if name not in self._known:
+            self._known[name] = self._look_up(name)
+        return self._known[name]
+
+    def _look_up(self, name: str) -> Output | None:
+        if self.settings.output_topics and name not in self.settings.topics:
+            return None
+        try:
+            return look_up_outputs(self.settings.config, [name])[name]
+        except UnknownTopicError:
+            return None
+
+    def max_bytes(self, output: Output) -> int:
+        """The most that key, value and headers of a record may take."""
+        return min(output.max_bytes, self._own_bound) - FORMAT_BYTES - self.stamp_bytes
+
+    def of(self, rows: Rows) -> "Aims":
+        """Where each row goes."""
+        if self.settings.topic is not None:
+            names, codes = [self.settings.topic], np.zeros(len(rows), np.int64)
+        else:
+            names, codes = dictionary(rows.topics)
+        return Aims(names, codes, [self.get(name) for name in names], self)
+
+
+@dataclass(frozen=True, slots=True)
+class Aims:
+    """For each row, by its code, the name of its topic and what is known of it."""
+
+    names: list[str]
+    codes: Ints
+    outputs: list[Output | None]
+    targets: Targets
+
+    def each(self, of: Callable[[Output], int], otherwise: int) -> Ints:
+        """A property of each row's topic; `otherwise` where the topic is null or unknown."""
+        table = [otherwise if output is None else of(output) for output in self.outputs]
+        return np.array([*table, otherwise])[self.codes]
+
+    def name(self, index: int) -> str:
+        """The name of a row's topic."""
+        return self.names[int(self.codes[index])]
+
+
+def find_faults(rows: Rows, targets: Targets) -> dict[int, str]:
+    """What is wrong with which row; the first rule that a row breaks is its reason."""
+    aims = targets.of(rows)
+    found: dict[int, str] = {}
+    for rule in _RULES:
+        for mask, reason in rule(rows, aims):
+            for index in np.flatnonzero(mask).tolist():
+                found.setdefault(index, reason(index))
+    return dict(sorted(found.items()))
+
+
+Findings = Iterator[tuple[Any, Reason]]
+
+
+def _topic(_rows: Rows, aims: Aims) -> Findings:
+    yield aims.codes < 0, lambda _: "its topic is null, and there is no option 'topic'"
+    if None in aims.outputs:
+        why = "is not one of 'outputTopics'" if aims.targets.settings.output_topics else "does not exist"
+        yield (
+            (aims.each(lambda _: 1, 0) == 0) & (aims.codes >= 0),
+            lambda index: f"its topic {aims.name(index)!r} {why}",
+        )
+
+
+def _partition(rows: Rows, aims: Aims) -> Findings:
+    if rows.partitions is None:
+        return
+    count = aims.each(lambda output: output.partitions, _NO_BOUND)
+    if aims.targets.settings.use_partition == "always":
+        yield rows.partitions == NO_PARTITION, lambda _: "its partition is null or -1, and 'usePartition' asks for one"
+    yield (
+        (rows.partitions < NO_PARTITION) | (rows.partitions >= count),
+        lambda index: (
+            f"its partition is {rows.partitions[index]}, but {aims.name(index)!r} has 0 to {count[index] - 1}"
+        ),
+    )
+
+
+def _size(rows: Rows, aims: Aims) -> Findings:
+    sizes = rows.record_bytes()
+    most = aims.each(aims.targets.max_bytes, _NO_BOUND)
+    yield (
+        sizes > most,
+        lambda index: (
+            f"it has {sizes[index]:,} bytes of key, value and headers, and {aims.name(index)!r} takes "
+            f"{most[index]:,} beside what the format and provenance need (max.message.bytes)"
+        ),
+    )
+
+
+def _key(rows: Rows, aims: Aims) -> Findings:
+    compacted = aims.each(lambda output: output.compacted, 0) == 1
+    if compacted.any():
+        null = np.ones(len(rows), bool) if rows.keys is None else nulls(rows.keys)
+        yield compacted & null, lambda index: f"it has no key, and {aims.name(index)!r} is compacted"
+
+
+def _headers(rows: Rows, _aims: Aims) -> Findings:
+    if rows.headers is None or not rows.headers.flatten().field("key").null_count:
+        return
+    nameless = nulls(rows.headers.flatten().field("key"))
+    parents = pc.list_parent_indices(rows.headers).to_numpy()
+    mask = np.zeros(len(rows), bool)
+    mask[parents[nameless]] = True
+    yield mask, lambda _: "a header of it has no name"
+
+
+def _timestamp(rows: Rows, aims: Aims) -> Findings:
+    off = np.where(np.isin(rows.timestamps, (NOW, EPOCH)), 0, rows.timestamps - int(time.time() * 1_000))
+    for way, setting, difference in (("ahead of", "after", off), ("behind", "before", -off)):
+        most = aims.each(_AHEAD_OR_BEHIND[setting], _NO_BOUND)
+
+        def reason(index: int, way: str = way, setting: str = setting, most: Ints = most) -> str:
+            return (
+                f"its timestamp {rows.timestamps[index]} is {abs(off[index])} ms {way} the clock, and "
+                f"{aims.name(index)!r} takes {most[index]} (message.timestamp.{setting}.max.ms)"
+            )
+
+        yield difference > most, reason
+
+
+def _epoch(rows: Rows, aims: Aims) -> Findings:
+    epoch = rows.timestamps == EPOCH
+    if epoch.any():
+        yield (
+            epoch & (aims.each(lambda output: output.stamps, 0) == 0),
+            lambda _: (
+                "its timestamp is exactly 1970-01-01 00:00:00.000, which Kafka's client takes for none, and would "
+                "replace by the moment of writing: set another in the transform, or null where that moment is meant"
+            ),
+        )
+
+
+_AHEAD_OR_BEHIND: Final[dict[str, Callable[[Output], int]]] = {
+    "after": lambda output: output.ahead,
+    "before": lambda output: output.behind,
+}
+_RULES: Final = (_topic, _partition, _size, _key, _headers, _timestamp, _epoch)

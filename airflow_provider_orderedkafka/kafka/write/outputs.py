@@ -1,0 +1,97 @@
+"""Ask the cluster about output topics, before anything is written.
+
+    look_up_outputs(config, topics) -> dict[str, Output]     raises what `discover` raises: UnknownTopicError, ...
+
+A principal that may not read a topic's settings can still write: then the broker's defaults are taken, and the broker
+has the last word.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Final
+
+from airflow_provider_orderedkafka.core.notation.subscriptions import Named, Topic
+from airflow_provider_orderedkafka.errors import AccessDeniedError
+from airflow_provider_orderedkafka.kafka.clients.admin import admin
+from airflow_provider_orderedkafka.kafka.clients.answers import DEADLINE, Patience, gather
+from airflow_provider_orderedkafka.kafka.clients.refusals import check_allowed
+from airflow_provider_orderedkafka.kafka.lookup.topics import discover
+
+DEFAULT_MAX_BYTES: Final = 1_048_588
+_ANY_TIME: Final = 2**63 - 1
+_BATCH_BYTES: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A topic that may be written: how many partitions it has, and what it takes.
+
+    `max_bytes` bounds a record, `ahead` and `behind` say how many milliseconds its timestamp may be off the broker's
+    clock; a compacted topic takes no record without a key. `stamps` says that the broker puts its own time instead.
+    `operations` are those that the principal may do; empty where Kafka does not say.
+    """
+
+    name: str
+    id: str
+    partitions: int
+    max_bytes: int = DEFAULT_MAX_BYTES
+    compacted: bool = False
+    ahead: int = _ANY_TIME
+    behind: int = _ANY_TIME
+    stamps: bool = False
+    operations: frozenset[str] = frozenset()
+
+
+def look_up_outputs(config: Mapping[str, str], topics: Iterable[str], deadline: float = DEADLINE) -> dict[str, Output]:
+    """What the cluster says of these topics; AccessDeniedError where it says that one may not be written."""
+    names = tuple(sorted(set(topics)))
+    if not names:
+        return {}
+    found = discover(config, Named(names), deadline)
+    for topic in found.topics:
+        check_allowed(topic.name, topic.operations, "WRITE", "to write to it")
+    settings = _settings(config, names, deadline)
+    return {topic.name: _output(topic, settings[topic.name]) for topic in found.topics}
+
+
+def with_limits(config: Mapping[str, str], outputs: Mapping[str, Output]) -> dict[str, str]:
+    """The configuration with which a producer suits its topics, unless the user's own says otherwise.
+
+    What a record may take is known for each topic, so the producer's own bound is as high as it can be; a batch may
+    be no larger than the smallest of the topics takes.
+    """
+    sizes = (output.max_bytes for output in outputs.values())
+    return {"batch.size": str(min(_BATCH_BYTES, *sizes, _BATCH_BYTES)), **config}
+
+
+def _settings(config: Mapping[str, str], names: tuple[str, ...], deadline: float) -> dict[str, dict[str, str]]:
+    """The topics' settings, if the principal may read them."""
+    from confluent_kafka.admin import ConfigResource, ResourceType
+
+    asked = admin(config)
+
+    def ask(questions: Sequence[str], seconds: float) -> list[Future[Any]]:
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in questions]
+        return list(asked.client.describe_configs(resources, request_timeout=seconds).values())
+
+    try:
+        found = gather(asked, ask, names, Patience(deadline, "the settings of the output topic"), by_controller=True)
+    except AccessDeniedError:
+        return {name: {} for name in names}
+    return {name: {key: entry.value for key, entry in found[name].items()} for name in names}
+
+
+def _output(topic: Topic, settings: Mapping[str, str]) -> Output:
+    by_log = settings.get("message.timestamp.type") == "LogAppendTime"
+    return Output(
+        topic.name,
+        topic.id,
+        topic.partitions,
+        max_bytes=int(settings.get("max.message.bytes", DEFAULT_MAX_BYTES)),
+        compacted="compact" in settings.get("cleanup.policy", ""),
+        ahead=_ANY_TIME if by_log else int(settings.get("message.timestamp.after.max.ms", _ANY_TIME)),
+        behind=_ANY_TIME if by_log else int(settings.get("message.timestamp.before.max.ms", _ANY_TIME)),
+        stamps=by_log,
+        operations=topic.operations,
+    )

@@ -1,0 +1,135 @@
+"""Producers that are kept: one for each worker process and configuration, over tasks and batches.
+
+    POOL.lend(config) -> context of Lent       a producer, shared with whoever asks for the same configuration
+    producer_config(config) -> dict            the user's configuration over our defaults, checked
+
+Worker processes leave without `atexit`, so whoever borrows a producer settles what was sent before giving it back. A
+producer with a failure is never lent again: what waits in it is thrown away, so that nothing of a failed task is
+written after its end.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from airflow_provider_orderedkafka.core.order.positions import whole_number
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.kafka.clients.config import client_config, understood
+from airflow_provider_orderedkafka.kafka.clients.per_process import PerProcess, key_of
+from airflow_provider_orderedkafka.kafka.write.sending import Lent
+
+_log = logging.getLogger(__name__)
+
+DEADLINE_SECONDS: Final = 120.0
+_TIMEOUTS: Final = ("message.timeout.ms", "delivery.timeout.ms")
+
+_PROMISED: Final = {
+    "enable.idempotence": ("true",),
+    "acks": ("all", "-1"),
+    "request.required.acks": ("all", "-1"),
+    "enable.gapless.guarantee": ("true",),
+}
+# What suits writing batches; a user's own configuration wins over it.
+_DEFAULTS: Final = {
+    "partitioner": "murmur2_random",
+    "linger.ms": "20",
+    "queue.buffering.max.messages": "100000",
+    "queue.buffering.max.kbytes": "65536",
+    "message.max.bytes": "1000000000",
+}
+_OURS: Final = {
+    "enable.idempotence": "true",
+    "acks": "all",
+    "enable.gapless.guarantee": "true",
+    "delivery.report.only.error": True,
+    "message.timeout.ms": "0",
+}
+
+
+def producer_config(config: Mapping[str, str]) -> dict[str, str]:
+    """What is the user's of a producer; a setting that breaks what the sink promises is a SettingError."""
+    for name, allowed in _PROMISED.items():
+        if config.get(name, allowed[0]).lower() not in allowed:
+            raise SettingError(
+                f"'kafka.{name}' is {config[name]!r}, but this sink promises at least once and in order, "
+                f"which needs {allowed[0]!r}; leave it out"
+            )
+    if "transactional.id" in config:
+        raise SettingError(
+            "'kafka.transactional.id' is not for this sink, which writes without transactions; leave it out"
+        )
+    return {**_DEFAULTS, **{name: value for name, value in config.items() if name not in (*_TIMEOUTS, *_PROMISED)}}
+
+
+def deadline_seconds(config: Mapping[str, str]) -> float:
+    """How long nothing may be acknowledged before a write fails: `delivery.timeout.ms` where it is given."""
+    given = [config[name] for name in _TIMEOUTS if name in config]
+    if not given:
+        return DEADLINE_SECONDS
+    milliseconds = whole_number(str(given[0]))
+    if milliseconds is None:
+        raise SettingError(
+            f"'kafka.delivery.timeout.ms' must be a number of milliseconds from 1 on, found {given[0]!r}"
+        )
+    return milliseconds / 1_000
+
+
+def make_producer(config: Mapping[str, str]) -> Lent:
+    """A producer of its own."""
+    from confluent_kafka import KafkaException, Producer
+
+    troubles: deque[Any] = deque(maxlen=1)
+    settings = client_config(producer_config(config), "producer", {**_OURS, "error_cb": troubles.append})
+    try:
+        return Lent(Producer(settings), deadline_seconds(config), config=config, troubles=troubles)
+    except (KafkaException, ValueError, TypeError) as error:
+        raise understood(error, config) from error
+
+
+class ProducerPool:
+    """Lends producers, and keeps them for those who come after."""
+
+    def __init__(self, make: Callable[[Mapping[str, str]], Lent] = make_producer) -> None:
+        self._make = make
+        self._lent: PerProcess[Lent] = PerProcess()
+
+    @contextmanager
+    def lend(self, config: Mapping[str, str]) -> Iterator[Lent]:
+        """The producer of this configuration. An error in the block means that it is not lent again."""
+        lent = self._take(config)
+        try:
+            yield lent
+        except BaseException:
+            lent.broken = True
+            raise
+        finally:
+            self._give_back(lent)
+
+    def _take(self, config: Mapping[str, str]) -> Lent:
+        key = key_of(config)
+        with self._lent.held() as kept:
+            lent = kept.get(key)
+            if lent is None or lent.broken:
+                lent = kept[key] = self._make(config)
+            lent.users += 1
+        return lent
+
+    def _give_back(self, lent: Lent) -> None:
+        with self._lent.held():
+            lent.users -= 1
+            last = not lent.users
+        if last and lent.broken:
+            _discard(lent)
+
+
+def _discard(lent: Lent) -> None:
+    """Whoever comes by here has an error of their own: this one is only told."""
+    try:
+        lent.discard()
+    except Exception as error:  # noqa: BLE001
+        _log.warning("closing the producer that failed: %s", error)
+
+
+POOL: Final = ProducerPool()

@@ -1,0 +1,192 @@
+"""Turn a batch's rows into columns for records: numpy for numbers, Arrow for data of variable length.
+
+    Rows.of(batch, settings)                the columns of a RecordBatch
+    rows.chunk(...) -> Chunk                the same as Python columns, ready to be sent
+
+Nothing here makes a Python object for a row before `chunk` does.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
+from airflow_provider_orderedkafka.kafka.provenance import ERROR_HEADER, HEADER, ORDINAL, Provenance, Stamp
+from airflow_provider_orderedkafka.kafka.read.payloads import Payloads, as_array, as_list, nulls, sizes
+from airflow_provider_orderedkafka.kafka.read.records import Records
+from airflow_provider_orderedkafka.kafka.write.sending import Chunk
+from airflow_provider_orderedkafka.kafka.write.sources import Source, milliseconds
+from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings, used_columns
+
+NO_PARTITION: Final = -1
+NOW: Final = 0
+EPOCH: Final = -(2**62)
+"""Stands for a timestamp of exactly 0, which Kafka's client would take for `NOW`."""
+
+PAYLOADS: Final = {"key": Records.keys, "value": Records.values}
+"""What of records need not become Arrow."""
+
+_HEADER_BYTES: Final = 10
+
+Ints = Any  # numpy arrays of integers
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Columns of one length. `topics` and `headers` are Arrow arrays or None, `partitions` has -1 for null."""
+
+    values: Any
+    keys: Any
+    topics: Any
+    partitions: Any
+    timestamps: Ints
+    headers: Any
+    source: Source | None
+    ordinals: Ints
+
+    def __len__(self) -> int:
+        return len(self.timestamps)
+
+    @classmethod
+    def of(cls, batch: Any, settings: WriteSettings) -> "Rows":
+        """The columns that these settings look at."""
+        types = dict.fromkeys(batch.schema.names, "")
+        payloads = PAYLOADS if isinstance(batch, Records) else {}
+        found: dict[str, Any] = {
+            n: payloads[n](batch) if n in payloads else batch.column(n) for n in used_columns(types, settings)
+        }
+        where = settings.source if settings.range_id is not None else None
+        return cls(
+            _binary(found["value"]),
+            _binary(found["key"]) if "key" in found else None,
+            found.get("topic"),
+            found["partition"].fill_null(NO_PARTITION).to_numpy() if "partition" in found else None,
+            _timestamps(found["timestamp"]) if "timestamp" in found else np.full(batch.num_rows, NOW),
+            found.get("headers"),
+            None if where is None else Source.of(batch, where),
+            batch.column(ORDINAL).fill_null(0).to_numpy() if ORDINAL in types else np.zeros(batch.num_rows, np.int64),
+        )
+
+    def sizes(self) -> Ints:
+        """The bytes of each row's key and value."""
+        return sizes(self.values) + (0 if self.keys is None else sizes(self.keys))
+
+    def record_bytes(self) -> Ints:
+        """The bytes of each row's key, value and headers."""
+        return self.sizes() + (0 if self.headers is None else _header_bytes(self.headers))
+
+    def find(self, key: bytes | None, value: bytes | None) -> int | None:
+        """The first row with this key and value."""
+        same = _equal(self.values, value)
+        if self.keys is not None:
+            same = same & _equal(self.keys, key)
+        places = np.flatnonzero(same)
+        return int(places[0]) if len(places) else None
+
+    def where(self, index: int, settings: WriteSettings, number: int) -> str:
+        """How a person finds the row again, by its source or else by its number in its task."""
+        if self.source is None:
+            return f"row {number} of its task"
+        place = self.origin(index)
+        if place is None:
+            return f"row {number} of its task, which has no source (range {settings.range_id})"
+        ordinal, time = int(self.ordinals[index]), int(self.source.times[index])
+        return str(Provenance(settings.range_id or "-", *place, ordinal, time))
+
+    def origin(self, index: int) -> tuple[TopicPartition, int] | None:
+        """The source partition and offset of a row, if known."""
+        source = self.source
+        if source is None or not source.known()[index]:
+            return None
+        topic = source.topics[int(source.codes[index])]
+        return TopicPartition(topic, int(source.partitions[index])), int(source.offsets[index])
+
+    def stamps(self, stamp: Stamp) -> list[bytes]:
+        """The provenance header's value for each row."""
+        return stamp.headers(Source.nowhere(len(self)) if self.source is None else self.source, self.ordinals)
+
+
+def columns_of(rows: Rows, topic: str | None, stamps: list[bytes] | None, describe: Callable[..., str]) -> Chunk:
+    """The rows as columns of Python values; `topic` wins over theirs."""
+    return Chunk(
+        topics=[topic] * len(rows) if topic is not None else rows.topics.to_pylist(),
+        values=as_list(rows.values),
+        keys=as_list(rows.keys) if rows.keys is not None else [None] * len(rows),
+        partitions=rows.partitions.tolist() if rows.partitions is not None else [NO_PARTITION] * len(rows),
+        timestamps=sendable(rows.timestamps).tolist(),
+        headers=header_column(rows.headers, stamps, len(rows)),
+        describe=describe,
+    )
+
+
+def sendable(timestamps: Ints) -> Ints:
+    """As Kafka's client takes them."""
+    return np.where(timestamps == EPOCH, NOW, timestamps)
+
+
+def header_column(given: Any, stamps: list[bytes] | None, count: int) -> Sequence[Any]:
+    """Each row's headers: those given, and its provenance in place of one that a source record had."""
+    if given is None:
+        return [None] * count if stamps is None else [{HEADER: stamp} for stamp in stamps]
+    own = header_lists(given)
+    if stamps is None:
+        return own
+    return [[*without_provenance(pairs), (HEADER, stamp)] for pairs, stamp in zip(own, stamps, strict=True)]
+
+
+def without_provenance(pairs: Sequence[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:
+    """Headers but for those that this project writes."""
+    return [pair for pair in pairs if pair[0] not in (HEADER, ERROR_HEADER)]
+
+
+def header_lists(given: Any) -> list[list[tuple[str, bytes | None]]]:
+    """An Arrow column of headers as lists of pairs; null is none."""
+    entries, edges = given.flatten(), _edges(given)
+    pairs = list(zip(as_list(entries.field("key")), as_list(_binary(entries.field("value"))), strict=True))
+    return [pairs[start:end] for start, end in pairwise(edges)]
+
+
+def dictionary(names: Any) -> tuple[list[str], Ints]:
+    """The distinct names of a column, and for each row which it is; -1 for null."""
+    encoded = pc.dictionary_encode(names)
+    return encoded.dictionary.to_pylist(), encoded.indices.fill_null(-1).to_numpy()
+
+
+def _header_bytes(lists: Any) -> Ints:
+    entries = lists.flatten()
+    each = sizes(entries.field("key")) + sizes(entries.field("value")) + _HEADER_BYTES
+    return np.diff(np.concatenate([[0], np.cumsum(each)])[_edges(lists)])
+
+
+def _edges(lists: Any) -> list[int]:
+    lengths = pc.list_value_length(lists).fill_null(0)
+    return [0, *np.cumsum(lengths.to_numpy()).tolist()]
+
+
+def _equal(array: Any, value: bytes | None) -> Any:
+    array = as_array(array)
+    found = (
+        array.is_null()
+        if value is None
+        else pc.fill_null(pc.equal(array, pa.scalar(value, array.type)), fill_value=False)
+    )
+    return found.to_numpy(zero_copy_only=False)
+
+
+def _binary(array: Any) -> Any:
+    if isinstance(array, Payloads):
+        return array
+    if pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type):
+        return array.cast(pa.large_binary())
+    return array.cast(pa.binary())
+
+
+def _timestamps(array: Any) -> Ints:
+    """Milliseconds, 0 as `EPOCH`; null is `NOW`."""
+    times = milliseconds(array)
+    return np.where((times == 0) & ~nulls(array), EPOCH, times)

@@ -1,0 +1,1 @@
+"""A load's life: ranges, ledger, steps, reports. Without Airflow."""

@@ -1,0 +1,69 @@
+"""Commit: move the ledger to where the application stopped, according to the report, once."""
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core.documents import CLAIMS_KEPT, Claim, Ledger, Outcome, Range, Report
+from airflow_provider_orderedkafka.core.lifecycle import Action, Step, outcome_of, standing
+from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError
+from airflow_provider_orderedkafka.loads.books import Books, Mirror, checked, show
+from airflow_provider_orderedkafka.loads.boundaries import check_interval
+from airflow_provider_orderedkafka.loads.ledger import LedgerStore
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a commit did: the outcome whose event is to be emitted, or None."""
+
+    action: Action
+    reason: str
+    outcome: Outcome | None = None
+
+
+def commit(books: Books, range_id: str | None, mirror: Mirror) -> Committed:
+    """Move the ledger to where the report says that the application stopped, once.
+
+    What is saved replaces the very document that all was decided from, owner, revision and attempt: where that is
+    another one by then, it is `LedgerChangedError`, and nothing moves.
+    """
+    range_id, book = books.book(range_id)
+    found = books.standing(book, range_id)
+    does = books.decide(found, Step.COMMIT)
+    if does is Action.EMIT_AGAIN:
+        if isinstance(book, Ledger):
+            checked(books.store, mirror)
+        else:
+            _name_ended(books.store, books.range(range_id).key)
+        return Committed(does, f"moved nothing: {found.sentence}", found.outcome)
+    report = books.proof(book, range_id)
+    if does is not Action.MOVE or report is None:
+        return Committed(does, found.sentence)
+    loaded = books.range(range_id)
+    if loaded.kind == "interval":
+        check_interval(books.store, loaded)
+    after = _moved(books, book, loaded, report)
+    books.store.save(after, book, loaded.key)
+    if isinstance(after, Ledger):
+        show(books.store, mirror, after)
+        _forget(books.store, book, after)
+    else:
+        _name_ended(books.store, loaded.key)
+    return Committed(does, standing(after, range_id).sentence, outcome_of(after, range_id))
+
+
+def _name_ended(store: LedgerStore, key: str) -> None:
+    """Clean up, without failing the commit: if two are named at the same moment, one may be kept for good."""
+    with suppress(LedgerChangedError, DocumentError):
+        store.name_ended(key, CLAIMS_KEPT)
+
+
+def _moved(books: Books, book: Ledger | Claim, loaded: Range, report: Report) -> Ledger | Claim:
+    if isinstance(book, Claim):
+        return moves.claim_committed(book, loaded, report, books.run, books.now())
+    return moves.committed(book, loaded, report, books.run, books.now())
+
+
+def _forget(store: LedgerStore, before: Ledger | Claim, after: Ledger | Claim) -> None:
+    kept = {outcome.range_id for outcome in after.outcomes}
+    store.forget_ranges(outcome.range_id for outcome in before.outcomes if outcome.range_id not in kept)

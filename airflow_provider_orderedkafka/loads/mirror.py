@@ -1,0 +1,155 @@
+"""The ledger's copy in the consumer group `orderedkafka.<load>`, for lag in every Kafka tool.
+
+Each partition's commit carries the revision, the rows, the floor and the ledger's instance as metadata, so that a
+person can restore a lost ledger from it. A ledger that is ahead repairs its mirror; the other way round is an error.
+
+Thousands of partitions are committed in portions. Each says which it is, of how many, so that a mirror of which only
+some came is not taken for a whole one.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_orderedkafka.core.codec import canonical
+from airflow_provider_orderedkafka.core.documents import Ledger
+from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.errors import LifecycleError
+
+if TYPE_CHECKING:
+    from airflow_provider_orderedkafka.kafka.lookup.groups import Commit
+
+MARK = "orderedkafka"
+
+
+def group_of(load: str) -> str:
+    """The consumer group that mirrors this load."""
+    return f"orderedkafka.{load}"
+
+
+@dataclass(frozen=True, slots=True)
+class Mirrored:
+    """The content of a mirror; not `whole` if its last write was interrupted."""
+
+    instance: str
+    revision: int
+    rows: int
+    place: Place
+    whole: bool = True
+    dead_letters: int = 0
+
+
+class GroupMirror:
+    """The mirror of one load, in its consumer group; `partitions` are those to look at where no ledger names any."""
+
+    def __init__(
+        self, config: Mapping[str, str], load: str, partitions: Callable[[], Iterable[TopicPartition]] = tuple
+    ) -> None:
+        self._config = config
+        self._load = load
+        self._group = group_of(load)
+        self._partitions = partitions
+
+    def check(self, ledger: Ledger | None) -> None:
+        """Repair a mirror behind the ledger; `LifecycleError` if it is ahead, or not of this ledger."""
+        found = self.read(None if ledger is None else ledger.place.offsets)
+        if found is None:
+            return None if ledger is None else self.write(ledger)
+        if ledger is None:
+            raise LifecycleError(self._without_ledger(found))
+        if found.instance != ledger.instance:
+            raise LifecycleError(self._of_another(found, ledger))
+        if found.revision > ledger.revision:
+            raise LifecycleError(self._ahead(found, ledger))
+        return self.write(ledger) if found.revision < ledger.revision or not found.whole else None
+
+    def write(self, ledger: Ledger) -> None:
+        """Commit the ledger's place to the group."""
+        from airflow_provider_orderedkafka.kafka.lookup.groups import write_commits
+
+        write_commits(self._config, self._group, *self.portions(ledger))
+
+    @staticmethod
+    def portions(ledger: Ledger) -> "list[dict[TopicPartition, Commit]]":
+        """What is to be committed, in portions that a broker takes."""
+        from airflow_provider_orderedkafka.kafka.lookup.groups import AT_ONCE, Commit
+
+        places = list(ledger.place.offsets.items())
+        portions = max(-(-len(places) // AT_ONCE), 1)
+        texts = [_metadata(ledger, (portion, portions)) for portion in range(portions)]
+        # Every so many-th partition: a topic that is deleted later takes no portion away.
+        return [{p: Commit(offset, text) for p, offset in places[n::portions]} for n, text in enumerate(texts)]
+
+    def read(self, partitions: Iterable[TopicPartition] | None = None) -> Mirrored | None:
+        """The mirror in the consumer group; None if there is none."""
+        from airflow_provider_orderedkafka.kafka.lookup.groups import read_commits
+
+        asked = self._partitions() if partitions is None else partitions
+        return _mirrored(read_commits(self._config, self._group, asked))
+
+    def _without_ledger(self, found: Mirrored) -> str:
+        return (
+            f"load {self._load!r} has no ledger here, but consumer group {self._group} mirrors one at "
+            f"revision {found.revision}: if the ledger was lost, restore it with `orderedkafka ledger restore "
+            f"{self._load}`; if another Airflow loads under this name, rename the load; to start over, "
+            "delete the group"
+        )
+
+    def _of_another(self, found: Mirrored, ledger: Ledger) -> str:
+        return (
+            f"consumer group {self._group} mirrors another ledger (instance {found.instance}, here "
+            f"{ledger.instance}): another Airflow loads {self._load!r} from this cluster; name one of them "
+            "differently, or delete the group if the other one is gone"
+        )
+
+    def _ahead(self, found: Mirrored, ledger: Ledger) -> str:
+        return (
+            f"the ledger of load {self._load!r} is at revision {ledger.revision}, its mirror in consumer group "
+            f"{self._group} at {found.revision}: the ledger fell back, by a restored database perhaps. Go on "
+            f"from the mirror with `orderedkafka ledger restore {self._load}`, or from the ledger after deleting the "
+            "group"
+        )
+
+
+def _metadata(ledger: Ledger, portion: tuple[int, int]) -> str:
+    floor, split = ledger.place.floor, ledger.place.floor.split
+    told = {
+        "by": MARK,
+        "instance": ledger.instance,
+        "revision": ledger.revision,
+        "rows": ledger.rows_emitted,
+        "dead_letters": ledger.dead_letters,
+        "floor": [floor.time, *([] if split is None else split)],
+    }
+    return canonical(told if portion == (0, 1) else {**told, "portion": portion})
+
+
+def _mirrored(found: "Mapping[TopicPartition, Commit]") -> Mirrored | None:
+    told = {partition: _told(commit.metadata) for partition, commit in found.items()}
+    values = [value for value in told.values() if value is not None]
+    if len(values) < len(told) or not values:
+        return None
+    newest = max(values, key=lambda value: int(value["revision"]))
+    time, *split = newest["floor"]
+    floor = Floor(time, TopicPartition(*split) if split else None)
+    offsets = Offsets((partition, commit.offset) for partition, commit in found.items())
+    dead = newest.get("dead_letters", 0)  # a mirror that an older release wrote has none
+    place = Place(offsets, floor)
+    return Mirrored(newest["instance"], newest["revision"], newest["rows"], place, _whole(values), dead)
+
+
+def _whole(values: Iterable[dict[str, Any]]) -> bool:
+    """Whether all portions are there, and of one revision."""
+    portions = [tuple(value.get("portion", (0, 1))) for value in values]
+    told = {canonical({**value, "portion": None}) for value in values}
+    return len(told) == 1 and len({of for _, of in portions}) == 1 and len(set(portions)) == portions[0][1]
+
+
+def _told(metadata: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(metadata)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) and value.get("by") == MARK else None

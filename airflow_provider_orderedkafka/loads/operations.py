@@ -1,0 +1,199 @@
+"""Operations on a ledger: show, abandon, rewind, restore.
+
+Each of these is a word of somebody's, with a reason, kept among the outcomes; none happens while the run that owns the
+open range is active. A move is shown before it is made. The command line and the operations DAG both come here.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core.documents import Ledger, Outcome
+from airflow_provider_orderedkafka.core.lifecycle import standing
+from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.progress import moment
+from airflow_provider_orderedkafka.errors import LifecycleError, SettingError
+from airflow_provider_orderedkafka.loads.books import Mirror, show
+from airflow_provider_orderedkafka.loads.endings import doubts
+from airflow_provider_orderedkafka.loads.ledger import LedgerStore
+from airflow_provider_orderedkafka.loads.mirror import Mirrored
+
+SHOWN = 20
+NO_TOPICS: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Who changes a ledger, why and when; and how to find out whether a run is active."""
+
+    name: str
+    reason: str
+    now: int
+    is_active: Callable[[str], bool]
+
+    def __post_init__(self) -> None:
+        if not self.reason.strip():
+            raise SettingError("a reason is missing: say in a few words why, it is kept with the ledger")
+
+
+def ledger_of(store: LedgerStore) -> Ledger:
+    """The ledger; `LifecycleError` where there is none."""
+    ledger = store.ledger()
+    if ledger is None:
+        raise LifecycleError(
+            f"load {store.load!r} has no ledger yet: its first run writes it; if it was lost, take it up again with "
+            f"`orderedkafka ledger restore {store.load}`"
+        )
+    return ledger
+
+
+def shown(ledger: Ledger) -> str:
+    """The ledger, for people."""
+    lines = [
+        f"load          {ledger.load} (instance {ledger.instance}, home DAG {ledger.home_dag or 'none'})",
+        f"revision      {ledger.revision}",
+        f"last run      {'none yet' if ledger.last_run_at is None else moment(ledger.last_run_at)}",
+        f"first look    {moment(ledger.first_looked_at)}",
+        f"rows written  {ledger.rows_emitted:,}, dead letters {ledger.dead_letters:,}",
+        f"floor         {_floor(ledger.place.floor)}",
+        f"open          {_opened(ledger)}",
+        "stands at",
+        *_positions(ledger.place.offsets),
+        "outcomes, the latest first",
+        *(_outcome(outcome) for outcome in reversed(ledger.outcomes)),
+    ]
+    return "\n".join(lines)
+
+
+def abandon(store: LedgerStore, person: Person) -> Ledger:
+    """Give the open range up; what it wrote stays written, and the next run loads its offsets again."""
+    ledger = ledger_of(store)
+    _not_owned(ledger, person)
+    if ledger.open is None:
+        raise LifecycleError(f"load {store.load!r} has no open range: there is nothing to abandon")
+    after = moves.abandoned(ledger, person.name, person.reason, person.now)
+    store.save(after, ledger)
+    store.check_stands(after)
+    return after
+
+
+def named(ledger: Ledger, topics: Iterable[str]) -> tuple[str, ...]:
+    """The topics that are to move: those that are named, or else all that the ledger knows."""
+    found = tuple(topics) or tuple(ledger.topics)
+    for topic in found:
+        if topic not in ledger.topics:
+            known = ", ".join(map(repr, ledger.topics))
+            raise SettingError(f"the ledger of load {ledger.load!r} knows no topic {topic!r}; it knows {known}")
+    return found
+
+
+def preview(ledger: Ledger, place: Place, topics: Mapping[str, str] = NO_TOPICS) -> str:
+    """What moving the ledger there means, partition by partition."""
+    stands = _still(ledger, topics)
+    return "\n".join(
+        [f"load {ledger.load} moves from revision {ledger.revision} to {ledger.revision + 1}:"]
+        + [_move(partition, stands.get(partition), offset) for partition, offset in place.offsets.items()]
+        + ["Rows that are loaded again are written again; rows that are left out are never written."]
+    )
+
+
+def rewind(
+    store: LedgerStore, mirror: Mirror, person: Person, place: Place, topics: Mapping[str, str] = NO_TOPICS
+) -> Ledger:
+    """Move the ledger, in `topics` with the ids that they have now; partitions of other topics stay where they are."""
+    ledger = ledger_of(store)
+    _not_owned(ledger, person)
+    whole = Place(Offsets(_still(ledger, topics)).updated(place.offsets), place.floor)
+    after = moves.rewound(ledger, whole, person.name, person.reason, person.now, topics=topics)
+    store.save(after, ledger)
+    show(store, mirror, after)
+    return after
+
+
+def rewound_place(ledger: Ledger, offsets: Offsets, topics: Mapping[str, str] = NO_TOPICS) -> Place:
+    """Where a rewind to these offsets leads: the present place keeps its floor, any other begins without one."""
+    stands = _still(ledger, topics)
+    same = all(stands.get(partition) == offset for partition, offset in offsets.items())
+    return Place(offsets, ledger.place.floor if same else Floor())
+
+
+def restore(
+    store: LedgerStore, mirror: Mirror, person: Person, mirrored: Mirrored | None, topics: Mapping[str, str]
+) -> Ledger:
+    """Take the ledger up again from its mirror; what a newer open range had begun is given up."""
+    if mirrored is None:
+        raise LifecycleError(f"load {store.load!r} has no mirror: there is nothing to restore its ledger from")
+    if not mirrored.whole:
+        raise LifecycleError(
+            f"the mirror of load {store.load!r} was written only in part: set the ledger by hand with "
+            f"`orderedkafka ledger rewind {store.load} --to ...`"
+        )
+    before = store.ledger()
+    if before is not None:
+        _not_owned(before, person)
+    base = before or moves.first_look(
+        store.load, instance=mirrored.instance, home_dag=None, place=mirrored.place, topics=topics, now=person.now
+    )
+    if base.open is not None:
+        base = moves.abandoned(base, person.name, person.reason, person.now)
+    revision = max(base.revision, mirrored.revision)
+    found = replace(
+        base,
+        instance=mirrored.instance,
+        revision=revision,
+        place=mirrored.place,
+        rows_emitted=mirrored.rows,
+        dead_letters=mirrored.dead_letters,
+    )
+    after = moves.restored(found, person.name, person.reason, person.now)
+    store.save(after, before)
+    show(store, mirror, after)
+    return after
+
+
+def _not_owned(ledger: Ledger, person: Person) -> None:
+    if ledger.open is not None and person.is_active(ledger.open.owner):
+        raise LifecycleError(
+            f"range {ledger.open.range_id!r} of load {ledger.load!r} is owned by {ledger.open.owner}, which is active: "
+            "let it finish, or mark that DAG run failed first"
+        )
+
+
+def _still(ledger: Ledger, topics: Mapping[str, str]) -> dict[TopicPartition, int]:
+    """The ledger's position, without topics that were deleted and created again."""
+    anew = {topic for topic, found in topics.items() if ledger.topics.get(topic, found) != found}
+    return {partition: offset for partition, offset in ledger.place.offsets.items() if partition.topic not in anew}
+
+
+def _opened(ledger: Ledger) -> str:
+    return "nothing" if ledger.open is None else standing(ledger, ledger.open.range_id).sentence
+
+
+def _floor(floor: Floor) -> str:
+    time = moment(floor.time) if floor.time >= 0 else "none"
+    return time if floor.split is None else f"{time}, one millisecond more before {floor.split}"
+
+
+def _positions(offsets: Offsets) -> list[str]:
+    found = [f"  {partition.at(offset)}" for partition, offset in offsets.items()]
+    return found if len(found) <= SHOWN else [*found[:SHOWN], f"  and {len(found) - SHOWN:,} more partitions"]
+
+
+def _move(partition: TopicPartition, was: int | None, offset: int) -> str:
+    if was is None:
+        return f"  {partition.at(offset)}: new"
+    if was == offset:
+        return f"  {partition.at(offset)}: stays"
+    what = "are loaded again" if offset < was else "are left out"
+    return f"  {partition.at(was)} to {offset}: {abs(was - offset):,} offsets {what}"
+
+
+def _outcome(outcome: Outcome) -> str:
+    named = f" {outcome.range_id}" if outcome.range_id else ""
+    rows = f", {outcome.rows:,} rows{doubts(outcome)}" if outcome.kind == "committed" else ""
+    return (
+        f"  revision {outcome.revision}: {outcome.kind}{named} by {outcome.by} at {moment(outcome.at)}{rows}: "
+        f"{outcome.reason}"
+    )

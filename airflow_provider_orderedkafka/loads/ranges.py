@@ -1,0 +1,101 @@
+"""From what a load asks for, its ledger and what Kafka has now to the next range, or to whether to run at all.
+
+Kafka is asked once for each answer, so that what is counted, cut and written down is of one moment.
+"""
+
+import logging
+import secrets
+from collections.abc import Sequence
+
+from airflow_provider_orderedkafka.core.documents import Kind, Ledger, Range
+from airflow_provider_orderedkafka.core.limits import limit_spent, rows_left
+from airflow_provider_orderedkafka.core.next_range import NothingToLoad, Survey, new_range, next_place
+from airflow_provider_orderedkafka.core.next_range import verdict as decided
+from airflow_provider_orderedkafka.core.notation.starts import without
+from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, names, only
+from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.pacing import Verdict
+from airflow_provider_orderedkafka.core.terms import Terms
+from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
+from airflow_provider_orderedkafka.kafka.lookup.survey import resolve, survey
+from airflow_provider_orderedkafka.kafka.lookup.topics import discover
+from airflow_provider_orderedkafka.loads.steps import First
+
+_log = logging.getLogger(__name__)
+
+
+def first_look(config: KafkaConfig, terms: Terms, now: int, topics: Sequence[str] = ()) -> First:
+    """The start policy, resolved once and for all, for these of the named topics; for all of them unless said."""
+    named = names(terms.subscription)
+    wanted = topics or named
+    found = discover(config, only(terms.subscription, wanted))
+    start = resolve(config, terms, without(terms.start, set(named) - set(wanted)), found.partitions, now)
+    for remark in start.remarks:
+        _log.warning("%s: %s", terms.load, remark)
+    return First(Place(start.offsets, Floor()), found.ids)
+
+
+def look_at(config: KafkaConfig, terms: Terms, ledger: Ledger, now: int) -> Survey:
+    """What Kafka has now for a load that stands where the ledger says; refused where that means something else.
+
+    A topic that the load does not name any more is left where it stands.
+    """
+    named = names(terms.subscription)
+    seen = survey(config, terms, now, ledger.place)
+    topics = {topic: was for topic, was in ledger.topics.items() if not named or topic in named}
+    seen.check(ledger.place, topics, terms.way_out)
+    return seen
+
+
+def _glance(config: KafkaConfig, terms: Terms, ledger: Ledger, now: int) -> Survey:
+    """What a look would see of the partitions that the ledger knows."""
+    named = names(terms.subscription)
+    known = tuple(partition for partition in ledger.place.offsets if partition.topic in named)
+    return survey(config, terms, now, ledger.place, Discovery("", (), known))
+
+
+def verdict(config: KafkaConfig, terms: Terms, ledger: Ledger, now: int, *, known: bool = False) -> Verdict:
+    """Whether to run now.
+
+    With `known` only the partitions that the ledger knows are asked about: a third of the questions.
+    """
+    seen = _glance(config, terms, ledger, now) if known else look_at(config, terms, ledger, now)
+    since = ledger.first_looked_at if ledger.last_run_at is None else ledger.last_run_at
+    return decided(KafkaLog(config, terms.isolation), ledger.place, seen, terms, since)
+
+
+def plan(
+    config: KafkaConfig, terms: Terms, ledger: Ledger, *, digest: str, now: int, name: str = ""
+) -> Range | NothingToLoad:
+    """The next incremental range; `name` begins its id, the load's own unless said."""
+    if spent := limit_spent(ledger, terms.row_limit):
+        return NothingToLoad(spent)
+    seen = look_at(config, terms, ledger, now)
+    end = next_place(KafkaLog(config, terms.isolation), ledger.place, seen, terms)
+    if isinstance(end, NothingToLoad):
+        return end
+    span = seen.span(ledger.place)
+    return new_range(
+        new_id(terms, "incremental", name),
+        terms,
+        "incremental",
+        seen.found,
+        (Place(span.start, span.floor), end),
+        now=now,
+        digest=digest,
+        reason=_reason(terms, end.offsets.since(span.start), span.end.since(end.offsets), len(end.offsets)),
+        revision=ledger.revision,
+        rows_left=rows_left(terms.row_limit, ledger.rows),
+    )
+
+
+def new_id(terms: Terms, kind: Kind, name: str = "") -> str:
+    """An id that is unique in the world: rows are known by it wherever they are written."""
+    return f"{name or f'{terms.load}-{kind}'}-{secrets.token_hex(6)}"
+
+
+def _reason(terms: Terms, offsets: int, rest: int, partitions: int) -> str:
+    full = terms.max_offsets is not None and offsets >= terms.max_offsets
+    why = f"the most that max_offsets={terms.max_offsets:,} allows" if full else "up to the cut"
+    return f"{offsets:,} offsets in {partitions:,} partitions, {why}; {rest:,} wait for the next run"

@@ -1,0 +1,141 @@
+"""Resolve: keep a run's range, take one over, or plan one and store it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from hashlib import sha256
+
+from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core.documents import CLAIMS_KEPT, OUTCOMES_KEPT, Claim, Kind, Ledger, Range
+from airflow_provider_orderedkafka.core.lifecycle import Action, Standing, State, Step
+from airflow_provider_orderedkafka.core.next_range import NothingToLoad
+from airflow_provider_orderedkafka.errors import LifecycleError
+from airflow_provider_orderedkafka.loads.books import Books, Memory
+from airflow_provider_orderedkafka.loads.looking import opened
+from airflow_provider_orderedkafka.loads.restating import restate, restated
+
+RANGE_KEY = "range_id"
+REVISION_KEY = "revision"
+
+Planned = Callable[[], Range | NothingToLoad]
+Plan = Callable[[Ledger], Range | NothingToLoad]
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What a resolve did: the range to go on with, or None when the run is skipped; why; how often it was loaded."""
+
+    action: Action
+    reason: str
+    range: Range | None = None
+    times: int = 0
+
+
+def resolve(books: Books, memory: Memory, ledger: Ledger, plan: Plan, digest: str = "") -> Resolved:
+    """Keep, take over or plan the range of an incremental run.
+
+    The range that this run has committed is given on too, for the commit to emit its event again: nothing is loaded.
+    """
+    found = _remembered(books, memory, ledger) or opened(books, ledger)
+    if found is None:
+        return _plan(books, memory, ledger, plan)
+    if isinstance(found, NothingToLoad):
+        return Resolved(Action.SKIP, found.reason)
+    does = books.decide(found, Step.RESOLVE)
+    if does is Action.SKIP:
+        return Resolved(does, found.sentence)
+    loaded = books.range(found.range_id)
+    after = restated(books, ledger, found, loaded, digest)
+    if does is Action.TAKE_OVER:
+        books.store.save(moves.taken_over(ledger, books.run), ledger)
+    memory.set(RANGE_KEY, found.range_id)
+    restate(books, after, loaded)
+    return Resolved(does, f"{does}: {found.sentence}; {after.reason}", after)
+
+
+def resolve_own(books: Books, planned: Planned, key: str, *, again: bool, digest: str = "", memory: Memory) -> Resolved:
+    """The range of an interval's or a replay's run, which belongs to that run alone.
+
+    With `again`, a range that was committed is opened once more, to be loaded anew. It keeps its id: tables replace
+    what has that id, and in a topic a batch looks for its rows from its own note on, where those of the first loading
+    are not. One that was committed so long ago that it is not kept any more is not planned a second time: its rows
+    would be written twice.
+    """
+    if books.store.claim(key) is None and memory.get(RANGE_KEY) == key:
+        return _forgotten(key, again=again)
+    found = _own(books, planned, key, again=again, digest=digest)
+    if found.range is not None:
+        memory.set(RANGE_KEY, key)
+    return found
+
+
+def _forgotten(key: str, *, again: bool) -> Resolved:
+    reason = f"the range of {key!r} was committed, longer ago than the last {CLAIMS_KEPT:,} of this load"
+    if again:
+        raise LifecycleError(f"{reason}: it cannot be opened once more; load its offsets with a replay")
+    return Resolved(Action.SKIP, reason)
+
+
+def _own(books: Books, planned: Planned, key: str, *, again: bool, digest: str) -> Resolved:
+    claim = books.store.claim(key)
+    if claim is None:
+        return _claim(books, planned, key, None)
+    range_id = claim.range_id or key
+    where = books.standing(claim, range_id)
+    does = books.decide(where, Step.RESOLVE)
+    if does is Action.PLAN:
+        return _claim(books, planned, key, claim)
+    if does is Action.SKIP:
+        return Resolved(does, where.sentence)
+    loaded, times = books.range(range_id), len(claim.outcomes)
+    if again and where.state is State.COMMITTED:
+        books.store.save(moves.reopened(claim, books.run), claim, key)
+        return Resolved(Action.KEEP, f"loaded once more: {where.sentence}", loaded, times)
+    after = restated(books, claim, where, loaded, digest)
+    restate(books, after, loaded)
+    return Resolved(does, f"{does}: {where.sentence}; {after.reason}", after, times)
+
+
+def _plan(books: Books, memory: Memory, ledger: Ledger, plan: Plan) -> Resolved:
+    planned = plan(ledger)
+    if isinstance(planned, NothingToLoad):
+        return Resolved(Action.SKIP, planned.reason)
+    memory.set(REVISION_KEY, ledger.revision)
+    memory.set(RANGE_KEY, planned.id)
+    books.store.add_range(planned)
+    books.store.save(moves.opened(ledger, planned.id, books.run), ledger)
+    return Resolved(Action.PLAN, planned.reason, planned)
+
+
+def claim_key(load: str, kind: Kind, *facts: object) -> str:
+    """Under which key a run finds its claim again: the facts are what it is made for."""
+    return f"{load}-{kind}-{sha256(repr(facts).encode()).hexdigest()[:12]}"
+
+
+def _claim(books: Books, planned: Planned, key: str, before: Claim | None) -> Resolved:
+    """The claim names the range, then the range is written down, then opened; a killed try is gone on with."""
+    found = None if before is None else books.store.range(before.range_id)
+    planning = found or planned()
+    if isinstance(planning, NothingToLoad):
+        return Resolved(Action.SKIP, planning.reason)
+    claim = before or Claim(None, (), planning.id)
+    if before is None:
+        books.store.save(claim, None, key)
+    if found is None:
+        found = replace(planning, id=claim.range_id, claim=key)
+        books.store.add_range(found)
+    books.store.save(moves.opened(claim, found.id, books.run), claim, key)
+    return Resolved(Action.PLAN, found.reason, found)
+
+
+def _remembered(books: Books, memory: Memory, ledger: Ledger) -> Standing | NothingToLoad | None:
+    """Where the range stands that this task remembers; one that was never opened does not exist."""
+    range_id, revision = memory.get(RANGE_KEY), memory.get(REVISION_KEY) or 0
+    if range_id is None:
+        return None
+    found = books.standing(ledger, range_id)
+    if found.state is not State.UNKNOWN:
+        return found
+    if len(ledger.outcomes) == OUTCOMES_KEPT and revision < ledger.outcomes[0].revision:
+        return NothingToLoad(f"range {range_id!r} ended before the last {OUTCOMES_KEPT} outcomes of the ledger")
+    books.store.forget_ranges([range_id])
+    return None

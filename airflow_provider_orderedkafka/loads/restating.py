@@ -1,0 +1,61 @@
+"""Let an open range take on a changed output or application, while no batch was begun.
+
+Nothing is written before a batch is noted: until then the range starts anew, over the same offsets. After that, rows
+of both would lie side by side, and a person has to decide.
+"""
+
+from dataclasses import replace
+
+from airflow_provider_orderedkafka.core.documents import Claim, Ledger, Range
+from airflow_provider_orderedkafka.core.lifecycle import Standing, State, way_out
+from airflow_provider_orderedkafka.errors import LifecycleError
+from airflow_provider_orderedkafka.loads.books import Books
+
+
+def digest_of(**facts: object) -> str:
+    """What tells an output and an application from others: a line for each fact, so that a change can be named."""
+    return "\n".join(f"{name}={value!r}" for name, value in sorted(facts.items()))
+
+
+def restated(books: Books, book: Ledger | Claim, found: Standing, loaded: Range, digest: str) -> Range:
+    """The range as it is to be loaded now; `LifecycleError` where a batch was begun with other settings.
+
+    An empty digest says that nobody compares.
+    """
+    if "" in {digest, loaded.digest} or not changes(loaded.digest, digest):
+        return loaded
+    opened = book.open
+    if opened is None or found.state not in {State.PLANNED, State.SUBMITTED}:
+        return loaded
+    if opened.checkpoint is not None and books.noted(opened.checkpoint):
+        raise LifecycleError(_refusal(loaded, digest, opened.checkpoint))
+    return replace(loaded, digest=digest)
+
+
+def restate(books: Books, after: Range, before: Range) -> None:
+    """Write the range down anew, where it is another."""
+    if after != before:
+        books.store.replace_range(after, before)
+
+
+def changes(before: str, after: str) -> str:
+    """What is different between two digests, in words; a fact that one of them lacks is not compared.
+
+    So an open range goes on where a later release knows more facts than the one that planned it.
+    """
+    was, now = _facts(before), _facts(after)
+    names = [name for name in sorted(was.keys() & now) if was[name] != now[name]]
+    return "; ".join(f"{name} was {was[name]}, it is {now[name]}" for name in names)
+
+
+def _facts(digest: str) -> dict[str, str]:
+    pairs = (line.partition("=") for line in digest.splitlines())
+    return {name: value for name, _, value in pairs}
+
+
+def _refusal(loaded: Range, digest: str, checkpoint: str) -> str:
+    return (
+        f"range {loaded.id!r} of load {loaded.load!r} was begun with other settings, and rows may be written already "
+        f"(a batch is noted in {checkpoint!r}): {changes(loaded.digest, digest)}. Set it back and clear this task to "
+        f"finish the range; or {way_out(loaded)}"
+    )

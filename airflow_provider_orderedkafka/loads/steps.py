@@ -1,0 +1,29 @@
+"""The steps of a run, over ports: read the documents, look up the action, do it.
+
+Each step can be killed between any two writes and run again: a range is written before anything points at it, the
+ledger is written in one piece, and everything is decided from the books alone. What a step found and did comes back as
+one value with one sentence.
+"""
+
+from airflow_provider_orderedkafka.loads.books import Books, Memory, Mirror
+from airflow_provider_orderedkafka.loads.committing import Committed, commit
+from airflow_provider_orderedkafka.loads.loading import Loading, load
+from airflow_provider_orderedkafka.loads.looking import First, look, wait
+from airflow_provider_orderedkafka.loads.resolving import Resolved, claim_key, resolve, resolve_own
+
+__all__ = [
+    "Books",
+    "Committed",
+    "First",
+    "Loading",
+    "Memory",
+    "Mirror",
+    "Resolved",
+    "claim_key",
+    "commit",
+    "load",
+    "look",
+    "resolve",
+    "resolve_own",
+    "wait",
+]

@@ -1,0 +1,1 @@
+"""The application: from its command line to its report."""

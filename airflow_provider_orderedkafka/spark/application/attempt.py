@@ -1,0 +1,193 @@
+"""An attempt to load a range: from the lease to the report."""
+
+import logging
+import secrets
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from contextlib import suppress
+
+from airflow_provider_orderedkafka.compat.spark import tasks_running
+from airflow_provider_orderedkafka.core.batches import Counts, Holding
+from airflow_provider_orderedkafka.core.documents import Range, Report
+from airflow_provider_orderedkafka.core.limits import rows_left
+from airflow_provider_orderedkafka.core.plan import Planned
+from airflow_provider_orderedkafka.errors import (
+    FencedError,
+    OrderedKafkaError,
+    SettingError,
+    StateError,
+)
+from airflow_provider_orderedkafka.spark.application.batches import BatchLoop, Work
+from airflow_provider_orderedkafka.spark.application.plan import Plan
+from airflow_provider_orderedkafka.spark.application.progress import Teller
+from airflow_provider_orderedkafka.spark.application.query import Query
+from airflow_provider_orderedkafka.spark.application.report import Ending, report
+from airflow_provider_orderedkafka.spark.lanes.limit import RowLimit
+from airflow_provider_orderedkafka.spark.lanes.writer import Writer
+from airflow_provider_orderedkafka.spark.session.executors import check_executors
+from airflow_provider_orderedkafka.spark.session.failures import understood
+from airflow_provider_orderedkafka.spark.session.lazy import LazySession, in_background
+from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
+from airflow_provider_orderedkafka.spark.state.lease import LEASE, Heart, Lease, Outside
+from airflow_provider_orderedkafka.spark.state.machine import SystemClock, SystemProcesses
+
+LOOK_SECONDS = 0.2
+QUIET_SECONDS = 30.0
+
+_log = logging.getLogger(__name__)
+
+
+class Attempt:
+    """One attempt on one checkpoint. `run` once; its report is beside the checkpoint however it ends."""
+
+    def __init__(self, spark: LazySession, checkpoint: Checkpoint, number: int | None) -> None:
+        self._spark = spark
+        self._checkpoint = checkpoint
+        self._clock = SystemClock()
+        outside = Outside(checkpoint.state, self._clock, SystemProcesses(), secrets.token_hex(4))
+        self._lease = Lease(outside, number)
+        self._heart = Heart(self._lease, self._cancel)
+        self._loop: BatchLoop | None = None
+        self._query: Query | None = None
+        self._running: Future[None] | None = None
+        self._unprotected: str | None = None
+
+    def run(self, loaded: Range, prepare: Callable[[], Writer]) -> Report:
+        """Load the range; raise what went wrong when the report says so already.
+
+        `prepare` looks at source and output: it runs once the lease is held, and what it raises is reported too.
+        """
+        self._lease.acquire(_tell_waiting)
+        done = already_loaded(self._checkpoint, loaded)  # by the attempt that was waited for
+        if done is not None:
+            return done
+        started = self._clock.now()
+        self._heart.start()
+        try:
+            error = self._loaded(loaded, prepare)
+        except BaseException:  # told to end: the next attempt need not wait
+            self._heart.stop()
+            self._let_go()
+            raise
+        self._heart.stop()
+        error = error or self._heart.lost or self._lost()
+        if error is not None and (lost := self._checkpoint.loss()) is not None:
+            raise lost  # nothing is written there any more: what lost its notes must not look like a checkpoint
+        ending = Ending(self._lease.attempt, started, self._clock.now(), error, self._unprotected)
+        found = report(loaded, self._checkpoint.counts(), ending)
+        if not isinstance(error, FencedError):
+            self._checkpoint.put_report(found)
+        if error is None:
+            self._checkpoint.clean()
+            return found
+        self._let_go()
+        raise error
+
+    def _lost(self) -> OrderedKafkaError | None:
+        """Why this attempt may not say that it is done: a newer one may be at work where this one stood still."""
+        try:
+            self._lease.check()
+        except (FencedError, StateError) as error:
+            return error
+        return None
+
+    def _loaded(self, loaded: Range, prepare: Callable[[], Writer]) -> OrderedKafkaError | None:
+        """Load the range's batches to its end; the error that ended it, if one did."""
+        self._executors = in_background(lambda: check_executors(self._spark.started()))
+        self._teller = Teller(loaded, self._lease.attempt, self._checkpoint.counts())
+        try:
+            self._load(loaded, prepare())
+        except Exception as raised:  # noqa: BLE001 - the report says what it was, and it is raised again
+            return self._error() or _behind(raised, self._executors)
+        finally:
+            self._teller.close()
+            self._stop()
+        return self._error() or _unfinished(loaded, self._checkpoint.counts())
+
+    def _error(self) -> OrderedKafkaError | None:
+        return (self._loop and self._loop.error) or self._heart.lost
+
+    def _load(self, loaded: Range, writer: Writer) -> None:
+        """Load batch after batch, until no row may follow or the lease is lost.
+
+        In a thread of its own: a thread that is interrupted in the middle of a call to the JVM cannot call it any more,
+        and this one has a query to stop when it is told to end.
+        """
+        self._unprotected = writer.output.unprotected
+        plan, limit = Plan(writer.frames, self._checkpoint), RowLimit.of(writer.frames)
+        self._query = query = Query(writer.frames, self._checkpoint)
+        self._loop = loop = BatchLoop(Work(loaded, self._checkpoint, self._lease, plan, writer, limit), self)
+        self._running = in_background(lambda: loop.run(query.run))
+        self._running.result()
+
+    def ready(self) -> None:
+        """Wait for the executors; from here on the speed is counted."""
+        self._executors.result()
+        self._teller.begin(self._clock.now())
+
+    def before_a_retry(self) -> None:
+        """A batch is only run again where nothing of it runs any more."""
+        self._wait_for_tasks()
+
+    def tell(self, counts: Counts, planned: Planned) -> None:
+        """Say how far it is."""
+        self._teller.tell(counts, planned, self._clock.now())
+
+    def _stop(self) -> None:
+        """Let no task run any more."""
+        if self._running is not None and not self._running.done():
+            self._cancel()
+            wait([self._running], QUIET_SECONDS)
+        with suppress(Exception):  # the JVM is gone, or about to be
+            self._wait_for_tasks()
+
+    def _cancel(self) -> None:
+        """The lease is lost, or the attempt is told to end."""
+        if self._loop is not None and self._query is not None:
+            self._loop.stop()
+            self._query.stop(QUIET_SECONDS)
+
+    def _wait_for_tasks(self) -> None:
+        session, deadline = self._spark.there(), self._clock.monotonic() + QUIET_SECONDS
+        while session is not None and tasks_running(session) and self._clock.monotonic() < deadline:
+            self._clock.sleep(LOOK_SECONDS / 4)
+
+    def _let_go(self) -> None:
+        with suppress(OrderedKafkaError):  # found out by the next attempt in any case
+            self._lease.let_go()
+
+
+def already_loaded(checkpoint: Checkpoint, loaded: Range) -> Report | None:
+    """The complete report of this range, if there is one; what a killed cleaning left is deleted."""
+    found = checkpoint.proof(loaded)
+    if found is not None:
+        checkpoint.clean()
+        print(f"nothing to do: range {loaded.id} is loaded already, by attempt {found.attempt}", flush=True)
+    return found
+
+
+def _behind(raised: Exception, executors: Future[None]) -> OrderedKafkaError:
+    """What an exception comes from: where Python lacks a package, Spark fails in ways that do not say so."""
+    found = understood(raised)
+    if isinstance(raised, OrderedKafkaError) or isinstance(found, SettingError):
+        return found
+    return next((error for error in (executors.exception(),) if isinstance(error, SettingError)), found)
+
+
+def _unfinished(loaded: Range, counts: Counts | None) -> OrderedKafkaError | None:
+    """Batches that ended well must have come to the end: nothing is called complete that is not."""
+    rows, reached = (0, loaded.start) if counts is None else (counts.total.rows, counts.end)
+    if rows_left(loaded.rows_left, rows) == 0 or reached.offsets == loaded.end.offsets:
+        return None
+    return OrderedKafkaError(
+        f"the batches ended before the range's end: {loaded.end.offsets.since(reached.offsets):,} offsets "
+        f"are left; run the same range again, and please report it"
+    )
+
+
+def _tell_waiting(holding: Holding) -> None:
+    print(
+        f"waiting for attempt {holding.attempt} (process {holding.process} on {holding.machine}) to end: at most "
+        f"{LEASE:.0f} s after its last heartbeat",
+        flush=True,
+    )

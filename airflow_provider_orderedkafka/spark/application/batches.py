@@ -1,0 +1,173 @@
+"""The batch loop: what is done with each batch of a range, in which order, so that a kill at any moment can be mended.
+
+For each batch of the plan: see that the lease is held, decide how far the row limit lets it go, note it, write it,
+count it. A batch that was noted before and not counted is a replay: its writer leaves out what is there already. A
+batch that was counted is done. A batch that fails is run again here, as a replay of itself, a few times.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from airflow_provider_orderedkafka.core.batches import Batch, Counts, Note, Tally
+from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.limits import rows_left
+from airflow_provider_orderedkafka.core.order.cuts import Place
+from airflow_provider_orderedkafka.core.plan import Planned
+from airflow_provider_orderedkafka.errors import OrderedKafkaError, StateError, TaskFailedError
+from airflow_provider_orderedkafka.spark.application.plan import Plan
+from airflow_provider_orderedkafka.spark.lanes.writer import Before, Limit, Writer
+from airflow_provider_orderedkafka.spark.session.failures import understood
+from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
+from airflow_provider_orderedkafka.spark.state.lease import Lease
+
+TRIES = 3
+"""How often a batch is written before its failure ends the attempt."""
+
+_log = logging.getLogger(__name__)
+
+
+class Host(Protocol):
+    """Whose loop it is: asked and told of what goes on around the batches."""
+
+    def ready(self) -> None:
+        """Wait until batches can be written; planning goes on beside."""
+        ...
+
+    def before_a_retry(self) -> None:
+        """Wait until nothing of a failed batch runs any more."""
+        ...
+
+    def tell(self, counts: Counts, planned: Planned) -> None:
+        """A batch is done."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is loaded, from which plan, by whom, and how far the row limit lets it go."""
+
+    loaded: Range
+    checkpoint: Checkpoint
+    lease: Lease
+    plan: Plan
+    writer: Writer
+    limit: Limit
+
+
+Run = Callable[[Sequence[Planned], "BatchLoop"], None]
+"""Hands the batches of a window to the loop's `take`, in whatever order; ends early where the loop is `over`."""
+
+
+class BatchLoop:
+    """Loads one batch after the other. `counts` are the newest; `error` is what ended it."""
+
+    def __init__(self, work: Work, host: Host) -> None:
+        self._work = work
+        self._host = host
+        self._early: dict[int, Planned] = {}
+        self._off_plan = False
+        self._stopped = False
+        self.counts = work.checkpoint.counts()
+        self.error: OrderedKafkaError | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more of this window may be loaded."""
+        return self.error is not None or self._stopped or self._off_plan or self._left() == 0
+
+    def stop(self) -> None:
+        """Begin no other batch, and try none again; from any thread."""
+        self._stopped = True
+
+    def run(self, run: Run) -> None:
+        """Load batch after batch to the range's end; an error is kept, and ends it."""
+        while not self.over and (window := self._work.plan.window(*self._next())):
+            self._host.ready()
+            self._early.clear()
+            run(window, self)
+            if not self.over and self._next()[0] <= window[-1].batch:
+                raise StateError(
+                    f"Spark's streaming query has not found batch {self._next()[0]} of the plan in "
+                    f"{self._work.checkpoint.location!r}: was a file deleted there, or does Spark see another file "
+                    f"system than this process? Mend it, then run the same range again"
+                )
+            self._off_plan = False
+
+    def take(self, planned: Planned) -> None:
+        """Load a batch of the window once it is the next one; what comes early waits for those before it."""
+        self._early[planned.batch] = planned
+        try:
+            while not self.over and (following := self._early.pop(self._next()[0], None)):
+                self._load(following)
+        except Exception as error:  # noqa: BLE001 - kept: Spark would turn it into text
+            self.error = understood(error)
+
+    def _next(self) -> tuple[int, Place]:
+        """The number of the next batch, and where it begins: the limit may have ended the one before it early."""
+        counts = self.counts
+        return (1, self._work.loaded.start) if counts is None else (counts.batch + 1, counts.end)
+
+    def _load(self, planned: Planned) -> None:
+        number, start = self._next()
+        end = planned.end(self._work.loaded)
+        self._work.lease.check()
+        batch = self._limited(Batch(number, start, end))
+        tally = self._written(batch)
+        self.counts = self._counted(batch, tally)
+        self._work.checkpoint.put_counts(self.counts)
+        self._off_plan = batch.end != end
+        self._host.tell(self.counts, planned)
+
+    def _limited(self, batch: Batch) -> Batch:
+        left = self._left()
+        if left is None:
+            return batch
+        allotment = self._work.checkpoint.allotment(batch.number)
+        if allotment is None:
+            allotment = self._work.limit.allot(batch, left)
+            if allotment is None:
+                return batch
+            self._work.checkpoint.put_allotment(allotment)
+        return self._work.limit.cut(batch, allotment)
+
+    def _written(self, batch: Batch) -> Tally:
+        for tries in range(1, TRIES + 1):
+            try:
+                return self._work.writer.write(batch, *self._noted(batch))
+            except StateError:  # what cannot be noted is not written
+                raise
+            except Exception as error:
+                reason = understood(error)
+                self._work.lease.check()
+                if tries == TRIES or not reason.retryable:
+                    raise reason from error
+                self._host.before_a_retry()
+                if self._stopped:
+                    raise TaskFailedError("the attempt was told to end") from error
+                _log.warning("batch %d failed and is run again: %s", batch.number, reason)
+        raise AssertionError("the last try returns or raises")
+
+    def _noted(self, batch: Batch) -> tuple[Note, Before | None]:
+        """The batch's note and what is there before: written down before a write, and when something is added to it."""
+        output, found = self._work.writer.output, self._work.checkpoint.note(batch.number)
+        if found is None:
+            note, before = output.noted(batch, self._work.lease.attempt), None
+        else:
+            note = output.joined(found)
+            before = output.before(note)
+            note = note.doubted(None if before is None else before.doubt)
+        if note != found:
+            self._work.checkpoint.put_note(note)
+        return note, before
+
+    def _counted(self, batch: Batch, tally: Tally) -> Counts:
+        before = self.counts
+        total = tally if before is None else before.total.plus(tally)
+        batches = 1 if before is None else before.batches + 1
+        spent = rows_left(self._work.loaded.rows_left, total.rows) == 0
+        return Counts(batch.number, tally, total, batches, batch.end, limit_spent=spent)
+
+    def _left(self) -> int | None:
+        return rows_left(self._work.loaded.rows_left, 0 if self.counts is None else self.counts.total.rows)

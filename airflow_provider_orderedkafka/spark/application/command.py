@@ -1,0 +1,184 @@
+"""The command line of the applications. Needs neither Spark nor Kafka."""
+
+import argparse
+import importlib
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.order.positions import whole_number
+from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.spark.application.help import DESCRIPTION, more
+from airflow_provider_orderedkafka.spark.connector.option_tables import SOURCE
+from airflow_provider_orderedkafka.spark.connector.options import SourceOptions, parse_options
+from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments, Transform
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise SettingError(f"{message}; --help explains the arguments")
+
+
+def read_arguments(argv: Sequence[str], program: str) -> Arguments:
+    """Parse the command line; `SettingError` if it is wrong."""
+    found = _parser(program).parse_args(argv)
+    loaded = None if found.range is None else _range(found.range)
+    if loaded is not None and found.row_limit is not None:
+        raise SettingError(
+            f"--row-limit {found.row_limit} cannot be used with --range: the range has its own "
+            f"('rows_left': {loaded.rows_left}); leave --row-limit out"
+        )
+    if found.transform is not None and found.arrow_transform is not None:
+        raise SettingError("--transform and --arrow-transform cannot be used together: leave one out")
+    return Arguments(
+        checkpoint=found.checkpoint,
+        attempt=found.attempt,
+        report=found.report,
+        row_limit=found.row_limit,
+        output_topic=found.output_topic,
+        transform=_function("--transform", found.transform),
+        arrow_transform=_function("--arrow-transform", found.arrow_transform),
+        sink_options=_pairs("--sink-option", found.sink_option),
+        source=_source(_from_environment() | _pairs("--option", found.option), loaded),
+    )
+
+
+def _parser(program: str) -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog=program,
+        description=DESCRIPTION,
+        epilog=more(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    what = parser.add_argument_group("what to load")
+    what.add_argument("--range", metavar="RANGE", help="a range document, as JSON or as a path")
+    what.add_argument(
+        "--option",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="an option of the source; can be repeated; see below. To hide secrets from process lists, put options as "
+        f"a JSON object into the environment variable {OPTIONS_VARIABLE}",
+    )
+    what.add_argument(
+        "--row-limit",
+        metavar="ROWS",
+        type=_positive,
+        help="maximum number of rows to write, over all runs with this checkpoint: the first ones in order. Not with "
+        "--range, which has its own",
+    )
+    how = parser.add_argument_group("how to write it")
+    how.add_argument(
+        "--transform",
+        metavar="MODULE:FUNCTION",
+        help="a function from DataFrame to DataFrame that does not shuffle, and keeps the column _source. Ship its "
+        "module with --py-files if executors do not have it",
+    )
+    how.add_argument(
+        "--arrow-transform",
+        metavar="MODULE:FUNCTION",
+        help="a function from pyarrow.RecordBatch to pyarrow.RecordBatch instead; faster: records never leave Python",
+    )
+    how.add_argument("--output-topic", metavar="TOPIC", help="the topic to write to")
+    how.add_argument(
+        "--sink-option",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="an option of the output; can be repeated; see below",
+    )
+    where = parser.add_argument_group("where to keep state and reports")
+    where.add_argument(
+        "--checkpoint",
+        metavar="LOCATION",
+        required=True,
+        help="a folder on HDFS, in an object store or, with a local master, on local disk. With --range it belongs to "
+        "that range; without, it has a folder for each range",
+    )
+    where.add_argument(
+        "--report", metavar="FILE", help="where to copy the report; it is always written to <checkpoint>/report.json"
+    )
+    where.add_argument("--attempt", metavar="NUMBER", type=_positive, help=argparse.SUPPRESS)
+    return parser
+
+
+def _source(options: Mapping[str, str], loaded: Range | None) -> SourceOptions:
+    given = {name.lower() for name in options}
+    for option in SOURCE.options:
+        if option.elsewhere and option.name.lower() in given:
+            raise SettingError(f"option {option.name!r} is an argument of an application: {option.elsewhere}")
+    return parse_options(options, stream=True, loaded=loaded)
+
+
+def _positive(text: str) -> int:
+    number = whole_number(text)
+    if number is None:
+        raise argparse.ArgumentTypeError(f"it must be a whole number from 1 on, found {text!r}")
+    return number
+
+
+def _range(text: str) -> Range:
+    if text.lstrip().startswith("{"):
+        return Range.from_text(text)
+    try:
+        found = Path(text).read_text("utf-8")
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise SettingError(f"--range {text!r} is neither JSON nor a file that can be read: {why}") from error
+    return Range.from_text(found)
+
+
+def _pairs(argument: str, texts: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:  # what is not a pair may be a secret: it is not shown
+            raise SettingError(f"{argument} must be NAME=VALUE, such as kafka.bootstrap.servers=broker:9092")
+        if name in found:
+            raise SettingError(f"{argument} {name} is given twice: leave one out")
+        found[name] = value
+    return found
+
+
+def _from_environment() -> dict[str, str]:
+    import json
+
+    text = os.environ.get(OPTIONS_VARIABLE)
+    if not text:
+        return {}
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
+        raise SettingError(f"the environment variable {OPTIONS_VARIABLE} must hold a JSON object of strings")
+    return value
+
+
+def _function(argument: str, text: str | None) -> Transform | None:
+    """Import the function that the text names."""
+    if text is None:
+        return None
+    module_name, colon, name = text.partition(":")
+    if not colon or not module_name or not name:
+        raise SettingError(f"{argument} must be module:function, such as my_transforms:enrich, found {text!r}")
+    try:
+        function = getattr(importlib.import_module(module_name), name)
+    except ImportError as error:
+        raise SettingError(
+            f"{argument} {text!r}: {error}. Ship the module with --py-files, or install it where Spark runs"
+        ) from error
+    except AttributeError as error:
+        raise SettingError(f"{argument} {text!r}: the module {module_name!r} has no {name!r}") from error
+    except Exception as error:
+        raise SettingError(
+            f"{argument} {text!r}: importing the module {module_name!r} failed with {type(error).__name__}: {error}"
+        ) from error
+    if not callable(function):
+        raise SettingError(f"{argument} {text!r} must name a function, found {function!r}")
+    found: Transform = function
+    return found

@@ -1,0 +1,124 @@
+"""The streaming query of a load: available now, over the documents of a plan.
+
+It streams a folder with one file for each planned batch, one file a micro-batch, and what `foreachBatch` finds in its
+own micro-batch is the batch that is loaded. So Spark's page of streaming queries and its listeners follow a load like
+any other query. Its checkpoint is new for each window of each attempt: what is done is known by notes and counts alone.
+
+Available-now lists its files once, so each window of the plan has a query. Spark takes files by the time of their last
+change: that is set where the store lets us; what comes early all the same waits in the loop.
+"""
+
+import re
+import secrets
+from collections.abc import Sequence
+from concurrent.futures import wait
+from contextlib import suppress
+from threading import Lock
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from airflow_provider_orderedkafka.core.plan import Planned
+from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
+from airflow_provider_orderedkafka.spark.session.lazy import in_background
+from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
+from airflow_provider_orderedkafka.spark.state.store import join, local_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from airflow_provider_orderedkafka.spark.application.batches import BatchLoop
+
+METRICS: Final = "orderedkafka"
+"""The name under which a query's progress has its batch, how many offsets that spans, and how many are left."""
+
+LOOK_SECONDS: Final = 0.1
+
+
+class Query:
+    """Spark's query over a range, window after window; `run` in one thread, `stop` in any other."""
+
+    def __init__(self, frames: RangeFrames, checkpoint: Checkpoint) -> None:
+        self._frames = frames
+        self._checkpoint = checkpoint
+        self._token = secrets.token_hex(4)
+        self._tag = f"orderedkafka-{self._token}"
+        self._name = f"orderedkafka: range {frames.loaded.id}"
+        self._lock = Lock()
+        self._running: StreamingQuery | None = None
+
+    def run(self, window: Sequence[Planned], loop: "BatchLoop") -> None:
+        """Give the loop each batch of the window; return once Spark's query has ended, or nothing may follow."""
+        folder = f"{self._token}/{window[0].batch:08d}"
+        self._checkpoint.put_plan(f"{folder}/batches", window)
+        query = self._begun(folder, window, loop)
+        while query is not None and not query.awaitTermination(LOOK_SECONDS):
+            if loop.over:
+                query.stop()
+        self._checkpoint.forget_plan(folder)
+
+    def stop(self, seconds: float) -> None:
+        """Stop it, and wait that long until nothing of it runs: what it would still begin is cancelled, too."""
+        with self._lock:
+            query = self._running
+        if query is None:
+            return
+        stopping, deadline = in_background(query.stop), monotonic() + seconds
+        while not stopping.done() and monotonic() < deadline:
+            with suppress(Exception):  # the JVM may be gone
+                self._frames.session.sparkContext.cancelJobsWithTag(self._tag)
+            wait([stopping], LOOK_SECONDS)
+
+    def _begun(self, folder: str, window: Sequence[Planned], loop: "BatchLoop") -> "StreamingQuery | None":
+        """The query, unless there is nothing to begin any more."""
+        session = self._frames.session  # outside of the lock: a cluster may take minutes for it
+        with self._lock:
+            self._running = None if loop.over else self._start(session, folder, window, loop)
+            return self._running
+
+    def _start(
+        self, session: "SparkSession", folder: str, window: Sequence[Planned], loop: "BatchLoop"
+    ) -> "StreamingQuery":
+        place, in_order = self._checkpoint.plan(folder), iter(window)
+        readable = self._tasks_can_read(session.sparkContext.master)
+
+        def load(documents: "DataFrame", _number: int) -> None:
+            found = [Planned.from_text(row.value) for row in documents.collect()] if readable else [next(in_order)]
+            for planned in found:
+                self._name_jobs(session, planned)
+                loop.take(planned)
+
+        writer = _documents(session, join(place, "batches")).writeStream.foreachBatch(load).queryName(self._name)
+        return writer.trigger(availableNow=True).start(checkpointLocation=_for_spark(join(place, "query")))
+
+    def _name_jobs(self, session: "SparkSession", planned: Planned) -> None:
+        """Mark the jobs that follow in this thread; their group is the query's own."""
+        session.sparkContext.addJobTag(self._tag)
+        session.sparkContext.setJobDescription(f"{self._name}, batch {planned.batch} of {planned.batches}")
+
+    def _tasks_can_read(self, master: str) -> bool:
+        """Whether tasks may run where the plan's files are: not on a cluster, where they are on the driver's disk."""
+        return local_path(self._checkpoint.location) is None or master.startswith("local")
+
+
+def _documents(session: "SparkSession", folder: str) -> "DataFrame":
+    """The planned batches in a folder as a stream that tells, for each, how large it is and how much is left."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import StringType, StructType
+
+    files = session.readStream.format("text").schema(StructType().add("value", StringType()))
+    documents = files.options(wholetext=True, maxFilesPerTrigger=1).load(_literal(_for_spark(folder)))
+    told = {"batch": "batch", "offsets": "planned_offsets", "left": "offsets_left"}
+    numbers = {name: f.get_json_object("value", f"$.{field}").cast("long") for field, name in told.items()}
+    return documents.observe(METRICS, *(f.max(number).alias(name) for name, number in numbers.items()))
+
+
+def _for_spark(location: str) -> str:
+    """The location for Spark, whose own file system may be another one than the local disk."""
+    path = local_path(location)
+    return location if path is None else f"file:{path.absolute()}"
+
+
+def _literal(location: str) -> str:
+    """The location for one who reads patterns."""
+    return re.sub(r"([\\{}\[\]*?])", r"\\\1", location)

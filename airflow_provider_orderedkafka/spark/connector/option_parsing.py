@@ -1,0 +1,195 @@
+"""How an option is described and read: a row of a table, and what makes values of texts.
+
+Spark hands options over in lower case. An unknown option is named with the nearest known one, a known one with a value
+that it cannot have says what it can have.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, get_args
+
+from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.lanes import KeepOrder
+from airflow_provider_orderedkafka.core.notation.durations import parse_duration
+from airflow_provider_orderedkafka.core.notation.spelling import meant
+from airflow_provider_orderedkafka.core.notation.starts import parse_moment, parse_start
+from airflow_provider_orderedkafka.core.notation.subscriptions import Subscription, parse_subscription
+from airflow_provider_orderedkafka.core.order.positions import whole_number
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.kafka.clients.config import PREFIX
+
+_OF_SPARK: Final = re.compile(r"(\d+)(min)?")
+
+Parse = Callable[[str, str], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option; `parse` makes its value of its name and text. `help` is Markdown, for `--help` and the documents.
+
+    `default` is a text, as it would be given; `unset` says in words what holds without one, or when the default does.
+    `in_application` says so where an application has another; `elsewhere`, how an application is told otherwise.
+    `group` names the option's table in the documents.
+    """
+
+    name: str
+    parse: Parse | None
+    group: str
+    help: str
+    default: str = ""
+    unset: str = ""
+    in_application: str = ""
+    elsewhere: str = ""
+    stream_only: bool = False
+    beside_range: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The default, as people read it."""
+        return f"`{self.default}` {self.unset}".strip() if self.default else self.unset
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The options that one place takes. `instead` refuses some by name, with a way out; `ignored` are Spark's own."""
+
+    options: tuple[Option, ...]
+    of: str = ""
+    means_nothing: str = ""
+    instead: Mapping[str, str] = field(default_factory=dict)
+    ignored: frozenset[str] = frozenset()
+
+    @property
+    def parsers(self) -> dict[str, Parse]:
+        """What reads each option's text."""
+        return {option.name: option.parse for option in self.options if option.parse is not None}
+
+    def parsed(self, given: Mapping[str, str]) -> dict[str, Any]:
+        """The options but `kafka.*`, by their own names; a `SettingError` names one that is unknown or wrong."""
+        parsers = self.parsers
+        canonical = {name.lower(): name for name in parsers}
+        values = {}
+        for name, text in given.items():
+            known = canonical.get(name.lower())
+            if known is not None:
+                values[known] = parsers[known](known, text)
+            elif not name.lower().startswith(PREFIX) and name.lower() not in self.ignored:
+                raise self._unknown(name)
+        return values
+
+    def value(self, values: Mapping[str, Any], name: str) -> Any:
+        """What an option was set to, or its default."""
+        if name in values:
+            return values[name]
+        return next(o.parse(name, o.default) for o in self.options if o.name == name and o.parse is not None)
+
+    def _unknown(self, given: str) -> SettingError:
+        for name, instead in self.instead.items():
+            if given.lower() == name.lower():
+                return SettingError(f"option {name!r} {self.means_nothing}: {instead}")
+        names = self.parsers
+        hint = meant(given, names, f"known are 'kafka.*' and {', '.join(map(repr, names))}")
+        return SettingError(f"unknown option {given!r}{self.of}: {hint}")
+
+    def markdown(self, group: str) -> str:
+        """The table of a group, as the documents have it."""
+        shown = [option for option in self.options if option.group == group]
+        rows = "".join(f"| `{option.name}` | {option.shown} | {option.help} |\n" for option in shown)
+        return "| option | default | value |\n| --- | --- | --- |\n" + rows.replace("|  |", "| |")
+
+    def told(self) -> Iterator[tuple[str, str]]:
+        """Each option of an application, and what `--help` says of it."""
+        for option in self.options:
+            if not option.elsewhere:
+                default = option.in_application or option.shown
+                text = f"{option.help} (default: {default})" if default else option.help
+                yield option.name, text.replace("`", "")
+
+
+def count(name: str, text: str) -> int:
+    """A whole number from 1 on."""
+    number = whole_number(text)
+    if number is None:
+        raise SettingError(f"option {name!r} must be a whole number from 1 on, found {text!r}")
+    return number
+
+
+def flag(name: str, text: str) -> bool:
+    """True or false, in any case."""
+    if text.strip().lower() not in ("true", "false"):
+        raise SettingError(f"option {name!r} must be 'true' or 'false', found {text!r}")
+    return text.strip().lower() == "true"
+
+
+def one_of(*allowed: str) -> Parse:
+    """One of these words."""
+
+    def parse(name: str, text: str) -> str:
+        if text not in allowed:
+            *most, last = map(repr, allowed)
+            raise SettingError(f"option {name!r} must be {', '.join(most)} or {last}, found {text!r}")
+        return text
+
+    return parse
+
+
+def keep_order(name: str, text: str) -> KeepOrder:
+    """What is kept in order, in any case."""
+    found: KeepOrder = one_of(*get_args(KeepOrder))(name, text.lower())
+    return found
+
+
+def filled(name: str, text: str) -> str:
+    """A text that is not empty."""
+    if not text.strip():
+        raise SettingError(f"option {name!r} must not be empty")
+    return text.strip()
+
+
+def names(name: str, text: str) -> tuple[str, ...]:
+    """Topics, separated by commas."""
+    found = tuple(dict.fromkeys(each.strip() for each in text.split(",") if each.strip()))
+    if not found:
+        raise SettingError(f"option {name!r} must be topics separated by commas, found {text!r}")
+    return found
+
+
+def duration(name: str, text: str) -> int:
+    """A duration with a unit, in milliseconds."""
+    return parse_duration(text, name)
+
+
+def spark_duration(name: str, text: str) -> int:
+    """As Spark's connector reads it, too: a number alone is milliseconds, and minutes may be `min`."""
+    found = _OF_SPARK.fullmatch(text.strip().lower())
+    return parse_duration(found[1] + ("m" if found[2] else "ms") if found else text, name)
+
+
+def range_document(name: str, text: str) -> Range:
+    """A range, as JSON or as a path to a file that holds it."""
+    if text.lstrip().startswith("{"):
+        return Range.from_text(text)
+    try:
+        found = Path(text).read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise SettingError(
+            f"option {name!r} must be a range document or a path to one, found {text!r}: {error}"
+        ) from error
+    return Range.from_text(found)
+
+
+def subscription(name: str, text: str) -> Subscription:
+    """Topics, as the option of this name says them."""
+    return parse_subscription(name, text)
+
+
+def start(name: str, text: str) -> Any:
+    """A start policy."""
+    return parse_start(text, name)
+
+
+def moment(name: str, text: str) -> Any:
+    """A moment."""
+    return parse_moment(text, name)

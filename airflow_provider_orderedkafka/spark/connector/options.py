@@ -1,0 +1,125 @@
+"""What the options of the source come to: those of Spark's own Kafka connector by the same names, and a few of ours.
+
+Everything is checked here, before Kafka is asked anything.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from airflow_provider_orderedkafka.core.documents import Isolation, OnDataLoss, Range
+from airflow_provider_orderedkafka.core.notation.starts import Moment, Start, parse_start
+from airflow_provider_orderedkafka.core.notation.subscriptions import Subscription
+from airflow_provider_orderedkafka.core.pacing import Pace
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+from airflow_provider_orderedkafka.spark.connector.option_tables import ISOLATION, SOURCE
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """What a reader or a stream was asked for; `range` replaces everything that says what to read."""
+
+    kafka: KafkaConfig
+    subscription: Subscription | None
+    range: Range | None
+    start: Start | None
+    end: Start | None
+    end_time: Moment | None
+    grace: int | None
+    transaction_wait: int
+    pace: Pace
+    most: int | None
+    slice_offsets: int
+    future_tolerance: int
+    isolation: Isolation
+    on_data_loss: OnDataLoss
+    include_headers: bool
+
+
+SUBSCRIPTIONS: Final = ("subscribe", "subscribePattern", "assign")
+EXCLUSIVE: Final = (("startingOffsets", "startingTimestamp"), ("endingOffsets", "endingTimestamp"))
+
+
+def parse_options(given: Mapping[str, str], *, stream: bool, loaded: Range | None = None) -> SourceOptions:
+    """Read the options of a source; a `SettingError` names the one that is wrong and the way out.
+
+    `loaded` is a range that is given otherwise than by the option `range`, and shapes the reading like that one.
+    """
+    kafka, values = KafkaConfig.from_options(given), SOURCE.parsed(given)
+    if loaded is not None:
+        values["range"] = loaded
+    if "range" in values:
+        return _beside_range(kafka, values)
+    _check(values, stream=stream)
+    kind = next(name for name in SUBSCRIPTIONS if name in values)
+    default = "latest" if stream else "earliest"
+    moment = values.get("startingTimestamp")
+    start = values.get("startingOffsets", parse_start(default, "startingOffsets")) if moment is None else moment
+    return SourceOptions(
+        kafka=kafka,
+        subscription=values[kind],
+        range=None,
+        start=start,
+        end=values.get("endingOffsets"),
+        end_time=values.get("endingTimestamp"),
+        grace=values.get("grace"),
+        transaction_wait=SOURCE.value(values, "transactionWait"),
+        pace=_pace(values),
+        most=values.get("maxOffsetsPerTrigger"),
+        slice_offsets=SOURCE.value(values, "sliceOffsets"),
+        future_tolerance=SOURCE.value(values, "futureTolerance"),
+        isolation=SOURCE.value(values, ISOLATION),
+        on_data_loss="fail" if SOURCE.value(values, "failOnDataLoss") else "count",
+        include_headers=SOURCE.value(values, "includeHeaders"),
+    )
+
+
+def _pace(values: Mapping[str, Any]) -> Pace:
+    low = values.get("minOffsetsPerTrigger")
+    return Pace(low, values.get("maxTriggerDelay") if low is None else SOURCE.value(values, "maxTriggerDelay"))
+
+
+def _check(values: Mapping[str, Any], *, stream: bool) -> None:
+    chosen = [name for name in SUBSCRIPTIONS if name in values]
+    if len(chosen) != 1:
+        found = " and ".join(map(repr, chosen)) or "none"
+        raise SettingError(f"set exactly one of {', '.join(map(repr, SUBSCRIPTIONS))} (or 'range'), found {found}")
+    for one, other in EXCLUSIVE:
+        if one in values and other in values:
+            raise SettingError(f"options {one!r} and {other!r} say the same thing in two ways: set one of them")
+    if not stream and (odd := [o.name for o in SOURCE.options if o.stream_only and o.name in values]):
+        raise SettingError(f"option {odd[0]!r} is for streams: use 'endingOffsets' to bound what a batch reads")
+    low, high = values.get("minOffsetsPerTrigger"), values.get("maxOffsetsPerTrigger")
+    if low is not None and high is not None and low > high:
+        raise SettingError(
+            f"option 'minOffsetsPerTrigger' is {low}, more than 'maxOffsetsPerTrigger', {high}: "
+            "no trigger could satisfy both; lower the minimum or raise the maximum"
+        )
+
+
+def _beside_range(kafka: KafkaConfig, values: Mapping[str, Any]) -> SourceOptions:
+    if odd := sorted(set(values) - {option.name for option in SOURCE.options if option.beside_range}):
+        raise SettingError(f"option {odd[0]!r} cannot stand beside 'range', which says all of it: leave it out")
+    return range_options(kafka, values["range"], SOURCE.value(values, "sliceOffsets"))
+
+
+def range_options(kafka: KafkaConfig, loaded: Range, slice_offsets: int) -> SourceOptions:
+    """The options by which a range is read."""
+    return SourceOptions(
+        kafka=kafka,
+        subscription=None,
+        range=loaded,
+        start=None,
+        end=None,
+        end_time=None,
+        grace=None,
+        transaction_wait=0,
+        pace=Pace(),
+        most=loaded.batch_offsets,
+        slice_offsets=slice_offsets,
+        future_tolerance=loaded.future_tolerance,
+        isolation=loaded.isolation,
+        on_data_loss=loaded.on_data_loss,
+        include_headers=loaded.include_headers,
+    )

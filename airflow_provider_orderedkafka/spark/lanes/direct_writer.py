@@ -1,0 +1,129 @@
+"""The direct lane: a Python task reads its share of a batch and writes it, and no record crosses to the JVM."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from airflow_provider_orderedkafka.core.batches import Batch, Note, Setup, Surplus, Tally
+from airflow_provider_orderedkafka.core.lanes import Partitioner, share_out, sizes
+from airflow_provider_orderedkafka.core.order.cuts import Slice
+from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
+from airflow_provider_orderedkafka.kafka.replay.landed import Landed
+from airflow_provider_orderedkafka.kafka.replay.missing import Giving, Missing
+from airflow_provider_orderedkafka.kafka.write.partitioners import misplaced
+from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings, Written
+from airflow_provider_orderedkafka.spark.connector.reading import read_batches, read_records
+from airflow_provider_orderedkafka.spark.lanes.arrow_transforms import ArrowTransform, applied
+from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
+from airflow_provider_orderedkafka.spark.lanes.kafka_output import (
+    NOTHING_BEFORE,
+    Before,
+    KafkaOutput,
+    batch_tally,
+    only_attempt,
+)
+from airflow_provider_orderedkafka.spark.lanes.limit import trimmed
+
+Share = list[tuple[Slice, Landed]]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a task is told beside its slices. Keys that are not `placed` like this may be out of order."""
+
+    read: ReadSettings
+    write: WriteSettings
+    transform: ArrowTransform | None
+    giving: Giving
+    placed: tuple[Partitioner, int] | None
+    same_keys: bool
+    surplus: Surplus | None
+
+
+@dataclass(frozen=True, slots=True)
+class DirectWriter:
+    """Writes batches to Kafka, each task its share of the source's `partitions`."""
+
+    frames: RangeFrames
+    output: KafkaOutput
+    transform: ArrowTransform | None
+    setup: Setup
+    partitions: int
+
+    def write(self, batch: Batch, note: Note, before: Before | None) -> Tally:
+        """Read and write the batch but for what is there already."""
+        before = before or NOTHING_BEFORE
+        shares = self._shares(batch, before.landed)
+        work = Work(
+            self.frames.read,
+            self.output.of_batch(note),
+            self.transform,
+            self.output.giving,
+            None if note.placed is None else (note.placed, self.partitions),
+            self.setup.placed is not None,
+            batch.surplus,
+        )
+        written, total = Written(), Tally()
+        context = self.frames.session.sparkContext
+        for found, tally in context.parallelize(shares, len(shares)).mapPartitions(partial(_task, work)).collect():
+            written, total = written + found, total.plus(tally)
+        return total.plus(batch_tally(note, before, written))
+
+    def _shares(self, batch: Batch, landed: Landed) -> list[Share]:
+        """The batch's slices, split by partition number, each with what landed of it."""
+        loaded, tasks = self.frames.loaded, self.setup.writers
+        each = self.frames.slice_offsets * tasks
+        slices = self.frames.slices(batch, each, literal=bool(landed))
+        task_of = share_out(sizes(loaded.start.offsets, loaded.end.offsets), tasks)
+        parts = [[_part(slice_, task_of, task) for slice_ in slices] for task in range(tasks)]
+        return [[(part, landed.within(part.spans)) for part in share] for share in parts]
+
+
+def _part(slice_: Slice, task_of: Mapping[int, int], task: int) -> Slice:
+    return replace(slice_, stretches=tuple(s for s in slice_.stretches if task_of[s.partition.partition] == task))
+
+
+def _task(work: Work, shares: Iterable[Share]) -> Iterator[tuple[Written, Tally]]:
+    from airflow_provider_orderedkafka.kafka.write.writing import write
+
+    only_attempt()
+    read = Read(work)
+    slices = (each for share in shares for each in share)
+    written = write((batch for slice_, landed in slices for batch in read.missing(slice_, landed)), work.write)
+    yield written, read.tally
+
+
+@dataclass(slots=True)
+class Read:
+    """Reads slices, and counts what that comes to.
+
+    Rows whose key other producers put into another partition may be out of order: another task may have more of them.
+    """
+
+    work: Work
+    tally: Tally = field(default_factory=Tally)
+
+    def missing(self, slice_: Slice, landed: Landed) -> Iterator[Any]:
+        """The rows of a slice that are missing from the output."""
+        work, tally = self.work, ReadTally()
+        read = read_records if work.transform is None else read_batches
+        batches = self._placed(read(slice_, work.read, tally))
+        if work.transform is not None:
+            batches = (applied(work.transform, batch, same_keys=work.same_keys) for batch in batches)
+        batches = trimmed(batches, work.surplus)
+        if work.write.source is not None:
+            batches = Missing(landed, work.giving, work.write.source).of(batches)
+        yield from batches
+        lost = landed.lost(slice_, tally.lost)
+        self._count(Tally(rows_read=tally.records, late=tally.late, bytes_read=tally.bytes, lost=lost))
+
+    def _placed(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """The same batches, looked at as they pass."""
+        for batch in batches:
+            if self.work.placed is not None:
+                self._count(Tally(may_be_out_of_order=len(misplaced(batch, *self.work.placed))))
+            yield batch
+
+    def _count(self, more: Tally) -> None:
+        self.tally = self.tally.plus(more)

@@ -1,0 +1,189 @@
+"""The DataFrames of a range: the records of a batch, and the column `_source`.
+
+Each slice is read by a Python task of Spark. That is what `spark.read` of the source does too; but for a source in
+Python Spark starts two processes with each DataFrame, to ask it what it already told.
+"""
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+from airflow_provider_orderedkafka.compat.spark import spark_schema
+from airflow_provider_orderedkafka.core.batches import Tally
+from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.order.cuts import Slice, Span
+from airflow_provider_orderedkafka.core.plan import SLICE_OFFSETS
+from airflow_provider_orderedkafka.errors import OrderedKafkaError, TransformError
+from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+from airflow_provider_orderedkafka.kafka.provenance import SOURCE, SOURCE_FIELDS
+from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
+from airflow_provider_orderedkafka.spark.connector.cluster import Cluster
+from airflow_provider_orderedkafka.spark.connector.columns import spark_columns
+from airflow_provider_orderedkafka.spark.connector.options import SourceOptions, range_options
+from airflow_provider_orderedkafka.spark.connector.reading import read_batches, read_settings
+from airflow_provider_orderedkafka.spark.session.counting import TaskCounter
+from airflow_provider_orderedkafka.spark.session.lazy import LazySession
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from airflow_provider_orderedkafka.core.batches import Batch
+    from airflow_provider_orderedkafka.kafka.replay.landed import Landed
+
+SHOWING_SHUFFLES = 2
+"""With a single partition there is nothing to shuffle, whatever a transform does."""
+
+
+@dataclass(frozen=True)
+class RangeFrames:
+    """The range as DataFrames. Spark partition i is slice i, in order."""
+
+    spark: LazySession
+    loaded: Range
+    kafka: KafkaConfig
+    slice_offsets: int = SLICE_OFFSETS
+    transform: Callable[["DataFrame"], "DataFrame"] | None = None
+
+    @cached_property
+    def options(self) -> SourceOptions:
+        """What the source would be told to read it."""
+        return range_options(self.kafka, self.loaded, self.slice_offsets)
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        """What is asked for all of them: what it knows already, each batch need not look up again."""
+        return Cluster.of_range(self.kafka, self.loaded)
+
+    @cached_property
+    def read(self) -> ReadSettings:
+        """How the tasks read."""
+        return read_settings(self.options, self.loaded.isolation, self.loaded.topics)
+
+    @property
+    def session(self) -> "SparkSession":
+        """The session, once it has started."""
+        return self.spark.started()
+
+    def of_batch(
+        self,
+        batch: "Batch",
+        slices: Sequence[Slice] | None = None,
+        landed: "Sequence[Landed]" = (),
+        losses: TaskCounter | None = None,
+    ) -> "DataFrame":
+        """The records of a batch, by its slices; what retention took of them before they landed is told to `losses`."""
+        cut = self.slices(batch, self.slice_offsets) if slices is None else slices
+        return self._of_slices(list(zip_longest(cut, landed)), max(len(cut), 1), losses)
+
+    def counter(self) -> TaskCounter:
+        """What the tasks of a batch count something with."""
+        return TaskCounter(self.session.sparkContext)
+
+    def slices(self, batch: "Batch", each: int, *, literal: bool = False) -> list[Slice]:
+        """The slices of a batch, of about `each` offsets, `literal` where it has to be known which have which.
+
+        So it is, too, where retention may take records between two slices that are read: a bound by time would move.
+        """
+        literal = literal or self.loaded.on_data_loss == "count"
+        return self.cluster.planner(self.span(batch), literal=literal).slices(each)
+
+    @property
+    def may_shrink(self) -> bool:
+        """Whether records of the range may be gone at the next look, and that is no error."""
+        return self.loaded.on_data_loss == "count" or bool(self.cluster.compacted(self.loaded.topics))
+
+    def span(self, batch: "Batch") -> Span:
+        """What a batch spans."""
+        return Span(batch.start.offsets, batch.end.offsets, batch.start.floor, self.loaded.latest)
+
+    def columns(self) -> list[tuple[str, str]]:
+        """Names and types of what the transform makes; where there is none, without waiting for Spark."""
+        if self.transform is not None:
+            return list(self.rows.dtypes)
+        records = spark_columns(include_headers=self.loaded.include_headers)
+        of_source = ",".join(f"{name}:{records[name]}" for name in SOURCE_FIELDS)
+        return [*records.items(), (SOURCE, f"struct<{of_source}>")]
+
+    @cached_property
+    def rows(self) -> "DataFrame":
+        """What the transform makes of no record: to be looked at before anything runs."""
+        return self.transformed(self._of_slices((), SHOWING_SHUFFLES))
+
+    def transformed(self, records: "DataFrame") -> "DataFrame":
+        """The rows that the records become, each with `_source`."""
+        sourced = with_source(records)
+        if self.transform is None:
+            return sourced
+        try:
+            return self.transform(sourced)
+        except OrderedKafkaError:
+            raise
+        except Exception as error:
+            raise TransformError(f"the transform failed: {type(error).__name__}: {first_line(error)}") from error
+
+    def _of_slices(
+        self,
+        slices: "Sequence[tuple[Slice, Landed | None]]",
+        partitions: int,
+        losses: TaskCounter | None = None,
+    ) -> "DataFrame":
+
+        from airflow_provider_orderedkafka.kafka.read import arrow
+
+        packed = [pickle.dumps(each) for each in slices]  # a task unpacks its own alone
+        asked = self.session.range(0, partitions, 1, partitions)
+        schema = spark_schema(arrow.schema(include_headers=self.loaded.include_headers))
+        return asked.mapInArrow(partial(_read, packed, self.read, losses), schema)
+
+
+def _read(
+    packed: Sequence[bytes],
+    settings: ReadSettings,
+    losses: TaskCounter | None,
+    asked: Iterator["RecordBatch"],
+) -> Iterator["RecordBatch"]:
+    for batch in asked:
+        for number in batch.column(0).to_pylist():
+            if number < len(packed):
+                tally = ReadTally()
+                slice_, landed = pickle.loads(packed[number])  # noqa: S301 - packed by the driver
+                yield from read_batches(slice_, settings, tally)
+                if losses is not None:
+                    lost = sum(tally.lost.values()) if landed is None else landed.lost(slice_, tally.lost)
+                    losses.tell(number, lost)
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, without the plan or the traceback behind it."""
+    return str(error).strip().split("\n", 1)[0]
+
+
+def with_source(frame: "DataFrame") -> "DataFrame":
+    """The records, each with the position it came from: what a transform keeps."""
+    from pyspark.sql import functions as f
+
+    return frame.withColumn(SOURCE, f.struct(*SOURCE_FIELDS))
+
+
+def counted(frame: "DataFrame") -> "tuple[DataFrame, Callable[[], Tally]]":
+    """The records, counted as they pass, and what they came to, once they have."""
+    from pyspark.sql import Observation
+
+    read = Observation()
+    return frame.observe(read, *_read_counts()), lambda: Tally(**read.get)
+
+
+def _read_counts() -> list["Column"]:
+    """How many records, how many late, their bytes."""
+    from pyspark.sql import functions as f
+
+    size = f.coalesce(f.octet_length("key"), f.lit(0)) + f.coalesce(f.octet_length("value"), f.lit(0))
+    return [
+        f.count(f.lit(1)).alias("rows_read"),
+        f.coalesce(f.count_if("late"), f.lit(0)).alias("late"),
+        f.coalesce(f.sum(size), f.lit(0)).alias("bytes_read"),
+    ]

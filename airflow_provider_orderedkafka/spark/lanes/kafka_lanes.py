@@ -1,0 +1,107 @@
+"""Choose and make the writer of a range's batches to Kafka."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from airflow_provider_orderedkafka.core.batches import Setup
+from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.lanes import Lane, lane
+from airflow_provider_orderedkafka.core.outputs import check_not_fed_back
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.kafka.clients.refusals import check_allowed
+from airflow_provider_orderedkafka.kafka.replay.missing import Giving
+from airflow_provider_orderedkafka.kafka.write.write_settings import Keyless, WriteSettings
+from airflow_provider_orderedkafka.kafka.write.writing import plan_write
+from airflow_provider_orderedkafka.spark.connector.sink_options import SinkOptions, application_options
+from airflow_provider_orderedkafka.spark.lanes.arrow_transforms import as_frames
+from airflow_provider_orderedkafka.spark.lanes.direct_writer import DirectWriter
+from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
+from airflow_provider_orderedkafka.spark.lanes.kafka_output import KafkaOutput
+from airflow_provider_orderedkafka.spark.lanes.kafka_writer import KafkaWriter, check_plan, in_order
+from airflow_provider_orderedkafka.spark.lanes.looks import Look, look_at
+from airflow_provider_orderedkafka.spark.ordering import default_writers
+from airflow_provider_orderedkafka.spark.session.plans import PlanFacts, read_plan
+
+if TYPE_CHECKING:
+    from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
+
+TASKS_FOR_A_CORE = 2
+"""Shares are uneven, so there are more of them than cores."""
+
+
+def writer_for(arguments: "Arguments", frames: RangeFrames) -> KafkaWriter | DirectWriter:
+    """What writes the batches of a range to Kafka."""
+    asked = application_options(arguments.sink_options, arguments.source.kafka, arguments.output_topic)
+    look = look_at(frames, arguments)
+    if arguments.arrow_transform is not None:
+        frames = replace(frames, transform=as_frames(arguments.arrow_transform, look.schema))
+    output = _output(frames, asked)
+    way = lane(look.facts(asked.keep_order, asked.writers, output))
+    setup = Setup(
+        lane=way.kind,
+        writers=_writers(asked, way, look, frames),
+        keep_order=asked.keep_order,
+        placed=look.placed if way.by_key else None,
+        output=", ".join(sorted(output.settings.topics)),
+        transform=arguments.transform_name,
+        reason=way.reason,
+    )
+    output = replace(output, code=arguments.code, placed=setup.placed)
+    if setup.lane == "direct":
+        source = "columns" if arguments.arrow_transform is None and output.settings.source else output.settings.source
+        giving: Giving = "one" if arguments.arrow_transform is None else "many"
+        keyless: Keyless = "by source" if asked.keep_order == "partition" else "anywhere"
+        output = replace(output, settings=replace(output.settings, source=source, keyless=keyless), giving=giving)
+        return DirectWriter(frames, output, arguments.arrow_transform, setup, look.partitions)
+    facts = PlanFacts() if frames.transform is None else read_plan(frames.rows)
+    settings = replace(output.settings, partitions={n: o.partitions for n, o in output.settings.outputs.items()})
+    output = replace(output, settings=settings, giving=_giving(facts), untrusted=facts.untrusted)
+    check_plan(in_order(frames.rows, setup, settings), setup, output)  # what cannot be kept in order is refused now
+    return KafkaWriter(frames, output, setup)
+
+
+def _giving(facts: PlanFacts) -> Giving:
+    if facts.joins:
+        return "joined"
+    return "one" if facts.at_most_one else "many"
+
+
+def _writers(asked: SinkOptions, way: Lane, look: Look, frames: RangeFrames) -> int:
+    if way.one_task:
+        return 1
+    if way.kind == "frames":
+        return asked.writers or default_writers(frames.session)
+    cores = frames.session.sparkContext.defaultParallelism
+    return min(asked.writers or TASKS_FOR_A_CORE * cores, look.partitions)
+
+
+def _output(frames: RangeFrames, asked: SinkOptions) -> KafkaOutput:
+    columns = frames.columns()
+    settings = asked.settings(columns)
+    if settings.topic is None and not settings.output_topics:
+        raise SettingError(
+            "where to write is not said: name --output-topic; or, where the transform makes a column 'topic', say "
+            "which topics it may name with --sink-option outputTopics=a,b"
+        )
+    if asked.keep_order == "partition" and settings.topic is None and settings.use_partition != "always":
+        raise SettingError(
+            "keepOrder=partition needs to know the output's partitions: name one --output-topic, or let a column "
+            "'partition' say them with --sink-option usePartition=true"
+        )
+    planned = plan_write(settings, columns)
+    _check_not_fed_back(frames.loaded, planned)
+    _check_read_back(planned)
+    return KafkaOutput(frames.loaded.id, planned)
+
+
+def _check_read_back(settings: WriteSettings) -> None:
+    """What a killed attempt has written is found by reading: whoever may not would fail at the next attempt alone."""
+    for name, output in settings.outputs.items() if settings.source is not None else ():
+        check_allowed(name, output.operations, "READ", "to find in it what a killed attempt has written")
+
+
+def _check_not_fed_back(loaded: Range, settings: WriteSettings) -> None:
+    """Compare topic IDs: a cluster may have several addresses."""
+    same = [name for name, output in settings.outputs.items() if loaded.topics.get(name) == output.id]
+    named = {name: "deadLetterTopic" if name == settings.dead_letter_topic else "topic" for name in same}
+    check_not_fed_back(loaded.load, loaded.topics, named)

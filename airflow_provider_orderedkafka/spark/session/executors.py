@@ -1,0 +1,97 @@
+"""Check that the executors have what tasks need, and that there are any."""
+
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from airflow_provider_orderedkafka.compat.spark import python_of_workers, shipped_names
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.spark.session.lazy import LOCAL
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+OURS = __name__.split(".", 1)[0]
+PACKAGES = {"confluent_kafka": "confluent-kafka", "pyarrow": "pyarrow", "numpy": "numpy"}
+"""What the executors import, and the name it is installed by."""
+
+ANSWER_SECONDS = 60
+_LOOK = "import importlib.util, sys; print(*(name for name in sys.argv[1:] if importlib.util.find_spec(name) is None))"
+
+
+class Missing(NamedTuple):
+    """What an interpreter cannot import."""
+
+    interpreter: str
+    names: Sequence[str]
+
+
+def check_executors(session: "SparkSession") -> None:
+    """`SettingError` where the executors' Python lacks a package, with the ways to ship it."""
+    context = session.sparkContext
+    found = _missing_here(context) if LOCAL.fullmatch(context.master) else _missing_there(context)
+    if found is None:
+        return
+    interpreter, names = found
+    if OURS in names:
+        raise SettingError(
+            f"the executors' Python ({interpreter}) has no {OURS}: ship it with --py-files {OURS}.zip, which `python "
+            f"-m {OURS}.spark.bundle {OURS}.zip` builds, or install it there"
+        )
+    packages = " and ".join(PACKAGES[name] for name in names)
+    raise SettingError(
+        f"the executors' Python ({interpreter}) has no {packages}. Install it there, or point PYSPARK_PYTHON at an "
+        f"interpreter that has it, or ship an environment: pack it with venv-pack and add --archives "
+        f"environment.tar.gz#env --conf spark.pyspark.python=./env/bin/python. --py-files cannot ship packages with "
+        f"compiled parts"
+    )
+
+
+def _missing_here(context: "SparkContext") -> Missing | None:
+    """What a local master's workers would lack, asked of their interpreter: a job would hold up the first batch."""
+    interpreter = python_of_workers(context)
+    folders = [*_shipped(context), os.environ.get("PYTHONPATH", "")]
+    try:
+        answer = subprocess.run(  # noqa: S603 - Spark runs it too
+            [interpreter, "-c", _LOOK, OURS, *PACKAGES],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, folders))},
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=ANSWER_SECONDS,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise SettingError(
+            f"the executors' Python {interpreter!r} does not run ({error}): point PYSPARK_PYTHON at an interpreter "
+            f"that has {', '.join(PACKAGES.values())}"
+        ) from error
+    names = answer.stdout.split()
+    return Missing(interpreter, names) if names else None
+
+
+def _shipped(context: "SparkContext") -> list[str]:
+    """Where Spark puts files of --py-files."""
+    from pyspark import SparkFiles
+
+    names = shipped_names(context)
+    if not names:
+        return []
+    root = SparkFiles.getRootDirectory()
+    return [root, *(os.path.join(root, name) for name in names)]  # noqa: PTH118 - a path of the JVM
+
+
+def _missing_there(context: "SparkContext") -> Missing | None:
+    """What an executor lacks; the task itself needs only the standard library."""
+    needed = (OURS, *PACKAGES)
+
+    def look(_: Iterator[Any]) -> Iterator[tuple[str, list[str]]]:
+        import importlib.util
+        import sys
+
+        yield sys.executable, [name for name in needed if importlib.util.find_spec(name) is None]
+
+    tasks = max(context.defaultParallelism, 1)
+    answers = context.parallelize(range(tasks), tasks).mapPartitions(look).collect()
+    return next((Missing(*answer) for answer in answers if answer[1]), None)

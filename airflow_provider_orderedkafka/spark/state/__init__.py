@@ -1,0 +1,1 @@
+"""Documents beside a checkpoint, and the lease on it."""

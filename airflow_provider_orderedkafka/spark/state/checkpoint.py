@@ -1,0 +1,205 @@
+"""The files beside the checkpoint of a range, by name.
+
+range.json            the range: another one is refused here
+lease/<term>.json     who works on it
+setup.json            how it is loaded: what was asked for is kept by every attempt once a batch was noted
+notes/<batch>.json    written before a batch's first write
+allotments/<batch>.json   where the row limit ends inside a batch
+counts/<batch>.json   written after a batch's last write
+plan/<token>/         planned batches that an attempt streams, and what Spark keeps of its query: never read again
+report.json           what came of it; all else is deleted when the range is done
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Note, Setup
+from airflow_provider_orderedkafka.core.codec import Document
+from airflow_provider_orderedkafka.core.documents import Range, Report
+from airflow_provider_orderedkafka.core.lifecycle import way_out
+from airflow_provider_orderedkafka.core.plan import Planned
+from airflow_provider_orderedkafka.errors import SettingError, StateError
+from airflow_provider_orderedkafka.spark.state.store import LocalState, State, join, local_path
+
+RANGE = "range.json"
+SETUP = "setup.json"
+REPORT = "report.json"
+LEASES = "lease"
+NOTES, ALLOTMENTS, COUNTS = "notes", "allotments", "counts"
+PLAN = "plan"
+OF_SPARK = "spark"
+"""What earlier releases kept for Spark's query."""
+
+AFTER_THE_RANGE = frozenset({SETUP, REPORT, LEASES, NOTES, ALLOTMENTS, COUNTS, PLAN, OF_SPARK})
+"""What is only ever written once the range lies there."""
+
+Kind = TypeVar("Kind", bound=Document)
+
+
+def open_state(location: str, session: Any = None) -> State:
+    """The store at this location; anything but a local one needs a Spark session, whose file systems it uses."""
+    path = local_path(location)
+    if path is not None:
+        return LocalState(path.absolute())
+    from airflow_provider_orderedkafka.spark.state.hadoop_state import HadoopState
+
+    return HadoopState.of(location, session)
+
+
+class Checkpoint:
+    """The documents beside a checkpoint."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+
+    @property
+    def location(self) -> str:
+        """Where it is."""
+        return self.state.location
+
+    def report(self) -> Report | None:
+        """The report of the last attempt that ended."""
+        return self._get(REPORT, Report)
+
+    def proof(self, loaded: Range) -> Report | None:
+        """The complete report of this range, if there is one; refused if it is another range's."""
+        found = self.report()
+        if found is None or not found.complete:
+            return None
+        self._check_bound(loaded, found.range_id, same=found.is_of(loaded))
+        return found
+
+    def put_report(self, report: Report) -> None:
+        """Write the report, in place of an earlier attempt's."""
+        self.state.put(REPORT, report.to_text())
+
+    def take_up(self, loaded: Range) -> None:
+        """Bind the checkpoint to this range; refused when it is bound to another one, or has lost what was noted."""
+        found = self._get(RANGE, Range)  # before the report: who is done deletes it after writing that
+        report = self.report()
+        if found is not None:
+            same = found.fingerprint == loaded.fingerprint  # what the digest is about, `set_up` compares
+            self._check_bound(loaded, found.id, same=same)
+            return
+        if report is not None:
+            self._check_bound(loaded, report.range_id, same=report.is_of(loaded))
+            if report.complete:
+                return
+        if AFTER_THE_RANGE.intersection(self.state.names()):
+            raise self._gone("has lost what was noted of the range: part of it was deleted")
+        self.state.put(RANGE, loaded.to_text())
+
+    def loss(self) -> StateError | None:
+        """The error of a checkpoint that was lost at work; None for one that is there, or cannot be looked at."""
+        with suppress(StateError):
+            if self.state.get(RANGE) is None:
+                return self._gone("is gone while it is in use: someone deleted or unmounted it")
+        return None
+
+    def setup(self) -> Setup | None:
+        """How the range is loaded, once a batch was noted: before that, another way may be taken."""
+        return self._get(SETUP, Setup) if self.state.names(NOTES) else None
+
+    def set_up(self, setup: Setup) -> None:
+        """Write down how it is loaded; refused when something else is asked for than what batches were begun with."""
+        found = self.setup()
+        if found is not None and not found.fits(setup):
+            raise SettingError(
+                f"the checkpoint {self.location!r} was begun with {_told(found)}, now it is {_told(setup)}: its "
+                f"batches cannot be completed like that. Run it as it was begun, where a dead letter topic or more "
+                f"output topics may be added; or abandon the range and name a new --checkpoint, which writes its rows "
+                f"again"
+            )
+        if found != setup:
+            self._put(SETUP, setup)
+
+    def note(self, batch: int) -> Note | None:
+        """The batch's note."""
+        return self._get(f"{NOTES}/{batch}.json", Note)
+
+    def put_note(self, note: Note) -> None:
+        """Note the batch."""
+        self._put(f"{NOTES}/{note.batch}.json", note)
+
+    def allotment(self, batch: int) -> Allotment | None:
+        """The batch's allotment."""
+        return self._get(f"{ALLOTMENTS}/{batch}.json", Allotment)
+
+    def put_allotment(self, allotment: Allotment) -> None:
+        """Write down how far the limit lets the batch go."""
+        self._put(f"{ALLOTMENTS}/{allotment.batch}.json", allotment)
+
+    def counts(self) -> Counts | None:
+        """The newest counts: they hold the totals."""
+        newest = max((int(name.removesuffix(".json")) for name in self.state.names(COUNTS)), default=None)
+        return None if newest is None else self._get(f"{COUNTS}/{newest}.json", Counts)
+
+    def put_counts(self, counts: Counts) -> None:
+        """The batch is done."""
+        self._put(f"{COUNTS}/{counts.batch}.json", counts)
+
+    def plan(self, folder: str) -> str:
+        """Where a plan's folder is."""
+        return join(self.location, PLAN, folder)
+
+    def put_plan(self, folder: str, window: Sequence[Planned]) -> None:
+        """Write the batches of a window down, a file for each, in the order of their names and of their times."""
+        if (lost := self.loss()) is not None:
+            raise lost
+        latest = window[-1].batch
+        for planned in window:
+            name = f"{PLAN}/{folder}/{planned.batch:08d}.json"
+            self.state.put(name, planned.to_text())
+            self.state.date(name, planned.batch - latest)
+
+    def forget_plan(self, folder: str) -> None:
+        """Delete what a window's query has left."""
+        self.state.delete(f"{PLAN}/{folder}")
+
+    def clean(self) -> None:
+        """Delete all but the complete report, by which every other attempt ends well and cleans what is left.
+
+        killed or slow         what the next attempt finds
+        before the range       the report; while the holder lives, it waits for the lease, and then finds the report
+        before the lease       the same: a report that is complete is looked for before a range that is missing
+        after the lease        the report
+        """
+        for name in (*sorted(set(self.state.names()) - {REPORT, RANGE, LEASES}), RANGE, LEASES):
+            self.state.delete(name)
+
+    def _get(self, name: str, kind: type[Kind]) -> Kind | None:
+        text = self.state.get(name)
+        return None if text is None else kind.from_text(text)
+
+    def _put(self, name: str, document: Document) -> None:
+        """Put it only where the range still lies: a checkpoint that lost its notes must not look like a fresh one."""
+        if (lost := self.loss()) is not None:
+            raise lost
+        self.state.put(name, document.to_text())
+
+    def _check_bound(self, loaded: Range, bound_to: str, *, same: bool) -> None:
+        """One checkpoint holds one range, which never changes."""
+        if bound_to != loaded.id:
+            raise SettingError(
+                f"the checkpoint {self.location!r} belongs to range {bound_to!r}, found range {loaded.id!r}; one "
+                f"checkpoint holds one range: name a new --checkpoint for this range, or run range {bound_to!r} here"
+            )
+        if not same:
+            raise SettingError(
+                f"the checkpoint {self.location!r} belongs to another range that is called {loaded.id!r} too: this one "
+                f"was changed, which a range never is, or the other is another Airflow's that has the same checkpoint "
+                f"folder. Run the range as it is in {join(self.location, RANGE)!r}, or name a new --checkpoint; in "
+                f"Airflow, name a checkpoint= that no other Airflow has, and {way_out(loaded)}"
+            )
+
+    def _gone(self, what: str) -> StateError:
+        return StateError(
+            f"the checkpoint {self.location!r} {what}. Bring it back, then run the same range again. If it is lost, "
+            f"running the range with a new checkpoint writes its rows again: move the output aside first, or accept "
+            f"them twice"
+        )
+
+
+def _told(setup: Setup) -> str:
+    return f"output {setup.output!r}, order by {setup.keep_order}, transform {setup.transform!r}"

@@ -1,0 +1,190 @@
+"""Small text documents in one location: put as a whole or not at all, read, listed, deleted.
+
+`open_state` gives the store for a location: plain Python on local disk, and Hadoop's file systems, which Spark brings
+along, for everything that has another scheme. A document that was put is there in full after any kill; a kill in the
+middle of a put leaves what was there before.
+"""
+
+import contextlib
+import errno
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
+
+from airflow_provider_orderedkafka.errors import StateError
+
+TEMPORARY = ".partial"
+"""The suffix of a document on its way; such a file is never listed and may be deleted at any time."""
+
+
+class State(Protocol):
+    """The port. Names are relative, with `/` between folders; each failure is a `StateError`."""
+
+    @property
+    def location(self) -> str:
+        """Where the documents are, as it was given."""
+        ...
+
+    def put(self, name: str, text: str) -> None:
+        """Write the document, in place of what had this name."""
+        ...
+
+    def date(self, name: str, seconds: int) -> None:
+        """Say that the document was changed so many seconds from now, where the store lets us."""
+        ...
+
+    def get(self, name: str) -> str | None:
+        """The document's text; None where there is none."""
+        ...
+
+    def names(self, folder: str = "") -> list[str]:
+        """The names directly in this folder, documents and folders, sorted; none where there is no such folder."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Delete a document, or a folder with all that is in it; fine where there is none."""
+        ...
+
+
+def local_path(location: str) -> Path | None:
+    """The path on this machine's disk that the location names; None where it is another file system."""
+    parts = urlsplit(location)
+    if not parts.scheme:
+        return Path(location)
+    if parts.scheme == "file":
+        return Path(unquote(parts.path))
+    return None
+
+
+def join(location: str, *names: str) -> str:
+    """A location inside another one."""
+    return "/".join([location.rstrip("/"), *names])
+
+
+_CHANGED = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
+"""What a deletion meets where somebody else is at work in the same place: what came meanwhile stays."""
+
+
+class LocalState:
+    """Documents on local disk: a temporary name, fsync, rename, fsync of the folder."""
+
+    def __init__(self, base: Path) -> None:
+        self._base = base
+
+    @property
+    def location(self) -> str:
+        """The folder."""
+        return str(self._base)
+
+    def put(self, name: str, text: str) -> None:
+        """Write the document; the folder it goes to is made where it is missing."""
+        path = self._base / name
+        partial = path.with_name(path.name + TEMPORARY)
+        with _explained("write", path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                _write(partial, text)
+                partial.replace(path)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    partial.unlink(missing_ok=True)
+                raise
+            _sync(path.parent)
+
+    def date(self, name: str, seconds: int) -> None:
+        """Say that the document was changed so many seconds from now."""
+        changed = time.time() + seconds
+        with contextlib.suppress(OSError):
+            os.utime(self._base / name, (changed, changed))
+
+    def get(self, name: str) -> str | None:
+        """The document's text; None where there is none."""
+        path = self._base / name
+        with _explained("read", path):
+            try:
+                return path.read_text("utf-8")
+            except FileNotFoundError:
+                return None
+
+    def names(self, folder: str = "") -> list[str]:
+        """The names directly in this folder, sorted."""
+        path = self._base / folder
+        with _explained("list", path):
+            try:
+                found = os.listdir(path)  # noqa: PTH208 - only the names are asked for
+            except FileNotFoundError:
+                return []
+        return sorted(name for name in found if not name.endswith(TEMPORARY))
+
+    def delete(self, name: str) -> None:
+        """Delete a document, or a folder with all that is in it."""
+        path = self._base / name
+        with (
+            _explained("delete", path),
+            contextlib.suppress(*_CHANGED),
+        ):  # another one deletes it too, or puts something there
+            if not path.is_dir():
+                path.unlink()
+                return
+            for each in list(path.iterdir()):
+                self.delete(f"{name}/{each.name}")
+            with _put_meanwhile():
+                path.rmdir()
+
+
+@contextlib.contextmanager
+def _put_meanwhile() -> Iterator[None]:
+    """A folder that got another document while it was emptied stays, with that one."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.ENOTEMPTY:
+            raise
+
+
+def _write(path: Path, text: str) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(folder: Path) -> None:
+    """A rename lasts only once its folder is on disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+REMEDIES = {
+    errno.ENOSPC: "the disk is full: free some space, then run the same range again",
+    errno.EFBIG: "files may not grow any more: raise the limit (ulimit -f), then run the same range again",
+    errno.EDQUOT: "the disk quota is used up: free some space, then run the same range again",
+    errno.EROFS: "the disk is read-only: mount it for writing, then run the same range again",
+    errno.EACCES: "permission is missing: let this user read and write there, then run the same range again",
+    errno.EPERM: "permission is missing: let this user read and write there, then run the same range again",
+    errno.ENOTDIR: "a file is where a folder should be: name another location",
+}
+
+
+@contextlib.contextmanager
+def _explained(action: str, path: Path) -> Any:
+    """Turn what the disk says into an error that says what is safe next."""
+    try:
+        yield
+    except OSError as error:
+        remedy = REMEDIES.get(error.errno or 0, "mend it, then run the same range again")
+        raise failure(action, str(path), f"{error.strerror}: {remedy}") from error
+
+
+def failure(action: str, path: str, cause: str) -> StateError:
+    """The error for a store that does not work, with what is safe to do next."""
+    return StateError(
+        f"cannot {action} {path!r}: {cause}. Nothing is lost: what is written down here is whole, and the next run "
+        f"goes on from it. Do not delete the location: it knows what was written already"
+    )

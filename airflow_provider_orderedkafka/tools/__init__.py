@@ -1,0 +1,1 @@
+"""For a person at a desk: commands, demo, doctor, a broker."""

@@ -1,0 +1,43 @@
+"""Access to Airflow's metadata database and its connections, for commands."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from airflow_provider_orderedkafka.compat.airflow import server_context
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.loads.ledger import LedgerStore
+
+
+@contextmanager
+def airflow() -> Iterator[None]:
+    """Give access to Airflow's database and connections; `SettingError` without Airflow or its database."""
+    try:
+        with server_context():
+            yield
+    except ModuleNotFoundError as error:
+        if not is_about_airflow(error):
+            raise
+        raise SettingError(
+            "Airflow is not installed for this Python: run the command where Airflow runs, in its environment"
+        ) from error
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] != "sqlalchemy":
+            raise
+        raise SettingError(
+            f"Airflow's metadata database cannot be used ({type(error).__name__}): is AIRFLOW_HOME "
+            f"({os.environ.get('AIRFLOW_HOME', 'not set')!r}) the right one, is the database up, and was "
+            "`airflow db migrate` run?"
+        ) from error
+
+
+def is_about_airflow(error: Exception) -> bool:
+    """Whether Airflow is not installed."""
+    return isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "airflow"
+
+
+def store_of(load: str) -> LedgerStore:
+    """The documents of a load that Airflow knows."""
+    from airflow_provider_orderedkafka.metadata import MetadataStore
+
+    return LedgerStore(load, MetadataStore(load))

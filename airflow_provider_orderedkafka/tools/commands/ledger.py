@@ -1,0 +1,118 @@
+"""Show, abandon, rewind or restore the ledger of a load.
+
+Needs Airflow's configuration (AIRFLOW_HOME) and its metadata database; rewind and restore need Kafka, too.
+"""
+
+import argparse
+import getpass
+import sys
+from collections.abc import Callable
+
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.loads import operations
+from airflow_provider_orderedkafka.loads.ledger import LedgerStore
+from airflow_provider_orderedkafka.tools.commands.at_airflow import airflow, store_of
+
+START_HELP = "'earliest', 'latest', a timestamp ('2026-01-31T12:00:00Z'), a time ago ('-2h'), or offsets as JSON"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare `show`, `abandon`, `rewind` and `restore`."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="show|abandon|rewind|restore")
+    show = actions.add_parser("show", help="show how far the load has come, and its latest runs")
+    show.add_argument("--json", action="store_true", help="print the ledger as JSON")
+    abandon = actions.add_parser("abandon", help="drop the open range; the next run plans a new one from the ledger")
+    rewind = actions.add_parser("rewind", help="move the ledger; shows what changes, and asks")
+    where = rewind.add_mutually_exclusive_group(required=True)
+    where.add_argument("--to", metavar="PLACE", help=START_HELP)
+    where.add_argument(
+        "--to-current", action="store_true", help="keep the position; let another DAG take the load over"
+    )
+    rewind.add_argument("--topic", action="append", default=[], help="rewind only this topic; can be repeated")
+    restore = actions.add_parser("restore", help="restore a lost ledger from its copy in the consumer group")
+    for action in (rewind, restore):
+        action.add_argument(
+            "--kafka-conn-id",
+            default="kafka_default",
+            help="Kafka connection (default: %(default)s)",
+        )
+    for action in (abandon, rewind, restore):
+        action.add_argument("--reason", required=True, help="why, in a few words; kept in the ledger")
+        action.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    for action in (show, abandon, rewind, restore):
+        action.add_argument("load", help="name of the load")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the action."""
+    with airflow():
+        return _ACTIONS[arguments.action](arguments, store_of(arguments.load))
+
+
+def _show(arguments: argparse.Namespace, store: LedgerStore) -> int:
+    ledger = operations.ledger_of(store)
+    print(ledger.to_text() if arguments.json else operations.shown(ledger))
+    return 0
+
+
+def _abandon(arguments: argparse.Namespace, store: LedgerStore) -> int:
+    ledger = operations.ledger_of(store)
+    print(operations.shown(ledger).split("\nstands at")[0])
+    _agreed(arguments, "Abandon the open range?")
+    return _done(operations.abandon(store, _person(arguments)).revision)
+
+
+def _rewind(arguments: argparse.Namespace, store: LedgerStore) -> int:
+    from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+
+    ledger = operations.ledger_of(store)
+    hook = OrderedKafkaHook(arguments.kafka_conn_id)
+    place, topics = ledger.place, operations.NO_TOPICS
+    if not arguments.to_current:
+        found = hook.resolve(arguments.to, operations.named(ledger, arguments.topic))
+        place, topics = operations.rewound_place(ledger, found.place.offsets, found.topics), found.topics
+    print(operations.preview(ledger, place, topics))
+    _agreed(arguments, "Move the ledger?")
+    return _done(operations.rewind(store, hook.mirror(store.load), _person(arguments), place, topics).revision)
+
+
+def _restore(arguments: argparse.Namespace, store: LedgerStore) -> int:
+    from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+
+    hook = OrderedKafkaHook(arguments.kafka_conn_id)
+    mirror = hook.mirror(store.load)
+    mirrored = mirror.read()
+    if mirrored is not None:
+        print(f"the mirror is at revision {mirrored.revision}, with {mirrored.rows:,} rows written")
+        _agreed(arguments, "Restore the ledger from it?")
+    topics = {} if mirrored is None else hook.topic_ids(mirrored.place.offsets.topics)
+    return _done(operations.restore(store, mirror, _person(arguments), mirrored, topics).revision)
+
+
+_ACTIONS: dict[str, Callable[[argparse.Namespace, LedgerStore], int]] = {
+    "show": _show,
+    "abandon": _abandon,
+    "rewind": _rewind,
+    "restore": _restore,
+}
+
+
+def _person(arguments: argparse.Namespace) -> operations.Person:
+    from airflow_provider_orderedkafka.context import now_ms
+    from airflow_provider_orderedkafka.metadata import run_is_active
+
+    return operations.Person(getpass.getuser(), arguments.reason, now_ms(), run_is_active)
+
+
+def _agreed(arguments: argparse.Namespace, question: str) -> None:
+    if arguments.yes:
+        return
+    if not sys.stdin.isatty():
+        raise SettingError("this needs a confirmation, and there is no terminal to ask on: add --yes")
+    if input(f"{question} [y/N] ").strip().lower() not in {"y", "yes"}:
+        raise SettingError("nothing was changed")
+
+
+def _done(revision: int) -> int:
+    print(f"done: the ledger is at revision {revision}")
+    return 0

@@ -1,0 +1,83 @@
+"""Check what is installed, in which version, and whether the versions match."""
+
+import sys
+from collections.abc import Callable, Iterator
+from importlib import metadata
+
+from airflow_provider_orderedkafka.errors import OrderedKafkaError
+from airflow_provider_orderedkafka.tools.doctor.finding import Finding
+from airflow_provider_orderedkafka.tools.embedded.java import HOW_TO_INSTALL, OLDEST, find_java
+
+_OLDEST_PYTHON, _FIRST_UNKNOWN_PYTHON = (3, 11), (3, 14)
+_DISTRIBUTIONS = (
+    "airflow-provider-orderedkafka",
+    "apache-airflow",
+    "apache-airflow-providers-apache-kafka",
+    "apache-airflow-providers-apache-spark",
+    "pyspark",
+    "pyspark-client",
+    "confluent-kafka",
+    "pyarrow",
+    "numpy",
+)
+
+
+def installed(version_of: Callable[[str], str | None]) -> Iterator[Finding]:
+    """Check Python, each package, librdkafka and Java; `version_of` returns None for a missing package."""
+    yield _python(sys.version_info[:2])
+    for name in _DISTRIBUTIONS:
+        yield _package(name, version_of(name))
+    yield _librdkafka()
+    yield _same_spark(version_of("pyspark"), version_of("pyspark-client"))
+    yield _java()
+
+
+def version_here(name: str) -> str | None:
+    """The version of a package in this environment; None if it is missing."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _python(version: tuple[int, int]) -> Finding:
+    found = f"{sys.version.split()[0]} at {sys.executable}"
+    if _OLDEST_PYTHON <= version < _FIRST_UNKNOWN_PYTHON:
+        return Finding("python", "ok", found)
+    return Finding("python", "broken", found, "Use Python 3.11, 3.12 or 3.13.")
+
+
+def _package(name: str, version: str | None) -> Finding:
+    if version:
+        return Finding(name, "ok", version)
+    return Finding(name, "broken", "not installed", "Run: pip install airflow-provider-orderedkafka")
+
+
+def _librdkafka() -> Finding:
+    try:
+        from confluent_kafka import libversion
+    except ImportError as error:
+        return Finding("librdkafka", "broken", f"cannot be loaded: {error}", "Run: pip install confluent-kafka")
+    return Finding("librdkafka", "ok", str(libversion()[0]))
+
+
+def _same_spark(full: str | None, client: str | None) -> Finding:
+    name = "pyspark = pyspark-client"
+    if full == client and full:
+        return Finding(name, "ok", f"both {full}")
+    return Finding(
+        name,
+        "broken",
+        f"pyspark is {full or 'missing'}, pyspark-client is {client or 'missing'}",
+        "Both unpack into the same directory, so they must be the same version. Run: "
+        f"pip install --force-reinstall --no-deps pyspark-client=={full or client or '4.2.0'} "
+        f"pyspark=={full or client or '4.2.0'}",
+    )
+
+
+def _java() -> Finding:
+    try:
+        java = find_java()
+    except OrderedKafkaError as error:
+        return Finding("java", "broken", str(error).removesuffix(HOW_TO_INSTALL).strip(), HOW_TO_INSTALL)
+    return Finding("java", "ok", f"{java.version} at {java.executable} ({OLDEST} or newer is needed)")

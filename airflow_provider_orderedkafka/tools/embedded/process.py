@@ -1,0 +1,86 @@
+"""A broker's process: ended with its parent or detached, and found by any process through its PID file."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from airflow_provider_orderedkafka.tools.embedded import leash
+
+_LOOK_SECONDS = 0.02
+_FREEZE_SECONDS = 10.0
+
+
+class ServerProcess:
+    """The program whose process ID is in a file; `mark` on its command line proves that it is still that one."""
+
+    def __init__(self, pid_file: Path, log: Path, mark: str) -> None:
+        self._pid_file = pid_file
+        self._log = log
+        self._mark = mark
+        self._leash: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the running program, or none."""
+        import psutil
+
+        with contextlib.suppress(OSError, ValueError, psutil.Error):
+            process = psutil.Process(int(self._pid_file.read_text(encoding="ascii")))
+            command_line = process.cmdline()  # empty for a moment while the leash becomes the program
+            if process.status() != psutil.STATUS_ZOMBIE and (not command_line or self._mark in command_line):
+                return int(process.pid)
+        return None
+
+    def start(self, program: Sequence[str], *, detached: bool) -> None:
+        """Start the program; it ends with this process unless it is detached."""
+        self._reap()
+        parent = 0 if detached else os.getpid()
+        command = [sys.executable, "-I", "-S", leash.__file__, str(parent), str(self._pid_file), str(self._log)]
+        self._leash = subprocess.Popen(  # noqa: S603 - our own leash
+            [*command, *program],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            cwd=self._pid_file.parent,
+            start_new_session=True,  # Ctrl-C is for this process alone: it stops the broker in its own order
+        )
+        if self._leash.stdout:
+            with self._leash.stdout as output:
+                output.read()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal where the program runs."""
+        if pid := self.pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def freeze(self) -> None:
+        """Send SIGSTOP, and wait until the process has stopped."""
+        self.signal(signal.SIGSTOP)
+        deadline = time.monotonic() + _FREEZE_SECONDS
+        import psutil
+
+        with contextlib.suppress(psutil.NoSuchProcess):
+            while (pid := self.pid) and psutil.Process(pid).status() != psutil.STATUS_STOPPED:
+                if time.monotonic() > deadline:
+                    return
+                time.sleep(_LOOK_SECONDS)
+
+    def ended_within(self, seconds: float) -> bool:
+        """Wait for the program to end; whether it did."""
+        deadline = time.monotonic() + seconds
+        while self.pid is not None:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_LOOK_SECONDS)
+        self._reap()
+        return True
+
+    def _reap(self) -> None:
+        if self._leash:
+            self._leash.wait()
+            self._leash = None

@@ -1,0 +1,63 @@
+"""The rooms of the house: imports point one way, between rooms and between modules, and no room is crowded."""
+
+from graphlib import CycleError, TopologicalSorter
+
+import pytest
+from support.sources import AIRFLOW_SIDE, ROOT, imports_of, label, module_name, room_of, sources
+
+# From the ground up: a room may import those below it.
+GROUND = (
+    *("errors", "core.order", "core.notation", "core", "load"),
+    *("kafka", "kafka.reading", "kafka.provenance", "kafka.clients", "kafka.lookup", "kafka.read", "kafka.write"),
+    *("kafka.replay", "loads"),
+)
+SPARK = (
+    *("compat", "compat.spark", "spark.state", "spark.connector", "spark.session", "spark.ordering", "spark.lanes"),
+    *("spark.table_sink", "spark.application", "spark", "spark.app", "spark.bundle"),
+)
+TOOLS = ("tools", "tools.cache", "tools.embedded", "tools.doctor", "tools.demo", "tools.commands", "tools.cli")
+AIRFLOW = ("compat", "compat.airflow", AIRFLOW_SIDE, *TOOLS)
+
+# Two houses on one ground: neither imports the other.
+HOUSES = ((*GROUND, *SPARK), (*GROUND, *AIRFLOW))
+
+MOST_MODULES = 16
+MOST_LINES = 400
+
+
+def allowed(room: str) -> set[str]:
+    return {other for house in HOUSES if room in house for other in house[: house.index(room) + 1]}
+
+
+@pytest.mark.parametrize("path", sources(), ids=label)
+def test_a_module_imports_only_from_rooms_below_its_own(path):
+    wrong = [found for found in imports_of(path) if found.room and found.room not in allowed(room_of(path))]
+    assert not wrong
+
+
+def test_modules_import_each_other_in_no_circle():
+    graph = {module_name(path): {found.name for found in imports_of(path)} - {module_name(path)} for path in sources()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as circle:
+        pytest.fail(" -> ".join(circle.args[1]))
+
+
+def test_no_room_is_crowded():
+    rooms: dict[str, list[str]] = {}
+    for path in sources():
+        if path.name != "__init__.py":
+            rooms.setdefault(str(path.parent), []).append(path.name)
+    assert {room: len(names) for room, names in rooms.items() if len(names) > MOST_MODULES} == {}
+
+
+@pytest.mark.parametrize(
+    "folder", ["airflow_provider_orderedkafka", "benchmarks", "dags", "scripts", "spark_apps", "tests"]
+)
+def test_no_module_is_longer_than_a_reader_can_keep_in_mind(folder):
+    lines = {path: len(path.read_text().splitlines()) for path in (ROOT / folder).rglob("*.py")}
+    assert {str(path.relative_to(ROOT)): count for path, count in lines.items() if count > MOST_LINES} == {}
+
+
+def test_every_room_is_known():
+    assert {room_of(path) for path in sources()} <= {room for house in HOUSES for room in house}

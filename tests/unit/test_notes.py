@@ -1,0 +1,85 @@
+"""What is noted of a batch before it is written, and what nobody could know of it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.loop import Killed, Plan, World, a_range, place
+
+from airflow_provider_orderedkafka.core.batches import Doubt, Note, Tally
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
+from airflow_provider_orderedkafka.spark.state.store import LocalState
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Callable[..., World]:
+    def make(**settings: Any) -> World:
+        checkpoint = Checkpoint(LocalState(tmp_path))
+        loaded = a_range(**settings)
+        checkpoint.take_up(loaded)
+        return World(checkpoint, loaded, Plan(loaded, checkpoint))
+
+    return make
+
+
+def test_what_a_try_could_not_know_is_noted_before_it_writes_and_kept_over_kills(world) -> None:
+    w = world()
+    doubt = Doubt(landed=2, doubtful=3, settled=False, known=False)
+    w.writer.output.doubts = [doubt]
+    w.writer.failures = [Killed(), Killed()]
+    for _ in range(2):
+        with pytest.raises(Killed):
+            w.run()
+    assert w.checkpoint.note(1).doubts == (doubt,)
+    w.run()
+    assert w.checkpoint.note(1).in_doubt(10) == Tally(may_be_doubled=3 + 8, may_be_out_of_order=8)
+
+
+def test_an_output_that_is_named_later_is_noted_with_its_ends_before_it_is_written(world) -> None:
+    w = world()
+    w.writer.failures = [Killed()]
+    with pytest.raises(Killed):
+        w.run()
+    w.writer.output.later = {"dead": "another"}
+    w.run()
+    assert w.checkpoint.note(1).output_ids == {"out": "id", "dead": "another"}
+
+
+def test_a_topic_that_grew_since_keeps_the_partitions_and_ends_that_were_noted() -> None:
+    first, later, dead = TopicPartition("out", 0), TopicPartition("out", 1), TopicPartition("dead", 0)
+    note = Note(1, 1, place(0), place(10), Offsets({first: 5}), {"out": "id"})
+    found = note.joined(Offsets({first: 9, later: 7, dead: 4}), {"out": "id", "dead": "another"}, "abc")
+    assert found.outputs == Offsets({first: 5, dead: 4})
+    assert found.partitions == {"out": 1, "dead": 1}
+    assert found.code == ("abc",)
+
+
+def sure(landed: int, gone: int = 0) -> Doubt:
+    return Doubt(landed, gone, settled=True, known=not gone)
+
+
+def unsettled(landed: int, gone: int = 0) -> Doubt:
+    return Doubt(landed, gone, settled=False, known=not gone)
+
+
+@pytest.mark.parametrize(
+    ("tries", "doubled", "disordered"),
+    [
+        ([], 0, 0),
+        ([sure(40, gone=3)], 3, 60),
+        ([unsettled(40)], 60, 60),
+        ([unsettled(40), unsettled(70)], 60, 60),
+        ([sure(40, gone=3), sure(70, gone=5)], 5, 60),
+        ([unsettled(40), sure(70, gone=5)], 65, 60),
+    ],
+)
+def test_what_one_try_could_not_know_is_in_doubt_once_though_the_next_one_could(
+    tries: list[Doubt], doubled: int, disordered: int
+) -> None:
+    note = Note(1, 1, place(0), place(10), Offsets(), {})
+    for doubt in tries:
+        note = note.doubted(doubt)
+    found = note.in_doubt(100)
+    assert (found.may_be_doubled, found.may_be_out_of_order) == (doubled, disordered)
