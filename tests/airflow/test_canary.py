@@ -1,4 +1,4 @@
-"""A secret of the connection, searched for in all that a real Spark writes down."""
+"""The password of a secured Kafka, with which a load succeeds, searched for in all that a real Spark writes down."""
 
 import json
 import os
@@ -6,6 +6,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+from support.records import Records
+
+from airflow_provider_orderedkafka.tools.embedded import Authority, EmbeddedKafka, Secured
 
 CANARY = "canary-91c4be07"
 UNCHANGED = "airflow_provider_orderedkafka.spark.lanes.frames:with_source"
@@ -22,9 +25,22 @@ def files_with(secret, *folders):
     return [str(path) for path in paths if secret.encode() in path.read_bytes()]
 
 
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory):
+    scram = Secured.sasl("SCRAM-SHA-512", {"loader": CANARY}, tls=Authority.make())
+    everything = {"allow.everyone.if.no.acl.found": True}
+    with EmbeddedKafka(tmp_path_factory.mktemp("secured"), properties=everything, secured={"SCRAM": scram}) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def records(kafka):
+    return Records(kafka.bootstrap_servers)
+
+
 @pytest.fixture
 def secret_connection(connections, kafka, monkeypatch):
-    extra = {"bootstrap.servers": kafka.bootstrap_servers, "sasl.password": CANARY}
+    extra = kafka.secured_config("SCRAM", "loader")
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "kafka", "extra": extra}))
 
 
@@ -35,7 +51,9 @@ def lane(request):
 
 
 @pytest.mark.usefixtures("secret_connection")
-def test_a_secret_is_in_no_event_log_checkpoint_database_log_or_argument(bench, dag_file, lane, tmp_path, capfd):
+def test_a_secret_is_in_no_event_log_checkpoint_database_log_or_argument(
+    bench, dag_file, records, *, lane, tmp_path, capfd
+):
     told, shown = lane
     bench.write(50)
     events = tmp_path / "events"
@@ -66,6 +84,7 @@ with DAG({bench.load!r}, schedule=None, catchup=False, max_active_runs=1):
     with arguments:
         run = dag_file(source, "canary.py").test()
     assert run.state == "success"
+    assert len(records.read(bench.output)) == 50
     seen = capfd.readouterr()
     assert any(events.rglob("*")), "Spark wrote no event log: nothing would be found in it"
     assert files_with(shown, events), "the event log does not show what the lane runs"

@@ -17,9 +17,9 @@ THIRD_PARTY: dict[str, set[str]] = {
     "loads": set(),
     "compat.spark": {"pyarrow", "pyspark"},
     "spark": {"confluent_kafka", "numpy", "py4j", "pyarrow", "pyspark"},
-    "tools.cli": set(),
-    "tools.cache": set(),
-    "tools.embedded": {"confluent_kafka", "psutil"},
+    "embedded": {"confluent_kafka", "cryptography", "psutil"},
+    "cache": set(),
+    "cli": set(),
 }
 
 # No I/O, no clock, no chance, no threads.

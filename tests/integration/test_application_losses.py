@@ -1,10 +1,9 @@
 """What retention takes before it is loaded: an error, or counted once where that is asked for."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from support.applications import IN_THE_DIRECT_LANE, Application, events, lane_of
+from support.applications import IN_THE_DIRECT_LANE, Application, dying_once, events, lane_of
 from support.ranges import whole_range
 from support.records import Records
 from support.topics import Topics
@@ -84,32 +83,6 @@ def test_what_a_row_limit_counts_ahead_is_lost_once(
     report = app.load(loaded, "--output-topic", output, *IN_THE_DIRECT_LANE, transform=transform)
     assert lane_of(capsys.readouterr().out) == ("frames" if transform else "direct")
     assert (report.lost, report.rows_emitted, report.limit_spent) == (7, 50, True)
-
-
-def dying_once(mark: Path) -> dict[str, Any]:
-    """Transforms that change nothing, and whose worker dies once with the last of the records."""
-
-    def die(batch: Any) -> None:
-        import os
-
-        from pyspark import TaskContext
-
-        last = any(b'"number": 119,' in value for value in batch.column("value").to_pylist())
-        if last and TaskContext.get() is not None and not mark.exists():
-            mark.touch()
-            os._exit(1)
-
-    def passed(batches: Any) -> Any:
-        for batch in batches:
-            die(batch)
-            yield batch
-
-    def arrow_transform(batch: Any) -> Any:
-        die(batch)
-        return batch
-
-    frames = {"transform": lambda frame: frame.mapInArrow(passed, frame.schema)}
-    return {"frames": frames, "direct": {"arrow_transform": arrow_transform}}
 
 
 @pytest.mark.parametrize("lane", ["direct", "frames"])

@@ -221,7 +221,11 @@ def test_a_detached_broker_runs_on_and_any_process_can_stop_it(tmp_path):
         assert status.returncode == 0
         for fact in (cluster.bootstrap_servers, str(cluster.brokers[0].pid), str(tmp_path), "server.log"):
             assert fact in status.stdout
+        assert "version            4.1.1" in status.stdout
         assert "already running" in orderedkafka("start").stdout
+        assert (
+            "holds a cluster of Kafka 4.1.1, 3.9.1 was asked for" in orderedkafka("start", "--version", "3.9.1").stderr
+        )
         for told in ("created 13 topics: orders, refunds, orders-ordered", "the topics exist already\n"):
             assert told in orderedkafka("sample", "--events", "1000").stdout
         rows = expected_of(Records(cluster.bootstrap_servers), "orders", "refunds")

@@ -18,6 +18,12 @@ MUTANTS = [
         ("tests/unit/test_sending.py",),
     ),
     (
+        "why a client gave up is forgotten",
+        f"{PACKAGE}/kafka/write/sending.py",
+        {"if not isinstance(error, _GAVE_UP) or not deliveries.purged:": "if True:"},
+        ("tests/unit/test_sending.py",),
+    ),
+    (
         "note after write",
         f"{PACKAGE}/spark/application/batches.py",
         {

@@ -69,6 +69,32 @@ def filtered(frame: Any) -> Any:
     return frame.where("get_json_object(cast(value as string), '$.paid') = 'true'")
 
 
+def dying_once(mark: Path) -> dict[str, Any]:
+    """Transforms that change nothing, and whose worker dies once with the last of the records."""
+
+    def die(batch: Any) -> None:
+        import os
+
+        from pyspark import TaskContext
+
+        last = any(b'"number": 119,' in value for value in batch.column("value").to_pylist())
+        if last and TaskContext.get() is not None and not mark.exists():
+            mark.touch()
+            os._exit(1)
+
+    def passed(batches: Any) -> Any:
+        for batch in batches:
+            die(batch)
+            yield batch
+
+    def arrow_transform(batch: Any) -> Any:
+        die(batch)
+        return batch
+
+    frames = {"transform": lambda frame: frame.mapInArrow(passed, frame.schema)}
+    return {"frames": frames, "direct": {"arrow_transform": arrow_transform}}
+
+
 def lane_of(said: str) -> str:
     """The lane that a run says it takes."""
     return "direct" if "by the direct lane" in said else "frames"

@@ -3,16 +3,7 @@
 from collections import deque
 from dataclasses import dataclass, field
 
-
-@dataclass(frozen=True)
-class FakeError:
-    text: str
-
-    def str(self):
-        return self.text
-
-    def name(self):
-        return "FAKE"
+from confluent_kafka import KafkaError
 
 
 @dataclass(frozen=True)
@@ -58,7 +49,7 @@ class FakeProducer:
         for _ in range(min(self.speed, len(self.waiting))):
             sent, callback = self.waiting.popleft()
             if sent[1] in self.refuses:
-                callback(FakeError("refused"), FakeMessage(sent))
+                callback(KafkaError(KafkaError.INVALID_RECORD, "refused"), FakeMessage(sent))
             else:
                 self.arrived.append(sent)
 
@@ -68,7 +59,7 @@ class FakeProducer:
 
     def purge(self, in_queue=True, in_flight=True):
         for sent, callback in self.waiting:
-            callback(FakeError("purged"), FakeMessage(sent))
+            callback(KafkaError(KafkaError._PURGE_QUEUE, "purged"), FakeMessage(sent))
         self.waiting.clear()
 
     def close(self):

@@ -15,6 +15,7 @@ from airflow_provider_orderedkafka.errors import (
 )
 from airflow_provider_orderedkafka.kafka.clients import answers
 from airflow_provider_orderedkafka.kafka.clients.answers import Patience, gather, listed
+from airflow_provider_orderedkafka.kafka.clients.refusals import way_out
 
 UNANSWERED = object()
 
@@ -25,6 +26,7 @@ class Client:
     servers = "127.0.0.1:1"
 
     def __init__(self, *troubles):
+        self.config = {"bootstrap.servers": self.servers}
         self._troubles = list(troubles)
 
     def look_again(self, _seconds):
@@ -171,3 +173,31 @@ def test_no_questions_need_no_answers():
 def test_long_lists_are_shortened():
     assert listed("abcde") == "a, b, c, d, e"
     assert listed("abcdefg") == "a, b, c, d, e and 2 more"
+
+
+@pytest.mark.parametrize(
+    "alert",
+    [
+        "ssl/tls alert bad certificate: SSL alert number 42",
+        "sslv3 alert certificate expired: SSL alert number 45",
+        "tlsv1 alert unknown ca: SSL alert number 48",
+        "tlsv13 alert certificate required: SSL alert number 116",
+    ],
+)
+def test_a_broker_that_refuses_the_clients_certificate_is_not_asked_again(alert):
+    error = KafkaError(
+        KafkaError._TRANSPORT, f"ssl://b:1/bootstrap: Receive failed: error:0A000412:SSL routines::{alert}"
+    )
+    assert "certificate of this client's" in str(way_out(error, {}))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "SSL handshake failed: Disconnected: connecting to a PLAINTEXT broker listener?",
+        "ssl/tls alert internal error: SSL alert number 80",
+        "Connect to ipv4#127.0.0.1:1 failed: Connection refused",
+    ],
+)
+def test_what_a_broker_that_comes_back_may_mend_is_no_refusal(said):
+    assert way_out(KafkaError(KafkaError._TRANSPORT, f"ssl://b:1/bootstrap: {said}"), {}) is None

@@ -1,5 +1,6 @@
 """The embedded broker's parts that need no broker: which Java, which ports, which settings, which jars."""
 
+import json
 import os
 import signal
 import subprocess
@@ -11,7 +12,7 @@ import pytest
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError, UnreachableError
 from airflow_provider_orderedkafka.tools import cli
 from airflow_provider_orderedkafka.tools.cache import cache_directory
-from airflow_provider_orderedkafka.tools.embedded import jars, sample, settings
+from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka, jars, sample, settings
 from airflow_provider_orderedkafka.tools.embedded.broker import Installation
 from airflow_provider_orderedkafka.tools.embedded.classes import archive, quick
 from airflow_provider_orderedkafka.tools.embedded.errors import FetchError, JavaError
@@ -19,7 +20,8 @@ from airflow_provider_orderedkafka.tools.embedded.java import Java, find_java
 from airflow_provider_orderedkafka.tools.embedded.layout import Layout
 from airflow_provider_orderedkafka.tools.embedded.log import ServerLog
 from airflow_provider_orderedkafka.tools.embedded.process import ServerProcess
-from airflow_provider_orderedkafka.tools.embedded.settings import Ports
+from airflow_provider_orderedkafka.tools.embedded.secured import Secured
+from airflow_provider_orderedkafka.tools.embedded.settings import Ports, Settings
 
 # In place of Java: does what Ivy would, slowly, and notes each time it was run.
 IVY = """#!/bin/sh
@@ -153,7 +155,7 @@ def test_ports_that_cannot_be_are_refused(wanted):
 
 def test_the_users_properties_win_over_the_defaults_but_not_over_the_clusters_own():
     text = settings.server_properties(
-        1, [Ports(1, 2)], Path("/data"), {"num.io.threads": 9, "log.cleaner.enable": False}
+        1, [Ports(1, 2)], Path("/data"), Settings(own={"num.io.threads": 9, "log.cleaner.enable": False})
     )
     assert "num.io.threads=9\n" in text
     assert "log.cleaner.enable=false\n" in text
@@ -162,7 +164,7 @@ def test_the_users_properties_win_over_the_defaults_but_not_over_the_clusters_ow
 
 
 def test_a_path_that_is_not_ascii_is_written_as_java_reads_it():
-    text = settings.server_properties(1, [Ports(1, 2)], Path("/Größe\\😀"), {})
+    text = settings.server_properties(1, [Ports(1, 2)], Path("/Größe\\😀"), Settings())
     assert r"log.dirs=/Gr\u00f6\u00dfe\u005c\ud83d\ude00" in text
 
 
@@ -179,6 +181,66 @@ def test_a_new_cluster_has_an_id_that_no_tool_takes_for_an_option(tmp_path, monk
     ids = iter(["-RdxrQKDQ_WRAZOfBT-kKA", "RdxrQKDQ_WRAZOfBT-kKAA"])
     monkeypatch.setattr("secrets.token_urlsafe", lambda size: next(ids))
     assert Layout.of(tmp_path, 1, None).cluster_id == "RdxrQKDQ_WRAZOfBT-kKAA"
+
+
+def test_a_cluster_stays_with_its_version(tmp_path):
+    Layout.of(tmp_path, 1, None, "3.9.1").save(tmp_path)
+    assert Layout.of(tmp_path, 1, None).kafka == Layout.of(tmp_path, 1, [9001], "3.9.1").kafka == "3.9.1"
+    with pytest.raises(SettingError, match=r"holds a cluster of Kafka 3\.9\.1, 4\.4\.0 was asked for: take another"):
+        Layout.of(tmp_path, 1, None, "4.4.0")
+
+
+def test_a_layout_that_names_no_version_is_of_the_only_one_that_there_was(tmp_path):
+    document = {"version": 1, "cluster_id": "x", "brokers": [{"port": 9001, "controller_port": 9002}]}
+    (tmp_path / "cluster.json").write_text(json.dumps(document))
+    assert Layout.load(tmp_path) == Layout("x", (Ports(9001, 9002),), "4.1.1")
+
+
+@pytest.mark.parametrize("version", ["3.8.1", "4", "4.0", "4.1.1-rc1", "latest", ""])
+def test_a_version_that_cannot_be_run_is_refused(tmp_path, version):
+    with pytest.raises(SettingError, match=r"from 3\.9\.0 on, such as"):
+        Layout.of(tmp_path, 1, None, version)
+
+
+@pytest.mark.parametrize(("version", "knows"), [("3.9.1", False), ("4.0.0", True), ("4.1.1", True), ("10.0.0", True)])
+def test_a_broker_is_told_only_what_its_version_knows(version, knows):
+    text = settings.server_properties(1, [Ports(1, 2)], Path("/data"), Settings(version))
+    assert ("share.coordinator.state.topic.num.partitions=4\n" in text) is knows
+
+
+def test_a_secured_listener_stands_beside_the_plain_one_and_asks_for_names():
+    scram = Secured.sasl("SCRAM-SHA-512", {"alice": "open"})
+    text = settings.server_properties(1, [Ports(1, 2, (3,))], Path("/data"), Settings(secured={"NAMED": scram}))
+    assert "listeners=PLAINTEXT://127.0.0.1:1,NAMED://127.0.0.1:3,CONTROLLER://127.0.0.1:2\n" in text
+    assert "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,NAMED:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT\n" in text
+    assert "listener.name.named.sasl.enabled.mechanisms=SCRAM-SHA-512\n" in text
+    assert "super.users=User:ANONYMOUS\n" in text
+    assert "open" not in repr(scram) + text
+
+
+def test_a_listener_or_a_user_that_is_not_there_is_named(tmp_path):
+    kafka = EmbeddedKafka(tmp_path, secured={"NAMED": Secured.sasl("PLAIN", {"alice": "open"})})
+    assert kafka.secured_config("NAMED", "alice")["sasl.password"] == "open"
+    with pytest.raises(SettingError, match="listener 'OTHER' must be one of NAMED"):
+        kafka.secured_config("OTHER", "alice")
+    with pytest.raises(SettingError, match="user 'bob' must be one of alice"):
+        kafka.secured_config("NAMED", "bob")
+
+
+def test_a_password_with_quotes_is_written_as_java_reads_it():
+    (login,) = [text for name, text in Secured.sasl("PLAIN", {"a": '"\\'}).properties("X").items() if "jaas" in name]
+    assert login.endswith(r' user_a="\"\\";')
+
+
+def test_secured_listeners_have_ports_of_their_own():
+    cluster = settings.with_secured(settings.choose_ports(3, None), 2)
+    assert len({port for ports in cluster for port in ports}) == 12
+    assert settings.with_secured(settings.choose_ports(1, [9092]), 0)[0].client == 9092
+
+
+def test_a_mechanism_that_brokers_do_not_have_is_refused():
+    with pytest.raises(SettingError, match="mechanism='GSSAPI' must be one of PLAIN"):
+        Secured.sasl("GSSAPI", {})
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"version": 9, "cluster_id": "x", "brokers": []}'])

@@ -205,6 +205,32 @@ def test_what_a_connection_says_for_other_uses_is_left_out():
     assert dict(KafkaConfig.from_connection(extra)) == {"bootstrap.servers": "b:1"}
 
 
+TOKENS = {"bootstrap.servers": "b:1", "security.protocol": "SASL_SSL", "sasl.mechanisms": "OAUTHBEARER"}
+
+
+def test_tokens_that_nobody_gives_are_an_error_with_the_ways_out():
+    said = r"'sasl\.mechanisms' is OAUTHBEARER, and nothing says where its tokens come from: set .*'oidc'.*resolver"
+    for more in ({}, {"sasl.oauthbearer.method": "default"}, {"sasl.oauthbearer.config": "principal=x"}):
+        with pytest.raises(SettingError, match=said):
+            KafkaConfig.from_connection({**TOKENS, **more})
+    with pytest.raises(SettingError, match=r"option 'kafka\.sasl\.mechanism' is OAUTHBEARER"):
+        KafkaConfig.from_options({"kafka.bootstrap.servers": "b:1", "kafka.sasl.mechanism": "oauthbearer"})
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"sasl.oauthbearer.method": "oidc"},
+        {"enable.sasl.oauthbearer.unsecure.jwt": True},
+        {"orderedkafka.resolver": "package.module:function"},
+        {"oauth_cb": lambda _: ("token", 0)},
+    ],
+    ids=lambda more: next(iter(more)),
+)
+def test_whoever_says_where_tokens_come_from_is_believed(more):
+    assert KafkaConfig.from_connection({**TOKENS, **more})["sasl.mechanisms"] == "OAUTHBEARER"
+
+
 def test_a_connections_setting_is_named_without_a_prefix():
     with pytest.raises(
         SettingError, match=r"the connection's setting 'sasl\.jaas\.config' .* set 'sasl\.username' and"

@@ -1,10 +1,13 @@
 """What happens between a chunk of records and a producer."""
 
+from collections import deque
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from support.producers import FakeProducer
 
-from airflow_provider_orderedkafka.errors import DeliveryError
+from airflow_provider_orderedkafka.errors import AccessDeniedError, DeliveryError
+from airflow_provider_orderedkafka.kafka.write import sending
 from airflow_provider_orderedkafka.kafka.write.sending import Chunk, Deliveries, Lent
 
 
@@ -43,7 +46,9 @@ def test_every_column_reaches_the_producer():
 
 def test_failures_are_counted_and_the_first_is_told_with_its_row():
     producer, deliveries = FakeProducer(refuses=frozenset({b"4", b"7"})), Deliveries()
-    with pytest.raises(DeliveryError, match=r"did not take 2 records; the first: refused \(FAKE\), for row 4") as told:
+    with pytest.raises(
+        DeliveryError, match=r"did not take 2 records; the first: refused \(INVALID_RECORD\), for row 4"
+    ) as told:
         lent(producer).send(chunk(10), deliveries)
     assert (told.value.topic, told.value.partition) == ("out", None)
 
@@ -86,5 +91,28 @@ def test_slow_progress_is_no_error():
 def test_a_client_that_gives_up_says_why():
     reason = KafkaException(KafkaError(KafkaError._FATAL, "fenced by a newer one"))
     producer, deliveries = FakeProducer(gives_up=reason), Deliveries()
-    with pytest.raises(DeliveryError, match=r"(?s)gave up: .*fenced by a newer one.*|did not take 5 records"):
+    with pytest.raises(DeliveryError, match=r"gave up: .*fenced by a newer one.*5 records were not acknowledged"):
         lent(producer).send(chunk(5), deliveries)
+
+
+def test_a_client_that_is_refused_says_what_it_needs():
+    reason = KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "not allowed"))
+    with pytest.raises(AccessDeniedError, match=r"refuses to take records: not allowed; .*needs WRITE on the topic"):
+        lent(FakeProducer(gives_up=reason)).send(chunk(5), Deliveries())
+
+
+@pytest.mark.parametrize("deadline", [0.05, 60.0])
+def test_a_refusal_that_is_told_in_the_background_ends_a_write_that_gets_nothing_through(monkeypatch, deadline):
+    monkeypatch.setattr(sending, "_SURE_AFTER", 0.05)
+    sender = Lent(FakeProducer(speed=0), deadline)
+    sender.send(chunk(5), Deliveries())
+    sender.producer.flush = lambda _: sender.troubles.append(KafkaError(KafkaError._AUTHENTICATION, "no such user"))
+    with pytest.raises(AccessDeniedError, match="refuses to take records: no such user; check user name"):
+        sender.settle(Deliveries())
+
+
+def test_a_refusal_of_before_is_forgotten_once_something_gets_through():
+    sender = Lent(FakeProducer(speed=1), 60.0, troubles=deque([KafkaError(KafkaError._AUTHENTICATION, "once")]))
+    sender.send(chunk(5), Deliveries())
+    sender.settle(Deliveries())
+    assert not sender.troubles

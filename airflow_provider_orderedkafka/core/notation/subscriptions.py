@@ -60,12 +60,14 @@ class Topic:
     """A topic as the cluster describes it.
 
     `id` is written as Kafka's own tools write it. `compacted` also holds where the cleanup policy may not be seen.
+    `operations` are those that the principal may do with it, by name; empty where Kafka does not say.
     """
 
     name: str
     id: str
     partitions: int
     compacted: bool
+    operations: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ class Admin:
     """An admin client, and what it told of its troubles in the background."""
 
     def __init__(self, config: Mapping[str, str]) -> None:
-        self._config = dict(config)
+        self.config = dict(config)
         self._troubles: deque[tuple[float, Any]] = deque(maxlen=_KEPT_TROUBLES)
         self._lock = threading.Lock()
         self.servers = config["bootstrap.servers"]
@@ -63,11 +63,11 @@ class Admin:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
-        settings = client_config(self._config, "admin", {"error_cb": self._note})
+        settings = client_config(self.config, "admin", {"error_cb": self._note})
         try:
             return AdminClient(settings)
         except (KafkaException, ValueError, TypeError) as error:
-            raise understood(error, self._config) from error
+            raise understood(error, self.config) from error
 
     def _note(self, error: Any) -> None:
         self._troubles.append((time.monotonic(), error))

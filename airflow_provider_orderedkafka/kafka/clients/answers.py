@@ -7,7 +7,7 @@ it at once: no permission, a topic that is not there, an answer that makes no se
 """
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
@@ -21,6 +21,7 @@ from airflow_provider_orderedkafka.errors import (
     UnreachableError,
 )
 from airflow_provider_orderedkafka.kafka.clients.admin import Admin
+from airflow_provider_orderedkafka.kafka.clients.refusals import way_out
 
 Question = TypeVar("Question", bound=Hashable)
 
@@ -41,13 +42,6 @@ _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 0.5
 _NAMED: Final = 5
 
-DENIED: Final = {
-    KafkaError.TOPIC_AUTHORIZATION_FAILED: "the principal needs DESCRIBE (and READ) on the topic",
-    KafkaError.GROUP_AUTHORIZATION_FAILED: "the principal needs DESCRIBE (and READ) on the group",
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "the principal needs DESCRIBE on the cluster",
-    KafkaError.SASL_AUTHENTICATION_FAILED: "check user name, password and mechanism",
-    KafkaError._AUTHENTICATION: "check user name, password and mechanism",
-}
 UNKNOWN: Final = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError._UNKNOWN_TOPIC,
@@ -168,7 +162,7 @@ class _Wait:
         """The answer to a question; a `KafkaError` that may pass; None when the patience ends before."""
         outcome = self._result(future)
         if isinstance(outcome, KafkaError):
-            _raise_if_final(outcome, question, self._patience)
+            _raise_if_final(outcome, question, self._patience, self._admin.config)
             if outcome.code() in DOUBTFUL:
                 self._have_doubts()
             self.last = outcome
@@ -191,7 +185,7 @@ class _Wait:
     def _refusal(self) -> KafkaError | None:
         """A refusal that the client reported in the background; the request itself only times out."""
         troubles = self._admin.troubles(self._patience.begun)
-        return next((trouble for trouble in troubles if trouble.code() in DENIED), None)
+        return next((trouble for trouble in troubles if way_out(trouble, self._admin.config)), None)
 
     def _have_doubts(self) -> None:
         """Look, once, whether the questions make sense."""
@@ -200,10 +194,10 @@ class _Wait:
             doubt()
 
 
-def _raise_if_final(error: KafkaError, question: object, patience: Patience) -> None:
+def _raise_if_final(error: KafkaError, question: object, patience: Patience, config: Mapping[str, str]) -> None:
     code = error.code()
-    if code in DENIED:
-        raise AccessDeniedError(f"Kafka refuses {patience.what} {question}: {error.str()}; {DENIED[code]}")
+    if remedy := way_out(error, config):
+        raise AccessDeniedError(f"Kafka refuses {patience.what} {question}: {error.str()}; {remedy}")
     if code in UNKNOWN and patience.waited > SHOWS_AFTER:
         place = question._asdict() if isinstance(question, TopicPartition) else {}
         raise UnknownTopicError(f"{question} does not exist: {error.str()}", **place)

@@ -18,6 +18,7 @@ from typing import Any, Final, Literal
 from airflow_provider_orderedkafka.core.notation.spelling import meant
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.clients.client_log import CLIENT_LOG
+from airflow_provider_orderedkafka.kafka.clients.oauth import MSK
 from airflow_provider_orderedkafka.kafka.clients.properties import (
     CONSUMER,
     FIXED,
@@ -50,6 +51,7 @@ _NO_SUCH: Final = "No such configuration property"
 _END: Final = "orderedkafka.end"
 _PROTOCOL: Final = "security.protocol"
 _MECHANISM: Final = ("sasl.mechanisms", "sasl.mechanism")
+_TOKENS: Final = {"sasl.oauthbearer.method": "oidc", "enable.sasl.oauthbearer.unsecure.jwt": "true"}
 _KERBEROS: Final = "sasl_gssapi"  # as librdkafka names what it was built with
 _JAVA_STORES: Final = (".jks", ".jceks", ".bcfks")
 
@@ -98,12 +100,15 @@ class KafkaConfig(Mapping[str, str]):
         }
         if beneath is not None and SERVERS not in given:
             given = {**beneath, **given}
+        _check_tokens(given, prefix, "option")
         return _checked(given, prefix, "option")
 
     @classmethod
     def from_connection(cls, extra: Mapping[str, Any]) -> "KafkaConfig":
         """What a connection says; what is meant for other uses of it (`group.id`, callbacks) is left out."""
         given = {name: value for name, value in extra.items() if name not in FIXED and not name.endswith("_cb")}
+        if "oauth_cb" not in extra:
+            _check_tokens(given, "", "the connection's setting")
         return _checked(given, "", "the connection's setting")
 
 
@@ -207,6 +212,19 @@ def _check_kerberos(settings: Mapping[str, str], prefix: str, kind: str) -> None
             "librdkafka with Cyrus SASL, wherever a client of Kafka runs (pip install --no-binary confluent-kafka "
             f"confluent-kafka), or set '{prefix}{_MECHANISM[0]}' to another mechanism that the brokers offer, such as "
             "'SCRAM-SHA-512'"
+        )
+
+
+def _check_tokens(given: Mapping[str, Any], prefix: str, kind: str) -> None:
+    """A client without a source of tokens would wait for one, and never say so."""
+    named = next((name for name in _MECHANISM if name in given), None)
+    if named is None or str(given[named]).strip().upper() != "OAUTHBEARER" or RESOLVER in given:
+        return
+    if all(str(given.get(name, "")).lower() != value for name, value in _TOKENS.items()):
+        raise SettingError(
+            f"{kind} '{prefix}{named}' is OAUTHBEARER, and nothing says where its tokens come from: set "
+            f"'{prefix}sasl.oauthbearer.method' to 'oidc' with the endpoint, client.id and client.secret beside it, or "
+            f"name a function with '{prefix}{RESOLVER}' ('package.module:function'; {MSK!r} for Amazon MSK)"
         )
 
 

@@ -4,7 +4,7 @@ import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider_orderedkafka.kafka.clients.config import client_config, understood
@@ -43,10 +43,11 @@ _REQUIRED = {
 
 @dataclass(slots=True)
 class KeptConsumer:
-    """A consumer, and the last trouble that its client told of on its own."""
+    """A consumer, the last troubles that its client told of on its own, and what it was made from."""
 
     consumer: Any
     troubles: deque[Any]
+    config: Mapping[str, str] = field(default_factory=dict)
 
 
 _idle: PerProcess[list[KeptConsumer]] = PerProcess()
@@ -102,6 +103,7 @@ def _make(config: Mapping[str, str]) -> KeptConsumer:
 
     troubles: deque[Any] = deque(maxlen=_KEPT_TROUBLES)
     try:
-        return KeptConsumer(Consumer(client_config(config, "consumer", {"error_cb": troubles.append})), troubles)
+        made = Consumer(client_config(config, "consumer", {"error_cb": troubles.append}))
+        return KeptConsumer(made, troubles, config)
     except (KafkaException, ValueError, TypeError) as error:
         raise understood(error, config) from error

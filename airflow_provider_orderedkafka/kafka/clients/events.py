@@ -21,8 +21,9 @@ from airflow_provider_orderedkafka.errors import (
     UnknownTopicError,
     UnreachableError,
 )
-from airflow_provider_orderedkafka.kafka.clients.answers import DENIED, DOUBTS_AFTER, UNKNOWN, listed
+from airflow_provider_orderedkafka.kafka.clients.answers import DOUBTS_AFTER, UNKNOWN, listed
 from airflow_provider_orderedkafka.kafka.clients.consumers import KeptConsumer
+from airflow_provider_orderedkafka.kafka.clients.refusals import way_out
 
 _ANSWER_SECONDS: Final = 10.0
 _DAMAGED: Final = {KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError.INVALID_MSG}
@@ -83,8 +84,8 @@ class Attention:
             if event.what is What.LOG_END:
                 self._log_ends[partition] = event.offset
             return event
-        if code in DENIED and code not in _OF_NO_CONCERN:
-            raise AccessDeniedError(f"Kafka refuses to give {partition}: {error.str()}; {DENIED[code]}")
+        if remedy := self._way_out(error):
+            raise AccessDeniedError(f"Kafka refuses to give {partition}: {error.str()}; {remedy}")
         if code in _DAMAGED:
             damaged = f"{partition.at(message.offset())}: the record cannot be read: {error.str()}"
             raise DataLossError(damaged, **partition._asdict(), offset=message.offset())
@@ -116,8 +117,8 @@ class Attention:
         Raises AccessDeniedError, what `doubt` raises, or when it lasted too long UnreachableError.
         """
         for error in self._kept.troubles:
-            if error.code() in DENIED and error.code() not in _OF_NO_CONCERN:
-                raise AccessDeniedError(f"Kafka refuses this client: {error.str()}; {DENIED[error.code()]}")
+            if remedy := self._way_out(error):
+                raise AccessDeniedError(f"Kafka refuses this client: {error.str()}; {remedy}")
         silent = time.monotonic() - self._last_progress
         if silent > min(DOUBTS_AFTER, self._deadline) and not self._doubted:
             self._doubted = True
@@ -141,6 +142,9 @@ class Attention:
                 )
         said = [error.str() for error in self._kept.troubles if error.code() != KafkaError._ALL_BROKERS_DOWN]
         return UnreachableError(f"{waited}: {said[-1]}" if said else waited)
+
+    def _way_out(self, error: Any) -> str | None:
+        return None if error.code() in _OF_NO_CONCERN else way_out(error, self._kept.config)
 
     def _note(self, error: Any) -> None:
         if error.code() not in _OF_NO_CONCERN:

@@ -15,8 +15,9 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import AccessDeniedError, OrderedKafkaError, UnreachableError
-from airflow_provider_orderedkafka.kafka.clients.answers import DEADLINE, DENIED, TRANSIENT, Patience, why_silent
+from airflow_provider_orderedkafka.kafka.clients.answers import DEADLINE, TRANSIENT, Patience, why_silent
 from airflow_provider_orderedkafka.kafka.clients.config import client_config, understood
+from airflow_provider_orderedkafka.kafka.clients.refusals import way_out
 
 AT_ONCE: Final = 1_000
 """How many partitions are committed at once: with the longest names two thirds of what a broker takes, 1 MiB."""
@@ -70,7 +71,7 @@ class _Asking:
     """A consumer of a group's, what its client told of its troubles, and the patience with both."""
 
     def __init__(self, config: Mapping[str, str], group: str, patience: Patience) -> None:
-        self._servers = config["bootstrap.servers"]
+        self._config = config
         self._patience = patience
         self._troubles: deque[KafkaError] = deque(maxlen=_KEPT_TROUBLES)
         ours = {"group.id": group, "enable.auto.commit": "false", "error_cb": self._troubles.append}
@@ -88,7 +89,8 @@ class _Asking:
                 error = self._refusal() or failure.args[0]
                 if error.code() in _GONE:
                     return []
-                if self._patience.left == 0 or error.code() not in TRANSIENT:
+                final = error.code() not in TRANSIENT or way_out(error, self._config)
+                if final or self._patience.left == 0:
                     raise self._told(error) from failure
             time.sleep(_PAUSE)
 
@@ -109,17 +111,17 @@ class _Asking:
         event = self.consumer.poll(0)
         if event is not None and event.error() is not None:
             self._troubles.append(event.error())
-        return next((trouble for trouble in self._troubles if trouble.code() in DENIED), None)
+        return next((trouble for trouble in self._troubles if way_out(trouble, self._config)), None)
 
     def _told(self, error: KafkaError) -> OrderedKafkaError:
         what = self._patience.what
-        if error.code() in DENIED:
-            return AccessDeniedError(f"Kafka refuses {what}: {error.str()}; {DENIED[error.code()]}")
+        if remedy := way_out(error, self._config):
+            return AccessDeniedError(f"Kafka refuses {what}: {error.str()}; {remedy}")
         if error.code() >= KafkaError.UNKNOWN and error.code() not in TRANSIENT:  # below are the client's own
             return OrderedKafkaError(f"Kafka refuses {what}: {error.str()} ({error.name()})")
         return UnreachableError(
-            f"Kafka at {self._servers!r} did not answer within {self._patience.seconds:g} s, asked for {what} "
-            f"({why_silent(error, self._troubles)}); is it up, and can it be reached from here?"
+            f"Kafka at {self._config['bootstrap.servers']!r} did not answer within {self._patience.seconds:g} s, asked "
+            f"for {what} ({why_silent(error, self._troubles)}); is it up, and can it be reached from here?"
         )
 
 

@@ -75,7 +75,9 @@ def _cluster_id(asked: Admin, deadline: float) -> str:
 
 
 def _topic(described: Any, policy: str | None) -> Topic:
-    return Topic(described.name, _id(described), len(described.partitions), policy is None or "compact" in policy)
+    compacted = policy is None or "compact" in policy
+    operations = frozenset(operation.name for operation in described.authorized_operations or ())
+    return Topic(described.name, _id(described), len(described.partitions), compacted, operations)
 
 
 def _partitions(subscription: Subscription, topics: Sequence[Topic]) -> tuple[TopicPartition, ...]:
@@ -142,7 +144,9 @@ def _describe(asked: Admin, names: Sequence[str], deadline: float) -> dict[str, 
     patience = Patience(deadline, "the description of topic")
 
     def ask(questions: Sequence[str], seconds: float) -> list[Future[Any]]:
-        answers = asked.client.describe_topics(TopicCollection(list(questions)), request_timeout=seconds)
+        answers = asked.client.describe_topics(
+            TopicCollection(list(questions)), include_authorized_operations=True, request_timeout=seconds
+        )
         return [answers[name] for name in questions]
 
     try:

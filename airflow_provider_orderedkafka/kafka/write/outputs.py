@@ -15,6 +15,7 @@ from airflow_provider_orderedkafka.core.notation.subscriptions import Named, Top
 from airflow_provider_orderedkafka.errors import AccessDeniedError
 from airflow_provider_orderedkafka.kafka.clients.admin import admin
 from airflow_provider_orderedkafka.kafka.clients.answers import DEADLINE, Patience, gather
+from airflow_provider_orderedkafka.kafka.clients.refusals import check_allowed
 from airflow_provider_orderedkafka.kafka.lookup.topics import discover
 
 DEFAULT_MAX_BYTES: Final = 1_048_588
@@ -28,6 +29,7 @@ class Output:
 
     `max_bytes` bounds a record, `ahead` and `behind` say how many milliseconds its timestamp may be off the broker's
     clock; a compacted topic takes no record without a key. `stamps` says that the broker puts its own time instead.
+    `operations` are those that the principal may do; empty where Kafka does not say.
     """
 
     name: str
@@ -38,14 +40,17 @@ class Output:
     ahead: int = _ANY_TIME
     behind: int = _ANY_TIME
     stamps: bool = False
+    operations: frozenset[str] = frozenset()
 
 
 def look_up_outputs(config: Mapping[str, str], topics: Iterable[str], deadline: float = DEADLINE) -> dict[str, Output]:
-    """What the cluster says of these topics."""
+    """What the cluster says of these topics; AccessDeniedError where it says that one may not be written."""
     names = tuple(sorted(set(topics)))
     if not names:
         return {}
     found = discover(config, Named(names), deadline)
+    for topic in found.topics:
+        check_allowed(topic.name, topic.operations, "WRITE", "to write to it")
     settings = _settings(config, names, deadline)
     return {topic.name: _output(topic, settings[topic.name]) for topic in found.topics}
 
@@ -88,4 +93,5 @@ def _output(topic: Topic, settings: Mapping[str, str]) -> Output:
         ahead=_ANY_TIME if by_log else int(settings.get("message.timestamp.after.max.ms", _ANY_TIME)),
         behind=_ANY_TIME if by_log else int(settings.get("message.timestamp.before.max.ms", _ANY_TIME)),
         stamps=by_log,
+        operations=topic.operations,
     )

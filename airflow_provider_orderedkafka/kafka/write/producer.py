@@ -83,7 +83,7 @@ def make_producer(config: Mapping[str, str]) -> Lent:
     troubles: deque[Any] = deque(maxlen=1)
     settings = client_config(producer_config(config), "producer", {**_OURS, "error_cb": troubles.append})
     try:
-        return Lent(Producer(settings), deadline_seconds(config), troubles=troubles)
+        return Lent(Producer(settings), deadline_seconds(config), config=config, troubles=troubles)
     except (KafkaException, ValueError, TypeError) as error:
         raise understood(error, config) from error
 

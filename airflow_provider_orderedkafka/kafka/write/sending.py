@@ -12,19 +12,22 @@ import operator
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any, Final
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
-from airflow_provider_orderedkafka.errors import DeliveryError
+from airflow_provider_orderedkafka.errors import AccessDeniedError, DeliveryError
+from airflow_provider_orderedkafka.kafka.clients.refusals import DENIED_WRITES, way_out
 
 _POLL_SECONDS: Final = 0.05
 _ROOM: Final = 0.9
 _REPORTS: Final = 10
+# A broker that comes back may refuse for a moment whom it knows well.
+_SURE_AFTER: Final = 5.0
 # With an exception under way, Python finds fault with whatever is called next: a SystemError that names it.
 _GAVE_UP: Final = (KafkaException, SystemError)
 
@@ -67,10 +70,18 @@ class Deliveries:
 
         return failed
 
+    @property
+    def purged(self) -> bool:
+        """Whether the first record that failed was thrown away, for a reason that is told elsewhere."""
+        return self.first is not None and self.first[1].code() == KafkaError._PURGE_QUEUE
+
     def check(self) -> None:
         """Raise when a record failed."""
         if self.first is not None:
             describe, error, message = self.first
+            if remedy := DENIED_WRITES.get(error.code()):
+                where = describe(message.key(), message.value())
+                raise AccessDeniedError(f"Kafka refuses to take {where}: {error.str()}; {remedy}")
             raise DeliveryError(
                 f"Kafka did not take {self.failures:,} records; the first: {error.str()} ({error.name()}), for "
                 f"{describe(message.key(), message.value())}",
@@ -87,6 +98,7 @@ class Lent:
     deadline: float
     users: int = 0
     broken: bool = False
+    config: Mapping[str, str] = field(default_factory=dict)
     troubles: deque[Any] = field(default_factory=lambda: deque(maxlen=1))
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -138,18 +150,29 @@ class Lent:
     def _wait(self, look: Callable[[], object], target: int, deliveries: Deliveries) -> None:
         """Poll until at most `target` records are unacknowledged; a deadline without progress is an error."""
         fewest, last_progress = len(self.producer), time.monotonic()
+        self.troubles.clear()
         while fewest > target:
             look()
             deliveries.check()
-            left = len(self.producer)
+            left, silent = len(self.producer), time.monotonic() - last_progress
             if left < fewest:
                 fewest, last_progress = left, time.monotonic()
-            elif time.monotonic() - last_progress > self.deadline:
+                self.troubles.clear()
+            elif silent > min(_SURE_AFTER, self.deadline) and (refused := self._refusal()):
+                raise refused
+            elif silent > self.deadline:
                 raise DeliveryError(
                     f"Kafka acknowledged nothing for {self.deadline:g} s while {left:,} records waited"
                     f"{self._last_trouble()}; are its brokers up and reachable? ('kafka.delivery.timeout.ms')"
                 )
         deliveries.check()
+
+    def _refusal(self) -> AccessDeniedError | None:
+        """What the client told of being refused, since it last got something through."""
+        for error in self.troubles:
+            if remedy := way_out(error, self.config):
+                return AccessDeniedError(f"Kafka refuses to take records: {error.str()}; {remedy}")
+        return None
 
     def _last_trouble(self) -> str:
         return f" (last heard: {self.troubles[-1].str()})" if self.troubles else ""
@@ -159,13 +182,16 @@ class Lent:
         """On a failure, drop what is queued behind it and count it; add the client's reason if it gave up."""
         try:
             yield
-        except (DeliveryError, *_GAVE_UP) as error:
-            stalled, waiting = isinstance(error, DeliveryError) and deliveries.first is None, len(self.producer)
+        except (AccessDeniedError, DeliveryError, *_GAVE_UP) as error:
+            stalled, waiting = not isinstance(error, _GAVE_UP) and deliveries.first is None, len(self.producer)
             self._throw_away()
             if stalled:
                 raise
-            deliveries.check()
+            if not isinstance(error, _GAVE_UP) or not deliveries.purged:
+                deliveries.check()
             reason = error.__cause__ if isinstance(error, SystemError) else error
+            if isinstance(reason, KafkaException) and (remedy := DENIED_WRITES.get(reason.args[0].code())):
+                raise AccessDeniedError(f"Kafka refuses to take records: {reason.args[0].str()}; {remedy}") from error
             raise DeliveryError(
                 f"Kafka's client gave up: {reason}; {waiting:,} records were not acknowledged"
             ) from error

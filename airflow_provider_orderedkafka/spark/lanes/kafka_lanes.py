@@ -8,6 +8,7 @@ from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.lanes import Lane, lane
 from airflow_provider_orderedkafka.core.outputs import check_not_fed_back
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.kafka.clients.refusals import check_allowed
 from airflow_provider_orderedkafka.kafka.replay.missing import Giving
 from airflow_provider_orderedkafka.kafka.write.write_settings import Keyless, WriteSettings
 from airflow_provider_orderedkafka.kafka.write.writing import plan_write
@@ -89,7 +90,14 @@ def _output(frames: RangeFrames, asked: SinkOptions) -> KafkaOutput:
         )
     planned = plan_write(settings, columns)
     _check_not_fed_back(frames.loaded, planned)
+    _check_read_back(planned)
     return KafkaOutput(frames.loaded.id, planned)
+
+
+def _check_read_back(settings: WriteSettings) -> None:
+    """What a killed attempt has written is found by reading: whoever may not would fail at the next attempt alone."""
+    for name, output in settings.outputs.items() if settings.source is not None else ():
+        check_allowed(name, output.operations, "READ", "to find in it what a killed attempt has written")
 
 
 def _check_not_fed_back(loaded: Range, settings: WriteSettings) -> None:

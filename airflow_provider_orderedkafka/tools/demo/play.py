@@ -13,7 +13,6 @@ from airflow_provider_orderedkafka.tools.demo.story import LANES, Chapter, Plan,
 from airflow_provider_orderedkafka.tools.demo.summary import summary
 from airflow_provider_orderedkafka.tools.demo.verdict import Loaded, Order, Told, Verdict, judge
 from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
-from airflow_provider_orderedkafka.tools.embedded.jars import KAFKA_VERSION
 
 TOPICS = sorted({lane.topic for lane in LANES})
 _SECOND_SHARE = 4
@@ -69,7 +68,7 @@ class Play:
     def _start_broker(self, stack: ExitStack) -> str:
         with self._screen.step("broker", "starting") as step:
             kafka = stack.enter_context(EmbeddedKafka(self._place.kafka, announce=step.announce))
-            step.conclude(f"Apache Kafka {KAFKA_VERSION} is ready at {kafka.bootstrap_servers}")
+            step.conclude(f"Apache Kafka {kafka.version} is ready at {kafka.bootstrap_servers}")
         return kafka.bootstrap_servers
 
     def _write_chapter(self, shop: Shop, begins_at: int) -> None:

@@ -3,7 +3,7 @@
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,7 +14,13 @@ from airflow_provider_orderedkafka.tools.embedded.java import Java
 from airflow_provider_orderedkafka.tools.embedded.log import ServerLog
 from airflow_provider_orderedkafka.tools.embedded.process import ServerProcess
 from airflow_provider_orderedkafka.tools.embedded.readiness import Readiness
-from airflow_provider_orderedkafka.tools.embedded.settings import Ports, Property, is_free, server_properties
+from airflow_provider_orderedkafka.tools.embedded.settings import (
+    DEFAULT_VERSION,
+    Ports,
+    Settings,
+    is_free,
+    server_properties,
+)
 
 START_SECONDS = 120.0
 STOP_SECONDS = 20.0
@@ -31,10 +37,11 @@ _JVM_OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """What runs a broker: Java, the broker's jars, and options for Java."""
+    """What runs every broker: a Java, the broker's jars and their version, and more options for Java."""
 
     java: Java
     jars: Path
+    version: str = DEFAULT_VERSION
     options: tuple[str, ...] = ()
 
     def command(self, main_class: str, *arguments: str) -> list[str]:
@@ -46,18 +53,16 @@ class Installation:
 class Broker:
     """Broker `number` (from 1) of a cluster, in its directory, whichever process started it."""
 
-    def __init__(
-        self, number: int, cluster: Sequence[Ports], directory: Path, properties: Mapping[str, Property]
-    ) -> None:
+    def __init__(self, number: int, cluster: Sequence[Ports], directory: Path, settings: Settings) -> None:
         self.number = number
         self.ports = cluster[number - 1]
         self.log = ServerLog(directory / "server.log")
         self._cluster = tuple(cluster)
         self._directory = directory
         self._data = directory / "data"
-        self._settings = directory / "server.properties"
-        self._properties = dict(properties)
-        self._process = ServerProcess(directory / "pid", self.log.path, str(self._settings))
+        self._settings = settings
+        self._properties = directory / "server.properties"
+        self._process = ServerProcess(directory / "pid", self.log.path, str(self._properties))
         self._installation: Installation | None = None
         self._detached = False
 
@@ -88,8 +93,9 @@ class Broker:
         self._installation = installation
         self._detached = detached
         self._directory.mkdir(parents=True, exist_ok=True)
-        text = server_properties(self.number, self._cluster, self._data, self._properties)
-        self._settings.write_text(text, encoding="ascii")
+        text = server_properties(self.number, self._cluster, self._data, self._settings)
+        self._properties.touch(mode=0o600)  # it may hold keys and passwords
+        self._properties.write_text(text, encoding="ascii")
         if not (self._data / "meta.properties").exists():
             self._format(installation, cluster_id)
 
@@ -110,7 +116,7 @@ class Broker:
             raise BrokerFailedError(f"broker {self.number} was never started: start its cluster first")
         self._refuse_taken_ports()
         self.log.begin()
-        command = self._installation.command("kafka.Kafka", str(self._settings))
+        command = self._installation.command("kafka.Kafka", str(self._properties))
         self._process.start(command, detached=self._detached)
 
     def wait_until_serving(self, seconds: float = START_SECONDS) -> None:
@@ -155,7 +161,7 @@ class Broker:
 
     def _format(self, installation: Installation, cluster_id: str) -> None:
         command = installation.command(
-            "kafka.tools.StorageTool", "format", "--cluster-id", cluster_id, "--config", str(self._settings)
+            "kafka.tools.StorageTool", "format", "--cluster-id", cluster_id, "--config", str(self._properties)
         )
         try:
             done = subprocess.run(  # noqa: S603 - the user's own Java
@@ -173,7 +179,7 @@ class Broker:
             )
 
     def _refuse_taken_ports(self) -> None:
-        for port in (self.ports.client, self.ports.controller):
+        for port in self.ports:
             if not is_free(port):
                 raise self._port_taken(port)
 

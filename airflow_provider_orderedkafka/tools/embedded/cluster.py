@@ -5,6 +5,7 @@ import fcntl
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +18,15 @@ from airflow_provider_orderedkafka.tools.embedded.errors import AlreadyRunningEr
 from airflow_provider_orderedkafka.tools.embedded.jars import Announce, kafka_jars, say
 from airflow_provider_orderedkafka.tools.embedded.java import find_java
 from airflow_provider_orderedkafka.tools.embedded.layout import Layout
-from airflow_provider_orderedkafka.tools.embedded.settings import Property, checked, choose_ports
+from airflow_provider_orderedkafka.tools.embedded.secured import Secured, remember_users
+from airflow_provider_orderedkafka.tools.embedded.settings import (
+    HOST,
+    Property,
+    Settings,
+    checked,
+    choose_ports,
+    with_secured,
+)
 
 _MOVES = 5
 """How often to try other free ports: another program may take one in the meantime."""
@@ -28,7 +37,9 @@ class EmbeddedKafka:
 
     Started by this process it ends with this process, whatever ends it; `detached` it runs on until it is stopped,
     by any process that opens the same directory. A directory that is used again gives the same cluster: id, ports,
-    data. `properties` are Kafka's own broker settings and win over the defaults here.
+    data, version of Kafka. `properties` are Kafka's own broker settings and win over the defaults here.
+
+    `secured` adds listeners by name beside the plain one; `secured_config` says how a user comes by one of them.
     """
 
     def __init__(
@@ -38,6 +49,8 @@ class EmbeddedKafka:
         ports: Sequence[int] | None = None,
         properties: Mapping[str, Property] | None = None,
         *,
+        version: str | None = None,
+        secured: Mapping[str, Secured] | None = None,
         detached: bool = False,
         announce: Announce = say,
     ) -> None:
@@ -49,8 +62,9 @@ class EmbeddedKafka:
         self._detached = detached
         self._announce = announce
         self._wanted = ports
-        self._own = checked(properties or {})
-        self._take(Layout.of(self.directory, brokers, ports))
+        layout = Layout.of(self.directory, brokers, ports, version)
+        self._settings = Settings(layout.kafka, checked(properties or {}), dict(secured or {}))
+        self._take(layout)
 
     @classmethod
     def open(cls, directory: Path | str) -> Self | None:
@@ -69,6 +83,19 @@ class EmbeddedKafka:
         return self._layout.cluster_id
 
     @property
+    def version(self) -> str:
+        """The version of Kafka."""
+        return self._layout.kafka
+
+    def secured_config(self, listener: str, user: str = "") -> dict[str, str]:
+        """Return the settings of a client that comes as this user by the secured listener of this name."""
+        names = list(self._settings.secured)
+        if listener not in names:
+            raise SettingError(f"listener {listener!r} must be one of {', '.join(names) or 'none: there is no other'}")
+        servers = [f"{HOST}:{broker.ports.secured[names.index(listener)]}" for broker in self.brokers]
+        return {"bootstrap.servers": ",".join(servers), **self._settings.secured[listener].client(user)}
+
+    @property
     def running(self) -> bool:
         """Whether any of its brokers runs."""
         return any(broker.running for broker in self.brokers)
@@ -81,7 +108,7 @@ class EmbeddedKafka:
                 raise self._already()
             moves = _MOVES if self._may_move() else 0
             while not self._started(installation, may_move=moves > 0):
-                self._take(Layout(self.cluster_id, choose_ports(len(self.brokers), self._wanted)))
+                self._take(replace(self._layout, ports=choose_ports(len(self.brokers), self._wanted)))
                 moves -= 1
         return self
 
@@ -108,13 +135,15 @@ class EmbeddedKafka:
 
     def _installation(self) -> Installation:
         java = find_java()
-        return quick(Installation(java, kafka_jars(java, self._announce)), self._announce)
+        jars = kafka_jars(java, self._announce, self.version)
+        return quick(Installation(java, jars, self.version), self._announce)
 
     def _take(self, layout: Layout) -> None:
         self._layout = layout
+        ports = with_secured(layout.ports, len(self._settings.secured))
         self.brokers = tuple(
-            Broker(number, layout.ports, self.directory / f"broker-{number}", self._own)
-            for number in range(1, len(layout.ports) + 1)
+            Broker(number, ports, self.directory / f"broker-{number}", self._settings)
+            for number in range(1, len(ports) + 1)
         )
 
     def _may_move(self) -> bool:
@@ -143,6 +172,7 @@ class EmbeddedKafka:
         for step in (Broker.launch, Broker.wait_until_serving):
             for broker in self.brokers:
                 step(broker)
+        remember_users(self.bootstrap_servers, self._settings.secured)
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:

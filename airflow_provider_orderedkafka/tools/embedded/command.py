@@ -7,6 +7,7 @@ from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.tools.cache import cache_directory
 from airflow_provider_orderedkafka.tools.embedded import sample
 from airflow_provider_orderedkafka.tools.embedded.cluster import EmbeddedKafka
+from airflow_provider_orderedkafka.tools.embedded.settings import DEFAULT_VERSION
 
 _DEFAULT_PORT = 9092
 _NOT_RUNNING = 3
@@ -21,7 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         help=f"port of the first broker, followed by the others; 0: any (default: as before, or {_DEFAULT_PORT})",
     )
-    start.add_argument("--brokers", type=int, choices=(1, 3), help="number of brokers (default: as before, or 1)")
+    start.add_argument("--brokers", type=int, choices=(1, 3), help="how many brokers (default: as before, else 1)")
+    start.add_argument("--version", help=f"of Kafka, 3.9.0 or newer (default: as before, else {DEFAULT_VERSION})")
     start.add_argument(
         "--property",
         action="append",
@@ -50,13 +52,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _start(arguments: argparse.Namespace) -> int:
     there = EmbeddedKafka.open(arguments.directory)
-    if there and there.running and arguments.port in (None, 0, there.brokers[0].ports.client):
+    same = there and arguments.version in (None, there.version)
+    if there and same and there.running and arguments.port in (None, 0, there.brokers[0].ports.client):
         print("The broker is already running.")
         return _describe(there)
     brokers = arguments.brokers or (len(there.brokers) if there else 1)
     ports = None if arguments.port is None and there else _ports(arguments.port, brokers)
     properties = dict(map(_setting, arguments.property))
-    return _describe(EmbeddedKafka(arguments.directory, brokers, ports, properties, detached=True).start())
+    wanted = EmbeddedKafka(arguments.directory, brokers, ports, properties, version=arguments.version, detached=True)
+    return _describe(wanted.start())
 
 
 def _status(arguments: argparse.Namespace) -> int:
@@ -93,6 +97,7 @@ def _stop(arguments: argparse.Namespace) -> int:
 def _describe(cluster: EmbeddedKafka) -> int:
     print(f"bootstrap servers  {cluster.bootstrap_servers}")
     print(f"cluster id         {cluster.cluster_id}")
+    print(f"version            {cluster.version}")
     print(f"directory          {cluster.directory}")
     for broker in cluster.brokers:
         print(f"broker {broker.number}           {broker.state}, pid {broker.pid or '-'}, log {broker.log.path}")

@@ -13,20 +13,18 @@ from pathlib import Path
 from airflow_provider_orderedkafka.tools.cache import cache_directory
 from airflow_provider_orderedkafka.tools.embedded.errors import FetchError
 from airflow_provider_orderedkafka.tools.embedded.java import Java
+from airflow_provider_orderedkafka.tools.embedded.settings import DEFAULT_VERSION
 
-KAFKA_VERSION = "4.1.1"
-_NAME = f"kafka_2.13-{KAFKA_VERSION}"
 _DEADLINE_SECONDS = 1_800
 _PROGRESS_EVERY = 10
-_JARS = 46
 _LAST_LINES = 6
 
 # `bundle` is the type of five jars without which nothing starts; slf4j-simple is what makes Kafka's log readable.
 _TYPES = ("jar", "bundle")
-_DEPENDENCIES = f"""<ivy-module version="2.0">
+_DEPENDENCIES = """<ivy-module version="2.0">
   <info organisation="orderedkafka" module="broker"/>
   <dependencies>
-    <dependency org="org.apache.kafka" name="kafka_2.13" rev="{KAFKA_VERSION}" conf="default"/>
+    <dependency org="org.apache.kafka" name="kafka_2.13" rev="{version}" conf="default"/>
     <dependency org="org.slf4j" name="slf4j-simple" rev="1.7.36" conf="default"/>
   </dependencies>
 </ivy-module>
@@ -40,29 +38,28 @@ def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def kafka_jars(java: Java, announce: Announce = say) -> Path:
-    """Return the directory of the broker's jars; download them if needed.
+def kafka_jars(java: Java, announce: Announce = say, version: str = DEFAULT_VERSION) -> Path:
+    """Return the directory of the jars of a broker of this version, fetched first where they are not there yet.
 
     Several processes may ask at once: one fetches, the others wait for it. Raises FetchError.
     """
-    cache = cache_directory()
-    jars = cache / _NAME
+    jars = cache_directory() / f"kafka_2.13-{version}"
     if jars.is_dir():
         return jars
-    with _locked(cache, announce):
+    with _locked(jars, announce):
         if not jars.is_dir():
-            _fetch(java, jars, announce)
+            _fetch(java, jars, version, announce)
     return jars
 
 
 @contextlib.contextmanager
-def _locked(cache: Path, announce: Announce) -> Iterator[None]:
+def _locked(jars: Path, announce: Announce) -> Iterator[None]:
     try:
-        cache.mkdir(parents=True, exist_ok=True)
-        lock = (cache / f"{_NAME}.lock").open("w")
+        jars.parent.mkdir(parents=True, exist_ok=True)
+        lock = jars.with_name(f"{jars.name}.lock").open("w")
     except OSError as error:
         raise FetchError(
-            f"The cache directory {cache} cannot be written ({error}); set ORDEREDKAFKA_CACHE to one that can."
+            f"The cache directory {jars.parent} cannot be written ({error}); set ORDEREDKAFKA_CACHE to one that can."
         ) from error
     with lock:
         try:
@@ -73,14 +70,16 @@ def _locked(cache: Path, announce: Announce) -> Iterator[None]:
         yield
 
 
-def _fetch(java: Java, jars: Path, announce: Announce) -> None:
-    announce(f"Fetching Apache Kafka {KAFKA_VERSION} into {jars} (43 MB, about a minute, only once).")
+def _fetch(java: Java, jars: Path, version: str, announce: Announce) -> None:
+    announce(f"Fetching Apache Kafka {version} into {jars} (some 45 MB, only this once, about a minute).")
     with tempfile.TemporaryDirectory(prefix=".fetching-", dir=jars.parent) as directory:
-        (Path(directory) / "ivy.xml").write_text(_DEPENDENCIES, encoding="utf-8")
-        _run_ivy(_ivy_command(java), Path(directory), announce)
+        (Path(directory) / "ivy.xml").write_text(_DEPENDENCIES.format(version=version), encoding="utf-8")
+        code, said = _run_ivy(_ivy_command(java), Path(directory), announce)
+        if code or not (Path(directory) / "jars" / f"{jars.name}.jar").is_file():
+            raise FetchError(_why_not(said, jars, version))
         # Only a complete directory ever gets the name that others look for.
         (Path(directory) / "jars").rename(jars)
-    announce(f"Apache Kafka {KAFKA_VERSION} is downloaded.")
+    announce(f"Apache Kafka {version} is there.")
 
 
 def _ivy_command(java: Java) -> list[str]:
@@ -103,7 +102,7 @@ def _ivy_jar() -> Path:
     )
 
 
-def _run_ivy(command: list[str], directory: Path, announce: Announce) -> None:
+def _run_ivy(command: list[str], directory: Path, announce: Announce) -> tuple[int, list[str]]:
     with subprocess.Popen(  # noqa: S603 - the user's own Java
         command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     ) as ivy:
@@ -116,8 +115,7 @@ def _run_ivy(command: list[str], directory: Path, announce: Announce) -> None:
             raise
         finally:
             deadline.cancel()
-    if ivy.returncode or not list((directory / "jars").glob(f"{_NAME}.jar")):
-        raise FetchError(_why_not(lines))
+    return ivy.returncode, lines
 
 
 def _with_progress(lines: Iterable[str], announce: Announce) -> Iterator[str]:
@@ -126,16 +124,16 @@ def _with_progress(lines: Iterable[str], announce: Announce) -> Iterator[str]:
         if "[SUCCESSFUL ]" in line:
             fetched += 1
             if fetched % _PROGRESS_EVERY == 0:
-                announce(f"  {fetched} of {_JARS} jars")
+                announce(f"  {fetched} jars")
         yield line
 
 
-def _why_not(lines: list[str]) -> str:
+def _why_not(lines: list[str], jars: Path, version: str) -> str:
     reasons = [line for line in lines if "not found" in line or "rror" in line or "xception" in line]
     said = "\n  ".join((reasons or lines)[-_LAST_LINES:])
     return (
-        f"Apache Kafka {KAFKA_VERSION} could not be fetched from Maven Central. Ivy said:\n  {said}\n"
-        "Is there a network, and does it need a proxy (JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=... "
+        f"Apache Kafka {version} could not be fetched from Maven Central. Ivy said:\n  {said}\n"
+        "Is there such a version, and a network, and does it need a proxy (JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=... "
         "-Dhttps.proxyPort=...')? Without a network, copy the directory "
-        f"{cache_directory() / _NAME} from a machine that has it."
+        f"{jars} from a machine that has it."
     )

@@ -1,42 +1,53 @@
-"""The stored ID and ports of a cluster, so that a restart gives the same cluster."""
+"""What a cluster's directory is: its identity, version and ports, so that a restart gives the same cluster."""
 
 import json
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
-from airflow_provider_orderedkafka.tools.embedded.settings import Ports, choose_ports
+from airflow_provider_orderedkafka.tools.embedded.settings import DEFAULT_VERSION, Ports, checked_version, choose_ports
 
 _FILE = "cluster.json"
 _VERSION = 1
+_UNNAMED = "4.1.1"  # what ran before there was a choice
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The ID of a cluster, and the ports of its brokers."""
+    """One cluster: its id, the ports of its brokers in their order, and the version of Kafka."""
 
     cluster_id: str
     ports: tuple[Ports, ...]
+    kafka: str = DEFAULT_VERSION
 
     @classmethod
-    def of(cls, directory: Path, brokers: int, wanted: Sequence[int] | None) -> Self:
+    def of(cls, directory: Path, brokers: int, wanted: Sequence[int] | None, kafka: str | None = None) -> Self:
         """Return the layout that the directory has, on the wanted ports where some are given; else a new one."""
         if brokers not in (1, 3):
             raise SettingError(f"brokers={brokers!r}: an embedded cluster has 1 or 3")
         found = cls.load(directory)
         if found is None:
-            return cls(new_cluster_id(), choose_ports(brokers, wanted))
+            return cls(
+                new_cluster_id(),
+                choose_ports(brokers, wanted),
+                checked_version(DEFAULT_VERSION if kafka is None else kafka),
+            )
         if len(found.ports) != brokers:
             raise SettingError(
                 f"{directory} holds a cluster of {len(found.ports)} broker(s), {brokers} were asked for: "
                 "take another directory, or as many as it has"
             )
+        if kafka not in (None, found.kafka):
+            raise SettingError(
+                f"{directory} holds a cluster of Kafka {found.kafka}, {kafka} was asked for: take another directory, "
+                f"or leave the version out"
+            )
         if wanted is None or list(wanted) == [ports.client for ports in found.ports]:
             return found
-        return cls(found.cluster_id, choose_ports(brokers, wanted))
+        return replace(found, ports=choose_ports(brokers, wanted))
 
     @classmethod
     def load(cls, directory: Path) -> Self | None:
@@ -46,7 +57,7 @@ class Layout:
             document = json.loads(path.read_text(encoding="utf-8"))
             pairs = [Ports(client=int(b["port"]), controller=int(b["controller_port"])) for b in document["brokers"]]
             if document["version"] == _VERSION:
-                return cls(str(document["cluster_id"]), tuple(pairs))
+                return cls(str(document["cluster_id"]), tuple(pairs), str(document.get("kafka", _UNNAMED)))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -60,7 +71,7 @@ class Layout:
     def save(self, directory: Path) -> None:
         """Write the layout into the directory."""
         brokers = [{"port": ports.client, "controller_port": ports.controller} for ports in self.ports]
-        document = {"version": _VERSION, "cluster_id": self.cluster_id, "brokers": brokers}
+        document = {"version": _VERSION, "cluster_id": self.cluster_id, "kafka": self.kafka, "brokers": brokers}
         written = directory / f".{_FILE}"
         written.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
         written.replace(directory / _FILE)

@@ -1,16 +1,28 @@
-"""The configuration of a broker: its ports, and its properties file."""
+"""What a broker is started with: its version, its place in the cluster, and the properties that Kafka reads."""
 
+import itertools
 import random
+import re
 import socket
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.tools.embedded.errors import PortTakenError
+from airflow_provider_orderedkafka.tools.embedded.secured import AUTHORIZED, Secured
 
 HOST = "127.0.0.1"
 Property = str | int | float | bool
+
+DEFAULT_VERSION: Final = "4.1.1"
+_OLDEST: Final = "3.9.0"
+_SINCE: Final = {
+    "share.coordinator.state.topic.min.isr": "4.0.0",
+    "share.coordinator.state.topic.num.partitions": "4.0.0",
+    "share.coordinator.state.topic.replication.factor": "4.0.0",
+}
 
 # Below the range that systems take outgoing connections' ports from, so that a stopped broker finds its port again.
 _FREE_PORTS = range(20_000, 32_768)
@@ -49,6 +61,7 @@ _OURS = frozenset(
         "advertised.listeners",
         "controller.listener.names",
         "controller.quorum.voters",
+        "inter.broker.listener.name",
         "listener.security.protocol.map",
         "listeners",
         "log.dirs",
@@ -60,15 +73,28 @@ _OURS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """The ports of a broker: for clients, and for the controllers of its cluster."""
+    """Where one broker listens: for clients, for the controllers of its cluster, and on its secured listeners."""
 
     client: int
     controller: int
+    secured: tuple[int, ...] = ()
 
     @property
     def address(self) -> str:
         """`host:port` for clients."""
         return f"{HOST}:{self.client}"
+
+    def __iter__(self) -> Iterator[int]:
+        return iter((self.client, self.controller, *self.secured))
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What all brokers of a cluster are started with: the version, the user's properties, the secured listeners."""
+
+    version: str = DEFAULT_VERSION
+    own: Mapping[str, Property] = field(default_factory=dict)
+    secured: Mapping[str, Secured] = field(default_factory=dict)
 
 
 def free_port(taken: Sequence[int] = ()) -> int:
@@ -106,6 +132,15 @@ def choose_ports(brokers: int, wanted: Sequence[int] | None) -> tuple[Ports, ...
     return tuple(Ports(client=port or next(free), controller=next(free)) for port in asked)
 
 
+def with_secured(cluster: Sequence[Ports], count: int) -> tuple[Ports, ...]:
+    """The same ports, and for each broker free ones for so many secured listeners."""
+    taken = [port for ports in cluster for port in ports]
+    for _ in range(count * len(cluster)):
+        taken.append(free_port(taken))
+    free = iter(taken[2 * len(cluster) :])
+    return tuple(replace(ports, secured=tuple(itertools.islice(free, count))) for ports in cluster)
+
+
 def checked(properties: Mapping[str, Property]) -> dict[str, Property]:
     """Return the user's broker properties; raise where they name what the cluster sets itself."""
     if refused := sorted(_OURS.intersection(properties)):
@@ -115,7 +150,25 @@ def checked(properties: Mapping[str, Property]) -> dict[str, Property]:
     return dict(properties)
 
 
-def server_properties(number: int, cluster: Sequence[Ports], data: Path, own: Mapping[str, Property]) -> str:
+def checked_version(version: str) -> str:
+    """Return the version; raise where it is none, or none that can be run here."""
+    if not re.fullmatch(r"\d+\.\d+\.\d+", version) or _numbers(version) < _numbers(_OLDEST):
+        raise SettingError(
+            f"version={version!r} must be a release of Apache Kafka from {_OLDEST} on, such as {DEFAULT_VERSION!r}"
+        )
+    return version
+
+
+def too_new(version: str, properties: Iterable[str]) -> set[str]:
+    """Those of the properties that this version does not know yet."""
+    return {name for name in properties if _numbers(_SINCE.get(name, _OLDEST)) > _numbers(version)}
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+def server_properties(number: int, cluster: Sequence[Ports], data: Path, settings: Settings) -> str:
     """Return the properties file of broker `number` (from 1) of a cluster; the user's own properties win."""
     ports = cluster[number - 1]
     voters = [f"{node}@{HOST}:{other.controller}" for node, other in enumerate(cluster, start=1)]
@@ -123,10 +176,7 @@ def server_properties(number: int, cluster: Sequence[Ports], data: Path, own: Ma
     ours: dict[str, Property] = {
         "process.roles": "broker,controller",
         "node.id": number,
-        "listeners": f"PLAINTEXT://{ports.address},CONTROLLER://{HOST}:{ports.controller}",
-        "advertised.listeners": f"PLAINTEXT://{ports.address}",
-        "controller.listener.names": "CONTROLLER",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        **_listeners(ports, settings.secured),
         "controller.quorum.voters": ",".join(voters),
         "log.dirs": str(data),
     }
@@ -138,8 +188,27 @@ def server_properties(number: int, cluster: Sequence[Ports], data: Path, own: Ma
         "transaction.state.log.replication.factor": replicas,
         "transaction.state.log.min.isr": max(1, replicas - 1),
     }
-    merged = _PROPERTIES | replication | dict(own) | ours
+    defaults = _PROPERTIES | replication | (AUTHORIZED if settings.secured else {})
+    known = {name: defaults[name] for name in defaults.keys() - too_new(settings.version, defaults)}
+    merged = known | dict(settings.own) | ours
     return "".join(f"{name}={_text(value)}\n" for name, value in sorted(merged.items()))
+
+
+def _listeners(ports: Ports, secured: Mapping[str, Secured]) -> dict[str, str]:
+    """The listeners: the plain one, by which the brokers talk as well, the controllers' and the secured ones."""
+    protocols = {"PLAINTEXT": "PLAINTEXT"} | {name: each.protocol for name, each in secured.items()}
+    clients = [f"{name}://{HOST}:{port}" for name, port in zip(protocols, (ports.client, *ports.secured), strict=True)]
+    everyone = protocols | {"CONTROLLER": "PLAINTEXT"}
+    properties = {
+        "listeners": ",".join([*clients, f"CONTROLLER://{HOST}:{ports.controller}"]),
+        "advertised.listeners": ",".join(clients),
+        "controller.listener.names": "CONTROLLER",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in everyone.items()),
+    }
+    for name, each in secured.items():
+        properties |= each.properties(name)
+    return properties
 
 
 def _text(value: Property) -> str:

@@ -1,0 +1,146 @@
+"""Listeners that know their clients, or hide what is said: Kafka's server properties, and what clients are told.
+
+    Secured.tls(ca)                                             every client, over TLS
+    Secured.mutual_tls(ca)                                      clients have certificates, too
+    Secured.sasl("SCRAM-SHA-512", {"alice": "..."}, tls=ca)     clients have names; without `tls` in plain text
+
+A client with a name may do what ACLs allow it. One without a name, as on the plain listener, may do everything.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Self
+
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.tools.embedded.certificates import Authority, Certificate
+
+AUTHORIZED: Final = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+_ITERATIONS: Final = 4_096
+_ANSWER_SECONDS: Final = 20.0
+_SCRAM: Final = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+_LOGIN: Final = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule required",
+    "SCRAM-SHA-256": _SCRAM,
+    "SCRAM-SHA-512": _SCRAM,
+    # Without more, Kafka takes unsigned tokens; and the broker wants one of its own.
+    "OAUTHBEARER": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+    'unsecuredLoginStringClaim_sub="broker"',
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Secured:
+    """One listener: who vouches for its certificates, how clients say who they are, and who there is."""
+
+    authority: Authority | None = None
+    certificate: Certificate | None = None
+    mutual: bool = False
+    mechanism: str | None = None
+    users: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def tls(cls, authority: Authority, certificate: Certificate | None = None) -> Self:
+        """TLS; with another certificate of the broker's than a good one where one is given."""
+        return cls(authority, certificate or authority.issue("broker"))
+
+    @classmethod
+    def mutual_tls(cls, authority: Authority) -> Self:
+        """TLS on both sides: a client has the name that its certificate says."""
+        return cls(authority, authority.issue("broker"), mutual=True)
+
+    @classmethod
+    def sasl(cls, mechanism: str, users: Mapping[str, str], tls: Authority | None = None) -> Self:
+        """SASL: users and their passwords. OAUTHBEARER has none: it takes unsigned tokens of anybody."""
+        if mechanism not in _LOGIN:
+            raise SettingError(f"mechanism={mechanism!r} must be one of {', '.join(_LOGIN)}")
+        return cls(tls, tls and tls.issue("broker"), mechanism=mechanism, users=users)
+
+    @property
+    def protocol(self) -> str:
+        """What clients set as `security.protocol`."""
+        if self.mechanism is None:
+            return "SSL"
+        return "SASL_SSL" if self.authority else "SASL_PLAINTEXT"
+
+    def properties(self, name: str) -> dict[str, str]:
+        """Return the server properties of a listener of this name."""
+        own = {**self._certificates(), **self._logins()}
+        return {f"listener.name.{name.lower()}.{key}": value for key, value in own.items()}
+
+    def client(self, user: str) -> dict[str, str]:
+        """Return a client's settings, but for where Kafka is."""
+        settings = {"security.protocol": self.protocol, **self._credentials(user)}
+        if self.authority:
+            settings["ssl.ca.pem"] = self.authority.certificate
+        if self.authority and self.mutual:
+            issued = self.authority.issue(user)
+            settings |= {"ssl.certificate.pem": issued.certificate, "ssl.key.pem": issued.key}
+        return settings
+
+    def _certificates(self) -> dict[str, str]:
+        if self.authority is None or self.certificate is None:
+            return {}
+        return {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.certificate.chain": self.certificate.certificate,
+            "ssl.keystore.key": self.certificate.key,
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.certificates": self.authority.certificate,
+            "ssl.client.auth": "required" if self.mutual else "none",
+            "ssl.principal.mapping.rules": "RULE:^CN=(.*)$/$1/",
+        }
+
+    def _logins(self) -> dict[str, str]:
+        if self.mechanism is None:
+            return {}
+        names = self.users if self.mechanism == "PLAIN" else {}  # those of SCRAM are kept in the cluster itself
+        users = "".join(f" user_{name}={_quoted(password)}" for name, password in names.items())
+        return {
+            "sasl.enabled.mechanisms": self.mechanism,
+            f"{self.mechanism.lower()}.sasl.jaas.config": f"{_LOGIN[self.mechanism]}{users};",
+        }
+
+    def _credentials(self, user: str) -> dict[str, str]:
+        if self.mechanism is None:
+            return {}
+        if self.mechanism == "OAUTHBEARER":
+            own = {"enable.sasl.oauthbearer.unsecure.jwt": "true", "sasl.oauthbearer.config": f"principal={user}"}
+        elif user in self.users:
+            own = {"sasl.username": user, "sasl.password": self.users[user]}
+        else:
+            raise SettingError(f"user {user!r} must be one of {', '.join(self.users)}")
+        return {"sasl.mechanism": self.mechanism, **own}
+
+
+def _quoted(text: str) -> str:
+    """The text as Java's JAAS files want it."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def remember_users(bootstrap_servers: str, secured: Mapping[str, Secured]) -> None:
+    """Write the users of SCRAM into the cluster, where it keeps them."""
+    from confluent_kafka.admin import (
+        AdminClient,
+        ScramCredentialInfo,
+        ScramMechanism,
+        UserScramCredentialUpsertion,
+    )
+
+    wanted = [
+        UserScramCredentialUpsertion(
+            user,
+            ScramCredentialInfo(ScramMechanism[each.mechanism.replace("-", "_")], _ITERATIONS),
+            password.encode(),
+        )
+        for each in secured.values()
+        if each.mechanism and each.mechanism.startswith("SCRAM")
+        for user, password in each.users.items()
+    ]
+    if wanted:
+        admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+        for answer in admin.alter_user_scram_credentials(wanted).values():
+            answer.result(_ANSWER_SECONDS)

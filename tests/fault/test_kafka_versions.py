@@ -1,0 +1,33 @@
+"""Other versions of Kafka than the one that all other tests run on: the oldest and the newest that are promised."""
+
+import json
+
+import pytest
+from support.applications import Application
+from support.records import Records
+from support.topics import Topics
+from support.whole_way import WholeWay
+
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+from airflow_provider_orderedkafka.tools.embedded import Authority, EmbeddedKafka, Secured
+
+pytestmark = pytest.mark.fault
+
+
+@pytest.mark.parametrize("version", ["3.9.1", "4.4.0"])
+def test_a_load_goes_its_whole_way_on_a_secured_kafka_of_each_version(spark, tmp_path, monkeypatch, version):
+    scram = Secured.sasl("SCRAM-SHA-512", {"loader": "sesame"}, tls=Authority.make())
+    everything = {"allow.everyone.if.no.acl.found": True}
+    place = tmp_path / "kafka"
+    with EmbeddedKafka(place, properties=everything, version=version, secured={"SCRAM": scram}) as kafka:
+        topics, records = Topics(kafka.bootstrap_servers, version), Records(kafka.bootstrap_servers)
+        way = WholeWay.of(topics, records)
+        config = KafkaConfig.from_connection(kafka.secured_config("SCRAM", "loader"))
+        options = {f"kafka.{name}": value for name, value in config.items()}
+        monkeypatch.setenv("ORDEREDKAFKA_OPTIONS", json.dumps(options))
+        way.check(records, way.go(config, Application(config.servers, tmp_path), "direct"))
+    with pytest.raises(SettingError, match=f"holds a cluster of Kafka {version}, 4.1.1 was asked for"):
+        EmbeddedKafka(place, version="4.1.1")
+    with EmbeddedKafka(place) as again:
+        assert (again.version, len(Records(again.bootstrap_servers).read(way.output))) == (version, 120)

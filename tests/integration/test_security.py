@@ -1,0 +1,289 @@
+"""A secured Kafka: the whole way of a record on each kind of it, and what is said to whoever may not."""
+
+import json
+import re
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+from support import tokens
+from support.applications import START, Application, events
+from support.ranges import whole_range
+from support.records import Records
+from support.slices import slice_of, stretch
+from support.tokens import CLIENT, PASSWORD, SECRET, token_endpoint
+from support.topics import Topics
+from support.whole_way import WholeWay
+
+from airflow_provider_orderedkafka.core.notation.subscriptions import Named
+from airflow_provider_orderedkafka.core.order.cuts import Bound
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
+from airflow_provider_orderedkafka.errors import AccessDeniedError
+from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+from airflow_provider_orderedkafka.kafka.lookup.groups import Commit, write_commits
+from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
+from airflow_provider_orderedkafka.kafka.lookup.offsets import committed
+from airflow_provider_orderedkafka.kafka.lookup.topics import discover
+from airflow_provider_orderedkafka.kafka.read.reader import read_slice
+from airflow_provider_orderedkafka.kafka.reading import ReadSettings
+from airflow_provider_orderedkafka.kafka.write.producer import make_producer
+from airflow_provider_orderedkafka.kafka.write.sending import Chunk, Deliveries, Lent
+from airflow_provider_orderedkafka.tools.embedded import Authority, EmbeddedKafka, Secured
+
+PAGE = Path(__file__).parents[2] / "docs" / "security.md"
+CA, FOREIGN = Authority.make(), Authority.make("somebody else")
+USERS = {"loader": PASSWORD, "guest": "guest-2b9d"}
+LISTENERS = {
+    "TLS": Secured.tls(CA),
+    "MUTUAL": Secured.mutual_tls(CA),
+    "SCRAM": Secured.sasl("SCRAM-SHA-512", USERS, tls=CA),
+    "PLAIN": Secured.sasl("PLAIN", USERS),
+    "TOKENS": Secured.sasl("OAUTHBEARER", {}, tls=CA),
+    "EXPIRED": Secured.tls(CA, CA.issue("broker", days=-1)),
+    "ELSEWHERE": Secured.tls(CA, CA.issue("broker", "10.1.2.3")),
+}
+AT_ONCE = 10.0
+"""Seconds; Kafka is called unreachable after 15."""
+
+PERMISSIONS = re.findall(r"^\| (source|output|group) [^|]*\| ([^|]*) \|", PAGE.read_text("utf-8"), re.MULTILINE)
+"""What docs/security.md says that a load needs: on what, and which operations."""
+
+SOURCE, OUTPUT, MIRROR = (
+    {ResourceType.GROUP if on == "group" else ResourceType.TOPIC: re.findall(r"\w+", operations)}
+    for on, operations in PERMISSIONS
+)
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory):
+    with EmbeddedKafka(tmp_path_factory.mktemp("secured"), secured=LISTENERS) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def records(kafka):
+    return Records(kafka.bootstrap_servers)
+
+
+@pytest.fixture
+def allow(topics: Topics):
+    """Lets a user do something with topics and groups, and nothing else."""
+
+    def made(user: str, needs, *names: str) -> None:
+        rules = [
+            AclBinding(
+                kind,
+                name,
+                ResourcePatternType.LITERAL,
+                f"User:{user}",
+                "*",
+                AclOperation[each],
+                AclPermissionType.ALLOW,
+            )
+            for kind, operations in needs.items()
+            for each in operations
+            for name in names
+        ]
+        for answer in topics.admin.create_acls(rules).values():
+            answer.result(20)
+
+    return made
+
+
+@pytest.fixture
+def come_as(kafka, monkeypatch):
+    """The configuration of a user by one of the listeners, which applications get by their environment."""
+
+    def made(listener: str, user: str = "loader", **changes: str | None) -> KafkaConfig:
+        settings = kafka.secured_config(listener, user) | {n.replace("_", "."): v for n, v in changes.items()}
+        config = KafkaConfig.from_connection({name: value for name, value in settings.items() if value is not None})
+        options = {f"kafka.{name}": value for name, value in config.items()}
+        monkeypatch.setenv("ORDEREDKAFKA_OPTIONS", json.dumps(options))
+        return config
+
+    return made
+
+
+@pytest.fixture
+def apps(spark, tmp_path):
+    """Makes the packaged application, for a listener."""
+    return lambda servers: Application(servers, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("listener", "lane"),
+    [
+        *[(listener, lane) for listener in ("SCRAM", "MUTUAL") for lane in ("direct", "frames")],
+        *[(listener, "direct") for listener in ("TLS", "PLAIN", "TOKENS")],
+    ],
+)
+def test_a_load_needs_no_more_than_to_read_its_topics_write_and_read_its_outputs_and_its_own_group(
+    topics, records, *, allow, come_as, apps, listener, lane
+):
+    way = WholeWay.of(topics, records)
+    allow("loader", SOURCE, way.source)
+    allow("loader", OUTPUT, way.output)
+    allow("loader", MIRROR, way.group)
+    config = come_as(listener)
+    way.check(records, way.go(config, apps(config.servers), lane))
+
+
+def test_an_output_on_another_cluster_gets_its_password_from_a_function(kafka, topics, records, *, allow, apps, spark):
+    spark.sparkContext.addPyFile(tokens.__file__)
+    source, output = topics.create("in", 3), topics.create("out", 2)
+    records.produce(source, events(10, 1))
+    allow("loader", OUTPUT, output)
+    settings = kafka.secured_config("SCRAM", "loader") | {"orderedkafka.resolver": "tokens:password"}
+    del settings["sasl.password"]
+    told = [part for name, value in settings.items() for part in ("--sink-option", f"kafka.{name}={value}")]
+    apps(kafka.bootstrap_servers).load(whole_range(kafka.bootstrap_servers, source), "--output-topic", output, *told)
+    assert len(records.read(output)) == 10
+
+
+def certificate_of(authority: Authority, days: int = 1) -> dict[str, str]:
+    """The settings of a client with this certificate."""
+    issued = authority.issue("loader", days=days)
+    return {"ssl_certificate_pem": issued.certificate, "ssl_key_pem": issued.key}
+
+
+IDENTITY = "wants a certificate of this client's"
+GUEST = {"sasl_mechanism": "PLAIN", "sasl_username": "guest", "sasl_password": USERS["guest"]}
+OWN_TOKENS = {"enable_sasl_oauthbearer_unsecure_jwt": None, "sasl_oauthbearer_config": None}
+NO_TOKENS = {
+    **OWN_TOKENS,
+    "sasl_oauthbearer_method": "oidc",
+    "sasl_oauthbearer_client_id": CLIENT,
+    "sasl_oauthbearer_client_secret": SECRET,
+    "sasl_oauthbearer_token_endpoint_url": "http://127.0.0.1:9/token",
+}
+WRONG = {
+    "a wrong password": ("SCRAM", {"sasl_password": "wrong"}, "check user name, password and mechanism"),
+    "a user that nobody knows": ("PLAIN", {"sasl_username": "nobody"}, "check user name, password and mechanism"),
+    "another mechanism": ("SCRAM", {"sasl_mechanism": "PLAIN"}, "supported mechanisms: SCRAM-SHA-512.*and mechanism"),
+    "no SASL here": ("TLS", {"security_protocol": "SASL_SSL", **GUEST}, "'security.protocol'"),
+    "an authority that did not sign it": ("TLS", {"ssl_ca_pem": FOREIGN.certificate}, "local issuer.*'ssl.ca.loca"),
+    "no authority": ("TLS", {"ssl_ca_pem": None}, "local issuer certificate; 'ssl.ca.location'"),
+    "a broker whose certificate has expired": ("EXPIRED", {}, "certificate has expired; 'ssl.ca.location'"),
+    "another host": ("ELSEWHERE", {}, "IP address mismatch.*for the host that is connected to"),
+    "no certificate": ("MUTUAL", {"ssl_certificate_pem": None, "ssl_key_pem": None}, IDENTITY),
+    "a certificate that has expired": ("MUTUAL", certificate_of(CA, days=-1), IDENTITY),
+    "a certificate of another authority": ("MUTUAL", certificate_of(FOREIGN), IDENTITY),
+    "a token that cannot be had": ("TOKENS", NO_TOKENS, "Failed to acquire SASL OAUTHBEARER token.*tokens come from"),
+}
+
+
+@contextmanager
+def refused(said: str):
+    """What is done is refused, long before Kafka is called unreachable."""
+    begun = time.monotonic()
+    with pytest.raises(AccessDeniedError, match=said):
+        yield
+    assert time.monotonic() - begun < AT_ONCE
+
+
+def send(producer: Lent, topic: str) -> None:
+    """Write one record, and wait for it."""
+    chunk = Chunk([topic], [b"value"], [b"key"], [0], [START], [None], lambda _key, _value: "the row")
+    deliveries = Deliveries()
+    producer.send(chunk, deliveries)
+    producer.settle(deliveries)
+
+
+@pytest.mark.parametrize(("listener", "changes", "said"), WRONG.values(), ids=WRONG)
+def test_who_is_not_let_in_is_told_at_once_what_is_wrong(come_as, listener, changes, said):
+    config = come_as(listener, **changes)
+    with refused(f"Kafka refuses the description of topic orders: .*{said}"):
+        discover(config, Named(("orders",)))
+
+
+def test_tokens_come_from_an_endpoint_for_the_clients_secret(topics, allow, come_as):
+    topic = topics.create()
+    allow("loader", SOURCE, topic)
+    with token_endpoint() as url:
+        given = {**NO_TOKENS, "sasl_oauthbearer_token_endpoint_url": url}
+        assert list(discover(come_as("TOKENS", **given), Named((topic,))).ids) == [topic]
+        with refused("Failed to acquire SASL OAUTHBEARER token: .*invalid_client.*where its tokens come from"):
+            discover(come_as("TOKENS", **(given | {"sasl_oauthbearer_client_secret": "wrong"})), Named((topic,)))
+
+
+def test_tokens_come_from_a_function_of_the_users(topics, records, allow, come_as):
+    topic = topics.create()
+    records.produce(topic, events(1, 1, partitions=1))
+    allow("loader", SOURCE, topic)
+    config = come_as("TOKENS", **OWN_TOKENS, orderedkafka_resolver="support.tokens:resolver")
+    assert list(discover(config, Named((topic,))).ids) == [topic]
+    assert sum(batch.num_rows for batch in read_slice(slice_of(stretch(topic, 0, 0, 1)), ReadSettings(config))) == 1
+
+
+@pytest.mark.parametrize("wrong", ["a wrong password", "a broker whose certificate has expired", "no certificate"])
+def test_groups_readers_and_writers_are_told_as_well(come_as, wrong):
+    listener, changes, said = WRONG[wrong]
+    config, partition = come_as(listener, **changes), TopicPartition("orders", 0)
+    with refused(f"Kafka refuses the commits of group 'g': .*{said}"):
+        committed(config, "g", [partition])
+    with refused(f"Kafka refuses this client: .*{said}"):
+        list(read_slice(slice_of(stretch("orders", 0, 0, 1)), ReadSettings(config)))
+    producer = make_producer(config)
+    with refused(f"Kafka refuses to take records: .*{said}"):
+        send(producer, "orders")
+    producer.discard()
+
+
+def test_a_topic_that_may_not_be_read_is_named(topics, records, allow, come_as):
+    source = topics.create("in")
+    records.produce(source, events(1, 1, partitions=1))
+    allow("guest", {ResourceType.TOPIC: ("DESCRIBE",)}, source)
+    config, partition = come_as("SCRAM", "guest"), TopicPartition(source, 0)
+    assert list(discover(config, Named((source,))).ids) == [source]
+    with refused(rf"Kafka refuses to give {source}\[0\]: .*needs DESCRIBE \(and READ\) on the topic"):
+        KafkaLog(config).look({partition: Bound(0)}, {partition: 1}, 1_000, 10)
+
+
+@pytest.mark.parametrize(("may", "lacks"), [("READ", "WRITE"), ("WRITE", "READ")])
+def test_an_output_is_refused_before_anything_is_read(
+    kafka, topics, records, *, allow, come_as, apps, capsys, may, lacks
+):
+    source, output = topics.create("in", 3), topics.create("out", 2)
+    records.produce(source, events(10, 1))
+    loaded = whole_range(kafka.bootstrap_servers, source)
+    allow("guest", SOURCE, source)
+    allow("guest", {ResourceType.TOPIC: (may,)}, output)
+    app = apps(come_as("SCRAM", "guest").servers)
+    with pytest.raises(SystemExit) as caught:
+        app.load(loaded, "--output-topic", output)
+    assert caught.value.code == 65
+    assert f"the principal needs {lacks} on topic {output!r}, to " in capsys.readouterr().err
+    assert records.read(output) == []
+
+
+def test_a_topic_that_may_not_be_written_any_more_is_named_with_the_row(topics, allow, come_as):
+    output = topics.create("out")
+    allow("guest", {ResourceType.TOPIC: ("DESCRIBE",)}, output)
+    allow("guest", {ResourceType.BROKER: ("IDEMPOTENT_WRITE",)}, "kafka-cluster")
+    producer = make_producer(come_as("SCRAM", "guest"))
+    with refused("Kafka refuses to take the row: .*the principal needs WRITE on the topic"):
+        send(producer, output)
+    producer.discard()
+
+
+def test_whoever_may_write_nothing_at_all_is_told_as_well(topics, allow, come_as):
+    output = topics.create("out")
+    allow("nobody", {ResourceType.TOPIC: ("DESCRIBE",)}, output)
+    producer = make_producer(come_as("MUTUAL", "nobody"))
+    with refused("needs WRITE on the topic"):
+        send(producer, output)
+    producer.discard()
+
+
+def test_a_mirror_that_may_not_be_read_or_written_is_named_with_its_group(topics, allow, come_as):
+    source = topics.create("in")
+    allow("guest", SOURCE, source)
+    allow("guest", {ResourceType.GROUP: ("DESCRIBE",)}, "described")
+    config, partition = come_as("SCRAM", "guest"), TopicPartition(source, 0)
+    with refused(r"Kafka refuses the commits of group 'hidden': .*needs DESCRIBE \(and READ\) on the group"):
+        committed(config, "hidden", [partition])
+    assert committed(config, "described", [partition]) == {}
+    with refused(r"Kafka refuses a commit of group 'described': .*needs DESCRIBE \(and READ\) on the group"):
+        write_commits(config, "described", {partition: Commit(0, "")})
