@@ -13,7 +13,7 @@ from airflow_provider_orderedkafka.tools.embedded import Authority, EmbeddedKafk
 CANARY = "canary-91c4be07"
 UNCHANGED = "airflow_provider_orderedkafka.spark.lanes.frames:with_source"
 LANES = {
-    "direct lane": ([], "orderedkafka: batch 1 of range"),
+    "direct lane": ([], ", batch 1 of "),
     "DataFrame lane": (["--transform", UNCHANGED], "MapInArrow"),
 }
 

@@ -70,6 +70,7 @@ def ask(asked, seconds=5.0, client=None, **looks):
         KafkaError.NOT_COORDINATOR,
         KafkaError._TRANSPORT,
         KafkaError._TIMED_OUT,
+        KafkaError._DESTROY_BROKER,
         KafkaError._NOENT,
     ],
 )

@@ -72,6 +72,7 @@ TRANSIENT: Final = {
     KafkaError._RESOLVE,
     KafkaError._NODE_UPDATE,
     KafkaError._DESTROY,
+    KafkaError._DESTROY_BROKER,
     KafkaError._NOENT,
 }
 DOUBTFUL: Final = {KafkaError._NOENT, *UNKNOWN}
