@@ -21,7 +21,7 @@ REFUSED = {
 
 
 class SparkSubmitParameters(BaseOperator):
-    """What spark-submit is told of a Python application.
+    """The arguments of spark-submit that apply to a Python application.
 
     :param application: The program. (templated)
     :param conf: Spark's settings. (templated)
@@ -34,15 +34,15 @@ class SparkSubmitParameters(BaseOperator):
         where they are on the command line. (templated)
     :param spark_binary: The program instead of spark-submit.
     :param use_krb5ccache: Use the ticket cache that KRB5CCNAME names.
-    :param post_submit_commands: Commands that are run once the application has ended, without a shell; what they fail
-        by is a warning. (templated)
-    :param yarn_track_via_rm_api: On YARN in cluster mode let spark-submit go once the application is submitted, and ask
-        the resource manager, whose address the connection's extra has as `yarn_resourcemanager_webapp_address`.
-    :param yarn_rm_auth: How it is asked; by Kerberos where keytab and principal are set.
-    :param status_poll_interval: Seconds between two questions, at least 10.
-    :param durable: Whether a task that is tried again goes on following the application of the try before.
-    :param openlineage_inject_parent_job_info: Add what Airflow's OpenLineage provider knows to Spark's settings, as
-        `openlineage_inject_transport_info` does; by default as Airflow's own settings say.
+    :param post_submit_commands: Commands to run after the application has ended, without a shell. If one fails, a
+        warning is logged. (templated)
+    :param yarn_track_via_rm_api: On YARN in cluster mode, do not keep spark-submit waiting; poll the resource manager,
+        whose address is in the connection's extra as `yarn_resourcemanager_webapp_address`.
+    :param yarn_rm_auth: Authentication for the resource manager. Default: Kerberos if keytab and principal are set.
+    :param status_poll_interval: Seconds between two polls, at least 10.
+    :param durable: Whether a retried task keeps following the application of the previous try.
+    :param openlineage_inject_parent_job_info: Pass the parent job of Airflow's OpenLineage provider to Spark;
+        `openlineage_inject_transport_info` passes its transport. Default: Airflow's own settings.
     """
 
     template_fields: Sequence[str] = (

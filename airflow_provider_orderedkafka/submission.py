@@ -1,4 +1,4 @@
-"""spark-submit's command line, made of what an operator says and what Airflow's Spark connection says: a value."""
+"""The command line of spark-submit, as a value, from an operator's arguments and Airflow's Spark connection."""
 
 import re
 from base64 import b64decode
@@ -10,7 +10,7 @@ from airflow_provider_orderedkafka.errors import SettingError
 
 BINARY = "spark-submit"
 BINARIES = (BINARY, "spark2-submit", "spark3-submit")
-"""What a connection may name; whoever edits connections is not to choose any program of the worker."""
+"""The programs that a connection may name: who edits connections must not run any program on a worker."""
 
 DEPLOY_MODES = ("client", "cluster")
 RESOURCE_MANAGER = "yarn_resourcemanager_webapp_address"

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from airflow_provider_orderedkafka.core.documents import Claim, Ledger, Open, Outcome, Range
 
-WEARY_AFTER = 3
+ADVISE_AFTER = 3
 """After this many attempts without success, an error names a person's ways out."""
 
 

@@ -1,4 +1,4 @@
-"""An application on YARN, followed by the resource manager's REST API while no spark-submit waits for it."""
+"""Follow an application on YARN through the REST API of the resource manager."""
 
 import logging
 import time
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from airflow_provider_orderedkafka.hooks.spark_process import SparkProcess
 
 POLL_SECONDS = 10
-"""At least so much between two questions."""
+"""The shortest interval between two polls."""
 
 PATIENCE = 10
 ANSWER_SECONDS = (5, 30)
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What the resource manager says of an application."""
+    """The state of an application."""
 
     state: str
     final: str

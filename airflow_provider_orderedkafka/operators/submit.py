@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_orderedkafka.context import TaskMemory, books_of, fail, ledger_asset, skip
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.lanes import OrderBy
-from airflow_provider_orderedkafka.core.lifecycle import WEARY_AFTER, Action, way_out
+from airflow_provider_orderedkafka.core.lifecycle import ADVISE_AFTER, Action, way_out
 from airflow_provider_orderedkafka.core.outputs import Outputs
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.errors import FINAL, USAGE, LifecycleError, OrderedKafkaError, SettingError
@@ -39,7 +39,7 @@ FOLLOWED = "followed"
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How the application is going to be run, as far as it is known before an attempt is written down."""
+    """How the application will be run: what is known before the attempt is counted."""
 
     submission: Submission
     options: "Options"
@@ -51,22 +51,23 @@ LAST_LINES = 20
 
 
 class SubmitOrderedLoadOperator(SparkSubmitParameters):
-    """Run the application for a range that was written down.
+    """Load a resolved range with spark-submit.
 
-    The range goes by a file, Kafka's configuration by the child's environment. A retry goes on where the attempt
-    before it was; a range that is loaded already starts nothing and gives its report; one that is committed is skipped.
-    Its XCom is the report.
+    The range is passed in a file, Kafka's configuration in the environment of spark-submit. A retry continues where the
+    last attempt stopped. If the range is already loaded, nothing starts and its report is returned; if it is committed,
+    the task is skipped. The XCom is the report.
 
     :param load: The load.
-    :param range_id: The range; without one, the open range of this run.
-    :param output_topic: Where the packaged application writes.
-    :param checkpoint: The folder that holds a folder for each range: under AIRFLOW_HOME for a local master, otherwise a
-        location that driver, executors and Airflow's workers reach.
-    :param keep_order: What keeps its order in the output: each `"key"`, each `"partition"`, or None.
-    :param application: Another application than the packaged one.
-    :param digest: See `ResolveOffsetRangeOperator`: what is loaded here is compared with it too.
+    :param range_id: ID of the range. Default: the open range of this run.
+    :param output_topic: The topic that the packaged application writes to.
+    :param checkpoint: The folder for checkpoints; each range gets a folder in it. Default for a local master: under
+        AIRFLOW_HOME. For a cluster, a location that the driver, the executors and Airflow's workers can all reach.
+    :param keep_order: Which order to keep in the output: of each `"key"`, of each `"partition"`, or None.
+    :param application: Path of your own application, instead of the packaged one.
+    :param digest: What shapes the output, as for `ResolveOffsetRangeOperator`; an open range is only continued with the
+        same.
 
-    All else is spark-submit's: see `SparkSubmitParameters`.
+    The other parameters are those of spark-submit: see `SparkSubmitParameters`.
     """
 
     template_fields: Sequence[str] = (
@@ -245,7 +246,7 @@ def explained(output: str, code: int | None, todo: Loading, report: Report | Non
 
     why = report.error if report is not None and report.error else _last_words(output)
     text = f"attempt {todo.attempt} of range {todo.range.id if todo.range else ''!r} ended with exit code {code}: {why}"
-    if todo.attempt >= WEARY_AFTER and todo.range is not None:
+    if todo.attempt >= ADVISE_AFTER and todo.range is not None:
         text += (
             f"\nAfter {todo.attempt} attempts: mend the cause and clear this task, it goes on where it was; or "
             f"{way_out(todo.range)}"
