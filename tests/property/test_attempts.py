@@ -148,6 +148,9 @@ ASTRAY = tuple(
 ONE_OF_TWO_WAS_DONE = Attempt(writers=2, troubles=(Trouble("output", 1, kills=True),), fates=(2,))
 
 OF_ONE_KEY = tuple(Come(0, time, b"a", b"one") for time in range(4))
+OF_FOUR_KEYS = tuple(Come(0, time, key, b"one") for time in (1, 2) for key in (b"a", b"b", b"c", b"d"))
+HALF_LANDED = Attempt(troubles=(Trouble("output", 4, kills=True),), fates=(5,))
+GROWN_SINCE = Attempt(grown=1)
 CLEANED_SINCE = Attempt(changes=(Change("clean", 0, 5),))
 IN_THE_SECOND_BATCH = Attempt(troubles=(Trouble("output", 3, kills=True),), fates=(1,))
 ANEW_SINCE = Attempt(changes=(Change("anew", 0, 0),), troubles=(Trouble("output", 1, kills=True),), fates=(1,))
@@ -161,6 +164,7 @@ ANEW_SINCE = Attempt(changes=(Change("anew", 0, 0),), troubles=(Trouble("output"
 @example(replace(KEYLESS, counts_losses=True), 1, RISING, (replace(ALL_LANDED, writers=1), EXPIRED_SINCE), 0)
 @example(replace(KEYLESS, keep_order="key"), 2, HIDDEN_BY_A_MARKER, (ALL_LANDED, Attempt(slice_offsets=1)), 0)
 @example(KEYLESS, 2, (Come(0, 0, None, b"one"),) * 4, (ONE_LEADER_WAS_SLOW,), 0)
+@example(replace(KEYLESS, keep_order="key"), 1, OF_FOUR_KEYS, (HALF_LANDED, GROWN_SINCE), 0)
 @example(LIMITED, 1, LATE_AND_EARLY, (EXPIRES_WHILE_IT_IS_COUNTED,), 0)
 @given(shapes, st.integers(1, 4), lists(come, 20, 1), lists(attempts, 4, 1), st.integers(0, 40))
 def test_whatever_happens_each_row_is_there_once_in_order_and_limits_are_exact(shape, outputs, records, tried, raised):
