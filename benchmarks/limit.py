@@ -81,7 +81,7 @@ def shuffles(spark: SparkSession) -> int:
     """How many stages have written shuffle files until now."""
     gateway = spark.sparkContext._gateway
     store, nothing = spark._jsc.sc().statusStore(), gateway.jvm.java.util.ArrayList()
-    stages = store.stageList(None, False, False, gateway.new_array(gateway.jvm.double, 0), nothing)  # noqa: FBT003
+    stages = store.stageList(None, False, False, gateway.new_array(gateway.jvm.double, 0), nothing)  # noqa: FBT003 - Spark's own signature
     return sum(stages.apply(number).shuffleWriteRecords() > 0 for number in range(stages.size()))
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from airflow_provider_orderedkafka.spark.connector.option_parsing import Table  # noqa: E402
-from airflow_provider_orderedkafka.spark.connector.option_tables import SINK, SOURCE  # noqa: E402
+from airflow_provider_orderedkafka.spark.connector.option_parsing import Table  # noqa: E402 - found by the line above
+from airflow_provider_orderedkafka.spark.connector.option_tables import SINK, SOURCE  # noqa: E402 - the same
 
 PAGES = {"docs/reading.md": SOURCE, "docs/writing.md": SINK}
 _MARKED = re.compile(r"(<!-- options: (\w+) -->\n).*?(<!-- end of options -->)", re.DOTALL)

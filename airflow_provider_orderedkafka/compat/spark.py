@@ -56,12 +56,6 @@ def tasks_running(session: "SparkSession") -> bool:
     return any(executor.numRunningTasks() for executor in tracker.getExecutorInfos())
 
 
-# Public would be: SparkContext.cancelJobGroup with what Java and Scala have: the jobs of the group that come yet.
-def cancel_jobs(session: "SparkSession", group: str) -> None:
-    """Cancel what runs for a job group, and what would run for it yet."""
-    session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)
-
-
 # Undocumented, though without an underscore.
 def python_of_workers(context: "SparkContext") -> str:
     """The interpreter that the executors run."""

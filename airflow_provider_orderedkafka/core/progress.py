@@ -80,9 +80,7 @@ class Begun:
     rows: int
 
 
-def progress(  # noqa: PLR0917 - all that it is told from
-    loaded: Range, attempt: int, counts: Counts, planned: Planned, begun: Begun, now: int
-) -> Progress:
+def progress(loaded: Range, attempt: int, counts: Counts, planned: Planned, begun: Begun, *, now: int) -> Progress:
     """How far it is now, once a planned batch is done."""
     done = offsets_between(loaded.start.offsets, counts.end.offsets)
     elapsed = max(now - begun.at, 1) / 1000

@@ -173,7 +173,7 @@ def manager_of(submission: Submission, auth: Any) -> ResourceManager | None:
 
 def _kerberos() -> Any:
     try:
-        from requests_kerberos import HTTPKerberosAuth  # type: ignore[import-not-found]
+        from requests_kerberos import HTTPKerberosAuth  # type: ignore[import-not-found] # optional
     except ImportError as error:
         raise SettingError(
             "yarn_track_via_rm_api=True with keytab and principal asks YARN by Kerberos: `pip install "

@@ -18,6 +18,7 @@ PARTS = (
     "load.py",
     "core",
     "kafka",
+    "storage",
     "loads",
     "spark",
     "compat/__init__.py",

@@ -170,10 +170,8 @@ class _InTable:
     def __call__(self, rows: "DataFrame", batch: int) -> None:
         names = ", ".join(f"`{name.replace('`', '``')}`" for name in rows.columns)
         partition = f"{RANGE_ID} = {_quoted(self._frames.loaded.id)}, {BATCH} = {batch}"
-        rows.sparkSession.sql(
-            f"INSERT OVERWRITE TABLE {self._table} PARTITION ({partition}) ({names}) SELECT {names} FROM {{rows}}",  # noqa: S608
-            rows=rows,
-        )
+        insert = f"INSERT OVERWRITE TABLE {self._table} PARTITION ({partition}) ({names})"
+        rows.sparkSession.sql(f"{insert} SELECT {names} FROM {{rows}}", rows=rows)  # noqa: S608 - names are quoted
 
 
 def _named(rows: "DataFrame", range_id: str, batch: int) -> "DataFrame":

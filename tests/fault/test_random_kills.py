@@ -22,7 +22,7 @@ from support.topics import Topics
 
 from airflow_provider_orderedkafka.kafka.write.sending import Lent
 from airflow_provider_orderedkafka.kafka.write.writing import write
-from airflow_provider_orderedkafka.spark.state.store import LocalState, _write
+from airflow_provider_orderedkafka.storage.store import LocalState, _write
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(300)]
 

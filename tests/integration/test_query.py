@@ -15,7 +15,7 @@ from support.topics import Topics
 
 from airflow_provider_orderedkafka.core import plan
 from airflow_provider_orderedkafka.spark.application.query import METRICS, Query
-from airflow_provider_orderedkafka.spark.state.store import LocalState
+from airflow_provider_orderedkafka.storage.store import LocalState
 
 LANES = {"direct": None, "frames": lambda frame: frame}
 ONE_WRITER = ("--sink-option", "writers=1")
@@ -30,17 +30,17 @@ class Listener(StreamingQueryListener):
         self.batches: list[tuple[int, int, int]] = []
         self.errors: list[str | None] = []
 
-    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's names, here and below
+    def onQueryStarted(self, event: Any) -> None:
         self.names.append(event.name)
 
-    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+    def onQueryProgress(self, event: Any) -> None:
         if found := event.progress.observedMetrics.get(METRICS):
             self.batches.append((found.batch, found.planned_offsets, found.offsets_left))
 
-    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+    def onQueryIdle(self, event: Any) -> None:
         pass
 
-    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+    def onQueryTerminated(self, event: Any) -> None:
         self.errors.append(event.exception)
 
     def wait(self, queries: int) -> None:

@@ -22,9 +22,8 @@ from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, read_provenance
 
-SOAK = "5000" if os.environ.get("ORDEREDKAFKA_SOAK") else "300"
 EXAMPLES = settings(
-    max_examples=int(os.environ.get("ORDEREDKAFKA_EXAMPLES", SOAK)),
+    max_examples=int(os.environ.get("ORDEREDKAFKA_EXAMPLES", "300")),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from airflow_provider_orderedkafka.core.batches import Allotment, Batch, Counts, Doubt, Note, Tally
@@ -11,6 +12,7 @@ from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPar
 from airflow_provider_orderedkafka.core.plan import Planned, Size, window
 from airflow_provider_orderedkafka.spark.application.batches import BatchLoop, Run, Work
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
+from airflow_provider_orderedkafka.storage.store import LocalState
 from support.plain import plain_range
 
 PARTITION = TopicPartition("orders", 0)
@@ -155,6 +157,13 @@ class World:
     lease: Lease = field(default_factory=Lease)
     told: list[Counts] = field(default_factory=list)
     waits: int = 0
+
+    @classmethod
+    def at(cls, folder: Path, **settings: Any) -> "World":
+        """A fresh checkpoint in the folder, and its range."""
+        checkpoint, loaded = Checkpoint(LocalState(folder)), a_range(**settings)
+        checkpoint.take_up(loaded)
+        return cls(checkpoint, loaded, Plan(loaded, checkpoint))
 
     def ready(self) -> None:
         pass

@@ -160,10 +160,10 @@ class SmallFrame:
     def rdd(self) -> "SmallFrame":
         return self
 
-    def getNumPartitions(self) -> int:  # noqa: N802 - Spark's names, here and below
+    def getNumPartitions(self) -> int:
         return len(self.parts)
 
-    def mapInArrow(self, function: Callable[[Batches], Batches], schema: Any) -> "SmallFrame":  # noqa: N802
+    def mapInArrow(self, function: Callable[[Batches], Batches], schema: Any) -> "SmallFrame":
         def mapped(part: Part) -> Batches:
             return function(part())
 
@@ -174,7 +174,7 @@ class SmallFrame:
         parts = tuple(partial(_selected, part, number, columns) for number, part in enumerate(self.parts))
         return replace(self, parts=parts, schema=self._with(columns))
 
-    def withColumn(self, name: str, column: Column) -> "SmallFrame":  # noqa: N802
+    def withColumn(self, name: str, column: Column) -> "SmallFrame":
         others = [each for each in self.columns if each != name]
         return self.select(*others, column.alias(name))
 
@@ -185,7 +185,7 @@ class SmallFrame:
         assert partitions == 1
         return replace(self, parts=(lambda: chain.from_iterable(part() for part in self.parts),))
 
-    def repartitionById(self, partitions: int, column: Column) -> "SmallFrame":  # noqa: N802
+    def repartitionById(self, partitions: int, column: Column) -> "SmallFrame":
         shuffled: list[pa.Table] = []
 
         def rows(number: int) -> Batches:
@@ -198,7 +198,7 @@ class SmallFrame:
 
         return replace(self, parts=tuple(partial(rows, number) for number in range(partitions)))
 
-    def sortWithinPartitions(self, name: str) -> "SmallFrame":  # noqa: N802
+    def sortWithinPartitions(self, name: str) -> "SmallFrame":
         def rows(part: Part) -> Batches:
             batches = list(part())
             return iter(pa.Table.from_batches(batches).sort_by(name).combine_chunks().to_batches() if batches else [])
@@ -210,7 +210,7 @@ class SmallFrame:
         return [row for rows in self.session.run(jobs) for row in rows]
 
     @property
-    def sparkSession(self) -> "SmallSession":  # noqa: N802
+    def sparkSession(self) -> "SmallSession":
         return self.session
 
 
@@ -248,7 +248,7 @@ class SmallRdd:
     pieces: tuple[Any, ...]
     function: Callable[[Iterable[Any]], Iterator[Any]] = iter
 
-    def mapPartitions(self, function: Callable[[Iterable[Any]], Iterator[Any]]) -> "SmallRdd":  # noqa: N802
+    def mapPartitions(self, function: Callable[[Iterable[Any]], Iterator[Any]]) -> "SmallRdd":
         return replace(self, function=function)
 
     def collect(self) -> list[Any]:
@@ -262,7 +262,7 @@ class SmallRdd:
 @dataclass(frozen=True)
 class SmallContext:
     run: Run
-    defaultParallelism: int = 2  # noqa: N815
+    defaultParallelism: int = 2
 
     def parallelize(self, pieces: Sequence[Any], partitions: int) -> SmallRdd:
         assert len(pieces) == partitions
@@ -271,7 +271,7 @@ class SmallContext:
     def accumulator(self, value: Any, param: Any) -> Accumulator:
         return Accumulator(value, param)
 
-    def runJob(self, frame: SmallFrame, function: Callable[[Iterable[Row]], Iterable[Any]], numbers: list[int]) -> Any:  # noqa: N802
+    def runJob(self, frame: SmallFrame, function: Callable[[Iterable[Row]], Iterable[Any]], numbers: list[int]) -> Any:
         jobs = [partial(_in_task, each, partial(_rows, frame.parts[each])) for each in numbers]
         return [found for rows in in_turn(jobs) for found in function(iter(rows))]
 
@@ -281,7 +281,7 @@ class SmallSession:
     """A session, which is also what starts it."""
 
     run: Run = in_turn
-    sparkContext: SmallContext = field(init=False)  # noqa: N815
+    sparkContext: SmallContext = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sparkContext", SmallContext(self.run))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.interleaving import Actor, Killed, at, touch
-from unit.test_batches import a_range, place
+from support.loop import a_range, place
 
 from airflow_provider_orderedkafka.core.batches import Counts, Note, Tally
 from airflow_provider_orderedkafka.core.documents import Report
@@ -21,7 +21,7 @@ from airflow_provider_orderedkafka.spark.state import lease
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.state.lease import Lease, Outside
 from airflow_provider_orderedkafka.spark.state.machine import SystemClock, SystemProcesses
-from airflow_provider_orderedkafka.spark.state.store import LocalState, State
+from airflow_provider_orderedkafka.storage.store import LocalState, State
 
 LOADED = a_range()
 COUNTS = Counts(1, Tally(30, 30), Tally(30, 30), 1, place(30), limit_spent=False)

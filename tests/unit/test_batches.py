@@ -2,30 +2,23 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.loop import PARTITION, Before, Killed, Plan, World, a_range, in_turn, place
+from support.loop import PARTITION, Before, Killed, World, in_turn, place
 
 from airflow_provider_orderedkafka.core.batches import Batch, Note, Tally
 from airflow_provider_orderedkafka.core.plan import Planned
 from airflow_provider_orderedkafka.errors import DataLossError, FencedError, StateError, UnreachableError
 from airflow_provider_orderedkafka.spark.application.batches import TRIES, BatchLoop
-from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
-from airflow_provider_orderedkafka.spark.state.store import LocalState
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> Callable[..., World]:
-    def make(**settings: Any) -> World:
-        checkpoint = Checkpoint(LocalState(tmp_path))
-        loaded = a_range(**settings)
-        checkpoint.take_up(loaded)
-        return World(checkpoint, loaded, Plan(loaded, checkpoint))
-
-    return make
+    return partial(World.at, tmp_path)
 
 
 EVERYTHING = [(number, row) for number in (1, 2, 3) for row in range(10)]

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.test_batches import a_range, place
+from support.loop import a_range, place
 
 from airflow_provider_orderedkafka.core.batches import Counts, Note, Setup, Tally
 from airflow_provider_orderedkafka.core.documents import Range, Report
@@ -13,7 +13,7 @@ from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.errors import SettingError, StateError
 from airflow_provider_orderedkafka.spark.application.report import Ending, report, summary
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
-from airflow_provider_orderedkafka.spark.state.store import LocalState
+from airflow_provider_orderedkafka.storage.store import LocalState
 
 NOTE = Note(1, 1, place(0), place(10), Offsets(), {})
 SETUP = Setup("direct", 4, "key", "murmur2", "orders-ordered", None, "a reason")

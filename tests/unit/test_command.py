@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from unit.test_batches import a_range
+from support.loop import a_range
 
 from airflow_provider_orderedkafka.core.notation.subscriptions import Named
 from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE

@@ -12,7 +12,7 @@ from airflow_provider_orderedkafka.core.batches import Holding
 from airflow_provider_orderedkafka.errors import FencedError, StateError
 from airflow_provider_orderedkafka.spark.state.lease import HEARTBEAT, LEASE, Heart, Lease, Outside, Process
 from airflow_provider_orderedkafka.spark.state.machine import SystemClock, SystemProcesses
-from airflow_provider_orderedkafka.spark.state.store import LocalState
+from airflow_provider_orderedkafka.storage.store import LocalState
 
 
 @pytest.fixture

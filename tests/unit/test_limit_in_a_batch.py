@@ -4,7 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from unit.test_batches import PARTITION, place
+from support.loop import PARTITION, place
 
 from airflow_provider_orderedkafka.core.batches import Allotment, Batch, Surplus, Tally
 from airflow_provider_orderedkafka.spark.lanes.limit import RowLimit, trimmed

@@ -1,27 +1,19 @@
 """What is noted of a batch before it is written, and what nobody could know of it."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
-from support.loop import Killed, Plan, World, a_range, place
+from support.loop import Killed, World, place
 
 from airflow_provider_orderedkafka.core.batches import Doubt, Note, Tally
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
-from airflow_provider_orderedkafka.spark.state.store import LocalState
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> Callable[..., World]:
-    def make(**settings: Any) -> World:
-        checkpoint = Checkpoint(LocalState(tmp_path))
-        loaded = a_range(**settings)
-        checkpoint.take_up(loaded)
-        return World(checkpoint, loaded, Plan(loaded, checkpoint))
-
-    return make
+    return partial(World.at, tmp_path)
 
 
 def test_what_a_try_could_not_know_is_noted_before_it_writes_and_kept_over_kills(world) -> None:

@@ -55,7 +55,7 @@ def test_a_log_gets_a_sentence_and_a_line_for_programs_for_each_batch() -> None:
 
 
 def test_how_many_batches_there_are_is_about_known_where_the_rest_is_not_planned_yet() -> None:
-    found = progress(a_range("r", 0, 0, 1_000), 1, counts(1), planned(1, about=True), Begun(0, 0, 0), 60_000)
+    found = progress(a_range("r", 0, 0, 1_000), 1, counts(1), planned(1, about=True), Begun(0, 0, 0), now=60_000)
     assert found.sentence.startswith("batch 1 of about 4: 250 of 1,000 offsets")
 
 

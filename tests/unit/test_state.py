@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_orderedkafka.errors import SettingError, StateError
 from airflow_provider_orderedkafka.spark.state.checkpoint import open_state
-from airflow_provider_orderedkafka.spark.state.store import LocalState
+from airflow_provider_orderedkafka.storage.store import LocalState
 
 
 def test_a_document_that_was_put_is_read_listed_replaced_and_deleted(tmp_path: Path) -> None:

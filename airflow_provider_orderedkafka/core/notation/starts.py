@@ -204,7 +204,7 @@ def _of_topic(topic: str, offsets: Any, name: str) -> Iterator[tuple[TopicPartit
         yield TopicPartition(topic, int(partition)), offset
 
 
-def _expect(holds: bool, value: Any, name: str, found: object, expected: str) -> Any:  # noqa: FBT001
+def _expect(holds: bool, value: Any, name: str, found: object, expected: str) -> Any:  # noqa: FBT001 - reads as what it expects
     if not holds:
         raise SettingError(f"{name!r} must be {expected}, found {found!r}")
     return value

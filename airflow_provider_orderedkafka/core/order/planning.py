@@ -260,7 +260,7 @@ def _rising(cuts: Iterable[Cut]) -> Iterator[Cut]:
                 bound if bound.offset >= earlier.offset else Bound(earlier.offset, bound.time)
                 for earlier, bound in zip(before, cut.bounds, strict=True)
             )
-            cut = Cut(cut.floor, tuple(bounds))  # noqa: PLW2901
+            cut = Cut(cut.floor, tuple(bounds))  # noqa: PLW2901 - the rest of the loop goes on with it
         before = cut.bounds
         yield cut
 

@@ -128,7 +128,7 @@ def _discard(lent: Lent) -> None:
     """Whoever comes by here has an error of their own: this one is only told."""
     try:
         lent.discard()
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is told
         _log.warning("closing the producer that failed: %s", error)
 
 

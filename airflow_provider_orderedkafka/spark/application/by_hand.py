@@ -27,7 +27,7 @@ from airflow_provider_orderedkafka.loads.steps import Books, commit, load, look,
 from airflow_provider_orderedkafka.spark.connector.stream import terms_of
 from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
 from airflow_provider_orderedkafka.spark.state.checkpoint import NOTES, Checkpoint
-from airflow_provider_orderedkafka.spark.state.store import State
+from airflow_provider_orderedkafka.storage.store import State
 
 LEDGER = "ledger.json"
 OPEN = "range.json"

@@ -14,7 +14,7 @@ from airflow_provider_orderedkafka.spark.lanes.writer import Writer
 from airflow_provider_orderedkafka.spark.session.lazy import LazySession, check_location
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint, open_state
 from airflow_provider_orderedkafka.spark.state.machine import SystemClock
-from airflow_provider_orderedkafka.spark.state.store import State, join, local_path
+from airflow_provider_orderedkafka.storage.store import State, join, local_path
 
 MakeSink = Callable[[Arguments, RangeFrames], Writer]
 

@@ -33,7 +33,7 @@ class Teller:
     def tell(self, counts: Counts, planned: Planned, now: int) -> None:
         """Say how far it is."""
         assert self._begun is not None
-        found = progress(self._loaded, self._attempt, counts, planned, self._begun, now)
+        found = progress(self._loaded, self._attempt, counts, planned, self._begun, now=now)
         if self._terminal:
             print(f"\r{found.sentence}\x1b[K\n{bar(found)}", end="", file=self._out, flush=True)
             self._drawn = True

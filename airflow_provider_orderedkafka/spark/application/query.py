@@ -21,7 +21,7 @@ from airflow_provider_orderedkafka.core.plan import Planned
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.session.lazy import in_background
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
-from airflow_provider_orderedkafka.spark.state.store import join, local_path
+from airflow_provider_orderedkafka.storage.store import join, local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -35,7 +35,7 @@ class TaskWritten(WriterCommitMessage):
     written: Written = field(default_factory=Written)
 
 
-def batch_writer(options: Mapping[str, str], schema: "StructType", overwrite: bool) -> "OrderedKafkaWriter":  # noqa: FBT001
+def batch_writer(options: Mapping[str, str], schema: "StructType", overwrite: bool) -> "OrderedKafkaWriter":
     """For `DataSource.writer`; raises here, before anything runs, if it cannot work."""
     from airflow_provider_orderedkafka.kafka.write.writing import plan_write
 
@@ -47,7 +47,7 @@ def batch_writer(options: Mapping[str, str], schema: "StructType", overwrite: bo
 def stream_writer(
     options: Mapping[str, str],
     schema: "StructType",
-    overwrite: bool,  # noqa: FBT001
+    overwrite: bool,
 ) -> "OrderedKafkaStreamWriter":
     """For `DataSource.streamWriter`.
 
@@ -97,11 +97,11 @@ class OrderedKafkaStreamWriter(DataSourceStreamArrowWriter):
         query = context.getLocalProperty(_QUERY) if context else None
         return _write(iterator, _named(self._settings, query or "stream"))
 
-    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Log what was written."""
         _log.info("batch %d: wrote %s", batchId, _total(messages))
 
-    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Log what a failed batch left in the output."""
         _log.warning("batch %d failed; tasks that had ended wrote %s", batchId, _total(messages))
 

@@ -62,18 +62,18 @@ class OrderedKafkaDataSource(DataSource):
         options = parse_options(self.options, stream=False)
         return OrderedKafkaReader(options, asked_columns(schema, include_headers=options.include_headers))
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """For `spark.readStream`."""
         options = parse_options(self.options, stream=True)
         return OrderedKafkaStreamReader(options, asked_columns(schema, include_headers=options.include_headers))
 
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """For `df.write`."""
         from airflow_provider_orderedkafka.spark.connector.sink import batch_writer
 
         return batch_writer(self.options, schema, overwrite)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: FBT001, N802
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         """For `df.writeStream`."""
         from airflow_provider_orderedkafka.spark.connector.sink import stream_writer
 
@@ -118,19 +118,19 @@ class OrderedKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_stream": None}
 
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+    def initialOffset(self) -> dict[str, Any]:
         """A constant: Spark may ask again at any time, and another answer would lose records."""
         return dict(INITIAL)
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+    def getDefaultReadLimit(self) -> ReadLimit:
         """`maxOffsetsPerTrigger`."""
         return ReadAllAvailable() if self._options.most is None else ReadMaxRows(self._options.most)
 
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+    def prepareForTriggerAvailableNow(self) -> None:
         """Fix how far this query reads."""
         self._live().fix_target()
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the next batch: a cut within the limit, or `start` if no batch is due."""
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         at = StreamOffset.from_json(start)
@@ -138,7 +138,7 @@ class OrderedKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
         self._planned = found or at
         return start if found is None else found.to_json()
 
-    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+    def reportLatestOffset(self) -> dict[str, Any] | None:
         """For the query's progress: the high ends, and how many offsets the planned batch is behind them."""
         return self._live().progress(self._planned)
 

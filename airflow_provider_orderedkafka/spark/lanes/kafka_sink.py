@@ -1,6 +1,7 @@
 """The Kafka sink of the applications.
 
-The lanes behind it need numpy and pyarrow: they are imported when a range is loaded, while Spark starts.
+The lanes behind it need numpy and pyarrow: they are imported when a range is loaded, once it has been looked whether
+this machine has them.
 """
 
 from typing import TYPE_CHECKING

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_orderedkafka.compat.spark import connect_to_the_jvm
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.spark.state.store import local_path
+from airflow_provider_orderedkafka.storage.store import local_path
 
 if TYPE_CHECKING:
     from pyspark import SparkConf

@@ -20,7 +20,7 @@ from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.lifecycle import way_out
 from airflow_provider_orderedkafka.core.plan import Planned
 from airflow_provider_orderedkafka.errors import SettingError, StateError
-from airflow_provider_orderedkafka.spark.state.store import LocalState, State, join, local_path
+from airflow_provider_orderedkafka.storage.store import LocalState, State, join, local_path
 
 RANGE = "range.json"
 SETUP = "setup.json"

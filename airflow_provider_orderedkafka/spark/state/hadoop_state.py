@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 
 from airflow_provider_orderedkafka.compat.spark import gateway, hadoop_configuration
 from airflow_provider_orderedkafka.errors import SettingError, StateError
-from airflow_provider_orderedkafka.spark.state.store import TEMPORARY, failure, join
+from airflow_provider_orderedkafka.storage.store import TEMPORARY, failure, join
 
 WHOLE_ON_CLOSE = {"s3", "s3a", "s3n", "gs", "oss", "cosn", "obs"}
 """The schemes of object stores whose objects appear when they are closed."""

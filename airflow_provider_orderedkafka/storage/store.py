@@ -1,8 +1,7 @@
 """Small text documents in one location: put as a whole or not at all, read, listed, deleted.
 
-`open_state` gives the store for a location: plain Python on local disk, and Hadoop's file systems, which Spark brings
-along, for everything that has another scheme. A document that was put is there in full after any kill; a kill in the
-middle of a put leaves what was there before.
+The port, and the store on local disk. A document that was put is there in full after any kill; a kill in the middle of
+a put leaves what was there before.
 """
 
 import contextlib

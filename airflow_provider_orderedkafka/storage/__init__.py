@@ -1,0 +1,1 @@
+"""Small text documents in a location, whatever it is on."""
