@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Self
 
 from airflow_provider_orderedkafka.core.codec import Document
-from airflow_provider_orderedkafka.core.lanes import KeepOrder, Kind, Partitioner
+from airflow_provider_orderedkafka.core.lanes import KeepOrder, Kind, Partitioner, Placement
 from airflow_provider_orderedkafka.core.order.cuts import Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 
@@ -86,7 +86,8 @@ class Note(Document):
     is nothing to protect. How many partitions a topic has there is how many its keys are placed over until the batch
     is done. `code` has a digest of each transform that took part; `provenance` is the version of the header by which
     the first attempt's rows are known. `doubts` are written down before what they are about is written. `placed` is the
-    partitioner by which an attempt relied on each key to stay in one partition of the source.
+    partitioner by which an attempt relied on each key to stay in one partition of the source, and `placed_over` how
+    many partitions that was reckoned with.
     """
 
     batch: int
@@ -99,6 +100,18 @@ class Note(Document):
     provenance: int = 1
     doubts: tuple[Doubt, ...] = ()
     placed: Partitioner | None = None
+    placed_over: int | None = None
+
+    @property
+    def placement(self) -> Placement | None:
+        """By what keys were relied on to stay where they are; those that did not may be out of order."""
+        return None if self.placed is None or self.placed_over is None else (self.placed, self.placed_over)
+
+    def relying_on(self, placement: Placement | None) -> Self:
+        """The note once an attempt relies on this; what an earlier one relied on stays."""
+        if placement is None or self.placement is not None:
+            return self
+        return replace(self, placed=placement[0], placed_over=placement[1])
 
     def joined(self, outputs: Offsets, output_ids: Mapping[str, str], code: str) -> Self:
         """The note once an attempt takes part that writes to these outputs, now that far, by this code."""

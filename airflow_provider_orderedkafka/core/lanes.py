@@ -14,6 +14,8 @@ Kind = Literal["frames", "direct"]
 OrderBy = Literal["key", "partition"]
 KeepOrder = Literal[OrderBy, "none"]
 Partitioner = Literal["murmur2", "crc32"]
+Placement = tuple[Partitioner, int]
+"""How a source's keys are placed: by this partitioner, over so many partitions."""
 
 
 @dataclass(frozen=True, slots=True)

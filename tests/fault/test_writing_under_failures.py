@@ -32,7 +32,7 @@ pytestmark = pytest.mark.fault
 ROWS = 200_000
 THIS = Begun("r1", Offsets({TopicPartition("orders", 2): 0}), Offsets({TopicPartition("orders", 2): 10**9}))
 OUTAGE_SECONDS = 20
-SESSION_SECONDS = 9
+SESSION_SECONDS = 30
 
 
 @pytest.fixture(autouse=True, scope="module")

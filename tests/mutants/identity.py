@@ -127,7 +127,13 @@ MUTANTS = [
     (
         "who finishes a batch forgets that its keys were relied on",
         f"{PACKAGE}/spark/lanes/kafka_output.py",
-        {"placed=note.placed or self.placed": "placed=self.placed"},
+        {"note.joined(self.ends(), ids, self.code)": "replace(note.joined(self.ends(), ids, self.code), placed=None)"},
+        (MODEL,),
+    ),
+    (
+        "the DataFrame lane does not look where keys are that were relied on",
+        f"{PACKAGE}/spark/lanes/kafka_writer.py",
+        {"self.frames.counters(note.placement)": "self.frames.counters()"},
         (MODEL,),
     ),
     (

@@ -176,6 +176,7 @@ DOCUMENTS: Mapping[str, Document] = {
         provenance=2,
         doubts=(Doubt(landed=4, doubtful=1, settled=False, known=False),),
         placed="murmur2",
+        placed_over=3,
     ),
 }
 """As they are now: where a field came later, the same with a value of its own in it."""

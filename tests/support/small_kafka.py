@@ -91,6 +91,12 @@ class Source:
     def starts(self) -> dict[TopicPartition, int]:
         return {p: self.log.gone_before.get(p, 0) for p in self.partitions}
 
+    def grow(self, topic: str) -> None:
+        """The topic gets one partition more."""
+        more = TopicPartition(topic, sum(each.topic == topic for each in self.partitions))
+        self.partitions = tuple(sorted((*self.partitions, more)))
+        self.history.entries[more], self.log.entries[more], self.ends[more] = [], [], 0
+
     def compact(self, partition: TopicPartition, offset: int) -> None:
         """Take one record away; the newest stays, as in Kafka."""
         kept = [each for each in self.log.entries[partition] if each.offset != offset]
@@ -300,6 +306,7 @@ def _plug_source(patch: pytest.MonkeyPatch, plugs: Plugs) -> None:
         patch.setattr(module, "discover", source.discovery)
     patch.setattr(survey, "readable_ends", ends)
     patch.setattr(survey, "resolve_start", starts)
+    patch.setattr(survey, "log_starts", lambda _config, partitions: Offsets(dict.fromkeys(partitions, 0)))
     patch.setattr(samples, "EACH", 1)  # so that keys may stand elsewhere than the sample says
     patch.setattr(plan, "WINDOW", 3)
     settings = frames.read_settings

@@ -37,22 +37,23 @@ def writer_for(arguments: "Arguments", frames: RangeFrames) -> KafkaWriter | Dir
         frames = replace(frames, transform=as_frames(arguments.arrow_transform, look.schema))
     output = _output(frames, asked)
     way = lane(look.facts(asked.keep_order, asked.writers, output))
+    placement = look.placement if way.by_key else None
     setup = Setup(
         lane=way.kind,
         writers=_writers(asked, way, look, frames),
         keep_order=asked.keep_order,
-        placed=look.placed if way.by_key else None,
+        placed=None if placement is None else placement[0],
         output=", ".join(sorted(output.settings.topics)),
         transform=arguments.transform_name,
         reason=way.reason,
     )
-    output = replace(output, code=arguments.code, placed=setup.placed)
+    output = replace(output, code=arguments.code, placement=placement)
     if setup.lane == "direct":
         source = "columns" if arguments.arrow_transform is None and output.settings.source else output.settings.source
         giving: Giving = "one" if arguments.arrow_transform is None else "many"
         keyless: Keyless = "by source" if asked.keep_order == "partition" else "anywhere"
         output = replace(output, settings=replace(output.settings, source=source, keyless=keyless), giving=giving)
-        return DirectWriter(frames, output, arguments.arrow_transform, setup, look.partitions)
+        return DirectWriter(frames, output, arguments.arrow_transform, setup)
     facts = PlanFacts() if frames.transform is None else read_plan(frames.rows)
     settings = replace(output.settings, partitions={n: o.partitions for n, o in output.settings.outputs.items()})
     output = replace(output, settings=settings, giving=_giving(facts), untrusted=facts.untrusted)

@@ -4,7 +4,7 @@ import logging
 from dataclasses import dataclass, field, replace
 
 from airflow_provider_orderedkafka.core.batches import Batch, Doubt, Note, Tally
-from airflow_provider_orderedkafka.core.lanes import Partitioner
+from airflow_provider_orderedkafka.core.lanes import Placement
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import TaskFailedError
 from airflow_provider_orderedkafka.kafka.lookup.offsets import high_ends
@@ -39,8 +39,9 @@ def batch_tally(note: Note, before: Before, written: Written) -> Tally:
 class KafkaOutput:
     """The output topics of a range.
 
-    `giving` says how many rows a record gives, `code` is a digest of what makes them, `placed` the partitioner that is
-    relied on for their order, if one is. `untrusted` says why the rows have no lasting identity, where they have none.
+    `giving` says how many rows a record gives, `code` is a digest of what makes them, `placement` says how keys are
+    placed in the source, where the order relies on that. `untrusted` says why the rows have no lasting identity, if
+    they have none.
     """
 
     range_id: str
@@ -48,7 +49,7 @@ class KafkaOutput:
     code: str = ""
     giving: Giving = "one"
     untrusted: str | None = None
-    placed: Partitioner | None = None
+    placement: Placement | None = None
 
     @property
     def partitions(self) -> int | None:
@@ -73,7 +74,7 @@ class KafkaOutput:
     def joined(self, note: Note) -> Note:
         """The note of a batch in which this attempt takes part."""
         ids = {name: output.id for name, output in self.settings.outputs.items()}
-        return replace(note.joined(self.ends(), ids, self.code), placed=note.placed or self.placed)
+        return note.joined(self.ends(), ids, self.code).relying_on(self.placement)
 
     def of_batch(self, note: Note) -> WriteSettings:
         """The settings for the rows of a batch; a topic that was made anew has the partitions that it has now."""
