@@ -11,6 +11,8 @@ from airflow_provider_orderedkafka.loads.steps import Books
 from airflow_provider_orderedkafka.reports import has_notes, read_report
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from airflow.sdk import Asset, Context
 
 ACTIVE = frozenset({"queued", "running"})
@@ -25,6 +27,13 @@ def ledger_asset(load: str) -> "Asset":
     from airflow.sdk import Asset
 
     return Asset(name=f"orderedkafka.{load}.ledger", uri=f"{SCHEME}://ledger/{load}", group="orderedkafka")
+
+
+def beside(ours: "Mapping[str, Sequence[Any]]", given: "Mapping[str, Any]") -> dict[str, Any]:
+    """The operator's own inlets and outlets, and those that are given beside them, by `default_args` too."""
+    defaults = given.get("default_args") or {}
+    theirs = {name: given.get(name, defaults.get(name)) or [] for name in ("inlets", "outlets")}
+    return {**given, **{name: [*ours.get(name, ()), *found] for name, found in theirs.items()}}
 
 
 def now_ms() -> int:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_orderedkafka.context import TaskMemory, books_of, fail, ledger_asset, skip
+from airflow_provider_orderedkafka.context import TaskMemory, beside, books_of, fail, ledger_asset, skip
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.core.lifecycle import ADVISE_AFTER, Action, way_out
@@ -90,12 +90,8 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         **kwargs: Any,
     ) -> None:
         super().__init__(
-            **{
-                "application": application or packaged_application("ordered_replay"),
-                "name": f"orderedkafka-{load.name}",
-                "inlets": [ledger_asset(load.name)],
-                **kwargs,
-            }
+            application=application or packaged_application("ordered_replay"),
+            **beside({"inlets": [ledger_asset(load.name)]}, {"name": f"orderedkafka-{load.name}", **kwargs}),
         )
         self.load = load
         self.range_id: Any = range_id
