@@ -7,7 +7,7 @@ from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.documents import Claim, Range, Report
 from airflow_provider_orderedkafka.core.lifecycle import Action, Step
 from airflow_provider_orderedkafka.loads.books import Books, open_of
-from airflow_provider_orderedkafka.loads.restating import restate, restated
+from airflow_provider_orderedkafka.loads.changed_settings import restate, restated
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from airflow_provider_orderedkafka.core.lifecycle import Action, Standing, State
 from airflow_provider_orderedkafka.core.next_range import NothingToLoad
 from airflow_provider_orderedkafka.errors import LifecycleError
 from airflow_provider_orderedkafka.loads.books import Books, Memory
-from airflow_provider_orderedkafka.loads.looking import opened
-from airflow_provider_orderedkafka.loads.restating import restate, restated
+from airflow_provider_orderedkafka.loads.changed_settings import restate, restated
+from airflow_provider_orderedkafka.loads.waiting import opened
 
 RANGE_KEY = "range_id"
 REVISION_KEY = "revision"

@@ -20,7 +20,7 @@ from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPar
 from airflow_provider_orderedkafka.errors import DeliveryError
 from airflow_provider_orderedkafka.kafka.clients.consumers import close_idle
 from airflow_provider_orderedkafka.kafka.provenance import read_provenance
-from airflow_provider_orderedkafka.kafka.replay.missing import Missing
+from airflow_provider_orderedkafka.kafka.replay.landed_filter import Missing
 from airflow_provider_orderedkafka.kafka.replay.replays import Begun, Outputs, find_landed
 from airflow_provider_orderedkafka.kafka.replay.settling import Settle
 from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings

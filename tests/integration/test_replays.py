@@ -16,7 +16,7 @@ from airflow_provider_orderedkafka.kafka.clients.consumers import close_idle
 from airflow_provider_orderedkafka.kafka.lookup.hidden import Fence, ended
 from airflow_provider_orderedkafka.kafka.lookup.topics import topic_ids
 from airflow_provider_orderedkafka.kafka.provenance import HEADER
-from airflow_provider_orderedkafka.kafka.replay.missing import Missing
+from airflow_provider_orderedkafka.kafka.replay.landed_filter import Missing
 from airflow_provider_orderedkafka.kafka.replay.replays import Begun, Outputs, find_landed
 from airflow_provider_orderedkafka.kafka.replay.settling import Settle, Settled, read_until_settled
 from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings

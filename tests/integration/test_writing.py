@@ -12,7 +12,7 @@ from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import OrderViolationError, RowError, UnknownTopicError
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, Provenance, read_provenance
 from airflow_provider_orderedkafka.kafka.replay.landed import Landed
-from airflow_provider_orderedkafka.kafka.replay.missing import Missing
+from airflow_provider_orderedkafka.kafka.replay.landed_filter import Missing
 from airflow_provider_orderedkafka.kafka.write.murmur2 import partitions_of
 from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings, Written
 from airflow_provider_orderedkafka.kafka.write.writing import plan_write, write

@@ -13,7 +13,7 @@ from support.slices import slice_of, stretch
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.kafka.provenance import ORDINAL
 from airflow_provider_orderedkafka.kafka.replay.landed import Landed, OffsetSet
-from airflow_provider_orderedkafka.kafka.replay.missing import Missing
+from airflow_provider_orderedkafka.kafka.replay.landed_filter import Missing
 from airflow_provider_orderedkafka.kafka.write.sources import Ordinals, Source
 
 near = st.integers(0, 200)

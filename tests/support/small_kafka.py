@@ -28,7 +28,7 @@ from airflow_provider_orderedkafka.kafka.lookup import survey
 from airflow_provider_orderedkafka.kafka.lookup.starts import ResolvedStart
 from airflow_provider_orderedkafka.kafka.provenance import HEADER
 from airflow_provider_orderedkafka.kafka.read import reader, samples
-from airflow_provider_orderedkafka.kafka.read.catch import Catch, Columns
+from airflow_provider_orderedkafka.kafka.read.fetched import Catch, Columns
 from airflow_provider_orderedkafka.kafka.read.stretches import Progress
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 from airflow_provider_orderedkafka.kafka.replay import replays

@@ -10,8 +10,8 @@ from airflow_provider_orderedkafka.core.order.cuts import Bound
 from airflow_provider_orderedkafka.core.order.ports import Sighting
 from airflow_provider_orderedkafka.errors import AccessDeniedError, DataLossError, UnknownTopicError, UnreachableError
 from airflow_provider_orderedkafka.kafka.clients.consumers import KeptConsumer
-from airflow_provider_orderedkafka.kafka.lookup.looking import Look
-from airflow_provider_orderedkafka.kafka.lookup.watching import Watch
+from airflow_provider_orderedkafka.kafka.lookup.bound_search import Look
+from airflow_provider_orderedkafka.kafka.lookup.partition_reader import Watch
 
 LATEST = 1_000
 

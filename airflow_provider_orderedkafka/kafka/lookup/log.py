@@ -14,10 +14,10 @@ from airflow_provider_orderedkafka.core.order.ports import Answer, Sighting
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.kafka.clients.answers import DEADLINE
 from airflow_provider_orderedkafka.kafka.clients.consumers import lent
+from airflow_provider_orderedkafka.kafka.lookup.bound_search import NO_TIMESTAMP, Look
 from airflow_provider_orderedkafka.kafka.lookup.identity import doubt
-from airflow_provider_orderedkafka.kafka.lookup.looking import NO_TIMESTAMP, Look
 from airflow_provider_orderedkafka.kafka.lookup.offsets import first_at, newest
-from airflow_provider_orderedkafka.kafka.lookup.watching import Watch
+from airflow_provider_orderedkafka.kafka.lookup.partition_reader import Watch
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 
 _OFFSET, _TIME = Message.offset, Message.timestamp

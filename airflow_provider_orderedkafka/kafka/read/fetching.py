@@ -22,7 +22,7 @@ from airflow_provider_orderedkafka.errors import DataLossError
 from airflow_provider_orderedkafka.kafka.clients.consumers import KeptConsumer
 from airflow_provider_orderedkafka.kafka.clients.events import Attention, Event, What
 from airflow_provider_orderedkafka.kafka.lookup.identity import doubt
-from airflow_provider_orderedkafka.kafka.read.catch import Catch, Columns
+from airflow_provider_orderedkafka.kafka.read.fetched import Catch, Columns
 from airflow_provider_orderedkafka.kafka.read.stretches import Progress
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 

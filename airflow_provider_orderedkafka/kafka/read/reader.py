@@ -14,7 +14,7 @@ from airflow_provider_orderedkafka.errors import OrderViolationError
 from airflow_provider_orderedkafka.kafka.clients.consumers import fetch_bytes, lent
 from airflow_provider_orderedkafka.kafka.lookup.identity import check_topics
 from airflow_provider_orderedkafka.kafka.read.arrow import BatchBuilder
-from airflow_provider_orderedkafka.kafka.read.catch import Catch
+from airflow_provider_orderedkafka.kafka.read.fetched import Catch
 from airflow_provider_orderedkafka.kafka.read.fetching import Fetch, OverBudget
 from airflow_provider_orderedkafka.kafka.read.ordering import Ordered, arrange
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally

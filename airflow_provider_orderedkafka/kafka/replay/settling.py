@@ -24,7 +24,7 @@ from airflow_provider_orderedkafka.kafka.clients.consumers import lent
 from airflow_provider_orderedkafka.kafka.lookup.hidden import Fence
 from airflow_provider_orderedkafka.kafka.lookup.identity import doubt
 from airflow_provider_orderedkafka.kafka.lookup.offsets import high_ends, log_starts
-from airflow_provider_orderedkafka.kafka.lookup.watching import Watch
+from airflow_provider_orderedkafka.kafka.lookup.partition_reader import Watch
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 
 _TUNING: Final = {"queued.max.messages.kbytes": "16384", "fetch.max.bytes": "16000000"}

@@ -10,7 +10,7 @@ from airflow_provider_orderedkafka.core.lanes import Partitioner, share_out, siz
 from airflow_provider_orderedkafka.core.order.cuts import Slice
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
 from airflow_provider_orderedkafka.kafka.replay.landed import Landed
-from airflow_provider_orderedkafka.kafka.replay.missing import Giving, Missing
+from airflow_provider_orderedkafka.kafka.replay.landed_filter import Giving, Missing
 from airflow_provider_orderedkafka.kafka.write.partitioners import misplaced
 from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings, Written
 from airflow_provider_orderedkafka.spark.connector.reading import read_batches, read_records

@@ -9,7 +9,7 @@ from airflow_provider_orderedkafka.core.lanes import Lane, lane
 from airflow_provider_orderedkafka.core.outputs import check_not_fed_back
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.clients.refusals import check_allowed
-from airflow_provider_orderedkafka.kafka.replay.missing import Giving
+from airflow_provider_orderedkafka.kafka.replay.landed_filter import Giving
 from airflow_provider_orderedkafka.kafka.write.write_settings import Keyless, WriteSettings
 from airflow_provider_orderedkafka.kafka.write.writing import plan_write
 from airflow_provider_orderedkafka.spark.connector.sink_options import SinkOptions, application_options
@@ -18,7 +18,7 @@ from airflow_provider_orderedkafka.spark.lanes.direct_writer import DirectWriter
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.lanes.kafka_output import KafkaOutput
 from airflow_provider_orderedkafka.spark.lanes.kafka_writer import KafkaWriter, check_plan, in_order
-from airflow_provider_orderedkafka.spark.lanes.looks import Look, look_at
+from airflow_provider_orderedkafka.spark.lanes.probe import Look, look_at
 from airflow_provider_orderedkafka.spark.ordering import default_writers
 from airflow_provider_orderedkafka.spark.session.plans import PlanFacts, read_plan
 

@@ -10,7 +10,7 @@ from airflow_provider_orderedkafka.errors import TaskFailedError
 from airflow_provider_orderedkafka.kafka.lookup.offsets import high_ends
 from airflow_provider_orderedkafka.kafka.provenance import VERSION
 from airflow_provider_orderedkafka.kafka.replay.landed import Landed
-from airflow_provider_orderedkafka.kafka.replay.missing import Giving
+from airflow_provider_orderedkafka.kafka.replay.landed_filter import Giving
 from airflow_provider_orderedkafka.kafka.replay.replays import Begun, Outputs, Replay, find_landed
 from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings, Written
 
