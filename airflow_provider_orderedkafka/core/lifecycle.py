@@ -38,7 +38,7 @@ class Asker(StrEnum):
 
     OWNER = "the owner"
     OTHER = "another run, while the owner is active"
-    HEIR = "another run, when the owner has ended"
+    SUCCESSOR = "another run, when the owner has ended"
 
 
 class Action(StrEnum):
@@ -59,10 +59,10 @@ class Action(StrEnum):
 _RESOLVE_OPEN = {
     (Step.RESOLVE, Asker.OWNER): Action.KEEP,
     (Step.RESOLVE, Asker.OTHER): Action.SKIP,
-    (Step.RESOLVE, Asker.HEIR): Action.TAKE_OVER,
+    (Step.RESOLVE, Asker.SUCCESSOR): Action.TAKE_OVER,
 }
 _ONLY_THE_OWNER = {
-    (step, asker): Action.REFUSE for step in (Step.LOAD, Step.COMMIT) for asker in (Asker.OTHER, Asker.HEIR)
+    (step, asker): Action.REFUSE for step in (Step.LOAD, Step.COMMIT) for asker in (Asker.OTHER, Asker.SUCCESSOR)
 }
 _RESOLVE_ENDED = {(Step.RESOLVE, asker): Action.SKIP for asker in Asker}
 _EMIT_AGAIN = {(step, Asker.OWNER): Action.EMIT_AGAIN for step in (Step.RESOLVE, Step.COMMIT)}
@@ -91,7 +91,7 @@ from going out. Its resolve lets it pass, its load skips.
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RangeStatus:
     """The state of a range, its owner, its attempts and its outcome."""
 
     range_id: str
@@ -116,15 +116,15 @@ _SENTENCES = {
 }
 
 
-def standing(book: Ledger | Claim, range_id: str, *, complete: bool = False) -> Standing:
+def status_of(book: Ledger | Claim, range_id: str, *, complete: bool = False) -> RangeStatus:
     """The state of a range in a ledger or a claim; `complete` says that its complete report was seen."""
     if book.open is not None and book.open.range_id == range_id:
         return _of_open(book.open, complete=complete)
     outcome = outcome_of(book, range_id)
     if outcome is None:
-        return Standing(range_id, State.UNKNOWN)
+        return RangeStatus(range_id, State.UNKNOWN)
     state = State.COMMITTED if outcome.kind == "committed" else State.ABANDONED
-    return Standing(range_id, state, outcome.by, 0, outcome)
+    return RangeStatus(range_id, state, outcome.by, 0, outcome)
 
 
 def outcome_of(book: Ledger | Claim, range_id: str) -> Outcome | None:
@@ -133,22 +133,22 @@ def outcome_of(book: Ledger | Claim, range_id: str) -> Outcome | None:
     return next((each for each in ended if each.range_id == range_id), None)
 
 
-def _of_open(opened: Open, *, complete: bool) -> Standing:
+def _of_open(opened: Open, *, complete: bool) -> RangeStatus:
     begun = State.SUBMITTED if opened.attempt else State.PLANNED
     state = State.SUCCEEDED if complete else begun
-    return Standing(opened.range_id, state, opened.owner, opened.attempt)
+    return RangeStatus(opened.range_id, state, opened.owner, opened.attempt)
 
 
-def asker(standing: Standing, run: str, *, owner_active: bool) -> Asker:
+def asker(status: RangeStatus, run: str, *, owner_active: bool) -> Asker:
     """Who this run is to the range."""
-    if standing.owner in {None, run}:
+    if status.owner in {None, run}:
         return Asker.OWNER
-    return Asker.OTHER if owner_active else Asker.HEIR
+    return Asker.OTHER if owner_active else Asker.SUCCESSOR
 
 
-def action(standing: Standing, step: Step, who: Asker) -> Action:
+def action(status: RangeStatus, step: Step, who: Asker) -> Action:
     """What the table says."""
-    return TABLE[standing.state][step, who]
+    return TABLE[status.state][step, who]
 
 
 def way_out(loaded: Range) -> str:

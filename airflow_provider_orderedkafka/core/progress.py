@@ -72,7 +72,7 @@ class Progress(Document):
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class AttemptStart:
     """Where the first batch of an attempt began: at which moment, in milliseconds, with how much done already."""
 
     at: int
@@ -80,7 +80,9 @@ class Begun:
     rows: int
 
 
-def progress(loaded: Range, attempt: int, counts: Counts, planned: Planned, begun: Begun, *, now: int) -> Progress:
+def progress(
+    loaded: Range, attempt: int, counts: Counts, planned: Planned, begun: AttemptStart, *, now: int
+) -> Progress:
     """How far it is now, once a planned batch is done."""
     done = offsets_between(loaded.start.offsets, counts.end.offsets)
     elapsed = max(now - begun.at, 1) / 1000

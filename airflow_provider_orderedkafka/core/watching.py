@@ -22,7 +22,7 @@ FIRST = "0"
 
 
 @dataclass(frozen=True, slots=True)
-class Watch(Document):
+class WatcherState(Document):
     """What a watcher did last: for which revision it started a run, when, and how often for that revision.
 
     `owner` is the last owner of an open range that it saw at that revision.
@@ -54,17 +54,17 @@ class Seen:
         return None if self.ledger is None or self.ledger.open is None else self.ledger.open.owner
 
 
-def noticed(watch: Watch | None, seen: Seen) -> Watch | None:
+def noticed(watch: WatcherState | None, seen: Seen) -> WatcherState | None:
     """The watch, with the owner that is seen now."""
     if watch is not None and (watch.revision, seen.revision) == (NO_LEDGER, FIRST):
         # The run of the first look has begun, and opens its range in a moment.
-        return Watch(FIRST, seen.now, watch.times, seen.owner or NO_LEDGER)
+        return WatcherState(FIRST, seen.now, watch.times, seen.owner or NO_LEDGER)
     if watch is None or watch.revision != seen.revision or seen.owner in {None, watch.owner}:
         return watch
-    return Watch(watch.revision, watch.fired_at, watch.times, seen.owner)
+    return WatcherState(watch.revision, watch.fired_at, watch.times, seen.owner)
 
 
-def silent(watch: Watch | None, seen: Seen, backoff: int) -> str | None:
+def silent(watch: WatcherState | None, seen: Seen, backoff: int) -> str | None:
     """Why not to start a run now, whatever Kafka has; None if Kafka decides."""
     if seen.owner is not None and seen.owner_active:
         return f"owned by {seen.owner}"
@@ -76,13 +76,13 @@ def silent(watch: Watch | None, seen: Seen, backoff: int) -> str | None:
     return None if seen.now >= due else f"started a run {(seen.now - watch.fired_at) // 1000} s ago"
 
 
-def patience(watch: Watch, seen: Seen, backoff: int) -> int:
+def patience(watch: WatcherState, seen: Seen, backoff: int) -> int:
     """How long to wait before another run is started for the same revision."""
     ended = seen.owner is not None or watch.owner is not None
     return int(min(backoff * (1 if ended else UNSEEN) * 2 ** min(watch.times - 1, 20), LONGEST))
 
 
-def fired(watch: Watch | None, seen: Seen) -> Watch:
+def fired(watch: WatcherState | None, seen: Seen) -> WatcherState:
     """The watch after a run was started."""
     times = watch.times if watch is not None and watch.revision == seen.revision else 0
-    return Watch(seen.revision, seen.now, times + 1)
+    return WatcherState(seen.revision, seen.now, times + 1)

@@ -5,7 +5,16 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from airflow_provider_orderedkafka.core.documents import Claim, Ledger, Open, Range, Report
-from airflow_provider_orderedkafka.core.lifecycle import Action, Asker, Standing, State, Step, action, asker, standing
+from airflow_provider_orderedkafka.core.lifecycle import (
+    Action,
+    Asker,
+    RangeStatus,
+    State,
+    Step,
+    action,
+    asker,
+    status_of,
+)
 from airflow_provider_orderedkafka.errors import LifecycleError
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 
@@ -48,9 +57,9 @@ class Books:
     report: Callable[[str], Report | None]
     noted: Callable[[str], bool]
 
-    def standing(self, book: Ledger | Claim, range_id: str) -> Standing:
+    def status(self, book: Ledger | Claim, range_id: str) -> RangeStatus:
         """Where the range stands, the report beside its checkpoint included."""
-        return standing(book, range_id, complete=self.proof(book, range_id) is not None)
+        return status_of(book, range_id, complete=self.proof(book, range_id) is not None)
 
     def proof(self, book: Ledger | Claim, range_id: str) -> Report | None:
         """The complete report of the open range."""
@@ -60,11 +69,11 @@ class Books:
         report = self.report(opened.checkpoint)
         return report if report is not None and report.complete else None
 
-    def decide(self, found: Standing, step: Step) -> Action:
+    def decide(self, found: RangeStatus, step: Step) -> Action:
         """What the table says for this run."""
         return action(found, step, self.asker(found))
 
-    def asker(self, found: Standing) -> Asker:
+    def asker(self, found: RangeStatus) -> Asker:
         """Who this run is to the range."""
         foreign = found.owner is not None and found.owner != self.run
         return asker(found, self.run, owner_active=foreign and self.is_active(str(found.owner)))
@@ -97,7 +106,7 @@ class Books:
 
     def _claim(self, ledger: Ledger | None, range_id: str) -> Claim | None:
         """The claim on a range that is not in the ledger; the range names its key."""
-        if ledger is not None and standing(ledger, range_id).state is not State.UNKNOWN:
+        if ledger is not None and status_of(ledger, range_id).state is not State.UNKNOWN:
             return None
         loaded = self.store.range(range_id)
         return None if loaded is None else self.store.claim(loaded.key)

@@ -7,7 +7,7 @@ of both would lie side by side, and a person has to decide.
 from dataclasses import replace
 
 from airflow_provider_orderedkafka.core.documents import Claim, Ledger, Range
-from airflow_provider_orderedkafka.core.lifecycle import Standing, State, way_out
+from airflow_provider_orderedkafka.core.lifecycle import RangeStatus, State, way_out
 from airflow_provider_orderedkafka.errors import LifecycleError
 from airflow_provider_orderedkafka.loads.books import Books
 
@@ -17,7 +17,7 @@ def digest_of(**facts: object) -> str:
     return "\n".join(f"{name}={value!r}" for name, value in sorted(facts.items()))
 
 
-def restated(books: Books, book: Ledger | Claim, found: Standing, loaded: Range, digest: str) -> Range:
+def restated(books: Books, book: Ledger | Claim, found: RangeStatus, loaded: Range, digest: str) -> Range:
     """The range as it is to be loaded now; `LifecycleError` where a batch was begun with other settings.
 
     An empty digest says that nobody compares.

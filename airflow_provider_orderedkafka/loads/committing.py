@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.documents import CLAIMS_KEPT, Claim, Ledger, Outcome, Range, Report
-from airflow_provider_orderedkafka.core.lifecycle import Action, Step, outcome_of, standing
+from airflow_provider_orderedkafka.core.lifecycle import Action, Step, outcome_of, status_of
 from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError
 from airflow_provider_orderedkafka.loads.books import Books, Mirror, checked, show
 from airflow_provider_orderedkafka.loads.boundaries import check_interval
@@ -28,7 +28,7 @@ def commit(books: Books, range_id: str | None, mirror: Mirror) -> Committed:
     another one by then, it is `LedgerChangedError`, and nothing moves.
     """
     range_id, book = books.book(range_id)
-    found = books.standing(book, range_id)
+    found = books.status(book, range_id)
     does = books.decide(found, Step.COMMIT)
     if does is Action.EMIT_AGAIN:
         if isinstance(book, Ledger):
@@ -49,7 +49,7 @@ def commit(books: Books, range_id: str | None, mirror: Mirror) -> Committed:
         _forget(books.store, book, after)
     else:
         _name_ended(books.store, loaded.key)
-    return Committed(does, standing(after, range_id).sentence, outcome_of(after, range_id))
+    return Committed(does, status_of(after, range_id).sentence, outcome_of(after, range_id))
 
 
 def _name_ended(store: LedgerStore, key: str) -> None:

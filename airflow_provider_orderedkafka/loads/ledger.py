@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from airflow_provider_orderedkafka.core.codec import Document, canonical
 from airflow_provider_orderedkafka.core.documents import Boundaries, Boundary, Claim, Claims, Ledger, Range
 from airflow_provider_orderedkafka.core.order.ports import Store
-from airflow_provider_orderedkafka.core.watching import Watch
+from airflow_provider_orderedkafka.core.watching import WatcherState
 from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError
 
 PART = 30_000
@@ -113,11 +113,11 @@ class LedgerStore:
         for old in times[:-kept]:
             self._remove(f"boundary/{old}")
 
-    def watch(self) -> Watch | None:
+    def watch(self) -> WatcherState | None:
         """What the watcher of this load did last."""
-        return self._read(Watch, "watch")
+        return self._read(WatcherState, "watch")
 
-    def save_watch(self, watch: Watch) -> None:
+    def save_watch(self, watch: WatcherState) -> None:
         """Remember what the watcher did."""
         self._write("watch", watch)
 

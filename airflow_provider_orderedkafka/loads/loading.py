@@ -28,7 +28,7 @@ def load(books: Books, range_id: str | None, checkpoint: Callable[[Range, int], 
     `checkpoint` names the place of a range that has none yet, given how often it was loaded before.
     """
     range_id, book = books.book(range_id)
-    found = books.standing(book, range_id)
+    found = books.status(book, range_id)
     does = books.decide(found, Step.LOAD)
     if does in {Action.SKIP, Action.REFUSE}:
         return Loading(does, found.sentence)

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.documents import Ledger, Outcome
-from airflow_provider_orderedkafka.core.lifecycle import standing
+from airflow_provider_orderedkafka.core.lifecycle import status_of
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.progress import moment
@@ -168,7 +168,7 @@ def _still(ledger: Ledger, topics: Mapping[str, str]) -> dict[TopicPartition, in
 
 
 def _opened(ledger: Ledger) -> str:
-    return "nothing" if ledger.open is None else standing(ledger, ledger.open.range_id).sentence
+    return "nothing" if ledger.open is None else status_of(ledger, ledger.open.range_id).sentence
 
 
 def _floor(floor: Floor) -> str:

@@ -6,7 +6,7 @@ from hashlib import sha256
 
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.documents import CLAIMS_KEPT, OUTCOMES_KEPT, Claim, Kind, Ledger, Range
-from airflow_provider_orderedkafka.core.lifecycle import Action, Standing, State, Step
+from airflow_provider_orderedkafka.core.lifecycle import Action, RangeStatus, State, Step
 from airflow_provider_orderedkafka.core.next_range import NothingToLoad
 from airflow_provider_orderedkafka.errors import LifecycleError
 from airflow_provider_orderedkafka.loads.books import Books, Memory
@@ -80,7 +80,7 @@ def _own(books: Books, planned: Planned, key: str, *, again: bool, digest: str) 
     if claim is None:
         return _claim(books, planned, key, None)
     range_id = claim.range_id or key
-    where = books.standing(claim, range_id)
+    where = books.status(claim, range_id)
     does = books.decide(where, Step.RESOLVE)
     if does is Action.PLAN:
         return _claim(books, planned, key, claim)
@@ -127,12 +127,12 @@ def _claim(books: Books, planned: Planned, key: str, before: Claim | None) -> Re
     return Resolved(Action.PLAN, found.reason, found)
 
 
-def _remembered(books: Books, memory: Memory, ledger: Ledger) -> Standing | NothingToLoad | None:
+def _remembered(books: Books, memory: Memory, ledger: Ledger) -> RangeStatus | NothingToLoad | None:
     """Where the range stands that this task remembers; one that was never opened does not exist."""
     range_id, revision = memory.get(RANGE_KEY), memory.get(REVISION_KEY) or 0
     if range_id is None:
         return None
-    found = books.standing(ledger, range_id)
+    found = books.status(ledger, range_id)
     if found.state is not State.UNKNOWN:
         return found
     if len(ledger.outcomes) == OUTCOMES_KEPT and revision < ledger.outcomes[0].revision:

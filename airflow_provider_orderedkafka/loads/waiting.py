@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.documents import Ledger, Place
-from airflow_provider_orderedkafka.core.lifecycle import Asker, Standing, standing
+from airflow_provider_orderedkafka.core.lifecycle import Asker, RangeStatus, status_of
 from airflow_provider_orderedkafka.core.limits import limit_spent
 from airflow_provider_orderedkafka.core.pacing import Verdict
 from airflow_provider_orderedkafka.errors import LifecycleError
@@ -68,17 +68,17 @@ def wait(books: Books, ledger: Ledger, row_limit: int | None) -> Verdict | None:
     return None if spent is None else Verdict(run=False, reason=spent, skip=True)
 
 
-def opened(books: Books, ledger: Ledger) -> Standing | None:
+def opened(books: Books, ledger: Ledger) -> RangeStatus | None:
     """Where the open range stands, if there is one."""
-    return None if ledger.open is None else books.standing(ledger, ledger.open.range_id)
+    return None if ledger.open is None else books.status(ledger, ledger.open.range_id)
 
 
-def committed_by(run: str, ledger: Ledger) -> Standing | None:
+def committed_by(run: str, ledger: Ledger) -> RangeStatus | None:
     """Where the range stands that this run has committed: it was cleared after that, and loads nothing new."""
     if ledger.open is not None and ledger.open.owner == run:
         return None
     mine = (each for each in reversed(ledger.outcomes) if each.kind == "committed" and each.by == run)
-    return next((standing(ledger, each.range_id) for each in mine), None)
+    return next((status_of(ledger, each.range_id) for each in mine), None)
 
 
 def _at_home(books: Books, ledger: Ledger, home: str | None) -> Ledger:

@@ -7,8 +7,8 @@ from support.runs import a_range, place
 from airflow_provider_orderedkafka.core.batches import Counts, Tally
 from airflow_provider_orderedkafka.core.order.cuts import Floor
 from airflow_provider_orderedkafka.core.plan import Planned
-from airflow_provider_orderedkafka.core.progress import Begun, Progress, progress
-from airflow_provider_orderedkafka.spark.application.progress import Teller
+from airflow_provider_orderedkafka.core.progress import AttemptStart, Progress, progress
+from airflow_provider_orderedkafka.spark.application.progress import ProgressPrinter
 
 NARROW = 80
 
@@ -34,11 +34,11 @@ def planned(batch: int, *, about: bool = False) -> Planned:
 
 
 def told(out: StringIO, *, batches: int) -> StringIO:
-    teller = Teller(a_range("r", 0, 0, 1_000), 1, None, out)
-    teller.begin(0)
+    printer = ProgressPrinter(a_range("r", 0, 0, 1_000), 1, None, out)
+    printer.begin(0)
     for batch in range(1, batches + 1):
-        teller.tell(counts(batch), planned(batch), batch * 60_000)
-    teller.close()
+        printer.tell(counts(batch), planned(batch), batch * 60_000)
+    printer.close()
     return out
 
 
@@ -55,7 +55,7 @@ def test_a_log_gets_a_sentence_and_a_line_for_programs_for_each_batch() -> None:
 
 
 def test_how_many_batches_there_are_is_about_known_where_the_rest_is_not_planned_yet() -> None:
-    found = progress(a_range("r", 0, 0, 1_000), 1, counts(1), planned(1, about=True), Begun(0, 0, 0), now=60_000)
+    found = progress(a_range("r", 0, 0, 1_000), 1, counts(1), planned(1, about=True), AttemptStart(0, 0, 0), now=60_000)
     assert found.sentence.startswith("batch 1 of about 4: 250 of 1,000 offsets")
 
 

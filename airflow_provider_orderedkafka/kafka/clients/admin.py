@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import product
 from typing import Any, Final
 
-from airflow_provider_orderedkafka.kafka.clients.config import client_config, understood
+from airflow_provider_orderedkafka.kafka.clients.config import client_config, setting_error
 from airflow_provider_orderedkafka.kafka.clients.per_process import PerProcess, key_of
 
 _KEPT_TROUBLES: Final = 20
@@ -67,7 +67,7 @@ class Admin:
         try:
             return AdminClient(settings)
         except (KafkaException, ValueError, TypeError) as error:
-            raise understood(error, self.config) from error
+            raise setting_error(error, self.config) from error
 
     def _note(self, error: Any) -> None:
         self._troubles.append((time.monotonic(), error))

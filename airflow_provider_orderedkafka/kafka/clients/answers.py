@@ -31,7 +31,7 @@ DEADLINE: Final = 15.0
 SHOWS_AFTER: Final = 2.0
 """Seconds for which a topic that Kafka does not know is asked for again: a new one shows broker by broker."""
 
-DOUBTS_AFTER: Final = 3.0
+RECHECK_AFTER: Final = 3.0
 """Seconds without an answer after which it is looked at whether the question makes sense."""
 
 _ONE_ASK: Final = 1 / 3
@@ -75,7 +75,7 @@ TRANSIENT: Final = {
     KafkaError._DESTROY_BROKER,
     KafkaError._NOENT,
 }
-DOUBTFUL: Final = {KafkaError._NOENT, *UNKNOWN}
+RECHECKED: Final = {KafkaError._NOENT, *UNKNOWN}
 """Errors that a question may bring on itself: what it asks about may not exist, or just have no leader."""
 
 OUTDATED: Final = {
@@ -113,11 +113,11 @@ def gather(
     questions: Sequence[Question],
     patience: Patience,
     *,
-    doubt: Callable[[], None] | None = None,
+    recheck: Callable[[], None] | None = None,
     relearn: Callable[[Sequence[Question]], None] | None = None,
     by_controller: bool = False,
 ) -> dict[Question, Any]:
-    """The answer to each question; `doubt` is called once if they take long, and may raise what it found out.
+    """The answer to each question; `recheck` is called once if they take long, and may raise what it found out.
 
     Where the client asks the controller that it knows (`by_controller`), that broker may be gone: after a part of the
     patience it looks again which brokers there are. `relearn` is called with those that were asked of a leader that is
@@ -127,7 +127,7 @@ def gather(
     """
     answers: dict[Question, Any] = {}
     left, pause = list(questions), _FIRST_PAUSE
-    wait = _Wait(admin, patience, doubt)
+    wait = _Wait(admin, patience, recheck)
     while left:
         failed: dict[Question, KafkaError | None] = {}
         seconds = min(patience.left, patience.seconds * _ONE_ASK) if by_controller else patience.left
@@ -153,10 +153,10 @@ def gather(
 class _Wait:
     """Waiting for futures one after the other, all within one patience."""
 
-    def __init__(self, admin: Admin, patience: Patience, doubt: Callable[[], None] | None) -> None:
+    def __init__(self, admin: Admin, patience: Patience, recheck: Callable[[], None] | None) -> None:
         self._admin = admin
         self._patience = patience
-        self._doubt = doubt
+        self._recheck = recheck
         self.last: KafkaError | None = None
 
     def outcome(self, question: object, future: Future[Any]) -> Any:
@@ -164,8 +164,8 @@ class _Wait:
         outcome = self._result(future)
         if isinstance(outcome, KafkaError):
             _raise_if_final(outcome, question, self._patience, self._admin.config)
-            if outcome.code() in DOUBTFUL:
-                self._have_doubts()
+            if outcome.code() in RECHECKED:
+                self._recheck_once()
             self.last = outcome
         return outcome
 
@@ -178,8 +178,8 @@ class _Wait:
             except TimeoutError:
                 if refusal := self._refusal():
                     return refusal
-                if self._patience.waited > DOUBTS_AFTER:
-                    self._have_doubts()
+                if self._patience.waited > RECHECK_AFTER:
+                    self._recheck_once()
                 if self._patience.left == 0:
                     return None
 
@@ -188,11 +188,11 @@ class _Wait:
         troubles = self._admin.troubles(self._patience.begun)
         return next((trouble for trouble in troubles if way_out(trouble, self._admin.config)), None)
 
-    def _have_doubts(self) -> None:
+    def _recheck_once(self) -> None:
         """Look, once, whether the questions make sense."""
-        if self._doubt is not None:
-            doubt, self._doubt = self._doubt, None
-            doubt()
+        if self._recheck is not None:
+            recheck, self._recheck = self._recheck, None
+            recheck()
 
 
 def _raise_if_final(error: KafkaError, question: object, patience: Patience, config: Mapping[str, str]) -> None:

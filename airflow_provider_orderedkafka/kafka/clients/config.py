@@ -141,7 +141,7 @@ def is_kept(resolver: str | None) -> bool:
     return resolver in _kept
 
 
-def understood(error: Exception, config: Mapping[str, str]) -> SettingError:
+def setting_error(error: Exception, config: Mapping[str, str]) -> SettingError:
     """What a client's refusal to be made from this configuration means to the user."""
     text = str(error.args[0].str() if error.args and hasattr(error.args[0], "str") else error)
     for name, value in config.items():

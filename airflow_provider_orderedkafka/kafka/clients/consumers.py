@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_orderedkafka.kafka.clients.config import client_config, understood
+from airflow_provider_orderedkafka.kafka.clients.config import client_config, setting_error
 from airflow_provider_orderedkafka.kafka.clients.per_process import PerProcess, key_of
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 
@@ -42,7 +42,7 @@ _REQUIRED = {
 
 
 @dataclass(slots=True)
-class KeptConsumer:
+class PooledConsumer:
     """A consumer, the last troubles that its client told of on its own, and what it was made from."""
 
     consumer: Any
@@ -50,7 +50,7 @@ class KeptConsumer:
     config: Mapping[str, str] = field(default_factory=dict)
 
 
-_idle: PerProcess[list[KeptConsumer]] = PerProcess()
+_idle: PerProcess[list[PooledConsumer]] = PerProcess()
 
 
 def fetch_bytes(offsets: Sequence[int], record_bytes: float) -> int:
@@ -73,21 +73,21 @@ def configuration(settings: ReadSettings, fetch: int) -> dict[str, str]:
 
 
 @contextmanager
-def lent(settings: ReadSettings, fetch: int = _FETCH_BYTES[-1]) -> Iterator[KeptConsumer]:
+def pooled_consumer(settings: ReadSettings, fetch: int = _FETCH_BYTES[-1]) -> Iterator[PooledConsumer]:
     """Lend an idle consumer; it is returned with nothing assigned, or closed after an error."""
     config = configuration(settings, fetch)
     with _idle.held() as found:
         idle = found.setdefault(key_of(config), [])
-        kept = idle.pop() if idle else None
-    kept = kept or _make(config)
-    kept.troubles.clear()
+        pooled = idle.pop() if idle else None
+    pooled = pooled or _make(config)
+    pooled.troubles.clear()
     try:
-        yield kept
-        kept.consumer.unassign()
+        yield pooled
+        pooled.consumer.unassign()
     except BaseException:
-        kept.consumer.close()
+        pooled.consumer.close()
         raise
-    idle.append(kept)
+    idle.append(pooled)
 
 
 def close_idle() -> None:
@@ -98,12 +98,12 @@ def close_idle() -> None:
                 idle.pop().consumer.close()
 
 
-def _make(config: Mapping[str, str]) -> KeptConsumer:
+def _make(config: Mapping[str, str]) -> PooledConsumer:
     from confluent_kafka import Consumer, KafkaException
 
     troubles: deque[Any] = deque(maxlen=_KEPT_TROUBLES)
     try:
         made = Consumer(client_config(config, "consumer", {"error_cb": troubles.append}))
-        return KeptConsumer(made, troubles, config)
+        return PooledConsumer(made, troubles, config)
     except (KafkaException, ValueError, TypeError) as error:
-        raise understood(error, config) from error
+        raise setting_error(error, config) from error

@@ -21,8 +21,8 @@ from airflow_provider_orderedkafka.errors import (
     UnknownTopicError,
     UnreachableError,
 )
-from airflow_provider_orderedkafka.kafka.clients.answers import DOUBTS_AFTER, UNKNOWN, listed
-from airflow_provider_orderedkafka.kafka.clients.consumers import KeptConsumer
+from airflow_provider_orderedkafka.kafka.clients.answers import RECHECK_AFTER, UNKNOWN, listed
+from airflow_provider_orderedkafka.kafka.clients.consumers import PooledConsumer
 from airflow_provider_orderedkafka.kafka.clients.refusals import way_out
 
 _ANSWER_SECONDS: Final = 10.0
@@ -49,24 +49,24 @@ class Event(NamedTuple):
 _TOLD: Final = {KafkaError._PARTITION_EOF: What.LOG_END, KafkaError._AUTO_OFFSET_RESET: What.NOT_THERE}
 
 
-class Attention:
-    """Attends to one consumer while partitions are read; `doubt` is called when it has been silent for a while.
+class PartitionEvents:
+    """Attends to one consumer while partitions are read; `recheck` is called when it has been silent for a while.
 
-    `doubt` may raise what it found out about the partitions; it is called once for each silence.
+    `recheck` may raise what it found out about the partitions; it is called once for each silence.
     """
 
-    def __init__(self, kept: KeptConsumer, deadline: float, doubt: Callable[[], None]) -> None:
-        self._kept = kept
+    def __init__(self, pooled: PooledConsumer, deadline: float, recheck: Callable[[], None]) -> None:
+        self._pooled = pooled
         self._deadline = deadline
-        self._doubt = doubt
-        self._doubted = False
+        self._recheck = recheck
+        self._rechecked = False
         self._log_ends: dict[TopicPartition, int] = {}
         self._last_progress = time.monotonic()
 
     def progress(self) -> None:
         """Something came."""
         self._last_progress = time.monotonic()
-        self._doubted = False
+        self._rechecked = False
 
     def event(self, message: Message) -> Event | None:
         """The event in a message that is not a record; None if it can be ignored.
@@ -99,12 +99,12 @@ class Attention:
         where the log ends before it.
         """
         try:
-            start, end = self._kept.consumer.get_watermark_offsets(KafkaPartition(*partition), _ANSWER_SECONDS)
+            start, end = self._pooled.consumer.get_watermark_offsets(KafkaPartition(*partition), _ANSWER_SECONDS)
         except KafkaException as error:
             self._note(error.args[0])
             return position
         if position > end:
-            self._doubt()
+            self._recheck()
             gone = (
                 f"{partition.at(position)} is gone, the log ends at {partition.at(end)}: it was cut back or made anew"
             )
@@ -114,15 +114,15 @@ class Attention:
     def silence(self, positions: Mapping[TopicPartition, int], stops: Mapping[TopicPartition, int]) -> None:
         """Nothing came for a moment, of partitions that are at these positions and are read up to these stops.
 
-        Raises AccessDeniedError, what `doubt` raises, or when it lasted too long UnreachableError.
+        Raises AccessDeniedError, what `recheck` raises, or when it lasted too long UnreachableError.
         """
-        for error in self._kept.troubles:
+        for error in self._pooled.troubles:
             if remedy := self._way_out(error):
                 raise AccessDeniedError(f"Kafka refuses this client: {error.str()}; {remedy}")
         silent = time.monotonic() - self._last_progress
-        if silent > min(DOUBTS_AFTER, self._deadline) and not self._doubted:
-            self._doubted = True
-            self._doubt()
+        if silent > min(RECHECK_AFTER, self._deadline) and not self._rechecked:
+            self._rechecked = True
+            self._recheck()
         if silent > self._deadline:
             raise self._overdue(positions, stops)
 
@@ -131,7 +131,7 @@ class Attention:
     ) -> OrderedKafkaError:
         wanted = listed([partition.at(position) for partition, position in positions.items()])
         waited = f"nothing came for {self._deadline:g} s while waiting for {wanted}"
-        unknown = [error for error in self._kept.troubles if error.code() in UNKNOWN]
+        unknown = [error for error in self._pooled.troubles if error.code() in UNKNOWN]
         if unknown:
             return UnknownTopicError(f"{waited}: {unknown[-1].str()}")
         for partition, end in self._log_ends.items():
@@ -140,12 +140,12 @@ class Attention:
                     f"{waited}: the log ends at {partition.at(end)}, and should go on to "
                     f"{partition.at(stops[partition])}; its leader may lag, or have lost records"
                 )
-        said = [error.str() for error in self._kept.troubles if error.code() != KafkaError._ALL_BROKERS_DOWN]
+        said = [error.str() for error in self._pooled.troubles if error.code() != KafkaError._ALL_BROKERS_DOWN]
         return UnreachableError(f"{waited}: {said[-1]}" if said else waited)
 
     def _way_out(self, error: Any) -> str | None:
-        return None if error.code() in _OF_NO_CONCERN else way_out(error, self._kept.config)
+        return None if error.code() in _OF_NO_CONCERN else way_out(error, self._pooled.config)
 
     def _note(self, error: Any) -> None:
         if error.code() not in _OF_NO_CONCERN:
-            self._kept.troubles.append(error)
+            self._pooled.troubles.append(error)

@@ -10,7 +10,7 @@ from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 NO_TIMESTAMP: Final = -1
 
 
-class Look:
+class BoundSearch:
     """One look in many partitions: `seen` of those that are done; of those that are `open`, how many failed so far."""
 
     def __init__(

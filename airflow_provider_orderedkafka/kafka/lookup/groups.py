@@ -16,7 +16,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import AccessDeniedError, OrderedKafkaError, UnreachableError
 from airflow_provider_orderedkafka.kafka.clients.answers import DEADLINE, TRANSIENT, Patience, why_silent
-from airflow_provider_orderedkafka.kafka.clients.config import client_config, understood
+from airflow_provider_orderedkafka.kafka.clients.config import client_config, setting_error
 from airflow_provider_orderedkafka.kafka.clients.refusals import way_out
 
 AT_ONCE: Final = 1_000
@@ -78,7 +78,7 @@ class _Asking:
         try:
             self.consumer = Consumer(client_config(config, "consumer", ours))
         except (KafkaException, ValueError, TypeError) as error:
-            raise understood(error, config) from error
+            raise setting_error(error, config) from error
 
     def committed(self, wanted: list[KafkaPartition]) -> list[Any]:
         """What the coordinator answers; asked again while it moves or loads, until the deadline."""

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
-from airflow_provider_orderedkafka.kafka.clients.consumers import lent
+from airflow_provider_orderedkafka.kafka.clients.consumers import pooled_consumer
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 
 _ANSWER_SECONDS: Final = 0.5
@@ -27,9 +27,9 @@ def ended(config: Mapping[str, str], offsets: Mapping[TopicPartition, int]) -> s
     refused: set[TopicPartition] = set()
     unanswered = dict(offsets)
     until = time.monotonic() + _ANSWER_SECONDS
-    with lent(settings) as kept:
-        kept.consumer.incremental_assign([KafkaPartition(*partition, at + 1) for partition, at in offsets.items()])
-        while unanswered and (message := kept.consumer.poll(max(until - time.monotonic(), 0.0))) is not None:
+    with pooled_consumer(settings) as pooled:
+        pooled.consumer.incremental_assign([KafkaPartition(*partition, at + 1) for partition, at in offsets.items()])
+        while unanswered and (message := pooled.consumer.poll(max(until - time.monotonic(), 0.0))) is not None:
             partition = TopicPartition(message.topic(), message.partition())
             asked = unanswered.pop(partition, None)
             error = message.error()

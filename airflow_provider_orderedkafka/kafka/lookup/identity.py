@@ -9,7 +9,7 @@ from airflow_provider_orderedkafka.kafka.clients.admin import admin
 from airflow_provider_orderedkafka.kafka.clients.answers import Patience
 from airflow_provider_orderedkafka.kafka.lookup.topics import check_partitions, topic_ids
 
-_DOUBT_SECONDS = 4.0
+_RECHECK_SECONDS = 4.0
 
 
 def check_topics(config: Mapping[str, str], topics: Iterable[str], planned: Mapping[str, str], deadline: float) -> None:
@@ -31,11 +31,11 @@ def check_ids(topics: Mapping[str, str], planned: Mapping[str, str]) -> None:
             )
 
 
-def doubt(config: Mapping[str, str], partitions: Iterable[TopicPartition], planned: Mapping[str, str]) -> None:
+def recheck(config: Mapping[str, str], partitions: Iterable[TopicPartition], planned: Mapping[str, str]) -> None:
     """The same, and UnknownTopicError where a partition is gone; nothing where Kafka does not say within seconds."""
     partitions = list(partitions)
     try:
-        check_topics(config, (partition.topic for partition in partitions), planned, _DOUBT_SECONDS)
+        check_topics(config, (partition.topic for partition in partitions), planned, _RECHECK_SECONDS)
     except UnreachableError:
         return
-    check_partitions(admin(config), partitions, Patience(_DOUBT_SECONDS, "the partitions of"))
+    check_partitions(admin(config), partitions, Patience(_RECHECK_SECONDS, "the partitions of"))

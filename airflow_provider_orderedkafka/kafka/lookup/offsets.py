@@ -112,13 +112,13 @@ def _ask(
     def ask(some: Sequence[_Question], seconds: float) -> list[Future[Any]]:
         return _sent(asked, some, isolation, seconds)
 
-    def doubt() -> None:
+    def recheck() -> None:
         check_partitions(asked, {question.partition for question in questions}, patience)
 
     def relearn(some: Sequence[_Question]) -> None:
         asked.relearn({question.partition.topic for question in some}, patience.left)
 
-    answers = gather(asked, ask, questions, patience, doubt=doubt, relearn=relearn)
+    answers = gather(asked, ask, questions, patience, recheck=recheck, relearn=relearn)
     return {question: Answer(answer.offset, answer.timestamp) for question, answer in answers.items()}
 
 

@@ -33,7 +33,7 @@ class Columns(NamedTuple):
         return Columns(*(column[which] for column in self))
 
 
-class Catch:
+class FetchedRecords:
     """The records of a slice in the order of their arrival.
 
     Payloads are taken out of the client's messages at once, so that a message's memory is used again while it is warm.

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from airflow_provider_orderedkafka.core.order.cuts import Slice
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import DataLossError
-from airflow_provider_orderedkafka.kafka.clients.consumers import KeptConsumer
-from airflow_provider_orderedkafka.kafka.clients.events import Attention, Event, What
-from airflow_provider_orderedkafka.kafka.lookup.identity import doubt
-from airflow_provider_orderedkafka.kafka.read.fetched import Catch, Columns
-from airflow_provider_orderedkafka.kafka.read.stretches import Progress
+from airflow_provider_orderedkafka.kafka.clients.consumers import PooledConsumer
+from airflow_provider_orderedkafka.kafka.clients.events import Event, PartitionEvents, What
+from airflow_provider_orderedkafka.kafka.lookup.identity import recheck
+from airflow_provider_orderedkafka.kafka.read.fetched import Columns, FetchedRecords
+from airflow_provider_orderedkafka.kafka.read.stretches import StretchProgress
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 
 Ints = NDArray[np.int64]
@@ -45,21 +45,21 @@ class OverBudget:
 class Fetch:
     """Fetches one slice, with a consumer of its own for as long."""
 
-    def __init__(self, slice_: Slice, settings: ReadSettings, kept: KeptConsumer, byte_budget: int | None) -> None:
+    def __init__(self, slice_: Slice, settings: ReadSettings, pooled: PooledConsumer, byte_budget: int | None) -> None:
         self._settings = settings
-        self._consumer = kept.consumer
+        self._consumer = pooled.consumer
         self._budget = byte_budget
         self._partitions = [stretch.partition for stretch in slice_.stretches]
         self._rank_of = {partition: rank for rank, partition in enumerate(self._partitions)}
         self._ranks = _rank_finder(self._partitions)
-        self._progress = Progress(slice_)
+        self._progress = StretchProgress(slice_)
         self._open = np.zeros(len(self._partitions), np.bool_)
         # Nothing here may refer back to this fetch: what it caught would stay until Python looks for cycles.
-        doubts = partial(doubt, settings.kafka, self._partitions, settings.topic_ids)
-        self._attention = Attention(kept, settings.deadline, doubts)
-        self._catch = Catch(settings)
+        rechecks = partial(recheck, settings.kafka, self._partitions, settings.topic_ids)
+        self._events = PartitionEvents(pooled, settings.deadline, rechecks)
+        self._fetched = FetchedRecords(settings)
 
-    def run(self) -> Catch | OverBudget:
+    def run(self) -> FetchedRecords | OverBudget:
         """Fetch the records of the slice, or stop at the memory budget.
 
         Raises DataLossError, UnreachableError, AccessDeniedError, UnknownTopicError or TopicChangedError.
@@ -73,10 +73,10 @@ class Fetch:
             if not self._take(messages):
                 self._pause()
             self._close(np.flatnonzero(self._open & self._progress.finished()))
-            if self._budget is not None and self._catch.bytes > self._budget:
+            if self._budget is not None and self._fetched.bytes > self._budget:
                 half = self._budget // 2
-                return OverBudget(max(1, self._catch.records * half // self._catch.bytes))
-        return self._catch
+                return OverBudget(max(1, self._fetched.records * half // self._fetched.bytes))
+        return self._fetched
 
     def _take(self, messages: list[Message]) -> bool:
         """Take what came; whether a record did. Events alone are no progress: a broker may repeat them."""
@@ -88,7 +88,7 @@ class Fetch:
         records = np.array([message.error() is None for message in messages])
         found = self._admit(list(compress(messages, records)), kind[records], timestamp[records])
         for message in compress(messages, ~records):  # an event is about what follows the records before it
-            self._hear(self._attention.event(message))
+            self._hear(self._events.event(message))
         return found
 
     def _admit(self, messages: list[Message], kind: Ints, timestamp: Ints) -> bool:
@@ -98,9 +98,9 @@ class Fetch:
         if not ours.all():
             messages, columns = list(compress(messages, ours.tolist())), columns.only(ours)
         if messages:
-            self._attention.progress()
+            self._events.progress()
             belongs = self._progress.admit(columns.rank, columns.offset, columns.timestamp)
-            self._catch.add(messages, columns, belongs)
+            self._fetched.add(messages, columns, belongs)
         return bool(messages)
 
     def _hear(self, event: Event | None) -> None:
@@ -115,13 +115,13 @@ class Fetch:
     def _go_on(self, rank: int, position: int) -> None:
         """Continue at the log's start if retention deleted the position; deleted offsets are an error, or counted."""
         partition = self._partitions[rank]
-        start = self._attention.log_start(partition, position)
+        start = self._events.log_start(partition, position)
         if start > position:
             if self._settings.on_data_loss == "fail":
                 gone = f"{partition.at(position)} is gone, the log starts at {partition.at(start)}"
                 raise DataLossError(gone, **partition._asdict(), offset=position)
-            self._catch.lose(partition, self._progress.gone_before(rank, start))
-            self._attention.progress()
+            self._fetched.lose(partition, self._progress.gone_before(rank, start))
+            self._events.progress()
         self._close([rank])
         if self._progress.position[rank] < self._progress.stop[rank]:
             self._assign([rank])
@@ -146,11 +146,11 @@ class Fetch:
             {self._partitions[rank]: int(column[rank]) for rank in ranks}
             for column in (self._progress.position, self._progress.stop)
         )
-        self._attention.silence(positions, stops)
+        self._events.silence(positions, stops)
 
     def _stand_at(self, rank: int, position: int) -> None:
         if position > self._progress.position[rank]:
-            self._attention.progress()
+            self._events.progress()
             self._progress.stand_at(rank, position)
 
     def _named(self, ranks: Sequence[int] | NDArray[np.intp]) -> list[KafkaPartition]:

@@ -11,10 +11,10 @@ from typing import Any
 from airflow_provider_orderedkafka.core.order.cuts import Slice
 from airflow_provider_orderedkafka.core.order.positions import Position, TopicPartition
 from airflow_provider_orderedkafka.errors import OrderViolationError
-from airflow_provider_orderedkafka.kafka.clients.consumers import fetch_bytes, lent
+from airflow_provider_orderedkafka.kafka.clients.consumers import fetch_bytes, pooled_consumer
 from airflow_provider_orderedkafka.kafka.lookup.identity import check_topics
 from airflow_provider_orderedkafka.kafka.read.arrow import BatchBuilder
-from airflow_provider_orderedkafka.kafka.read.fetched import Catch
+from airflow_provider_orderedkafka.kafka.read.fetched import FetchedRecords
 from airflow_provider_orderedkafka.kafka.read.fetching import Fetch, OverBudget
 from airflow_provider_orderedkafka.kafka.read.ordering import Ordered, arrange
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
@@ -44,13 +44,13 @@ def read_slice(
         return
     tally = ReadTally() if tally is None else tally
     last: Position | None = None
-    for piece, catch in _pieces(slice_, settings, resplit):
-        columns = catch.columns()
+    for piece, fetched in _pieces(slice_, settings, resplit):
+        columns = fetched.columns()
         ordered = arrange(piece, columns.rank, columns.offset, columns.timestamp)
-        builder = BatchBuilder(piece, catch.arrivals(columns.kind), ordered, settings.columns)
-        tally.fetched += catch.fetched
-        tally.lose(catch.lost)
-        for partition, count in catch.lost.items():
+        builder = BatchBuilder(piece, fetched.arrivals(columns.kind), ordered, settings.columns)
+        tally.fetched += fetched.fetched
+        tally.lose(fetched.lost)
+        for partition, count in fetched.lost.items():
             _log.warning(
                 "%s: retention took %s offsets before they were read; reading goes on behind them", partition, count
             )
@@ -61,10 +61,10 @@ def read_slice(
             yield batch
 
 
-def _pieces(slice_: Slice, settings: ReadSettings, resplit: Resplit | None) -> Iterator[tuple[Slice, Catch]]:
+def _pieces(slice_: Slice, settings: ReadSettings, resplit: Resplit | None) -> Iterator[tuple[Slice, FetchedRecords]]:
     """The slice and what was caught of it, or its pieces where it is larger than the budget."""
     fetched = _fetch(slice_, settings, None if resplit is None else settings.byte_budget)
-    if isinstance(fetched, Catch):
+    if isinstance(fetched, FetchedRecords):
         yield slice_, fetched
         return
     assert resplit is not None
@@ -75,10 +75,10 @@ def _pieces(slice_: Slice, settings: ReadSettings, resplit: Resplit | None) -> I
         yield from _pieces(piece, settings, again)
 
 
-def _fetch(slice_: Slice, settings: ReadSettings, byte_budget: int | None) -> Catch | OverBudget:
+def _fetch(slice_: Slice, settings: ReadSettings, byte_budget: int | None) -> FetchedRecords | OverBudget:
     offsets = [max(stretch.end.offset - stretch.start.offset, 1) for stretch in slice_.stretches]
-    with lent(settings, fetch_bytes(offsets, settings.record_bytes)) as kept:
-        fetched = Fetch(slice_, settings, kept, byte_budget).run()
+    with pooled_consumer(settings, fetch_bytes(offsets, settings.record_bytes)) as pooled:
+        fetched = Fetch(slice_, settings, pooled, byte_budget).run()
     if settings.topic_ids:  # it is asked after the last fetch: an id is never used again
         topics = (stretch.partition.topic for stretch in slice_.stretches)
         check_topics(settings.kafka, topics, settings.topic_ids, settings.deadline)

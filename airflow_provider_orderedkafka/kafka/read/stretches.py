@@ -23,7 +23,7 @@ def _time(bound: Bound) -> int:
     return _ANY_TIME if bound.time is None else bound.time
 
 
-class Progress:
+class StretchProgress:
     """The progress of each stretch of one slice; stretches are known by their rank, their place in the slice.
 
     `position` is the next offset to read, `stop` the offset that the stretch ends before: its limit or literal end

@@ -1,6 +1,6 @@
 """Leave out the rows of a batch that are already in its outputs.
 
-    Missing(landed, giving).of(batches)      the batches without the rows that landed, numbered where that is needed
+    LandedFilter(landed, giving).of(batches)   the batches without the rows that landed, numbered where that is needed
 
 How many rows a record gives decides what they are known by:
 
@@ -25,7 +25,7 @@ Giving = Literal["one", "many", "joined"]
 
 
 @dataclass(slots=True)
-class Missing:
+class LandedFilter:
     """Passes on what is missing of the rows of one slice. `began` is the first record of which rows were looked at."""
 
     landed: Landed

@@ -1,8 +1,8 @@
 """Read back which rows of a batch the outputs have: from the ends in its note, by the identity in each header.
 
     find_landed(config, batch, outputs, settle) -> Replay
-    Begun(range_id, start, end, ...)                 the batch: which range's rows, and of which records
-    Outputs(topics, ends, dead_letter_topic, ids)    `ends`, `ids` are the note's; a partition that grew counts from 0
+    BegunBatch(range_id, start, end, ...)                 which range's rows, and of which records
+    NotedOutputs(topics, ends, dead_letter_topic, ids)    as the note has them; a partition that grew counts from 0
 
 Requests of a writer that is dead may still land, so the outputs are read until they have settled (`settling`). Memory
 holds bits, not rows. What landed in a compacted output is not left out: there the batch is sent again whole, in order,
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class BegunBatch:
     """A batch that may have been written in part: rows of this range whose records lie from `start` to `end`.
 
     `batch` is given where version 1 has begun it. Its rows say nothing of an ordinal; so where records give at most one
@@ -48,7 +48,7 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
-class Outputs:
+class NotedOutputs:
     """Where a batch writes: its topics, where they ended when it was noted, and which of them takes dead letters.
 
     `ids` are the topics' ids from then: one that has another id now was made anew, and its ends mean nothing.
@@ -87,7 +87,9 @@ class Replay:
     settled: bool = True
 
 
-def find_landed(config: Mapping[str, str], batch: Begun, outputs: Outputs, settle: Settle | None = None) -> Replay:
+def find_landed(
+    config: Mapping[str, str], batch: BegunBatch, outputs: NotedOutputs, settle: Settle | None = None
+) -> Replay:
     """Read the outputs from the note on, until they are settled; compacted ones from now on, for settling alone.
 
     Raises UnknownTopicError, AccessDeniedError (the principal needs READ on its outputs) or UnreachableError.
@@ -104,7 +106,7 @@ def find_landed(config: Mapping[str, str], batch: Begun, outputs: Outputs, settl
 class _Scan:
     """The batch's rows, as they are found; the same row twice counts once."""
 
-    def __init__(self, batch: Begun, outputs: Outputs) -> None:
+    def __init__(self, batch: BegunBatch, outputs: NotedOutputs) -> None:
         self.unnamed = self.again = 0
         self._batch = batch
         self._outputs = outputs

@@ -20,11 +20,11 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.kafka.clients.consumers import lent
+from airflow_provider_orderedkafka.kafka.clients.consumers import pooled_consumer
 from airflow_provider_orderedkafka.kafka.lookup.hidden import Fence
-from airflow_provider_orderedkafka.kafka.lookup.identity import doubt
+from airflow_provider_orderedkafka.kafka.lookup.identity import recheck
 from airflow_provider_orderedkafka.kafka.lookup.offsets import high_ends, log_starts
-from airflow_provider_orderedkafka.kafka.lookup.partition_reader import Watch
+from airflow_provider_orderedkafka.kafka.lookup.partition_reader import PartitionReader
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 
 _TUNING: Final = {"queued.max.messages.kbytes": "16384", "fetch.max.bytes": "16000000"}
@@ -150,13 +150,13 @@ class _Outputs:
     def _read(self, wanted: Mapping[TopicPartition, int], ends: Offsets) -> int:
         came = 0
         settings = ReadSettings({**_TUNING, **self._config}, isolation="read_uncommitted")
-        with lent(settings) as kept:
-            watch = Watch(kept, ends, settings.deadline, partial(doubt, self._config, list(wanted), {}))
-            watch.begin(wanted)
-            while watch.positions:
-                came += self._take(watch.take())
-                done = {partition: at for partition, at in watch.positions.items() if at >= ends[partition]}
+        with pooled_consumer(settings) as pooled:
+            reader = PartitionReader(pooled, ends, settings.deadline, partial(recheck, self._config, list(wanted), {}))
+            reader.begin(wanted)
+            while reader.positions:
+                came += self._take(reader.take())
+                done = {partition: at for partition, at in reader.positions.items() if at >= ends[partition]}
                 self._positions |= done
-                watch.let_go(done)
-        self.gone += watch.gone
+                reader.let_go(done)
+        self.gone += reader.gone
         return came

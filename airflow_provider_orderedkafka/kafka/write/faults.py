@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from airflow_provider_orderedkafka.errors import UnknownTopicError
 from airflow_provider_orderedkafka.kafka.read.payloads import nulls
-from airflow_provider_orderedkafka.kafka.write.outputs import Output, look_up_outputs
+from airflow_provider_orderedkafka.kafka.write.outputs import OutputTopic, look_up_outputs
 from airflow_provider_orderedkafka.kafka.write.rows import EPOCH, NO_PARTITION, NOW, Ints, Rows, dictionary
 from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings
 
@@ -32,16 +32,16 @@ class Targets:
     def __init__(self, settings: WriteSettings, stamp_bytes: int = 0) -> None:
         self.settings = settings
         self.stamp_bytes = stamp_bytes
-        self._known: dict[str, Output | None] = dict(settings.outputs)
+        self._known: dict[str, OutputTopic | None] = dict(settings.outputs)
         self._own_bound = int(settings.config.get("message.max.bytes", _NO_BOUND))
 
-    def get(self, name: str) -> Output | None:
+    def get(self, name: str) -> OutputTopic | None:
         """What is known of a topic; None when it does not exist or may not be written."""
         if name not in self._known:
             self._known[name] = self._look_up(name)
         return self._known[name]
 
-    def _look_up(self, name: str) -> Output | None:
+    def _look_up(self, name: str) -> OutputTopic | None:
         if self.settings.output_topics and name not in self.settings.topics:
             return None
         try:
@@ -49,7 +49,7 @@ class Targets:
         except UnknownTopicError:
             return None
 
-    def max_bytes(self, output: Output) -> int:
+    def max_bytes(self, output: OutputTopic) -> int:
         """The most that key, value and headers of a record may take."""
         return min(output.max_bytes, self._own_bound) - FORMAT_BYTES - self.stamp_bytes
 
@@ -68,10 +68,10 @@ class Aims:
 
     names: list[str]
     codes: Ints
-    outputs: list[Output | None]
+    outputs: list[OutputTopic | None]
     targets: Targets
 
-    def each(self, of: Callable[[Output], int], otherwise: int) -> Ints:
+    def each(self, of: Callable[[OutputTopic], int], otherwise: int) -> Ints:
         """A property of each row's topic; `otherwise` where the topic is null or unknown."""
         table = [otherwise if output is None else of(output) for output in self.outputs]
         return np.array([*table, otherwise])[self.codes]
@@ -174,7 +174,7 @@ def _epoch(rows: Rows, aims: Aims) -> Findings:
         )
 
 
-_AHEAD_OR_BEHIND: Final[dict[str, Callable[[Output], int]]] = {
+_AHEAD_OR_BEHIND: Final[dict[str, Callable[[OutputTopic], int]]] = {
     "after": lambda output: output.ahead,
     "before": lambda output: output.behind,
 }

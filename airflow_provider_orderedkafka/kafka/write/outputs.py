@@ -1,6 +1,6 @@
 """Ask the cluster about output topics, before anything is written.
 
-    look_up_outputs(config, topics) -> dict[str, Output]     raises what `discover` raises: UnknownTopicError, ...
+    look_up_outputs(config, topics) -> dict[str, OutputTopic]     raises what `discover` raises: UnknownTopicError, ...
 
 A principal that may not read a topic's settings can still write: then the broker's defaults are taken, and the broker
 has the last word.
@@ -24,7 +24,7 @@ _BATCH_BYTES: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class OutputTopic:
     """A topic that may be written: how many partitions it has, and what it takes.
 
     `max_bytes` bounds a record, `ahead` and `behind` say how many milliseconds its timestamp may be off the broker's
@@ -43,7 +43,9 @@ class Output:
     operations: frozenset[str] = frozenset()
 
 
-def look_up_outputs(config: Mapping[str, str], topics: Iterable[str], deadline: float = DEADLINE) -> dict[str, Output]:
+def look_up_outputs(
+    config: Mapping[str, str], topics: Iterable[str], deadline: float = DEADLINE
+) -> dict[str, OutputTopic]:
     """What the cluster says of these topics; AccessDeniedError where it says that one may not be written."""
     names = tuple(sorted(set(topics)))
     if not names:
@@ -55,7 +57,7 @@ def look_up_outputs(config: Mapping[str, str], topics: Iterable[str], deadline: 
     return {topic.name: _output(topic, settings[topic.name]) for topic in found.topics}
 
 
-def with_limits(config: Mapping[str, str], outputs: Mapping[str, Output]) -> dict[str, str]:
+def with_limits(config: Mapping[str, str], outputs: Mapping[str, OutputTopic]) -> dict[str, str]:
     """The configuration with which a producer suits its topics, unless the user's own says otherwise.
 
     What a record may take is known for each topic, so the producer's own bound is as high as it can be; a batch may
@@ -82,9 +84,9 @@ def _settings(config: Mapping[str, str], names: tuple[str, ...], deadline: float
     return {name: {key: entry.value for key, entry in found[name].items()} for name in names}
 
 
-def _output(topic: Topic, settings: Mapping[str, str]) -> Output:
+def _output(topic: Topic, settings: Mapping[str, str]) -> OutputTopic:
     by_log = settings.get("message.timestamp.type") == "LogAppendTime"
-    return Output(
+    return OutputTopic(
         topic.name,
         topic.id,
         topic.partitions,

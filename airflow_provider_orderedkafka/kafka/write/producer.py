@@ -1,6 +1,6 @@
 """Producers that are kept: one for each worker process and configuration, over tasks and batches.
 
-    POOL.lend(config) -> context of Lent       a producer, shared with whoever asks for the same configuration
+    POOL.lend(config) -> context of PooledProducer       a producer, shared with whoever asks for the same configuration
     producer_config(config) -> dict            the user's configuration over our defaults, checked
 
 Worker processes leave without `atexit`, so whoever borrows a producer settles what was sent before giving it back. A
@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from airflow_provider_orderedkafka.core.order.positions import whole_number
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.clients.config import client_config, understood
+from airflow_provider_orderedkafka.kafka.clients.config import client_config, setting_error
 from airflow_provider_orderedkafka.kafka.clients.per_process import PerProcess, key_of
-from airflow_provider_orderedkafka.kafka.write.sending import Lent
+from airflow_provider_orderedkafka.kafka.write.sending import PooledProducer
 
 _log = logging.getLogger(__name__)
 
@@ -76,58 +76,58 @@ def deadline_seconds(config: Mapping[str, str]) -> float:
     return milliseconds / 1_000
 
 
-def make_producer(config: Mapping[str, str]) -> Lent:
+def make_producer(config: Mapping[str, str]) -> PooledProducer:
     """A producer of its own."""
     from confluent_kafka import KafkaException, Producer
 
     troubles: deque[Any] = deque(maxlen=1)
     settings = client_config(producer_config(config), "producer", {**_OURS, "error_cb": troubles.append})
     try:
-        return Lent(Producer(settings), deadline_seconds(config), config=config, troubles=troubles)
+        return PooledProducer(Producer(settings), deadline_seconds(config), config=config, troubles=troubles)
     except (KafkaException, ValueError, TypeError) as error:
-        raise understood(error, config) from error
+        raise setting_error(error, config) from error
 
 
 class ProducerPool:
     """Lends producers, and keeps them for those who come after."""
 
-    def __init__(self, make: Callable[[Mapping[str, str]], Lent] = make_producer) -> None:
+    def __init__(self, make: Callable[[Mapping[str, str]], PooledProducer] = make_producer) -> None:
         self._make = make
-        self._lent: PerProcess[Lent] = PerProcess()
+        self._pooled: PerProcess[PooledProducer] = PerProcess()
 
     @contextmanager
-    def lend(self, config: Mapping[str, str]) -> Iterator[Lent]:
+    def lend(self, config: Mapping[str, str]) -> Iterator[PooledProducer]:
         """The producer of this configuration. An error in the block means that it is not lent again."""
-        lent = self._take(config)
+        pooled = self._take(config)
         try:
-            yield lent
+            yield pooled
         except BaseException:
-            lent.broken = True
+            pooled.broken = True
             raise
         finally:
-            self._give_back(lent)
+            self._give_back(pooled)
 
-    def _take(self, config: Mapping[str, str]) -> Lent:
+    def _take(self, config: Mapping[str, str]) -> PooledProducer:
         key = key_of(config)
-        with self._lent.held() as kept:
-            lent = kept.get(key)
-            if lent is None or lent.broken:
-                lent = kept[key] = self._make(config)
-            lent.users += 1
-        return lent
+        with self._pooled.held() as kept:
+            pooled = kept.get(key)
+            if pooled is None or pooled.broken:
+                pooled = kept[key] = self._make(config)
+            pooled.users += 1
+        return pooled
 
-    def _give_back(self, lent: Lent) -> None:
-        with self._lent.held():
-            lent.users -= 1
-            last = not lent.users
-        if last and lent.broken:
-            _discard(lent)
+    def _give_back(self, pooled: PooledProducer) -> None:
+        with self._pooled.held():
+            pooled.users -= 1
+            last = not pooled.users
+        if last and pooled.broken:
+            _discard(pooled)
 
 
-def _discard(lent: Lent) -> None:
+def _discard(pooled: PooledProducer) -> None:
     """Whoever comes by here has an error of their own: this one is only told."""
     try:
-        lent.discard()
+        pooled.discard()
     except Exception as error:  # noqa: BLE001 - whatever it is, it is told
         _log.warning("closing the producer that failed: %s", error)
 

@@ -1,7 +1,7 @@
 """Pass records to a producer, in order, and make sure that each of them arrived.
 
-    lent.send(chunk, deliveries)      hand a chunk of records over; a full queue waits
-    lent.settle(deliveries)           return when everything is acknowledged
+    producer.send(chunk, deliveries)      hand a chunk of records over; a full queue waits
+    producer.settle(deliveries)           return when everything is acknowledged
 
 Both raise DeliveryError with the first cause, which row it was, and how many records were not acknowledged. The client
 itself never gives a record up for being old: a gap would follow, and a rerun would write the record behind its
@@ -91,7 +91,7 @@ class Deliveries:
 
 
 @dataclass(eq=False, slots=True)
-class Lent:
+class PooledProducer:
     """A producer and who uses it. `lock` keeps one user's sending out of another's settling."""
 
     producer: Any

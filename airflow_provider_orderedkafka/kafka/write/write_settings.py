@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.provenance import ORDINAL, SEQUENCE, SOURCE, SourceColumns, range_prefix
-from airflow_provider_orderedkafka.kafka.write.outputs import Output
+from airflow_provider_orderedkafka.kafka.write.outputs import OutputTopic
 
 UsePartition = Literal["never", "given", "always"]
 Keyless = Literal["anywhere", "by source"]
@@ -56,7 +56,7 @@ class WriteSettings:
     range_id: str | None = None
     source: SourceColumns | None = None
     output_topics: tuple[str, ...] = ()
-    outputs: Mapping[str, Output] = field(default_factory=dict)
+    outputs: Mapping[str, OutputTopic] = field(default_factory=dict)
     partitions: Mapping[str, int] = field(default_factory=dict)
     keyless: Keyless = "anywhere"
 

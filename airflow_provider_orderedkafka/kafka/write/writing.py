@@ -23,13 +23,13 @@ import numpy as np
 
 from airflow_provider_orderedkafka.errors import OrderViolationError, RowError, SettingError
 from airflow_provider_orderedkafka.kafka.provenance import SEQUENCE, Stamp
-from airflow_provider_orderedkafka.kafka.write.dead_letters import Grave, dead_letters, payload_bytes
+from airflow_provider_orderedkafka.kafka.write.dead_letters import DeadLetterTopic, dead_letters, payload_bytes
 from airflow_provider_orderedkafka.kafka.write.faults import Targets, find_faults
 from airflow_provider_orderedkafka.kafka.write.outputs import look_up_outputs, with_limits
 from airflow_provider_orderedkafka.kafka.write.placing import placed
 from airflow_provider_orderedkafka.kafka.write.producer import POOL, ProducerPool, producer_config
 from airflow_provider_orderedkafka.kafka.write.rows import Rows, columns_of
-from airflow_provider_orderedkafka.kafka.write.sending import Deliveries, Lent
+from airflow_provider_orderedkafka.kafka.write.sending import Deliveries, PooledProducer
 from airflow_provider_orderedkafka.kafka.write.write_settings import Column, WriteSettings, Written, check_columns
 
 
@@ -62,7 +62,7 @@ class _Task:
     """The rows of one task, while they are written."""
 
     settings: WriteSettings
-    producer: Lent
+    producer: PooledProducer
     written: Written = field(default_factory=Written)
     deliveries: Deliveries = field(default_factory=Deliveries)
     last: int = -1
@@ -81,7 +81,7 @@ class _Task:
         rows = Rows.of(batch, self.settings)
         faults = find_faults(rows, self.targets)
         if faults:
-            self._bury(rows, faults)
+            self._send_dead_letters(rows, faults)
             sound = np.ones(len(rows), bool)
             sound[list(faults)] = False
             rows = Rows.of(batch.filter(sound), self.settings)
@@ -111,7 +111,7 @@ class _Task:
         index = rows.find(key, value)
         return f"a record with key {key!r}" if index is None else rows.where(index, self.settings, seen + index)
 
-    def _bury(self, rows: Rows, faults: dict[int, str]) -> None:
+    def _send_dead_letters(self, rows: Rows, faults: dict[int, str]) -> None:
         """Send faulty rows to the dead letter topic; without one, raise for the first."""
         index, reason = next(iter(faults.items()))
         topic = self.settings.dead_letter_topic
@@ -125,7 +125,7 @@ class _Task:
                 **({} if place is None else {**place[0]._asdict(), "offset": place[1]}),
             )
         stamps = None if self.stamp is None else rows.stamps(self.stamp)
-        chunk = dead_letters(rows, faults, Grave(output, self.targets.max_bytes(output)), stamps)
+        chunk = dead_letters(rows, faults, DeadLetterTopic(output, self.targets.max_bytes(output)), stamps)
         self.producer.send(chunk, self.deliveries)
         self.written += Written(
             dead_letters=len(faults), bytes=payload_bytes(chunk), by_topic={output.name: len(faults)}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_provider_orderedkafka.core.documents import Ledger, Range
-from airflow_provider_orderedkafka.core.lifecycle import standing
+from airflow_provider_orderedkafka.core.lifecycle import status_of
 from airflow_provider_orderedkafka.core.moves import joined
 from airflow_provider_orderedkafka.core.next_range import NothingToLoad
 from airflow_provider_orderedkafka.core.order.planning import Planner
@@ -62,7 +62,7 @@ def _open_range(load: OrderedLoad) -> tuple[Range, Verdict] | None:
     if store is None or ledger is None or ledger.open is None:
         return None
     planned = store.range(ledger.open.range_id)
-    sentence = standing(ledger, ledger.open.range_id).sentence
+    sentence = status_of(ledger, ledger.open.range_id).sentence
     reason = f"{sentence}; a run would take it over, or skip while its owner is active"
     return None if planned is None else (planned, Verdict(run=True, reason=reason))
 
