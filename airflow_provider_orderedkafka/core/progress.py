@@ -11,15 +11,15 @@ from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.core.plan import Planned
 
 MARK = "orderedkafka-progress "
-"""What the line for programs begins with; the rest is the document's text."""
+"""The beginning of a line for programs; the document follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress(Document):
     """The progress of a range after a batch: rows of all attempts, the rate of this one.
 
-    `order_time` is how far the order has come, in milliseconds; null before any timestamp. `batches` is how many are
-    planned, `about` says that it may be fewer or that the rest is planned later; version 1 said neither.
+    `order_time` is the order time reached, in milliseconds; null before any timestamp. `batches` is how many are
+    planned; `about` means that there may be fewer, or that the rest is planned later. Version 1 had neither.
     """
 
     range_id: str
@@ -38,7 +38,6 @@ class Progress(Document):
 
     @property
     def line(self) -> str:
-        """The line for programs."""
         return MARK + self.to_text()
 
     @classmethod
@@ -49,7 +48,6 @@ class Progress(Document):
 
     @property
     def sentence(self) -> str:
-        """The line for people."""
         of = "" if self.batches is None else f" of {'about ' if self.about else ''}{self.batches:,}"
         parts = [
             f"batch {self.batch:,}{of}: {self.offsets_done:,} of {self.offsets_planned:,} offsets ({self.share:.0%})",
@@ -67,13 +65,13 @@ class Progress(Document):
 
     @property
     def share(self) -> float:
-        """How much of the planned offsets is done, from 0 to 1."""
+        """The share of the planned offsets that is done, from 0 to 1."""
         return self.offsets_done / self.offsets_planned if self.offsets_planned else 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptStart:
-    """Where the first batch of an attempt began: at which moment, in milliseconds, with how much done already."""
+    """When the first batch of an attempt began, in milliseconds, and what was done before."""
 
     at: int
     offsets: int
@@ -83,7 +81,7 @@ class AttemptStart:
 def progress(
     loaded: Range, attempt: int, counts: Counts, planned: Planned, begun: AttemptStart, *, now: int
 ) -> Progress:
-    """How far it is now, once a planned batch is done."""
+    """The progress after a planned batch."""
     done = offsets_between(loaded.start.offsets, counts.end.offsets)
     elapsed = max(now - begun.at, 1) / 1000
     left = loaded.offsets - done

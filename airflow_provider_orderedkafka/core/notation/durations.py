@@ -1,7 +1,7 @@
 """Durations such as `"15m"`, `"1h30m"` or `"250ms"`, as whole milliseconds.
 
-A bare number is refused, because Spark means milliseconds by it and Airflow seconds; zero needs no unit. So is what no
-clock could add to the present.
+A bare number is refused, because Spark reads it as milliseconds and Airflow as seconds; zero needs no unit. So is a
+duration too long to add to any date.
 """
 
 import re
@@ -21,7 +21,7 @@ _WRITTEN: Final = re.compile("".join(_PART.format(unit) for unit in MILLISECONDS
 
 
 def parse_duration(value: object, name: str) -> int:
-    """The milliseconds of a duration, for the setting called `name`; a `SettingError` says what is allowed."""
+    """Parse the duration of the setting `name`; a `SettingError` says what is allowed."""
     if isinstance(value, timedelta) and timedelta() <= value <= LONGEST:
         return value // timedelta(milliseconds=1)
     if value == 0 and not isinstance(value, bool):
