@@ -1,8 +1,8 @@
 """Handle the events of a consumer: errors, ends of partitions, and silence.
 
-An event of a partition is the end of its log, or a position that the broker does not have; everything else is a
-refusal, a damage, or a trouble that may pass. Nothing at all, for as long as the deadline, is an error that says what
-was waited for and what the client told of it.
+An event of a partition is the end of its log, or an offset that the broker does not have; everything else is a refusal,
+a damaged record, or a transient error. If nothing at all comes until the deadline, the error says what was waited for
+and what the client reported.
 """
 
 import time
@@ -27,19 +27,19 @@ from airflow_provider_orderedkafka.kafka.clients.refusals import way_out
 
 _ANSWER_SECONDS: Final = 10.0
 _DAMAGED: Final = {KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError.INVALID_MSG}
-# A consumer looks for its group's coordinator although it never joins; it need not be allowed to.
+# A consumer looks up its group's coordinator although it never joins, and does not need permission to.
 _OF_NO_CONCERN: Final = {KafkaError.GROUP_AUTHORIZATION_FAILED}
 
 
 class What(Enum):
-    """What an event says of its partition."""
+    """The kinds of events."""
 
     LOG_END = "the log ends here for now"
     NOT_THERE = "the broker does not have this offset"
 
 
 class Event(NamedTuple):
-    """What the client reported of a partition, at an offset."""
+    """An event that the client reported for a partition, at an offset."""
 
     what: What
     partition: TopicPartition
@@ -50,9 +50,10 @@ _TOLD: Final = {KafkaError._PARTITION_EOF: What.LOG_END, KafkaError._AUTO_OFFSET
 
 
 class PartitionEvents:
-    """Attends to one consumer while partitions are read; `recheck` is called when it has been silent for a while.
+    """The events of one consumer while it reads partitions.
 
-    `recheck` may raise what it found out about the partitions; it is called once for each silence.
+    `recheck` is called once whenever the consumer has been silent for a while, and may raise what it finds out about
+    the partitions.
     """
 
     def __init__(self, pooled: PooledConsumer, deadline: float, recheck: Callable[[], None]) -> None:
@@ -64,14 +65,14 @@ class PartitionEvents:
         self._last_progress = time.monotonic()
 
     def progress(self) -> None:
-        """Something came."""
+        """Note that something arrived."""
         self._last_progress = time.monotonic()
         self._rechecked = False
 
     def event(self, message: Message) -> Event | None:
         """The event in a message that is not a record; None if it can be ignored.
 
-        Raises AccessDeniedError or DataLossError where it cannot be read.
+        Raises AccessDeniedError, or DataLossError for a damaged record.
         """
         error = message.error()
         code = error.code()
@@ -93,10 +94,10 @@ class PartitionEvents:
         return None
 
     def log_start(self, partition: TopicPartition, position: int) -> int:
-        """Where the log starts of a partition whose broker does not have `position`.
+        """The start of the log of a partition whose broker does not have `position`.
 
-        It is `position` or less when that is there after all, or when nothing can be learnt now. Raises DataLossError
-        where the log ends before it.
+        It is `position` or less if that exists after all, or if the broker cannot tell now. Raises DataLossError if the
+        log ends before it.
         """
         try:
             start, end = self._pooled.consumer.get_watermark_offsets(KafkaPartition(*partition), _ANSWER_SECONDS)
@@ -112,9 +113,9 @@ class PartitionEvents:
         return int(start)
 
     def silence(self, positions: Mapping[TopicPartition, int], stops: Mapping[TopicPartition, int]) -> None:
-        """Nothing came for a moment, of partitions that are at these positions and are read up to these stops.
+        """Note that nothing arrived for a moment, while reading from these positions up to these stops.
 
-        Raises AccessDeniedError, what `recheck` raises, or when it lasted too long UnreachableError.
+        Raises AccessDeniedError, what `recheck` raises, or UnreachableError after the deadline.
         """
         for error in self._pooled.troubles:
             if remedy := self._way_out(error):

@@ -21,14 +21,14 @@ from airflow_provider_orderedkafka.kafka.lookup.partition_reader import Partitio
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 
 _OFFSET, _TIME = Message.offset, Message.timestamp
-# A look wants one record of each partition, and no more than a broker must send for it.
+# A look needs one record of each partition, so the broker should send little.
 _LITTLE: Final = {"fetch.message.max.bytes": "16384", "queued.min.messages": "1"}
 
 
 class KafkaLog:
-    """A log on a cluster, for readers of one isolation. `deadline` is for how many seconds nothing may come.
+    """A log on a cluster, at one isolation level. `deadline` is how many seconds may pass without progress.
 
-    Every question raises UnreachableError, AccessDeniedError or UnknownTopicError.
+    All methods raise UnreachableError, AccessDeniedError or UnknownTopicError.
     """
 
     def __init__(
@@ -41,17 +41,14 @@ class KafkaLog:
     def first_at(
         self, partitions: Sequence[TopicPartition], times: Sequence[int]
     ) -> Sequence[Mapping[TopicPartition, Answer]]:
-        """For each time, the index's answer for each partition; a partition without such a record is left out."""
         return first_at(self._config, partitions, times, self._isolation, self._deadline)
 
     def newest(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Answer]:
-        """The highest timestamp of each partition, visible or not; one without records is left out."""
         return newest(self._config, partitions, self._deadline)
 
     def look(
         self, bounds: Mapping[TopicPartition, Bound], limits: Mapping[TopicPartition, int], latest: int, patience: int
     ) -> Mapping[TopicPartition, Sighting]:
-        """The first visible record at or after each bound, before its limit, after at most `patience` that fail it."""
         search = BoundSearch(bounds, limits, latest, patience)
         if search.open:
             with self._reading({p: bounds[p].offset for p in search.open}, limits, _LITTLE) as reader:
@@ -64,7 +61,6 @@ class KafkaLog:
         return search.seen
 
     def scan(self, partition: TopicPartition, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Offset and timestamp of each visible record from `start` on and before `end`."""
         if start >= end:
             return
         with self._reading({partition: start}, {partition: end}, {}) as reader:

@@ -1,8 +1,8 @@
-"""Consume partitions: their records as they come, and the events of the client.
+"""Consume partitions: their records as they arrive, and the events of the client.
 
-A partition's position moves with its records and with the ends of its log that the client reports, so it also passes
-markers and compacted records, which nobody sees. Where retention has taken a position, watching goes on at the log's
-start: what is seen is true of the log as it is.
+A partition's position follows its records and the ends of its log that the client reports, so it also passes markers
+and compacted records, which consumers do not see. If retention has deleted a position, reading continues at the log's
+start.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -21,11 +21,10 @@ _TOPIC, _PARTITION, _OFFSET, _ERROR = Message.topic, Message.partition, Message.
 
 
 class PartitionReader:
-    """Watches partitions up to where they are let go; `positions` says up to where each was seen.
+    """Reads partitions until they are let go; `positions` has the next offset of each.
 
-    `gone` counts the offsets that retention had taken before they were seen.
-
-    `recheck` is called when nothing came for a while, and may raise what it found out about the partitions.
+    `gone` counts offsets that retention deleted before they were read. `recheck` is called when nothing arrived for a
+    while, and may raise what it finds out about the partitions.
     """
 
     def __init__(
@@ -42,13 +41,13 @@ class PartitionReader:
         self._events = PartitionEvents(pooled, deadline, recheck)
 
     def begin(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Watch these partitions from these offsets on."""
+        """Read these partitions from these offsets on."""
         self.positions |= starts
         if starts:
             self._pooled.consumer.incremental_assign([KafkaPartition(*p, offset) for p, offset in starts.items()])
 
     def let_go(self, partitions: Iterable[TopicPartition]) -> None:
-        """Watch these no longer: the broker stops sending them."""
+        """Stop reading these, so that the broker stops sending them."""
         gone = [
             KafkaPartition(*partition) for partition in partitions if self.positions.pop(partition, None) is not None
         ]
@@ -56,10 +55,10 @@ class PartitionReader:
             self._pooled.consumer.incremental_unassign(gone)
 
     def take(self) -> list[Message]:
-        """Some records of what is watched, of each partition in order; none where nothing came for a moment.
+        """The next records, in order within each partition; none if nothing arrived for a moment.
 
-        Raises UnreachableError when nothing came of anything for as long as the deadline, AccessDeniedError,
-        UnknownTopicError, or DataLossError when a log was cut back or a record is damaged.
+        Raises UnreachableError if nothing arrives until the deadline, AccessDeniedError, UnknownTopicError, or
+        DataLossError if a log was truncated or a record is damaged.
         """
         messages: list[Message] = self._pooled.consumer.consume(_ASK, 0) or self._pooled.consumer.consume(1, _BLINK)
         if any(map(_ERROR, messages)):

@@ -1,7 +1,7 @@
 """Fetch the records of a slice: what to assign, and when a partition is done.
 
-A partition is done when a record at or past its end arrives, or when its position or the log's end stands there. One
-that is done is unassigned at once, so that the broker stops sending it.
+A partition is done when a record at or past its end arrives, or when its position or the log's end is there. It is
+unassigned at once, so that the broker stops sending it.
 """
 
 from collections import defaultdict
@@ -37,13 +37,13 @@ _TOPIC, _PARTITION, _OFFSET, _TIME = Message.topic, Message.partition, Message.o
 
 @dataclass(frozen=True, slots=True)
 class OverBudget:
-    """The slice holds more bytes than a piece may: cut it into pieces of about this many offsets."""
+    """The slice is larger than the memory budget: cut it into pieces of about this many offsets."""
 
     offsets: int
 
 
 class Fetch:
-    """Fetches one slice, with a consumer of its own for as long."""
+    """Fetches one slice, with a consumer that is not shared meanwhile."""
 
     def __init__(self, slice_: Slice, settings: ReadSettings, pooled: PooledConsumer, byte_budget: int | None) -> None:
         self._settings = settings
@@ -54,7 +54,7 @@ class Fetch:
         self._ranks = _rank_finder(self._partitions)
         self._progress = StretchProgress(slice_)
         self._open = np.zeros(len(self._partitions), np.bool_)
-        # Nothing here may refer back to this fetch: what it caught would stay until Python looks for cycles.
+        # No reference cycle through this fetch: its records would stay in memory until a garbage collection.
         rechecks = partial(recheck, settings.kafka, self._partitions, settings.topic_ids)
         self._events = PartitionEvents(pooled, settings.deadline, rechecks)
         self._fetched = FetchedRecords(settings)
@@ -66,8 +66,8 @@ class Fetch:
         """
         self._assign(np.flatnonzero(~self._progress.finished()))
         while self._open.any():
-            # Never wait for more than the first record, and ask for little when an end is near: what comes after it, in
-            # the same breath, is for nothing.
+            # Never wait for more than the first record, and ask for little near an end: what follows it would be
+            # thrown away.
             ask = min(max(self._progress.nearest_end(self._open), _LEAST_ASKED), _MOST_ASKED)
             messages = self._consumer.consume(ask, 0) or self._consumer.consume(1, _BLINK)
             if not self._take(messages):
@@ -79,12 +79,12 @@ class Fetch:
         return self._fetched
 
     def _take(self, messages: list[Message]) -> bool:
-        """Take what came; whether a record did. Events alone are no progress: a broker may repeat them."""
+        """Handle messages; whether there was a record. Events are no progress: a broker may repeat them."""
         stamps = np.fromiter(chain.from_iterable(map(_TIME, messages)), np.int64, 2 * len(messages))
         kind, timestamp = stamps[::2], stamps[1::2]
         if kind.all():
             return self._admit(messages, kind, timestamp)
-        # What has no kind of timestamp is an event, or a record of a format before Kafka 0.10.
+        # A message without a timestamp type is an event, or a record in a format before Kafka 0.10.
         records = np.array([message.error() is None for message in messages])
         found = self._admit(list(compress(messages, records)), kind[records], timestamp[records])
         for message in compress(messages, ~records):  # an event is about what follows the records before it
@@ -113,7 +113,7 @@ class Fetch:
             self._go_on(rank, event.offset)
 
     def _go_on(self, rank: int, position: int) -> None:
-        """Continue at the log's start if retention deleted the position; deleted offsets are an error, or counted."""
+        """Continue at the log's start if retention deleted the position; an error, unless losses are counted."""
         partition = self._partitions[rank]
         start = self._events.log_start(partition, position)
         if start > position:
@@ -138,7 +138,7 @@ class Fetch:
             self._consumer.incremental_unassign(self._named(ranks))
 
     def _pause(self) -> None:
-        """Nothing came for a moment: look whether the client passed what no reader sees, and for how long to wait."""
+        """Nothing arrived: update positions past what readers do not see, and check the deadline."""
         ranks = np.flatnonzero(self._open).tolist()
         for rank, at in zip(ranks, self._consumer.position(self._named(ranks)), strict=True):
             self._stand_at(rank, at.offset)
@@ -158,7 +158,7 @@ class Fetch:
 
 
 def _rank_finder(partitions: Sequence[TopicPartition]) -> Callable[[list[Message]], Ints]:
-    """How messages are given their rank: by number alone where there is one topic, which is the fast way."""
+    """A function that gives messages their rank; with one topic by partition number alone, which is faster."""
     if len({partition.topic for partition in partitions}) == 1:
         ranks = np.full(partitions[-1].partition + 2, _NOT_OURS, np.int64)  # the last is for all greater numbers
         ranks[[partition.partition for partition in partitions]] = np.arange(len(partitions))

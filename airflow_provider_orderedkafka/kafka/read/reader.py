@@ -1,7 +1,7 @@
 """Read all records of a slice, in the order `(order_time, topic, partition, offset)`, as Arrow batches.
 
-A slice is bounded, so it is fetched whole, put in order once, and handed on. One that holds more bytes than the budget
-is cut again, with the planner's function, and read piece by piece.
+A slice is bounded, so it is fetched as a whole, sorted once, and handed on. One that exceeds the memory budget is cut
+again, by the planner's function, and read piece by piece.
 """
 
 import logging
@@ -22,10 +22,10 @@ from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
 _log = logging.getLogger(__name__)
 
 Make = Callable[[BatchBuilder, slice], Any]
-"""What becomes of some rows of a slice: an Arrow batch, or `Records`."""
+"""Builds an Arrow batch, or `Records`, from some rows of a slice."""
 
 Resplit = Callable[[Slice, int], Iterable[Slice]]
-"""Cuts a slice again into slices of about so many offsets; the outer bounds stay, the new cuts are inside."""
+"""Cuts a slice into slices of about this many offsets; its outer bounds stay."""
 
 
 def read_slice(
@@ -37,7 +37,7 @@ def read_slice(
 ) -> Iterator[Any]:
     """Yield the records of a slice in order, as `pyarrow.RecordBatch`es of about `settings.batch_bytes`.
 
-    Nothing is yielded for a slice without records. Without `resplit` the byte budget is not kept. Raises
+    Nothing is yielded for a slice without records. Without `resplit` the byte budget is ignored. Raises
     DataLossError, UnreachableError, AccessDeniedError, UnknownTopicError, TopicChangedError and OrderViolationError.
     """
     if not slice_.stretches:
@@ -62,14 +62,14 @@ def read_slice(
 
 
 def _pieces(slice_: Slice, settings: ReadSettings, resplit: Resplit | None) -> Iterator[tuple[Slice, FetchedRecords]]:
-    """The slice and what was caught of it, or its pieces where it is larger than the budget."""
+    """The slice with its records, or its pieces if it is larger than the budget."""
     fetched = _fetch(slice_, settings, None if resplit is None else settings.byte_budget)
     if isinstance(fetched, FetchedRecords):
         yield slice_, fetched
         return
     assert resplit is not None
     pieces = list(resplit(slice_, fetched.offsets))
-    # What cannot be cut any smaller has to be read as it is.
+    # What cannot be cut any further has to be read as it is.
     again = resplit if len(pieces) > 1 else None
     for piece in pieces:
         yield from _pieces(piece, settings, again)
@@ -79,7 +79,7 @@ def _fetch(slice_: Slice, settings: ReadSettings, byte_budget: int | None) -> Fe
     offsets = [max(stretch.end.offset - stretch.start.offset, 1) for stretch in slice_.stretches]
     with pooled_consumer(settings, fetch_bytes(offsets, settings.record_bytes)) as pooled:
         fetched = Fetch(slice_, settings, pooled, byte_budget).run()
-    if settings.topic_ids:  # it is asked after the last fetch: an id is never used again
+    if settings.topic_ids:  # after the last fetch: ids are never reused
         topics = (stretch.partition.topic for stretch in slice_.stretches)
         check_topics(settings.kafka, topics, settings.topic_ids, settings.deadline)
     return fetched

@@ -3,8 +3,8 @@
     dead_letters(rows, faults, target, stamps) -> Chunk
 
 A dead letter has the row's key, value, headers and timestamp, its provenance, and the header `orderedkafka.error` with
-what was wrong. What its topic would not take is left away: key, value and headers of a row that is too large, a
-timestamp that is out of bounds.
+what was wrong. What its topic would refuse is left out: key, value and headers of a row that is too large, a timestamp
+that is out of bounds.
 """
 
 import time
@@ -31,14 +31,14 @@ _ERROR_BYTES: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterTopic:
-    """The dead letter topic, and the most that key, value and headers of a record may take there."""
+    """The dead letter topic, and the maximum bytes of key, value and headers there."""
 
     output: OutputTopic
     max_bytes: int
 
 
 def dead_letters(rows: Rows, faults: dict[int, str], target: DeadLetterTopic, stamps: list[bytes] | None) -> Chunk:
-    """The faulty rows, by their index with the reason, as dead letters."""
+    """The dead letters of the rows at these indices, with the reasons."""
     places = list(faults)
     sizes = rows.record_bytes()[places]
     fits = (sizes <= target.max_bytes - _ERROR_BYTES).tolist()
@@ -59,7 +59,6 @@ def dead_letters(rows: Rows, faults: dict[int, str], target: DeadLetterTopic, st
 
 
 def payload_bytes(chunk: Chunk) -> int:
-    """The bytes of all keys and values."""
     return sum(len(payload) for column in (chunk.keys, chunk.values) for payload in column if payload is not None)
 
 

@@ -1,7 +1,7 @@
 """Find rows that cannot become records of their topic, column by column, before anything is sent.
 
 find_faults(rows, targets) -> {index: reason}       in the order of the rows
-Targets(settings)                                   the output topics of a write; looks up those it does not know
+Targets(settings)                                   the output topics of a write; looks up unknown ones
 """
 
 import time
@@ -19,7 +19,7 @@ from airflow_provider_orderedkafka.kafka.write.rows import EPOCH, NO_PARTITION, 
 from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings
 
 FORMAT_BYTES: Final = 100
-"""What a batch of one record takes at most beside key, value and headers."""
+"""The maximum overhead of a batch of one record, besides its key, value and headers."""
 
 _NO_BOUND: Final = 2**62
 
@@ -36,7 +36,7 @@ class Targets:
         self._own_bound = int(settings.config.get("message.max.bytes", _NO_BOUND))
 
     def get(self, name: str) -> OutputTopic | None:
-        """What is known of a topic; None when it does not exist or may not be written."""
+        """The topic; None if it does not exist or may not be written."""
         if name not in self._known:
             self._known[name] = self._look_up(name)
         return self._known[name]
@@ -50,11 +50,11 @@ class Targets:
             return None
 
     def max_bytes(self, output: OutputTopic) -> int:
-        """The most that key, value and headers of a record may take."""
+        """The maximum bytes of key, value and headers of a record."""
         return min(output.max_bytes, self._own_bound) - FORMAT_BYTES - self.stamp_bytes
 
     def of(self, rows: Rows) -> "Aims":
-        """Where each row goes."""
+        """The topic of each row."""
         if self.settings.topic is not None:
             names, codes = [self.settings.topic], np.zeros(len(rows), np.int64)
         else:
@@ -64,7 +64,7 @@ class Targets:
 
 @dataclass(frozen=True, slots=True)
 class Aims:
-    """For each row, by its code, the name of its topic and what is known of it."""
+    """The topic of each row, by codes."""
 
     names: list[str]
     codes: Ints
@@ -72,17 +72,16 @@ class Aims:
     targets: Targets
 
     def each(self, of: Callable[[OutputTopic], int], otherwise: int) -> Ints:
-        """A property of each row's topic; `otherwise` where the topic is null or unknown."""
+        """A property of each row's topic; `otherwise` if the topic is null or unknown."""
         table = [otherwise if output is None else of(output) for output in self.outputs]
         return np.array([*table, otherwise])[self.codes]
 
     def name(self, index: int) -> str:
-        """The name of a row's topic."""
         return self.names[int(self.codes[index])]
 
 
 def find_faults(rows: Rows, targets: Targets) -> dict[int, str]:
-    """What is wrong with which row; the first rule that a row breaks is its reason."""
+    """The faulty rows with their reasons: the first rule that each breaks."""
     aims = targets.of(rows)
     found: dict[int, str] = {}
     for rule in _RULES:

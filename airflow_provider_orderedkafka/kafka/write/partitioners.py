@@ -28,11 +28,11 @@ def _crc32(keys: Any, partitions: int) -> Any:
 
 
 PARTITIONERS: Final[dict[Partitioner, Callable[[Any, int], Any]]] = {"murmur2": _murmur2, "crc32": _crc32}
-"""What Java's producers do by default, and what librdkafka's do."""
+"""The defaults of Java's producers and of librdkafka's."""
 
 
 def misplaced(batch: Any, partitioner: Partitioner, partitions: int) -> Any:
-    """The rows whose keys this partitioner would have put elsewhere; rows without a key are nowhere wrong."""
+    """The rows whose keys this partitioner would place elsewhere, ignoring rows without a key."""
     keys = batch.keys() if isinstance(batch, Records) else batch.column("key")
     expected = PARTITIONERS[partitioner](keys, partitions)
     return pc.indices_nonzero(pc.not_equal(expected, batch.column("partition"))).to_numpy()

@@ -1,11 +1,10 @@
-"""Producers that are kept: one for each worker process and configuration, over tasks and batches.
+"""A pool of producers: one for each worker process and configuration, across tasks and batches.
 
     POOL.lend(config) -> context of PooledProducer       a producer, shared with whoever asks for the same configuration
     producer_config(config) -> dict            the user's configuration over our defaults, checked
 
-Worker processes leave without `atexit`, so whoever borrows a producer settles what was sent before giving it back. A
-producer with a failure is never lent again: what waits in it is thrown away, so that nothing of a failed task is
-written after its end.
+Worker processes exit without `atexit`, so a borrower settles what it sent before it returns the producer. After a
+failure a producer is discarded with its queue, so that nothing of a failed task is written after its end.
 """
 
 import logging
@@ -31,7 +30,7 @@ _PROMISED: Final = {
     "request.required.acks": ("all", "-1"),
     "enable.gapless.guarantee": ("true",),
 }
-# What suits writing batches; a user's own configuration wins over it.
+# Defaults for writing batches; the user's configuration wins.
 _DEFAULTS: Final = {
     "partitioner": "murmur2_random",
     "linger.ms": "20",
@@ -49,7 +48,7 @@ _OURS: Final = {
 
 
 def producer_config(config: Mapping[str, str]) -> dict[str, str]:
-    """What is the user's of a producer; a setting that breaks what the sink promises is a SettingError."""
+    """The user's configuration over the defaults; SettingError for a setting that breaks what the sink promises."""
     for name, allowed in _PROMISED.items():
         if config.get(name, allowed[0]).lower() not in allowed:
             raise SettingError(
@@ -64,7 +63,7 @@ def producer_config(config: Mapping[str, str]) -> dict[str, str]:
 
 
 def deadline_seconds(config: Mapping[str, str]) -> float:
-    """How long nothing may be acknowledged before a write fails: `delivery.timeout.ms` where it is given."""
+    """The seconds without any acknowledgement after which a write fails: `delivery.timeout.ms`, if set."""
     given = [config[name] for name in _TIMEOUTS if name in config]
     if not given:
         return DEADLINE_SECONDS
@@ -77,7 +76,7 @@ def deadline_seconds(config: Mapping[str, str]) -> float:
 
 
 def make_producer(config: Mapping[str, str]) -> PooledProducer:
-    """A producer of its own."""
+    """Make a producer; `SettingError` if librdkafka refuses the configuration."""
     from confluent_kafka import KafkaException, Producer
 
     troubles: deque[Any] = deque(maxlen=1)
@@ -89,7 +88,7 @@ def make_producer(config: Mapping[str, str]) -> PooledProducer:
 
 
 class ProducerPool:
-    """Lends producers, and keeps them for those who come after."""
+    """Shares producers between users, and keeps them for the next ones."""
 
     def __init__(self, make: Callable[[Mapping[str, str]], PooledProducer] = make_producer) -> None:
         self._make = make
@@ -97,7 +96,7 @@ class ProducerPool:
 
     @contextmanager
     def lend(self, config: Mapping[str, str]) -> Iterator[PooledProducer]:
-        """The producer of this configuration. An error in the block means that it is not lent again."""
+        """The producer of this configuration. After an error in the block it is not used again."""
         pooled = self._take(config)
         try:
             yield pooled
@@ -125,10 +124,10 @@ class ProducerPool:
 
 
 def _discard(pooled: PooledProducer) -> None:
-    """Whoever comes by here has an error of their own: this one is only told."""
+    """Close a producer after an error, which must not be replaced by one from here."""
     try:
         pooled.discard()
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is told
+    except Exception as error:  # noqa: BLE001 - logged
         _log.warning("closing the producer that failed: %s", error)
 
 

@@ -1,16 +1,16 @@
-"""Write rows as records, in the one way that there is: Arrow batches in, numbers out.
+"""Write rows as records: Arrow batches in, counts out. Every lane and sink writes through here.
 
     plan_write(settings, columns) -> WriteSettings      on the driver: checks the columns, looks the topics up
     write(batches, settings) -> Written                 in a task
 
-Columns: `value` (binary or string), and where they are there `key`, `topic`, `partition`, `headers`, `timestamp`;
-others are ignored. With provenance each record says which row it is: where it came from (`_source`) and, where a record
-can give more than one row, which of them it is (`_ordinal`). When it returns every record is acknowledged; when it
-raises, a rerun without the rows that landed completes the work:
+Columns: `value` (binary or string) and optionally `key`, `topic`, `partition`, `headers`, `timestamp`; others are
+ignored. With provenance each record identifies its row: by its source (`_source`) and, if a record can give more than
+one row, by which of them it is (`_ordinal`). When `write` returns, every record is acknowledged; if it raises, a rerun
+without the rows that landed completes the work:
 
     RowError        a row cannot be written (or, with a dead letter topic, becomes a dead letter and raises nothing)
     DeliveryError   Kafka did not take a record, or not in time
-    OrderViolationError   the rows of `keep_order` did not come in its order (column `_seq`)
+    OrderViolationError   rows did not arrive in the order of `keep_order` (column `_seq`)
 """
 
 from collections import Counter
@@ -36,7 +36,7 @@ from airflow_provider_orderedkafka.kafka.write.write_settings import Column, Wri
 def plan_write(settings: WriteSettings, columns: Sequence[Column]) -> WriteSettings:
     """Check the settings against columns and topics, and complete them for the tasks.
 
-    SettingError, UnknownTopicError, AccessDeniedError or UnreachableError before anything is written.
+    Raises SettingError, UnknownTopicError, AccessDeniedError or UnreachableError before anything is written.
     """
     check_columns(columns, settings)
     producer_config(settings.config)
@@ -59,7 +59,7 @@ def write(batches: Iterable[Any], settings: WriteSettings, *, pool: ProducerPool
 
 @dataclass(slots=True)
 class _Task:
-    """The rows of one task, while they are written."""
+    """The state of one writing task."""
 
     settings: WriteSettings
     producer: PooledProducer
