@@ -14,7 +14,7 @@ from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What a commit did: the outcome whose event is to be emitted, or None."""
+    """The result of a commit. `outcome` is the one to emit an event for, if any."""
 
     action: Action
     reason: str
@@ -22,10 +22,9 @@ class Committed:
 
 
 def commit(books: Books, range_id: str | None, mirror: Mirror) -> Committed:
-    """Move the ledger to where the report says that the application stopped, once.
+    """Move the ledger to where the application stopped, according to the report, once.
 
-    What is saved replaces the very document that all was decided from, owner, revision and attempt: where that is
-    another one by then, it is `LedgerChangedError`, and nothing moves.
+    Raises `LedgerChangedError`, and moves nothing, if the document has changed since it was read.
     """
     range_id, book = books.book(range_id)
     found = books.status(book, range_id)
@@ -53,7 +52,7 @@ def commit(books: Books, range_id: str | None, mirror: Mirror) -> Committed:
 
 
 def _name_ended(store: LedgerStore, key: str) -> None:
-    """Clean up, without failing the commit: if two are named at the same moment, one may be kept for good."""
+    """Forget old claims. Must not fail the commit: if two runs do this at the same moment, a claim may stay forever."""
     with suppress(LedgerChangedError, DocumentError):
         store.name_ended(key, CLAIMS_KEPT)
 

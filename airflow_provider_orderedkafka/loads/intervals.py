@@ -1,4 +1,4 @@
-"""The range of a run's data interval: the same records whenever it is planned, in any order and in parallel."""
+"""The range of a run's data interval: the same records whenever it is planned, in any order or in parallel."""
 
 from collections.abc import Callable
 
@@ -43,7 +43,7 @@ def plan_interval(
 
 
 def sight(config: KafkaConfig, terms: Terms, now: int, floor: Floor = NO_FLOOR) -> Sight:
-    """The whole log, as a boundary needs it; what is below the floor comes late to it, and is not waited for."""
+    """A survey of the whole log. Records below the floor are late for the boundary, so nothing waits for them."""
     seen = survey(config, terms, now, Place(Offsets(), floor))
     log = KafkaLog(config, terms.isolation)
     return Sight(seen, lambda time: place_at(log, seen, time))

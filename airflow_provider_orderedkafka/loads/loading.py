@@ -12,7 +12,7 @@ from airflow_provider_orderedkafka.loads.changed_settings import restate, restat
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """What a load is to do: start attempt `attempt` at `checkpoint`, or give `report`, or neither."""
+    """What a load has to do: start attempt `attempt` at `checkpoint`, return `report`, or neither."""
 
     action: Action
     reason: str
@@ -23,9 +23,9 @@ class Loading:
 
 
 def load(books: Books, range_id: str | None, checkpoint: Callable[[Range, int], str], digest: str = "") -> Loading:
-    """What a load has to do; the attempt is written down before it starts.
+    """Decide what to do for a range; an attempt is recorded before it starts.
 
-    `checkpoint` names the place of a range that has none yet, given how often it was loaded before.
+    `checkpoint` makes the location for a range without one, given how often it was loaded before.
     """
     range_id, book = books.book(range_id)
     found = books.status(book, range_id)

@@ -1,7 +1,7 @@
 """Operations on a ledger: show, abandon, rewind, restore.
 
-Each of these is a word of somebody's, with a reason, kept among the outcomes; none happens while the run that owns the
-open range is active. A move is shown before it is made. The command line and the operations DAG both come here.
+Each change is recorded among the outcomes, with a person and a reason, and is refused while the run that owns the open
+range is active. A move is previewed first. The command line and the operations DAG both use this module.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -26,7 +26,7 @@ NO_TOPICS: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Who changes a ledger, why and when; and how to find out whether a run is active."""
+    """Who changes a ledger, why and when, and a function that tells whether a run is active."""
 
     name: str
     reason: str
@@ -39,7 +39,7 @@ class Person:
 
 
 def ledger_of(store: LedgerStore) -> Ledger:
-    """The ledger; `LifecycleError` where there is none."""
+    """The ledger; `LifecycleError` if there is none."""
     ledger = store.ledger()
     if ledger is None:
         raise LifecycleError(
@@ -50,7 +50,7 @@ def ledger_of(store: LedgerStore) -> Ledger:
 
 
 def shown(ledger: Ledger) -> str:
-    """The ledger, for people."""
+    """The ledger as text, for people."""
     lines = [
         f"load          {ledger.load} (instance {ledger.instance}, home DAG {ledger.home_dag or 'none'})",
         f"revision      {ledger.revision}",
@@ -68,7 +68,7 @@ def shown(ledger: Ledger) -> str:
 
 
 def abandon(store: LedgerStore, person: Person) -> Ledger:
-    """Give the open range up; what it wrote stays written, and the next run loads its offsets again."""
+    """Give up the open range. What it wrote stays, and the next run loads its offsets again."""
     ledger = ledger_of(store)
     _not_owned(ledger, person)
     if ledger.open is None:
@@ -80,7 +80,7 @@ def abandon(store: LedgerStore, person: Person) -> Ledger:
 
 
 def named(ledger: Ledger, topics: Iterable[str]) -> tuple[str, ...]:
-    """The topics that are to move: those that are named, or else all that the ledger knows."""
+    """The topics to move: those that were named, or else all in the ledger."""
     found = tuple(topics) or tuple(ledger.topics)
     for topic in found:
         if topic not in ledger.topics:
@@ -90,7 +90,7 @@ def named(ledger: Ledger, topics: Iterable[str]) -> tuple[str, ...]:
 
 
 def preview(ledger: Ledger, place: Place, topics: Mapping[str, str] = NO_TOPICS) -> str:
-    """What moving the ledger there means, partition by partition."""
+    """The effect of moving the ledger, partition by partition."""
     stands = _still(ledger, topics)
     return "\n".join(
         [f"load {ledger.load} moves from revision {ledger.revision} to {ledger.revision + 1}:"]
@@ -102,7 +102,7 @@ def preview(ledger: Ledger, place: Place, topics: Mapping[str, str] = NO_TOPICS)
 def rewind(
     store: LedgerStore, mirror: Mirror, person: Person, place: Place, topics: Mapping[str, str] = NO_TOPICS
 ) -> Ledger:
-    """Move the ledger, in `topics` with the ids that they have now; partitions of other topics stay where they are."""
+    """Move the ledger in `topics`, given with their present ids. Other topics stay where they are."""
     ledger = ledger_of(store)
     _not_owned(ledger, person)
     whole = Place(Offsets(_still(ledger, topics)).updated(place.offsets), place.floor)
@@ -113,7 +113,7 @@ def rewind(
 
 
 def rewound_place(ledger: Ledger, offsets: Offsets, topics: Mapping[str, str] = NO_TOPICS) -> Place:
-    """Where a rewind to these offsets leads: the present place keeps its floor, any other begins without one."""
+    """The place of a rewind to these offsets. Its floor is kept only if the place does not change."""
     stands = _still(ledger, topics)
     same = all(stands.get(partition) == offset for partition, offset in offsets.items())
     return Place(offsets, ledger.place.floor if same else Floor())
@@ -122,7 +122,7 @@ def rewound_place(ledger: Ledger, offsets: Offsets, topics: Mapping[str, str] = 
 def restore(
     store: LedgerStore, mirror: Mirror, person: Person, mirrored: Mirrored | None, topics: Mapping[str, str]
 ) -> Ledger:
-    """Take the ledger up again from its mirror; what a newer open range had begun is given up."""
+    """Restore the ledger from its mirror. A newer open range is given up."""
     if mirrored is None:
         raise LifecycleError(f"load {store.load!r} has no mirror: there is nothing to restore its ledger from")
     if not mirrored.whole:

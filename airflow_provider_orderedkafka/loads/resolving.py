@@ -22,7 +22,7 @@ Plan = Callable[[Ledger], Range | NothingToLoad]
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What a resolve did: the range to go on with, or None when the run is skipped; why; how often it was loaded."""
+    """The range to load, or None to skip the run, and why; `times` is how often it was loaded before."""
 
     action: Action
     reason: str
@@ -33,7 +33,7 @@ class Resolved:
 def resolve(books: Books, memory: Memory, ledger: Ledger, plan: Plan, digest: str = "") -> Resolved:
     """Keep, take over or plan the range of an incremental run.
 
-    The range that this run has committed is given on too, for the commit to emit its event again: nothing is loaded.
+    A range that this run has committed is returned too, so that its commit emits the event again; nothing is loaded.
     """
     found = _remembered(books, memory, ledger) or opened(books, ledger)
     if found is None:
@@ -55,10 +55,9 @@ def resolve(books: Books, memory: Memory, ledger: Ledger, plan: Plan, digest: st
 def resolve_own(books: Books, planned: Planned, key: str, *, again: bool, digest: str = "", memory: Memory) -> Resolved:
     """The range of an interval's or a replay's run, which belongs to that run alone.
 
-    With `again`, a range that was committed is opened once more, to be loaded anew. It keeps its id: tables replace
-    what has that id, and in a topic a batch looks for its rows from its own note on, where those of the first loading
-    are not. One that was committed so long ago that it is not kept any more is not planned a second time: its rows
-    would be written twice.
+    With `again`, a committed range is opened again, to be loaded anew. It keeps its id: tables replace the rows with
+    that id, and in a topic a batch looks for its rows only after its own note, behind those of the first time. A range
+    that was committed and forgotten is not planned again: its rows would be written twice.
     """
     if books.store.claim(key) is None and memory.get(RANGE_KEY) == key:
         return _forgotten(key, again=again)
@@ -107,12 +106,12 @@ def _plan(books: Books, memory: Memory, ledger: Ledger, plan: Plan) -> Resolved:
 
 
 def claim_key(load: str, kind: Kind, *facts: object) -> str:
-    """Under which key a run finds its claim again: the facts are what it is made for."""
+    """The key of a run's claim, from the facts that identify its range."""
     return f"{load}-{kind}-{sha256(repr(facts).encode()).hexdigest()[:12]}"
 
 
 def _claim(books: Books, planned: Planned, key: str, before: Claim | None) -> Resolved:
-    """The claim names the range, then the range is written down, then opened; a killed try is gone on with."""
+    """Store the claim with the range's id, then the range, then open it; continues after a kill in between."""
     found = None if before is None else books.store.range(before.range_id)
     planning = found or planned()
     if isinstance(planning, NothingToLoad):
@@ -128,7 +127,7 @@ def _claim(books: Books, planned: Planned, key: str, before: Claim | None) -> Re
 
 
 def _remembered(books: Books, memory: Memory, ledger: Ledger) -> RangeStatus | NothingToLoad | None:
-    """Where the range stands that this task remembers; one that was never opened does not exist."""
+    """The status of the range that this task remembers; None if it was never opened."""
     range_id, revision = memory.get(RANGE_KEY), memory.get(REVISION_KEY) or 0
     if range_id is None:
         return None

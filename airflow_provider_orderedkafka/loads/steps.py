@@ -1,8 +1,8 @@
-"""The steps of a run, over ports: read the documents, look up the action, do it.
+"""The steps of a run: read the documents, look up the action, do it.
 
-Each step can be killed between any two writes and run again: a range is written before anything points at it, the
-ledger is written in one piece, and everything is decided from the books alone. What a step found and did comes back as
-one value with one sentence.
+Each step can be killed between any two writes and run again: a range is stored before anything points at it, the ledger
+is written atomically, and decisions depend on the stored documents alone. Each step returns what it did, with one
+sentence about it.
 """
 
 from airflow_provider_orderedkafka.loads.books import Books, Memory, Mirror

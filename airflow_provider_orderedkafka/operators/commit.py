@@ -46,7 +46,7 @@ class CommitOffsetRangeOperator(BaseOperator):
             "inlets": [ledger_asset(load.name)],
             "outlets": [output_alias(load.name)],
             "trigger_rule": "none_failed_min_one_success",
-            # At its first event Airflow creates the asset, and fails a task if another one creates it just then.
+            # At its first event Airflow creates the asset, and fails a task if another one does so at the same moment.
             "max_active_tis_per_dag": 1,
         }
         super().__init__(**{**given, **kwargs})

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 PATH = "airflow_provider_orderedkafka.triggers.offsets.OffsetRangeTrigger"
 POLL_SECONDS = 5.0
 THOROUGH_SECONDS = 60.0
-"""How often to look for new partitions and to read the connection again."""
+"""Seconds between looking for new partitions and reading the connection again."""
 
 LOOKS_AT_ONCE = 16
 
