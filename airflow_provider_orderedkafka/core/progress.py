@@ -1,13 +1,13 @@
 """The progress of a run: a document for each batch, as a sentence for people and a line for programs."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Self
 
 from airflow_provider_orderedkafka.core.batches import Counts
 from airflow_provider_orderedkafka.core.codec import Document
 from airflow_provider_orderedkafka.core.documents import Range
-from airflow_provider_orderedkafka.core.order.positions import Offsets
+from airflow_provider_orderedkafka.core.notation.durations import format_duration
+from airflow_provider_orderedkafka.core.notation.starts import Moment
 from airflow_provider_orderedkafka.core.plan import Planned
 
 MARK = "orderedkafka-progress "
@@ -56,11 +56,11 @@ class Progress(Document):
             f"{self.rows_per_second:,} rows/s",
         ]
         if self.order_time is not None:
-            parts.append(f"order time {moment(self.order_time)}")
+            parts.append(f"order time {Moment(self.order_time)}")
         if self.late:
             parts.append(f"{self.late:,} late")
         if self.seconds_left:
-            parts.append(f"about {duration(self.seconds_left)} left")
+            parts.append(f"about {format_duration(self.seconds_left * 1_000, 2)} left")
         return ", ".join(parts)
 
     @property
@@ -82,7 +82,7 @@ def progress(
     loaded: Range, attempt: int, counts: Counts, planned: Planned, begun: AttemptStart, *, now: int
 ) -> Progress:
     """The progress after a planned batch."""
-    done = offsets_between(loaded.start.offsets, counts.end.offsets)
+    done = counts.end.offsets.since(loaded.start.offsets)
     elapsed = max(now - begun.at, 1) / 1000
     left = loaded.offsets - done
     speed = (done - begun.offsets) / elapsed
@@ -102,26 +102,3 @@ def progress(
         batches=planned.batches,
         about=planned.about,
     )
-
-
-def offsets_between(start: Offsets, end: Offsets) -> int:
-    """How many offsets lie between two places of one range."""
-    return end.since(start)
-
-
-def moment(milliseconds: int) -> str:
-    """A time as people write it, in UTC."""
-    seconds, rest = divmod(milliseconds, 1000)
-    try:
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}.{rest:03} UTC"
-    except (OverflowError, ValueError, OSError):
-        return f"{milliseconds} ms"
-
-
-def duration(seconds: int) -> str:
-    """So long, in its two largest units."""
-    hours, rest = divmod(seconds, 3600)
-    minutes, seconds = divmod(rest, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from airflow_provider_orderedkafka.core.documents import Boundary, Range
 from airflow_provider_orderedkafka.core.next_range import Survey, created_again, cut_time
 from airflow_provider_orderedkafka.core.notation.durations import format_duration
+from airflow_provider_orderedkafka.core.notation.starts import Moment
 from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.core.progress import moment
 from airflow_provider_orderedkafka.core.terms import Terms
 from airflow_provider_orderedkafka.errors import LedgerChangedError, LifecycleError, NotYetError, TopicChangedError
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
@@ -74,7 +74,7 @@ class Decider:
             if found is not None and (decided.time in named or len(named) == KEPT):
                 return found
         raise LedgerChangedError(
-            f"the boundary at {moment(decided.time)} of load {self.store.load!r} is being decided by several runs "
+            f"the boundary at {Moment(decided.time)} of load {self.store.load!r} is being decided by several runs "
             "at once, which overwrite each other: try again; the decision that is stored then holds"
         )
 
@@ -83,7 +83,7 @@ class Decider:
         left = time + grace - self.now()
         if left > 0:
             raise NotYetError(
-                f"the boundary at {moment(time)} of load {self.store.load!r} is decided "
+                f"the boundary at {Moment(time)} of load {self.store.load!r} is decided "
                 f"{format_duration(grace)} after it, in {format_duration(left)}"
             )
         low = self._before(time)
@@ -91,7 +91,7 @@ class Decider:
         cut = cut_time(sight.seen, replace(self.terms, end_time=time))
         if cut is not None and cut < time:
             raise NotYetError(
-                f"the boundary at {moment(time)} of load {self.store.load!r} cannot be decided yet: a transaction "
+                f"the boundary at {Moment(time)} of load {self.store.load!r} cannot be decided yet: a transaction "
                 f"that began before it and is open may still commit older records; it is decided without them "
                 f"{format_duration(self.terms.transaction_wait)} after it (transaction_wait)"
             )
@@ -121,7 +121,7 @@ def interval(begin: Boundary, end: Boundary, firsts: Mapping[TopicPartition, int
         now = end.topics.get(topic, was)
         if now != was:
             raise TopicChangedError(
-                f"{created_again(topic, was, now)}, so what lies between {moment(begin.time)} and {moment(end.time)} "
+                f"{created_again(topic, was, now)}, so what lies between {Moment(begin.time)} and {Moment(end.time)} "
                 "cannot be told; load the new topic under another name",
                 topic=topic,
             )
@@ -147,7 +147,7 @@ def check_interval(store: LedgerStore, loaded: Range) -> None:
 def _decided_anew(load: str, loaded: Range, time: int, wrong: list[str]) -> str:
     more = f" and {len(wrong) - SHOWN:,} more" if len(wrong) > SHOWN else ""
     return (
-        f"the boundary at {moment(time)} of load {load!r} was decided by two runs at the same moment, and range "
+        f"the boundary at {Moment(time)} of load {load!r} was decided by two runs at the same moment, and range "
         f"{loaded.id!r} was loaded with the one that does not hold: it has {', '.join(wrong[:SHOWN])}{more}. What lies "
         "between these offsets is in no interval, or in two: load what is missing with a replay of just these "
         "offsets, then mark this task success"

@@ -17,7 +17,7 @@ def digest_of(**facts: object) -> str:
     return "\n".join(f"{name}={value!r}" for name, value in sorted(facts.items()))
 
 
-def restated(books: Books, book: Ledger | Claim, found: RangeStatus, loaded: Range, digest: str) -> Range:
+def with_changes(books: Books, book: Ledger | Claim, found: RangeStatus, loaded: Range, digest: str) -> Range:
     """The range with the present settings; `LifecycleError` if a batch was begun with others.
 
     An empty digest is not compared.
@@ -32,7 +32,7 @@ def restated(books: Books, book: Ledger | Claim, found: RangeStatus, loaded: Ran
     return replace(loaded, digest=digest)
 
 
-def restate(books: Books, after: Range, before: Range) -> None:
+def store_changes(books: Books, after: Range, before: Range) -> None:
     """Store the range if its settings have changed."""
     if after != before:
         books.store.replace_range(after, before)

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.next_range import NothingToLoad, new_range, place_at
+from airflow_provider_orderedkafka.core.notation.starts import Moment
 from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets
-from airflow_provider_orderedkafka.core.progress import moment
 from airflow_provider_orderedkafka.core.terms import Terms
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
@@ -34,7 +34,7 @@ def plan_interval(
     new = [partition for partition in end.place.offsets if partition not in begin.place.offsets]
     span = start, stop = interval(begin, end, log_starts(config, new) if new else {})
     offsets = stop.offsets.since(start.offsets)
-    between = f"between {moment(times[0])} and {moment(times[1])}"
+    between = f"between {Moment(times[0])} and {Moment(times[1])}"
     if not offsets:
         return NothingToLoad(f"nothing to load {between}")
     reason = f"{offsets:,} offsets {between}"

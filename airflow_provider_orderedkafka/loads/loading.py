@@ -7,7 +7,7 @@ from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.documents import Claim, Range, Report
 from airflow_provider_orderedkafka.core.lifecycle import Action, Step
 from airflow_provider_orderedkafka.loads.books import Books, open_of
-from airflow_provider_orderedkafka.loads.changed_settings import restate, restated
+from airflow_provider_orderedkafka.loads.changed_settings import store_changes, with_changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,10 @@ def load(books: Books, range_id: str | None, checkpoint: Callable[[Range, int], 
         opened = open_of(book)
         moves.check_proof(opened, loaded, proof)
         return Loading(does, f"{found.sentence}; {loaded.reason}", loaded, found.attempt, opened.checkpoint, proof)
-    todo = restated(books, book, found, loaded, digest)
+    todo = with_changes(books, book, found, loaded, digest)
     times = len(book.outcomes) if isinstance(book, Claim) else 0
     after = moves.submitted(book, checkpoint(todo, times))
     books.store.save(after, book, loaded.key)
-    restate(books, todo, loaded)
+    store_changes(books, todo, loaded)
     begun = open_of(after)
     return Loading(does, f"{does}: {found.sentence}; {todo.reason}", todo, begun.attempt, begun.checkpoint)

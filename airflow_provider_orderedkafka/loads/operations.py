@@ -11,9 +11,9 @@ from types import MappingProxyType
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.documents import Ledger, Outcome
 from airflow_provider_orderedkafka.core.lifecycle import status_of
+from airflow_provider_orderedkafka.core.notation.starts import Moment
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.core.progress import moment
 from airflow_provider_orderedkafka.errors import LifecycleError, SettingError
 from airflow_provider_orderedkafka.loads.books import Mirror, show
 from airflow_provider_orderedkafka.loads.endings import doubts
@@ -54,8 +54,8 @@ def shown(ledger: Ledger) -> str:
     lines = [
         f"load          {ledger.load} (instance {ledger.instance}, home DAG {ledger.home_dag or 'none'})",
         f"revision      {ledger.revision}",
-        f"last run      {'none yet' if ledger.last_run_at is None else moment(ledger.last_run_at)}",
-        f"first look    {moment(ledger.first_looked_at)}",
+        f"last run      {'none yet' if ledger.last_run_at is None else Moment(ledger.last_run_at)}",
+        f"first look    {Moment(ledger.first_looked_at)}",
         f"rows written  {ledger.rows_emitted:,}, dead letters {ledger.dead_letters:,}",
         f"floor         {_floor(ledger.place.floor)}",
         f"open          {_opened(ledger)}",
@@ -172,7 +172,7 @@ def _opened(ledger: Ledger) -> str:
 
 
 def _floor(floor: Floor) -> str:
-    time = moment(floor.time) if floor.time >= 0 else "none"
+    time = str(Moment(floor.time)) if floor.time >= 0 else "none"
     return time if floor.split is None else f"{time}, one millisecond more before {floor.split}"
 
 
@@ -194,6 +194,6 @@ def _outcome(outcome: Outcome) -> str:
     named = f" {outcome.range_id}" if outcome.range_id else ""
     rows = f", {outcome.rows:,} rows{doubts(outcome)}" if outcome.kind == "committed" else ""
     return (
-        f"  revision {outcome.revision}: {outcome.kind}{named} by {outcome.by} at {moment(outcome.at)}{rows}: "
+        f"  revision {outcome.revision}: {outcome.kind}{named} by {outcome.by} at {Moment(outcome.at)}{rows}: "
         f"{outcome.reason}"
     )

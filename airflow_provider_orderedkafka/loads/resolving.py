@@ -10,7 +10,7 @@ from airflow_provider_orderedkafka.core.lifecycle import Action, RangeStatus, St
 from airflow_provider_orderedkafka.core.next_range import NothingToLoad
 from airflow_provider_orderedkafka.errors import LifecycleError
 from airflow_provider_orderedkafka.loads.books import Books, Memory
-from airflow_provider_orderedkafka.loads.changed_settings import restate, restated
+from airflow_provider_orderedkafka.loads.changed_settings import store_changes, with_changes
 from airflow_provider_orderedkafka.loads.waiting import opened
 
 RANGE_KEY = "range_id"
@@ -44,11 +44,11 @@ def resolve(books: Books, memory: Memory, ledger: Ledger, plan: Plan, digest: st
     if does is Action.SKIP:
         return Resolved(does, found.sentence)
     loaded = books.range(found.range_id)
-    after = restated(books, ledger, found, loaded, digest)
+    after = with_changes(books, ledger, found, loaded, digest)
     if does is Action.TAKE_OVER:
         books.store.save(moves.taken_over(ledger, books.run), ledger)
     memory.set(RANGE_KEY, found.range_id)
-    restate(books, after, loaded)
+    store_changes(books, after, loaded)
     return Resolved(does, f"{does}: {found.sentence}; {after.reason}", after)
 
 
@@ -89,8 +89,8 @@ def _own(books: Books, planned: Planned, key: str, *, again: bool, digest: str) 
     if again and where.state is State.COMMITTED:
         books.store.save(moves.reopened(claim, books.run), claim, key)
         return Resolved(Action.KEEP, f"loaded once more: {where.sentence}", loaded, times)
-    after = restated(books, claim, where, loaded, digest)
-    restate(books, after, loaded)
+    after = with_changes(books, claim, where, loaded, digest)
+    store_changes(books, after, loaded)
     return Resolved(does, f"{does}: {where.sentence}; {after.reason}", after, times)
 
 

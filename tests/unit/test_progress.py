@@ -44,9 +44,7 @@ def told(out: StringIO, *, batches: int) -> StringIO:
 
 def test_a_log_gets_a_sentence_and_a_line_for_programs_for_each_batch() -> None:
     first, second, *rest = told(StringIO(), batches=2).getvalue().splitlines()
-    assert (
-        first == "batch 1 of 4: 250 of 1,000 offsets (25%), 250 rows read, 250 written, 4 rows/s, about 3 min 0 s left"
-    )
+    assert first == "batch 1 of 4: 250 of 1,000 offsets (25%), 250 rows read, 250 written, 4 rows/s, about 3m left"
     found = Progress.of_line(second)
     assert found is not None
     assert (found.batches, found.about) == (4, False)
@@ -74,7 +72,7 @@ def test_what_is_said_after_a_failure_does_not_stand_behind_the_bar() -> None:
     out = told(Terminal(), batches=1)
     print("it failed", file=out)
     assert isinstance(out, Terminal)
-    assert out.seen[-3:] == ["[########......................] 25%, about 3 min 0 s left", "it failed", ""]
+    assert out.seen[-3:] == ["[########......................] 25%, about 3m left", "it failed", ""]
 
 
 def test_an_attempt_that_came_to_no_batch_leaves_no_empty_line() -> None:

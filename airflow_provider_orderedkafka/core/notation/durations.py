@@ -38,14 +38,14 @@ def parse_duration(value: object, name: str) -> int:
     raise SettingError(f"{name!r} must be {ALLOWED}, found {value!r}{_hint(value)}")
 
 
-def format_duration(milliseconds: int) -> str:
-    """A duration as `parse_duration` reads it."""
+def format_duration(milliseconds: int, units: int = len(MILLISECONDS)) -> str:
+    """A duration as `parse_duration` reads it, in at most this many of its units, the largest ones."""
     parts, left = [], milliseconds
     for unit, size in MILLISECONDS.items():
         number, left = divmod(left, size)
         if number:
             parts.append(f"{number}{unit}")
-    return "".join(parts) or "0s"
+    return "".join(parts[:units]) or "0s"
 
 
 def _hint(value: object) -> str:

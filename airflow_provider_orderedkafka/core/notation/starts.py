@@ -66,7 +66,12 @@ class Moment:
     time: int
 
     def __str__(self) -> str:
-        return (_EPOCH + timedelta(milliseconds=self.time)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        try:
+            return (
+                (_EPOCH + timedelta(milliseconds=self.time)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            )
+        except OverflowError:
+            return f"{self.time} ms"
 
 
 @dataclass(frozen=True, slots=True)

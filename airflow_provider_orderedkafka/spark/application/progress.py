@@ -5,8 +5,9 @@ from typing import TextIO
 
 from airflow_provider_orderedkafka.core.batches import Counts
 from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.notation.durations import format_duration
 from airflow_provider_orderedkafka.core.plan import Planned
-from airflow_provider_orderedkafka.core.progress import AttemptStart, Progress, duration, progress
+from airflow_provider_orderedkafka.core.progress import AttemptStart, Progress, progress
 
 WIDTH = 30
 
@@ -49,5 +50,5 @@ class ProgressPrinter:
 def bar(found: Progress) -> str:
     """How much is done, drawn; narrow enough for any terminal."""
     filled = round(found.share * WIDTH)
-    left = "" if not found.seconds_left else f", about {duration(found.seconds_left)} left"
+    left = "" if not found.seconds_left else f", about {format_duration(found.seconds_left * 1_000, 2)} left"
     return f"[{'#' * filled}{'.' * (WIDTH - filled)}] {found.share:.0%}{left}"
