@@ -13,7 +13,7 @@ from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommitResult:
     """The result of a commit. `outcome` is the one to emit an event for, if any."""
 
     action: Action
@@ -21,7 +21,7 @@ class Committed:
     outcome: Outcome | None = None
 
 
-def commit(books: Books, range_id: str | None, mirror: Mirror) -> Committed:
+def commit(books: Books, range_id: str | None, mirror: Mirror) -> CommitResult:
     """Move the ledger to where the application stopped, according to the report, once.
 
     Raises `LedgerChangedError`, and moves nothing, if the document has changed since it was read.
@@ -34,10 +34,10 @@ def commit(books: Books, range_id: str | None, mirror: Mirror) -> Committed:
             checked(books.store, mirror)
         else:
             _name_ended(books.store, books.range(range_id).key)
-        return Committed(does, f"moved nothing: {found.sentence}", found.outcome)
+        return CommitResult(does, f"moved nothing: {found.sentence}", found.outcome)
     report = books.proof(book, range_id)
     if does is not Action.MOVE or report is None:
-        return Committed(does, found.sentence)
+        return CommitResult(does, found.sentence)
     loaded = books.range(range_id)
     if loaded.kind == "interval":
         check_interval(books.store, loaded)
@@ -48,7 +48,7 @@ def commit(books: Books, range_id: str | None, mirror: Mirror) -> Committed:
         _forget(books.store, book, after)
     else:
         _name_ended(books.store, loaded.key)
-    return Committed(does, status_of(after, range_id).sentence, outcome_of(after, range_id))
+    return CommitResult(does, status_of(after, range_id).sentence, outcome_of(after, range_id))
 
 
 def _name_ended(store: LedgerStore, key: str) -> None:

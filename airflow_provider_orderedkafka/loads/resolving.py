@@ -16,8 +16,8 @@ from airflow_provider_orderedkafka.loads.waiting import opened
 RANGE_KEY = "range_id"
 REVISION_KEY = "revision"
 
-Planned = Callable[[], Range | NothingToLoad]
-Plan = Callable[[Ledger], Range | NothingToLoad]
+PlanOwn = Callable[[], Range | NothingToLoad]
+PlanNext = Callable[[Ledger], Range | NothingToLoad]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Resolved:
     times: int = 0
 
 
-def resolve(books: Books, memory: Memory, ledger: Ledger, plan: Plan, digest: str = "") -> Resolved:
+def resolve(books: Books, memory: Memory, ledger: Ledger, plan: PlanNext, digest: str = "") -> Resolved:
     """Keep, take over or plan the range of an incremental run.
 
     A range that this run has committed is returned too, so that its commit emits the event again; nothing is loaded.
@@ -52,7 +52,7 @@ def resolve(books: Books, memory: Memory, ledger: Ledger, plan: Plan, digest: st
     return Resolved(does, f"{does}: {found.sentence}; {after.reason}", after)
 
 
-def resolve_own(books: Books, planned: Planned, key: str, *, again: bool, digest: str = "", memory: Memory) -> Resolved:
+def resolve_own(books: Books, planned: PlanOwn, key: str, *, again: bool, digest: str = "", memory: Memory) -> Resolved:
     """The range of an interval's or a replay's run, which belongs to that run alone.
 
     With `again`, a committed range is opened again, to be loaded anew. It keeps its id: tables replace the rows with
@@ -74,7 +74,7 @@ def _forgotten(key: str, *, again: bool) -> Resolved:
     return Resolved(Action.SKIP, reason)
 
 
-def _own(books: Books, planned: Planned, key: str, *, again: bool, digest: str) -> Resolved:
+def _own(books: Books, planned: PlanOwn, key: str, *, again: bool, digest: str) -> Resolved:
     claim = books.store.claim(key)
     if claim is None:
         return _claim(books, planned, key, None)
@@ -94,7 +94,7 @@ def _own(books: Books, planned: Planned, key: str, *, again: bool, digest: str) 
     return Resolved(does, f"{does}: {where.sentence}; {after.reason}", after, times)
 
 
-def _plan(books: Books, memory: Memory, ledger: Ledger, plan: Plan) -> Resolved:
+def _plan(books: Books, memory: Memory, ledger: Ledger, plan: PlanNext) -> Resolved:
     planned = plan(ledger)
     if isinstance(planned, NothingToLoad):
         return Resolved(Action.SKIP, planned.reason)
@@ -110,7 +110,7 @@ def claim_key(load: str, kind: Kind, *facts: object) -> str:
     return f"{load}-{kind}-{sha256(repr(facts).encode()).hexdigest()[:12]}"
 
 
-def _claim(books: Books, planned: Planned, key: str, before: Claim | None) -> Resolved:
+def _claim(books: Books, planned: PlanOwn, key: str, before: Claim | None) -> Resolved:
     """Store the claim with the range's id, then the range, then open it; continues after a kill in between."""
     found = None if before is None else books.store.range(before.range_id)
     planning = found or planned()

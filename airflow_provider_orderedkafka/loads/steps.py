@@ -6,14 +6,14 @@ sentence about it.
 """
 
 from airflow_provider_orderedkafka.loads.books import Books, Memory, Mirror
-from airflow_provider_orderedkafka.loads.committing import Committed, commit
+from airflow_provider_orderedkafka.loads.committing import CommitResult, commit
 from airflow_provider_orderedkafka.loads.loading import Loading, load
 from airflow_provider_orderedkafka.loads.resolving import Resolved, claim_key, resolve, resolve_own
 from airflow_provider_orderedkafka.loads.waiting import First, look, wait
 
 __all__ = [
     "Books",
-    "Committed",
+    "CommitResult",
     "First",
     "Loading",
     "Memory",
