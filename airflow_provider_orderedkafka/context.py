@@ -1,4 +1,4 @@
-"""What steps need from a task's context: the load's documents, the run's name, the active runs, the time."""
+"""Adapt a task's context for the steps: the load's documents, the run's name, the active runs, the time."""
 
 import time
 from datetime import datetime
@@ -54,7 +54,7 @@ def is_active(owner: str) -> bool:
 
 
 def books_of(load: str, context: "Context") -> Books:
-    """The books of a load, as this task sees them."""
+    """The books of a load, for this task."""
     return Books(
         store=LedgerStore(load, context["asset_state_store"][ledger_asset(load)]),
         run=run_of(context),
@@ -98,7 +98,7 @@ def fail(error: OrderedKafkaError) -> NoReturn:
 
 
 def refuse_backfill(context: "Context", load: str) -> None:
-    """`SettingError` for a backfill of an incremental load: its ledger says what is missing, not the calendar."""
+    """Raise `SettingError` for a backfill of an incremental load, whose ledger decides what is loaded."""
     run = context.get("dag_run")
     if str(getattr(run, "run_type", "")).rpartition(".")[2].lower() == "backfill":
         raise SettingError(
@@ -109,7 +109,7 @@ def refuse_backfill(context: "Context", load: str) -> None:
 
 
 def interval_of(context: "Context", load: str) -> tuple[int, int]:
-    """The run's data interval in milliseconds; `SettingError` where it has none."""
+    """The run's data interval in milliseconds; `SettingError` if it has none."""
     begin: datetime | None = context.get("data_interval_start")
     end: datetime | None = context.get("data_interval_end")
     if begin is None or end is None or begin >= end:

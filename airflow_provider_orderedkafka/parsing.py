@@ -32,7 +32,7 @@ TABLE = (
     "name it with application_args=['--sink-option', 'path=/data/orders'], or 'table=catalog.schema.orders'",
 )
 NEEDED = {"ordered_replay": TOPIC, "enrich_orders": TOPIC, "ordered_table": TABLE}
-"""For each packaged application: the sink options of which it needs one, and how to set it."""
+"""For each packaged application: the sink options of which one is required, and how to set it."""
 
 
 def check_dag(load: OrderedLoad, mode: Kind, group: "TaskGroup") -> None:
@@ -119,7 +119,7 @@ def check_output(load: OrderedLoad, output_topic: Any, application: str, argumen
 
 
 def shape_of(arguments: Any) -> dict[str, Any]:
-    """What an application's arguments say about the rows; empty if they come from another task."""
+    """The arguments that determine an application's rows; empty if they come from another task."""
     outputs = Outputs.of(None, arguments) if isinstance(arguments, list | tuple) else Outputs()
     return {"sink_options": outputs.shape, "transform": outputs.transform}
 

@@ -14,7 +14,7 @@ NOTES = "notes"
 
 
 def place_of(root: str, range_id: str, times: int) -> str:
-    """A range's own folder, or another one for each time that it is loaded again."""
+    """The folder of a range, another one each time that it is loaded again."""
     return f"{root.rstrip('/')}/{range_id}" + (f"-again-{times}" if times else "")
 
 
@@ -30,7 +30,7 @@ def read_report(checkpoint: str) -> Report | None:
 
 
 def readable(checkpoint: str) -> str:
-    """The same location, once it is known that its report will be readable here: without it no range is ever proved."""
+    """Check that reports can be read at this location, and return it: no range could be committed otherwise."""
     _read(report_location(checkpoint))
     return checkpoint
 
@@ -51,10 +51,10 @@ def _read(location: str) -> str | None:
 
 @contextmanager
 def _explained(location: str) -> Iterator[None]:
-    """Say what the location is for: Airflow's own errors do not."""
+    """Add what the location is for to Airflow's errors."""
     try:
         yield
-    except (ValueError, ImportError) as error:  # no such scheme, or nothing installed for it
+    except (ValueError, ImportError) as error:  # unknown scheme, or no provider installed for it
         raise SettingError(_unreadable(location, error)) from error
     except OSError as error:
         raise StateError(_unreadable(location, error)) from error

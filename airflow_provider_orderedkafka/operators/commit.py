@@ -11,7 +11,7 @@ from airflow_provider_orderedkafka.core.documents import DOUBTS, Outcome
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.loads.steps import Committed, commit
+from airflow_provider_orderedkafka.loads.steps import CommitResult, commit
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset, Context, XComArg
@@ -44,7 +44,7 @@ class CommitOffsetRangeOperator(BaseOperator):
     ) -> None:
         given = {
             "trigger_rule": "none_failed_min_one_success",
-            # At its first event Airflow creates the asset, and fails a task if another one creates it just then.
+            # At its first event Airflow creates the asset, and fails a task if another one does so at the same moment.
             "max_active_tis_per_dag": 1,
             **kwargs,
         }
@@ -81,7 +81,7 @@ class CommitOffsetRangeOperator(BaseOperator):
         asset: Asset = create_asset(server=first, topic=self.output_topic)
         return asset
 
-    def _commit(self, context: "Context") -> Committed:
+    def _commit(self, context: "Context") -> CommitResult:
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
         mirror = OrderedKafkaHook(self.load.kafka_conn_id).mirror(self.load.name, self.load.topics)

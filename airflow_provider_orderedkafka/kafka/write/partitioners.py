@@ -28,11 +28,11 @@ def _crc32(keys: Any, partitions: int) -> Any:
 
 
 PARTITIONERS: Final[dict[Partitioner, Callable[[Any, int], Any]]] = {"murmur2": _murmur2, "crc32": _crc32}
-"""What Java's producers do by default, and what librdkafka's do."""
+"""The defaults of Java's producers and of librdkafka's."""
 
 
 def misplaced(batch: Any, placement: Placement | None) -> int:
-    """How many rows have a key that would have been placed elsewhere; rows without a key are nowhere wrong."""
+    """How many rows have a key that would be placed elsewhere, ignoring rows without a key."""
     if placement is None:
         return 0
     partitioner, partitions = placement

@@ -10,7 +10,7 @@ from airflow_provider_orderedkafka.core.lanes import Placement, share_out, sizes
 from airflow_provider_orderedkafka.core.order.cuts import Slice
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
 from airflow_provider_orderedkafka.kafka.replay.landed import Landed
-from airflow_provider_orderedkafka.kafka.replay.missing import Giving, Missing
+from airflow_provider_orderedkafka.kafka.replay.landed_filter import Giving, LandedFilter
 from airflow_provider_orderedkafka.kafka.write.partitioners import misplaced
 from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings, Written
 from airflow_provider_orderedkafka.spark.connector.reading import read_batches, read_records
@@ -109,7 +109,7 @@ class Read:
             batches = (applied(work.transform, batch, same_keys=work.same_keys) for batch in batches)
         batches = trimmed(batches, work.surplus)
         if work.write.source is not None:
-            batches = Missing(landed, work.giving, work.write.source).of(batches)
+            batches = LandedFilter(landed, work.giving, work.write.source).of(batches)
         yield from batches
         lost = landed.lost(slice_, tally.lost)
         self._count(Tally(rows_read=tally.records, late=tally.late, bytes_read=tally.bytes, lost=lost))

@@ -10,8 +10,8 @@ from airflow_provider_orderedkafka.errors import TaskFailedError
 from airflow_provider_orderedkafka.kafka.lookup.offsets import high_ends
 from airflow_provider_orderedkafka.kafka.provenance import VERSION
 from airflow_provider_orderedkafka.kafka.replay.landed import Landed
-from airflow_provider_orderedkafka.kafka.replay.missing import Giving
-from airflow_provider_orderedkafka.kafka.replay.replays import Begun, Outputs, Replay, find_landed
+from airflow_provider_orderedkafka.kafka.replay.landed_filter import Giving
+from airflow_provider_orderedkafka.kafka.replay.replays import BegunBatch, NotedOutputs, Replay, find_landed
 from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings, Written
 
 _log = logging.getLogger(__name__)
@@ -111,7 +111,7 @@ class KafkaOutput:
 
     def _found(self, note: Note) -> Replay:
         settings = self.settings
-        batch = Begun(
+        batch = BegunBatch(
             self.range_id,
             note.start.offsets,
             note.end.offsets,
@@ -120,7 +120,7 @@ class KafkaOutput:
         )
         topics = tuple(sorted(settings.topics | set(note.output_ids)))
         compacted = frozenset(name for name, output in settings.outputs.items() if output.compacted)
-        outputs = Outputs(topics, note.outputs, settings.dead_letter_topic, note.output_ids, compacted)
+        outputs = NotedOutputs(topics, note.outputs, settings.dead_letter_topic, note.output_ids, compacted)
         return find_landed(settings.config, batch, outputs)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_orderedkafka.core.batches import Batch, Note, Setup, Tally
 from airflow_provider_orderedkafka.kafka.provenance import ORDINAL, SEQUENCE
 from airflow_provider_orderedkafka.kafka.replay.landed import Landed
-from airflow_provider_orderedkafka.kafka.replay.missing import Giving, Missing
+from airflow_provider_orderedkafka.kafka.replay.landed_filter import Giving, LandedFilter
 from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings, Written, written_columns
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames, counted
 from airflow_provider_orderedkafka.spark.lanes.kafka_output import (
@@ -77,7 +77,7 @@ def missing(rows: "DataFrame", landed: Landed, giving: Giving, resent: TaskCount
 def _missing(
     landed: Landed, giving: Giving, resent: TaskCounter, batches: Iterator["RecordBatch"]
 ) -> Iterator["RecordBatch"]:
-    left = Missing(landed, giving, "struct")
+    left = LandedFilter(landed, giving, "struct")
     yield from left.of(batches)
     if left.began is not None:
         resent.tell(left.began, left.resent)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Probe:
     """What was seen. `schema` is that of an Arrow transform's rows, `placement` how the sample's keys are placed."""
 
     by_topic: dict[str, int]
@@ -44,13 +44,13 @@ class Look:
         )
 
 
-def look_at(frames: RangeFrames, arguments: "Arguments") -> Look:
+def probe(frames: RangeFrames, arguments: "Arguments") -> Probe:
     """Look at a range; records are only looked at where the direct lane may be taken."""
     cluster, loaded = frames.cluster, frames.loaded
     by_topic = {topic.name: topic.partitions for topic in cluster.topics().topics}
     transform = arguments.arrow_transform
     sampled = [] if arguments.transform is not None else sample(loaded.span, frames.read)
-    return Look(
+    return Probe(
         by_topic=by_topic,
         transformed=arguments.transform is not None,
         rekeyed=transform is not None and _rekeyed(transform, sampled),
