@@ -111,14 +111,24 @@ class Note(Document):
         return replace(self, placed=placement[0], placed_over=placement[1])
 
     def joined(self, outputs: Offsets, output_ids: Mapping[str, str], code: str) -> Self:
-        """The note with another attempt in it: its code, and the present ends of outputs that are new."""
+        """The note with another attempt in it: its code, and the present ends of outputs that are new.
+
+        Of an output that was created again all is read, and its keys are placed over the partitions that it has now.
+        """
+        recreated = self.recreated(output_ids)
+        kept = {partition: end for partition, end in self.outputs.items() if partition.topic not in recreated}
         later = {partition: end for partition, end in outputs.items() if partition.topic not in self.output_ids}
+        whole = {partition: 0 for partition in outputs if partition.topic in recreated}
         return replace(
             self,
-            outputs=self.outputs.updated(later),
-            output_ids={**output_ids, **self.output_ids},
+            outputs=Offsets({**kept, **later, **whole}),
+            output_ids={**self.output_ids, **output_ids},
             code=self.code if code in self.code else (*self.code, code),
         )
+
+    def recreated(self, output_ids: Mapping[str, str]) -> set[str]:
+        """The outputs that have another id now."""
+        return {topic for topic, was in self.output_ids.items() if output_ids.get(topic, was) != was}
 
     def doubted(self, doubt: Doubt | None) -> Self:
         """The note with this doubt added, unless it is there already."""

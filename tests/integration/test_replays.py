@@ -14,7 +14,6 @@ from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPar
 from airflow_provider_orderedkafka.errors import UnknownTopicError
 from airflow_provider_orderedkafka.kafka.clients.consumers import close_idle
 from airflow_provider_orderedkafka.kafka.lookup.hidden import Fence, ended
-from airflow_provider_orderedkafka.kafka.lookup.topics import topic_ids
 from airflow_provider_orderedkafka.kafka.provenance import HEADER
 from airflow_provider_orderedkafka.kafka.replay.landed_filter import LandedFilter
 from airflow_provider_orderedkafka.kafka.replay.replays import BegunBatch, NotedOutputs, find_landed
@@ -232,16 +231,6 @@ def test_an_output_that_was_made_anew_is_read_whole(topics, records, config, put
     topics.recreate(topic)
     put(topic, most=20)
     assert offsets_of(find_landed(config, THIS, NotedOutputs((topic,), note), AT_ONCE).landed) == [*range(20)]
-
-
-def test_an_output_that_was_made_anew_and_has_grown_past_the_note_is_known_by_its_id(topics, records, config, put):
-    topic = topics.create()
-    put(topic, "r2", most=5)
-    note, ids = ends(records, topic), topic_ids(config, [topic])
-    topics.recreate(topic)
-    put(topic, most=20)
-    found = find_landed(config, THIS, NotedOutputs((topic,), note, ids=ids), AT_ONCE)
-    assert (offsets_of(found.landed), found.gone) == ([*range(20)], 0)
 
 
 @pytest.fixture

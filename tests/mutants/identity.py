@@ -205,8 +205,8 @@ MUTANTS = [
     ),
     (
         "an output made anew is not seen",
-        f"{PACKAGE}/kafka/replay/replays.py",
-        {"if partition.topic not in anew}": "if partition.topic}"},
+        f"{PACKAGE}/core/batches.py",
+        {"if output_ids.get(topic, was) != was}": "if False}"},
         (MODEL,),
     ),
 ]

@@ -60,7 +60,7 @@ MUTANTS = [
     (
         "an output that is named later is not noted",
         f"{PACKAGE}/core/batches.py",
-        {"outputs=self.outputs.updated(later),": "outputs=self.outputs,"},
+        {"{**kept, **later, **whole}": "{**kept, **whole}"},
         (NOTES,),
     ),
     (

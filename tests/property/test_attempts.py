@@ -150,6 +150,7 @@ OF_ONE_KEY = tuple(Come(0, time, b"a", b"one") for time in range(4))
 OF_FOUR_KEYS = tuple(Come(0, time, key, b"one") for time in (1, 2) for key in (b"a", b"b", b"c", b"d"))
 HALF_LANDED = Attempt(troubles=(Trouble("output", 4, kills=True),), fates=(5,))
 GROWN_SINCE = Attempt(grown=1)
+ANEW_AND_HALF_LANDED = replace(HALF_LANDED, changes=(Change("anew", 0, 0),))
 CLEANED_SINCE = Attempt(changes=(Change("clean", 0, 5),))
 IN_THE_SECOND_BATCH = Attempt(troubles=(Trouble("output", 3, kills=True),), fates=(1,))
 SOURCE_GROWN_SINCE = Attempt(writers=2, changes=(Change("grow", 0, 0),))
@@ -158,6 +159,7 @@ ANEW_SINCE = Attempt(changes=(Change("anew", 0, 0),), troubles=(Trouble("output"
 
 @EXAMPLES
 @example(replace(KEYLESS, keep_order="key", keeps_last=True), 1, OF_ONE_KEY, (ALL_LANDED, CLEANED_SINCE), 0)
+@example(replace(KEYLESS, keep_order="key"), 1, OF_FOUR_KEYS, (HALF_LANDED, ANEW_AND_HALF_LANDED, GROWN_SINCE), 0)
 @example(replace(KEYLESS, batch_offsets=2), 1, RISING, (IN_THE_SECOND_BATCH, ANEW_SINCE), 0)
 @example(PLACED, 2, ASTRAY, (ONE_OF_TWO_WAS_DONE, Attempt(writers=1)), 0)
 @example(PLACED, 2, ASTRAY, (ONE_OF_TWO_WAS_DONE, SOURCE_GROWN_SINCE), 0)

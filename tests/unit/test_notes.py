@@ -29,6 +29,15 @@ def test_what_a_try_could_not_know_is_noted_before_it_writes_and_kept_over_kills
     assert w.checkpoint.note(1).in_doubt(10) == Tally(may_be_doubled=3 + 8, may_be_out_of_order=8)
 
 
+def test_an_output_that_was_made_anew_is_read_whole_and_keys_stay_where_they_are_put_in_it() -> None:
+    before, now = ({TopicPartition("out", n): end for n in range(count)} for count, end in [(1, 7), (2, 5)])
+    note = Note(1, 1, place(0), place(9), Offsets(before), {"out": "id"})
+    again = note.joined(Offsets(now), {"out": "another"}, "")
+    assert (dict(again.outputs), again.output_ids) == (dict.fromkeys(now, 0), {"out": "another"})
+    grown = {TopicPartition("out", n): 8 for n in range(3)}
+    assert again.joined(Offsets(grown), {"out": "another"}, "").partitions == {"out": 2}
+
+
 def test_an_output_that_is_named_later_is_noted_with_its_ends_before_it_is_written(world) -> None:
     w = world()
     w.writer.failures = [Killed()]

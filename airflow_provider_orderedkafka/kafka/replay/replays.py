@@ -2,7 +2,7 @@
 
     find_landed(config, batch, outputs, settle) -> Replay
     BegunBatch(range_id, start, end, ...)                 which range's rows, and of which records
-    NotedOutputs(topics, ends, dead_letter_topic, ids)    as the note has them; a partition that grew counts from 0
+    NotedOutputs(topics, ends, dead_letter_topic, ...)    as the note has them; a partition without an end is read whole
 
 Requests of a dead writer may still land, so the outputs are read until they have settled (`settling`). Memory holds
 bits, not rows. Compacted outputs get the whole batch again, in order: then the last value of each key is right, since
@@ -50,24 +50,13 @@ class BegunBatch:
 class NotedOutputs:
     """The outputs of a batch: their topics, their ends when it was noted, and which one takes dead letters.
 
-    `ids` are the topics' ids at that time: a topic with another id was created again, so its ends mean nothing.
     `compacted` are those that keep the last value of each key.
     """
 
     topics: tuple[str, ...]
     ends: Offsets
     dead_letter_topic: str | None = None
-    ids: Mapping[str, str] = field(default_factory=dict)
     compacted: frozenset[str] = frozenset()
-
-    def ends_of(self, ids: Mapping[str, str]) -> Offsets:
-        """The ends in topics that still have the same id."""
-        anew = {topic for topic, was in self.ids.items() if ids.get(topic, was) != was}
-        for topic in sorted(anew):
-            _log.warning(
-                "output topic %r was deleted and created again since the batch was noted: all of it is read", topic
-            )
-        return Offsets({partition: end for partition, end in self.ends.items() if partition.topic not in anew})
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +84,7 @@ def find_landed(
     """
     found = discover(config, Named(outputs.topics))
     compacted = [partition for partition in found.partitions if partition.topic in outputs.compacted]
-    noted, now = outputs.ends_of(found.ids), high_ends(config, compacted, "read_uncommitted")
+    noted, now = outputs.ends, high_ends(config, compacted, "read_uncommitted")
     scan = _Scan(batch, outputs)
     read = read_until_settled(config, found.partitions, Offsets({**noted, **now}), scan.take, settle or Settle())
     again = scan.again + sum(max(end - noted.get(partition, 0), 0) for partition, end in now.items())

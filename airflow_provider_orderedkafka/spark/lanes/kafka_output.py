@@ -74,15 +74,18 @@ class KafkaOutput:
     def joined(self, note: Note) -> Note:
         """The note of a batch in which this attempt takes part."""
         ids = {name: output.id for name, output in self.settings.outputs.items()}
+        for topic in sorted(note.recreated(ids)):
+            _log.warning(
+                "output topic %r was deleted and created again since batch %d was noted: all of it is read",
+                topic,
+                note.batch,
+            )
         return note.joined(self.ends(), ids, self.code).relying_on(self.placement)
 
     def of_batch(self, note: Note) -> WriteSettings:
-        """The settings for the rows of a batch; a topic that was made anew has the partitions that it has now."""
-        now = {name: output.partitions for name, output in self.settings.outputs.items()}
-        same = {name for name, output in self.settings.outputs.items() if note.output_ids.get(name) == output.id}
-        noted = {name: count for name, count in note.partitions.items() if name in same}
+        """The settings for the rows of a batch."""
         range_id = None if self.settings.source is None else self.range_id
-        return replace(self.settings, range_id=range_id, partitions=now | noted)
+        return replace(self.settings, range_id=range_id, partitions=note.partitions)
 
     def ends(self) -> Offsets:
         """Where the output topics end now."""
@@ -120,7 +123,7 @@ class KafkaOutput:
         )
         topics = tuple(sorted(settings.topics | set(note.output_ids)))
         compacted = frozenset(name for name, output in settings.outputs.items() if output.compacted)
-        outputs = NotedOutputs(topics, note.outputs, settings.dead_letter_topic, note.output_ids, compacted)
+        outputs = NotedOutputs(topics, note.outputs, settings.dead_letter_topic, compacted)
         return find_landed(settings.config, batch, outputs)
 
 
