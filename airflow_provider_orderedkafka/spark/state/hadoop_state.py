@@ -64,6 +64,10 @@ class HadoopState:
             self._write(partial, text)
             self._context.rename(partial, path, self._overwriting())
 
+    def create(self, name: str, text: str) -> bool:  # noqa: ARG002 - the port's signature
+        """Refused: what the JVM's file systems promise of it differs."""
+        raise SettingError(f"{name!r} cannot be created in {self._location!r} such that of two writers only one wins")
+
     def date(self, name: str, seconds: int) -> None:
         """Say that the document was changed so many seconds from now; object stores do not care."""
         changed = round((time.time() + seconds) * 1000)
