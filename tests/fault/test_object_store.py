@@ -23,11 +23,12 @@ pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
 BATCH = 1_000
 
 
-@pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
-    with ObjectStore() as started:
+@pytest.fixture(scope="module")
+def store() -> Iterator[ObjectStore]:
+    """One for the module: Airflow keeps its clients for a whole process."""
+    with ObjectStore() as started, pytest.MonkeyPatch.context() as patch:
         for name, value in started.environment.items():
-            monkeypatch.setenv(name, value)
+            patch.setenv(name, value)
         yield started
 
 

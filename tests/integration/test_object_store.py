@@ -72,6 +72,15 @@ def test_what_cannot_be_created_on_a_condition_is_refused(store: ObjectStore, op
     assert unable.names() == []
 
 
+def test_a_store_that_heeds_no_condition_is_found_out(
+    store: ObjectStore, state: HadoopState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "heeds_conditions", False)
+    with pytest.raises(SettingError, match=r"both would win.*heeds If-None-Match"):
+        state.create("book/7.json", "x")
+    assert state.get("book/7.json") is None
+
+
 def test_a_document_that_is_replaced_while_it_is_read_is_read_again(
     store: ObjectStore, state: HadoopState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,6 +104,7 @@ def test_what_each_question_costs_in_requests(store: ObjectStore, state: HadoopS
         return [request.split()[0] for request in store.requests]
 
     assert cost(state.put, "notes/1.json", "x") == ["PUT"]
+    assert state.create("notes/0.json", "x")  # the first one finds out whether the store heeds the condition
     assert cost(state.create, "notes/2.json", "x") == ["PUT"]
     assert cost(state.create, "notes/2.json", "y") == ["PUT"]
     assert cost(state.names, "notes") == ["LIST"]

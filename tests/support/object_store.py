@@ -31,6 +31,7 @@ class ObjectStore:
     latency: float = 0.0
     requests: list[str] = field(default_factory=list)
     before: Asked = lambda method, path: None
+    heeds_conditions: bool = True
 
     def __enter__(self) -> "ObjectStore":
         self._answer = DomainDispatcherApplication(create_backend_app)
@@ -91,4 +92,6 @@ class ObjectStore:
         self.requests.append(f"LIST {path}/{listed[1]}" if listed else f"{method} {path}")
         time.sleep(self.latency)
         self.before(method, path)
+        if not self.heeds_conditions:
+            environ.pop("HTTP_IF_NONE_MATCH", None)
         return self._answer(environ, start)

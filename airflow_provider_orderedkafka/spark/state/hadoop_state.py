@@ -38,14 +38,13 @@ MISSING = "java.io.FileNotFoundException"
 TAKEN = ("org.apache.hadoop.fs.FileAlreadyExistsException", "org.apache.hadoop.fs.s3a.RemoteFileChangedException")
 """What a document that is there already is told by: S3A, which is told so by the precondition, calls it a change."""
 
-
 PACKAGES = {"s3a": "hadoop-aws", "abfs": "hadoop-azure", "abfss": "hadoop-azure", "gs": "hadoop-gcp"}
 """What brings a scheme to Spark, in the version of Spark's Hadoop."""
 
 REFUSALS = {
     "org.apache.hadoop.fs.s3a.UnknownStoreException": "create the bucket, or name another location",
     "java.nio.file.AccessDeniedException": "give Spark's driver credentials that may list, read, write and delete "
-    "there: in its environment (AWS_ACCESS_KEY_ID and so on), by the machine's role, or in spark.hadoop.fs.s3a.*",
+    "there: in its environment, by its machine's role, or in Spark's settings",
 }
 """What no retry mends, and the way out."""
 
@@ -57,6 +56,7 @@ class HadoopState:
         """`SettingError` for a location that Spark has nothing for, or that will not let it in."""
         self._location = location.rstrip("/")
         self._gateway = gateway
+        self._tried = False
         scheme = urlsplit(location).scheme
         try:
             path = self._path("")
@@ -98,16 +98,9 @@ class HadoopState:
 
     def create(self, name: str, text: str) -> bool:
         """Write the document where there is none of this name; whether it was written."""
-        path = self._path(name)
-        with _explained("write", str(path)):
-            self._check_creates(path)
-            try:
-                self._create(name, text)
-            except Py4JJavaError as error:
-                if _kind(error) not in TAKEN:
-                    raise
-                return False
-            return True
+        with _explained("create", str(self._path(name))):
+            self._check_creates()
+            return self._created(name, text)
 
     def date(self, name: str, seconds: int) -> None:
         """Say that the document was changed so many seconds from now; object stores do not care."""
@@ -154,6 +147,15 @@ class HadoopState:
         finally:
             stream.close()
 
+    def _created(self, name: str, text: str) -> bool:
+        try:
+            self._create(name, text)
+        except Py4JJavaError as error:
+            if _kind(error) not in TAKEN:
+                raise
+            return False
+        return True
+
     def _create(self, name: str, text: str) -> None:
         path = self._path(name)
         if self._context is None:
@@ -184,14 +186,24 @@ class HadoopState:
             return "name it with s3a://, as Hadoop's own client for S3 is called"
         return "name one on a file system that this Spark is set up for, such as hdfs://..., s3a://... or file:///..."
 
-    def _check_creates(self, path: Any) -> None:
-        scheme = urlsplit(self._location).scheme
-        if scheme not in CREATES and not self._files.hasPathCapability(path, ONLY_NEW):
-            raise SettingError(
-                f"the location {self._location!r} cannot hold what must be written once: this Hadoop puts no object "
-                f"there on the condition that there is none. Use s3a:// with hadoop-aws 3.4.2 or newer and "
-                f"fs.s3a.create.conditional.enabled, gs://, abfss:// or hdfs://"
-            )
+    def _check_creates(self) -> None:
+        """See once that one of two that create a document is refused: not all that speaks S3 heeds what S3 does."""
+        if self._tried or urlsplit(self._location).scheme in CREATES:
+            return
+        able = self._files.hasPathCapability(self._path(""), ONLY_NEW)
+        probe = f"{secrets.token_hex(8)}{TEMPORARY}"
+        try:
+            if not able or (self._created(probe, "1") and self._created(probe, "2")):
+                raise SettingError(
+                    f"the location {self._location!r} cannot hold what must be written once: of two that write it at "
+                    f"the same moment both would win. Use s3a:// with hadoop-aws 3.4.2 or newer, "
+                    f"fs.s3a.create.conditional.enabled and a store that heeds If-None-Match, or gs://, abfss:// or "
+                    f"hdfs://"
+                )
+        finally:
+            if able:
+                self.delete(probe)
+        self._tried = True
 
     def _write(self, builder: Any, text: str) -> None:
         stream, whole = builder.recursive().build(), False
