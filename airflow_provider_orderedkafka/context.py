@@ -1,4 +1,4 @@
-"""What steps need from a task's context: the load's documents, the run's name, the active runs, the time."""
+"""Adapt a task's context for the steps: the load's documents, the run's name, the active runs, the time."""
 
 import time
 from datetime import datetime
@@ -11,6 +11,8 @@ from airflow_provider_orderedkafka.loads.steps import Books
 from airflow_provider_orderedkafka.reports import has_notes, read_report
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from airflow.sdk import Asset, Context
 
 ACTIVE = frozenset({"queued", "running"})
@@ -25,6 +27,13 @@ def ledger_asset(load: str) -> "Asset":
     from airflow.sdk import Asset
 
     return Asset(name=f"orderedkafka.{load}.ledger", uri=f"{SCHEME}://ledger/{load}", group="orderedkafka")
+
+
+def beside(ours: "Mapping[str, Sequence[Any]]", given: "Mapping[str, Any]") -> dict[str, Any]:
+    """The operator's own inlets and outlets, and those that are given beside them, by `default_args` too."""
+    defaults = given.get("default_args") or {}
+    theirs = {name: given.get(name, defaults.get(name)) or [] for name in ("inlets", "outlets")}
+    return {**given, **{name: [*ours.get(name, ()), *found] for name, found in theirs.items()}}
 
 
 def now_ms() -> int:
@@ -45,7 +54,7 @@ def is_active(owner: str) -> bool:
 
 
 def books_of(load: str, context: "Context") -> Books:
-    """The books of a load, as this task sees them."""
+    """The books of a load, for this task."""
     return Books(
         store=LedgerStore(load, context["asset_state_store"][ledger_asset(load)]),
         run=run_of(context),
@@ -89,7 +98,7 @@ def fail(error: OrderedKafkaError) -> NoReturn:
 
 
 def refuse_backfill(context: "Context", load: str) -> None:
-    """`SettingError` for a backfill of an incremental load: its ledger says what is missing, not the calendar."""
+    """Raise `SettingError` for a backfill of an incremental load, whose ledger decides what is loaded."""
     run = context.get("dag_run")
     if str(getattr(run, "run_type", "")).rpartition(".")[2].lower() == "backfill":
         raise SettingError(
@@ -100,7 +109,7 @@ def refuse_backfill(context: "Context", load: str) -> None:
 
 
 def interval_of(context: "Context", load: str) -> tuple[int, int]:
-    """The run's data interval in milliseconds; `SettingError` where it has none."""
+    """The run's data interval in milliseconds; `SettingError` if it has none."""
     begin: datetime | None = context.get("data_interval_start")
     end: datetime | None = context.get("data_interval_end")
     if begin is None or end is None or begin >= end:

@@ -74,7 +74,7 @@ def ordered_load(
     :param submit_arguments: Arguments of spark-submit, under the names of Airflow's `SparkSubmitOperator`, such as
         `conf`, `executor_memory` or `packages`.
     """
-    from airflow_provider_orderedkafka.loads.restating import digest_of
+    from airflow_provider_orderedkafka.loads.changed_settings import digest_of
     from airflow_provider_orderedkafka.operators.commit import CommitOffsetRangeOperator
     from airflow_provider_orderedkafka.operators.resolve import ResolveOffsetRangeOperator
     from airflow_provider_orderedkafka.parsing import (

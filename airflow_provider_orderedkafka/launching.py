@@ -1,4 +1,4 @@
-"""What an application is started with: its file, the Kafka configuration, this package's code.
+"""What an application needs at its start: its file, the Kafka configuration, this package's code.
 
 In client mode secrets travel in the environment, never in arguments, files or Spark settings. In cluster mode the
 driver does not see this environment: a secret needs another way there, or nothing is submitted.
@@ -54,7 +54,7 @@ def interpreter() -> dict[str, str]:
 
 
 def own_spark() -> Path | None:
-    """Where SPARK_HOME says that Spark is, else where pyspark has its own."""
+    """Spark's folder: SPARK_HOME, or else pyspark's own."""
     if home := os.environ.get("SPARK_HOME"):
         return Path(home)
     spec = find_spec("pyspark")  # finds it without importing it
@@ -76,7 +76,7 @@ def packaged_application(name: str) -> str:
 
 
 def check_keep_order(value: Any) -> OrderBy | None:
-    """`keep_order`, or a `SettingError`."""
+    """Validate `keep_order`."""
     allowed = (*get_args(OrderBy), None)
     if value not in allowed:
         raise SettingError(f"keep_order must be one of {', '.join(map(repr, allowed))}, found {value!r}")

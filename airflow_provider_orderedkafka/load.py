@@ -77,7 +77,7 @@ class OrderedLoad:
         topics = (self.topics,) if isinstance(self.topics, str) else self.topics
         object.__setattr__(self, "topics", tuple(sorted(set(topics))))
         if isinstance(self.start, Mapping):
-            parse_start(dict(self.start), "start")  # what is no start may not be JSON either
+            parse_start(dict(self.start), "start")  # an invalid start may not be JSON either
             object.__setattr__(self, "start", canonical(self.start))
         for rule in (_check_name, _check_numbers, _check_choices, _check_times, _check_pairs):
             rule(self)
@@ -94,7 +94,7 @@ class OrderedLoad:
 
     @property
     def terms(self) -> Terms:
-        """What is asked for of each range, for whoever finds the next one."""
+        """The settings for ranges, parsed."""
         return Terms(
             load=self.name,
             subscription=Named(tuple(self.topics)),

@@ -9,7 +9,7 @@ from airflow_provider_orderedkafka.errors import LifecycleError
 
 
 class MetadataStore:
-    """The asset state store of a load's ledger, in the database; values that a worker's backend keeps are fetched."""
+    """The asset state store of a load's ledger, in the database. Values in a worker's backend are fetched."""
 
     def __init__(self, load: str) -> None:
         from airflow.state import AssetScope, get_state_backend

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from airflow.sdk import DAG, TaskGroup
 
 STEPS = ("wait", "resolve", "load", "commit")
+ON_THE_RUN_BEFORE = ("depends_on_past", "wait_for_downstream")
+WHY_ALONE = "a failed run would keep the next one from taking its range over"
 OURS = ("task_id", "load", "range_id")
 """Arguments that the group sets itself, because a load's state depends on them."""
 
@@ -30,7 +32,7 @@ TABLE = (
     "name it with application_args=['--sink-option', 'path=/data/orders'], or 'table=catalog.schema.orders'",
 )
 NEEDED = {"ordered_replay": TOPIC, "enrich_orders": TOPIC, "ordered_table": TABLE}
-"""For each packaged application: the sink options of which it needs one, and how to set it."""
+"""For each packaged application: the sink options of which one is required, and how to set it."""
 
 
 def check_dag(load: OrderedLoad, mode: Kind, group: "TaskGroup") -> None:
@@ -51,11 +53,7 @@ def _incremental(load: OrderedLoad, dag: "DAG") -> None:
     wrong = {
         "max_active_runs": (dag.max_active_runs, 1, "the runs of one load follow each other"),
         "catchup": (dag.catchup, False, "the ledger says what is missing, not the calendar"),
-        "depends_on_past": (
-            bool(dag.default_args.get("depends_on_past")),
-            False,
-            "a failed run would keep the next one from taking its range over",
-        ),
+        **{name: (bool(dag.default_args.get(name)), False, WHY_ALONE) for name in ON_THE_RUN_BEFORE},
     }
     for name, (found, needed, why) in wrong.items():
         if found != needed:
@@ -77,20 +75,35 @@ def _interval(load: OrderedLoad, dag: "DAG") -> None:
 
 def check_steps(load: OrderedLoad, mode: Kind, steps: Mapping[str, Mapping[str, Any]]) -> None:
     """Check the arguments by step; `SettingError` for an unknown step, or an argument that the group sets."""
+    if not isinstance(steps, Mapping):
+        raise SettingError(
+            f"load {load.name!r}: steps must be arguments by step, such as {{'load': {{'retries': 3}}}}, "
+            f"found {steps!r}"
+        )
     unknown = sorted(set(steps) - set(STEPS))
     if unknown:
         raise SettingError(f"load {load.name!r}: steps names {unknown[0]!r}, the steps are {', '.join(STEPS)}")
     for step, arguments in steps.items():
-        for name in OURS:
-            if name in arguments:
-                raise SettingError(
-                    f"load {load.name!r}: steps sets {name!r} of {step!r} to {arguments[name]!r}: {name} is the "
-                    "group's own, leave it out; with the four operators by hand you choose it yourself"
-                )
-        if mode == "incremental" and arguments.get("depends_on_past"):
+        _check_step(load, mode, step, arguments)
+
+
+def _check_step(load: OrderedLoad, mode: Kind, step: str, arguments: Mapping[str, Any]) -> None:
+    if not isinstance(arguments, Mapping):
+        raise SettingError(
+            f"load {load.name!r}: steps gives {arguments!r} for {step!r}: expected arguments by name, such as "
+            "{'retries': 3}"
+        )
+    for name in OURS:
+        if name in arguments:
             raise SettingError(
-                f"load {load.name!r} is incremental and steps sets depends_on_past=True for {step!r}: a failed run "
-                "would keep the next one from taking its range over; leave it out, or give the load mode='interval'"
+                f"load {load.name!r}: steps sets {name!r} of {step!r} to {arguments[name]!r}: {name} is the group's "
+                "own, leave it out; with the four operators by hand you choose it yourself"
+            )
+    for name in ON_THE_RUN_BEFORE:
+        if mode == "incremental" and arguments.get(name):
+            raise SettingError(
+                f"load {load.name!r} is incremental and steps sets {name}=True for {step!r}: {WHY_ALONE}; leave it "
+                "out, or give the load mode='interval'"
             )
 
 
@@ -106,7 +119,7 @@ def check_output(load: OrderedLoad, output_topic: Any, application: str, argumen
 
 
 def shape_of(arguments: Any) -> dict[str, Any]:
-    """What an application's arguments say about the rows; empty if they come from another task."""
+    """The arguments that determine an application's rows; empty if they come from another task."""
     outputs = Outputs.of(None, arguments) if isinstance(arguments, list | tuple) else Outputs()
     return {"sink_options": outputs.shape, "transform": outputs.transform}
 

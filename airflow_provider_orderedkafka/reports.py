@@ -23,7 +23,7 @@ FINAL = (ValueError, ImportError, PermissionError)
 
 
 def place_of(root: str, range_id: str, times: int) -> str:
-    """A range's own folder, or another one for each time that it is loaded again."""
+    """The folder of a range, another one each time that it is loaded again."""
     return f"{root.rstrip('/')}/{range_id}" + (f"-again-{times}" if times else "")
 
 
@@ -46,7 +46,7 @@ def read_report(checkpoint: str) -> Report | None:
 
 
 def readable(checkpoint: str) -> str:
-    """The same location, once it is known that its report will be readable here: without it no range is ever proved."""
+    """Check that reports can be read at this location, and return it: no range could be committed otherwise."""
     if _read(report_location(checkpoint)) is None and urlsplit(checkpoint).scheme in BUCKETS:
         _check_bucket(checkpoint)
     return checkpoint
@@ -79,7 +79,7 @@ def _check_bucket(location: str) -> None:
 
 @contextmanager
 def _explained(location: str) -> Iterator[None]:
-    """Say what the location is for: Airflow's own errors do not, nor those of the stores' clients, all of a kind."""
+    """Add what the location is for to the errors of Airflow and of the stores' clients, which share no base."""
     try:
         yield
     except OrderedKafkaError:

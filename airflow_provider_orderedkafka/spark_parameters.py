@@ -115,14 +115,14 @@ class SparkSubmitParameters(BaseOperator):
             setattr(self, each, value)
 
     def submission(self) -> Submission:
-        """What spark-submit is to be told now; `SettingError` where it cannot be."""
+        """The submission; `SettingError` if it cannot work."""
         given = dict(vars(self))
         if self.use_krb5ccache:
             given["principal"] = _of_the_ticket_cache(self.principal)
         return submission_of(self._connection(), given)
 
     def lineage(self, context: "Context") -> Mapping[str, Any]:
-        """Spark's settings, with what Airflow's OpenLineage provider adds to them where that is asked for."""
+        """Spark's settings, with those of Airflow's OpenLineage provider if enabled."""
         from airflow.providers.common.compat.openlineage.utils import spark
         from airflow.sdk.configuration import conf as settings
 

@@ -10,7 +10,7 @@ from airflow_provider_orderedkafka.errors import SettingError
 
 BINARY = "spark-submit"
 BINARIES = (BINARY, "spark2-submit", "spark3-submit")
-"""The programs that a connection may name: who edits connections must not run any program on a worker."""
+"""The programs that a connection may name: editing connections must not allow running any program on a worker."""
 
 DEPLOY_MODES = ("client", "cluster")
 RESOURCE_MANAGER = "yarn_resourcemanager_webapp_address"
@@ -44,7 +44,7 @@ SECRET_VALUE = re.compile(
 
 
 class Connection(Protocol):
-    """What is read of Airflow's connection."""
+    """The part of Airflow's connection that is used."""
 
     conn_id: str
     conn_type: str | None
@@ -58,7 +58,7 @@ class Connection(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """What spark-submit is told; the names are those of the parameters of Airflow's `SparkSubmitOperator`."""
+    """Arguments of spark-submit, under the names of Airflow's `SparkSubmitOperator`."""
 
     master: str
     conf: Mapping[str, Any] = field(default_factory=dict)
@@ -114,7 +114,7 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A program's arguments, and what is added to its environment, which is never printed."""
+    """A program's arguments, and additions to its environment, which are never printed."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -127,7 +127,7 @@ class Command:
 
 
 def master_of(connection: Connection) -> str:
-    """The master that a connection names: whole in its host, or as scheme, host and port of its URI."""
+    """The master of a connection: its whole host, or the scheme, host and port of its URI."""
     host, port = connection.host or "", connection.port
     if connection.conn_type == "spark" and not host:
         return "yarn"
@@ -137,7 +137,7 @@ def master_of(connection: Connection) -> str:
 
 
 def submission_of(connection: Connection, given: Mapping[str, Any]) -> Submission:
-    """What an operator was given, else what the connection says; `SettingError` where that cannot be submitted."""
+    """The operator's arguments, completed from the connection; `SettingError` if they cannot be submitted."""
     extra = connection.extra_dejson
     said = {name: given[name] for name in _NAMES & given.keys() if given[name] is not None}
     submission = Submission(
@@ -176,7 +176,7 @@ def _decoded(keytab: str | None, conn_id: str) -> bytes | None:
 
 
 def _wrongs(submission: Submission, extra: Mapping[str, Any], *, named: bool) -> list[tuple[bool, str]]:
-    """What cannot be submitted: whether it is so, and what to say."""
+    """Conditions that make a submission impossible, each with its message."""
     mode, tracked = submission.deploy_mode, submission.yarn_track_via_rm_api
     elsewhere = submission.on_yarn or submission.on_kubernetes
     waits = str(submission.conf.get(WAIT_ON_YARN, "false")).strip().lower()
@@ -216,7 +216,7 @@ def _wrongs(submission: Submission, extra: Mapping[str, Any], *, named: bool) ->
 def submit_command(
     submission: Submission, application: str, arguments: Sequence[str], environment: Mapping[str, str]
 ) -> Command:
-    """What starts the application; the environment goes to spark-submit alone, and in client mode to the driver."""
+    """The spark-submit command. Its environment reaches the driver in client mode only."""
     flags = ((flag, getattr(submission, name)) for name, flag in FLAGS.items())
     argv = [
         *(submission.spark_binary, "--master", submission.master),
@@ -230,7 +230,7 @@ def submit_command(
 
 
 def kill_command(submission: Submission, application: str, environment: Mapping[str, str]) -> Command:
-    """What ends an application in the cluster, of which spark-submit told the name: YARN's, or Kubernetes' pod."""
+    """The command that kills an application in the cluster: by its ID on YARN, by its pod on Kubernetes."""
     if submission.on_yarn:
         return Command(("yarn", "application", "-kill", application), environment)
     asked = submit_command(submission, "", (), environment)
@@ -239,7 +239,7 @@ def kill_command(submission: Submission, application: str, environment: Mapping[
 
 def _conf(submission: Submission) -> Iterator[tuple[str, Any]]:
     if not submission.clustered and "spark.log.level" not in submission.conf:
-        yield "spark.log.level", "WARN"  # its INFO would bury what the application says
+        yield "spark.log.level", "WARN"  # its INFO lines would bury the application's own
     yield from submission.conf.items()
     if submission.yarn_track_via_rm_api and WAIT_ON_YARN not in submission.conf:
         yield WAIT_ON_YARN, "false"

@@ -38,7 +38,7 @@ class Launch:
 
     @property
     def arguments(self) -> list[str]:
-        """The command line of the application, without the output and the Kafka options."""
+        """The arguments of the application, without the output and the Kafka options."""
         return ["--range", self.range, "--checkpoint", self.checkpoint]
 
 

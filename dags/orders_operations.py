@@ -16,23 +16,28 @@ with DAG(
     params={
         "action": Param("show", enum=["show", "abandon", "rewind"], title="What to do"),
         "to": Param(
-            "",
-            type="string",
+            None,
+            type=["null", "string"],
             title="Rewind to",
             description="'earliest', 'latest', a time (2026-01-31T12:00:00Z), a time ago (-2h), or offsets as JSON.",
             maxLength=10_000,
             section="Rewind",
         ),
         "topics": Param(
-            "",
-            type="string",
+            None,
+            type=["null", "string"],
             title="Only these topics",
             description="Separated by commas; empty for all.",
             maxLength=10_000,
             section="Rewind",
         ),
         "reason": Param(
-            "", type="string", title="Reason", description="Kept with the ledger.", maxLength=500, section="Confirm"
+            None,
+            type=["null", "string"],
+            title="Reason",
+            description="Kept with the ledger.",
+            maxLength=500,
+            section="Confirm",
         ),
         "confirmed": Param(
             default=False,
@@ -47,8 +52,8 @@ with DAG(
         task_id="operate",
         load="orders",
         action="{{ params.action }}",
-        to="{{ params.to }}",
-        topics="{{ params.topics }}",
-        reason="{{ params.reason }}",
+        to="{{ params.to or '' }}",
+        topics="{{ params.topics or '' }}",
+        reason="{{ params.reason or '' }}",
         confirmed="{{ params.confirmed }}",
     )

@@ -1,1 +1,1 @@
-"""What reaches into private parts of Airflow and Spark: all of it, and nothing else does."""
+"""All uses of private parts of Airflow and Spark."""

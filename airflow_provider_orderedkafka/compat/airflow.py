@@ -1,4 +1,4 @@
-"""What Airflow and its providers have no public way for. Each was seen in the version that its comment names."""
+"""What Airflow and its providers have no public API for. Each comment names the version it was written for."""
 
 import os
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def server_context() -> Iterator[None]:
 
 # task-sdk 1.3.2. Public would be: `TaskGroup.mapped`; `iter_mapped_task_groups` is marked as private.
 def mapped_group(group: "TaskGroup") -> "TaskGroup | None":
-    """The mapped task group that a group is, or is in."""
+    """The group itself if it is mapped, or else the nearest mapped group around it."""
     from airflow.sdk.definitions.taskgroup import MappedTaskGroup
 
     found: TaskGroup | None = group
@@ -38,7 +38,7 @@ def mapped_group(group: "TaskGroup") -> "TaskGroup | None":
 
 # task-sdk 1.3.2. Public would be: a timetable that says whether its runs have a data interval.
 def has_data_intervals(timetable: Any) -> bool:
-    """Whether a DAG's runs have a data interval; of a timetable that is not Airflow's own that is believed."""
+    """Whether a DAG's runs have a data interval; assumed of timetables that are not Airflow's own."""
     from airflow.sdk.definitions.timetables import assets, simple, trigger
 
     return type(timetable).__module__ not in {assets.__name__, simple.__name__, trigger.__name__}
@@ -46,7 +46,7 @@ def has_data_intervals(timetable: Any) -> bool:
 
 # task-sdk 1.3.2. Public would be: what `ti.get_dagrun_state` is in a task, in the triggerer.
 def dag_run_state(dag_id: str, run_id: str) -> str | None:
-    """The state of a DAG run, asked by a task or a trigger; None where there is no such run."""
+    """The state of a DAG run, for a task or a trigger; None if there is no such run."""
     from airflow.sdk.exceptions import AirflowRuntimeError
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
@@ -56,12 +56,12 @@ def dag_run_state(dag_id: str, run_id: str) -> str | None:
         if "not_found" in str(error) or "404" in str(error):
             return None
         raise
-    return str(getattr(state, "value", state))  # an enumeration, although Airflow calls it a text
+    return str(getattr(state, "value", state))  # an enum, although Airflow annotates it as str
 
 
 # task-sdk 1.3.2. Public would be: the same name in `airflow.sdk`.
 def keep_for_ever(store: Any, key: str, value: Any) -> None:
-    """Put a value into a task's state store, where it never expires."""
+    """Store a value in a task's state store, without expiry."""
     from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
     store.set(key, value, retention=NEVER_EXPIRE)
@@ -77,7 +77,7 @@ def asset_state(asset: "Asset") -> Any:
 
 # task-sdk 1.3.2. Public would be: an asset's state store outside of tasks, which asks the worker's backend by itself.
 def kept_elsewhere(value: Any) -> Any:
-    """A value from the database; from the worker's backend where the database only has a reference to it."""
+    """Resolve a value from the database that may be a reference into the worker's backend."""
     from airflow.sdk.execution_time.context import _get_worker_state_store_backend, _unwrap_external_ref
 
     keeper = _get_worker_state_store_backend()
@@ -87,7 +87,7 @@ def kept_elsewhere(value: Any) -> Any:
 
 # task-sdk 1.3.2; see above.
 def to_keep(value: Any, key: str, scope: Any) -> Any:
-    """What the database is to have: the value, or a reference where the worker's backend keeps it."""
+    """Store a value in the worker's backend, if there is one, and return what the database should have."""
     from airflow.sdk.execution_time.context import _get_worker_state_store_backend, _wrap_external_ref
 
     keeper = _get_worker_state_store_backend()

@@ -1,4 +1,4 @@
-"""What PySpark has no public way for. All of it was seen in pyspark 4.2.0.
+"""What PySpark has no public API for, written for pyspark 4.2.0.
 
 The functions on nodes read a physical plan in the JVM. Public would be: a plan as a document, and not as text alone.
 """
@@ -23,10 +23,10 @@ WITHIN: Final[dict[str, Callable[[Node], Node]]] = {
     "RowToColumnar": lambda node: node.children().head(),
     "WholeStageCodegen": lambda node: node.children().head(),
 }
-"""Nodes that only say how the one inside them is run."""
+"""Wrappers that only say how the node inside them is run."""
 
 SHOWN: Final = 100
-"""Characters of a node that are shown."""
+"""The most characters of a node to show."""
 
 
 # Public would be: a SparkConf that knows what spark-submit was told before there is a context.
@@ -39,74 +39,72 @@ def connect_to_the_jvm() -> None:
 
 # Nothing public leads to Java.
 def gateway(session: "SparkSession") -> Any:
-    """The way to Spark's JVM."""
+    """The Py4J gateway to Spark's JVM."""
     return session.sparkContext._gateway
 
 
 # Nothing public leads to Java.
 def hadoop_configuration(session: "SparkSession") -> Any:
-    """How the session reaches file systems, as Java has it."""
+    """The session's Hadoop configuration, as a Java object."""
     return session._jsc.hadoopConfiguration()
 
 
 # Public would be: StatusTracker.getExecutorInfos, which Java and Scala have.
 def tasks_running(session: "SparkSession") -> bool:
-    """Whether any executor runs a task, cancelled ones included."""
+    """Whether any executor runs a task, including cancelled ones."""
     tracker = session.sparkContext._jsc.sc().statusTracker()
     return any(executor.numRunningTasks() for executor in tracker.getExecutorInfos())
 
 
 # Undocumented, though without an underscore.
 def python_of_workers(context: "SparkContext") -> str:
-    """The interpreter that the executors run."""
     return str(context.pythonExec)
 
 
 # Public would be: a list of what --py-files brought.
 def shipped_names(context: "SparkContext") -> list[str]:
-    """The names of what came by --py-files."""
+    """The names of the files shipped with --py-files."""
     return list(context._python_includes)
 
 
 # Undocumented, though without an underscore.
 def spark_schema(schema: "Schema") -> "StructType":
-    """An Arrow schema as Spark's; as text Spark would start its parser of SQL, which takes half a second."""
+    """Convert an Arrow schema to Spark's; through text it would take half a second, to start Spark's SQL parser."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(schema)
 
 
 def executed_plan(frame: "DataFrame") -> Node:
-    """The plan that runs."""
     return inner(frame._jdf.queryExecution().executedPlan())
 
 
 def inner(node: Node) -> Node:
-    """The node, or the one inside it where it only says how that is run."""
+    """The node, or the one inside it if it is a wrapper."""
     while (within := WITHIN.get(name(node))) is not None:
         node = within(node)
     return node
 
 
 def name(node: Node) -> str:
-    """What kind of node it is."""
+    """The type of the node."""
     text: str = node.nodeName()
     return text.partition(" ")[0]
 
 
 def shown(node: Node) -> str:
-    """The node for a message."""
+    """The node as text for a message."""
     text: str = node.simpleString(SHOWN).strip().partition(", [plan_id")[0]
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
 def children(node: Node) -> list[Node]:
-    """The nodes that its rows come from."""
+    """The child nodes."""
     return [inner(child) for child in _each(node.children())]
 
 
 def columns(node: Node) -> set[str]:
-    """The names of the columns it gives."""
+    """The names of its output columns."""
     return {column.name() for column in _each(node.output())}
 
 
@@ -116,22 +114,22 @@ def is_scan_of(source: str, node: Node) -> bool:
 
 
 def is_empty(node: Node) -> bool:
-    """Whether it is what is left of a plan that can give no row."""
+    """Whether it is an empty relation, left of a plan that can give no rows."""
     return name(node) == "LocalTableScan" and bool(node.rows().isEmpty())
 
 
 def is_deterministic(node: Node) -> bool:
-    """Whether its expressions give the same each time."""
+    """Whether its expressions are deterministic."""
     return all(each.deterministic() for each in _each(node.expressions()))
 
 
 def with_replacement(sample: Node) -> bool:
-    """Whether a sample may take a row twice."""
+    """Whether it samples with replacement."""
     return bool(sample.withReplacement())
 
 
 def join_of(join: Node) -> tuple[str, str]:
-    """The kind of a join, and which side is broadcast: BuildLeft or BuildRight."""
+    """The join type, and which side is broadcast: BuildLeft or BuildRight."""
     return join.joinType().toString().partition("(")[0], join.buildSide().toString()
 
 
@@ -141,7 +139,7 @@ def sides(join: Node) -> tuple[Node, Node]:
 
 
 def hinted(join: Node) -> list[str]:
-    """The sides that were asked to be broadcast: only a hint binds Spark once it has seen how large they are."""
+    """The sides with a broadcast hint: without one, adaptive execution may change the join."""
     if join.logicalLink().isEmpty():
         return []
     hint = join.logicalLink().get().hint()

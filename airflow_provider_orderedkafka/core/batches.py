@@ -10,14 +10,14 @@ from dataclasses import dataclass, fields, replace
 from typing import Self
 
 from airflow_provider_orderedkafka.core.codec import Document
-from airflow_provider_orderedkafka.core.lanes import KeepOrder, Kind, Partitioner
+from airflow_provider_orderedkafka.core.lanes import KeepOrder, Kind, Partitioner, Placement
 from airflow_provider_orderedkafka.core.order.cuts import Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What happened to some records and rows, as sums."""
+    """Sums over records and rows."""
 
     rows_read: int = 0
     rows_emitted: int = 0
@@ -35,17 +35,16 @@ class Tally:
         return self.rows_emitted + self.dead_letters
 
     def plus(self, other: Self) -> Self:
-        """Both together."""
         return type(self)(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
 
 
 @dataclass(frozen=True, slots=True)
 class Setup(Document):
-    """How a range is loaded: what its first attempt was asked for, and the way it chose.
+    """How a range is loaded: the settings of its first attempt, and the lane it chose.
 
-    What was asked for is kept by all that follow; the way there (lane, writers) is each attempt's own, for rows are
-    known by where they came from. `placed` is the partitioner by which the source's keys stay in their partitions,
-    where the direct lane relies on it; `reason` says why this lane.
+    Later attempts keep the settings, and choose lane and writers anew: rows are identified by their source. `placed` is
+    the partitioner that keeps the source's keys in their partitions, if the direct lane relies on one; `reason` says
+    why this lane was chosen.
     """
 
     lane: Kind
@@ -57,7 +56,7 @@ class Setup(Document):
     reason: str
 
     def fits(self, other: Self) -> bool:
-        """Whether the other asks for the same; it may name more outputs than this, as for dead letters."""
+        """Whether the other asks for the same. It may name additional outputs, such as one for dead letters."""
         same = (self.keep_order, self.transform) == (other.keep_order, other.transform)
         return same and set(self.output.split(", ")) <= set(other.output.split(", "))
 
@@ -66,9 +65,8 @@ class Setup(Document):
 class Doubt:
     """What an attempt that wrote a batch again could not know.
 
-    It found `landed` rows there and left them out. `doubtful` counts what may have been there besides. Where the
-    outputs had not `settled`, anything that it wrote may be there twice; where they were not `known` whole, out of
-    order.
+    It found `landed` rows in the outputs and left them out; `doubtful` counts those that may also have been there. If
+    the outputs had not `settled`, what it wrote may be duplicated; if they were not fully `known`, out of order.
     """
 
     landed: int
@@ -82,11 +80,11 @@ class Note(Document):
     """Written before a batch's first write: what it covers, and where the outputs ended before it.
 
     `outputs` are the ends of the output topics and of the dead letter topic, one that is named later included;
-    `output_ids` are those topics' ids, as the ends mean nothing once a topic was made anew. Both are empty where there
-    is nothing to protect. How many partitions a topic has there is how many its keys are placed over until the batch
-    is done. `code` has a digest of each transform that took part; `provenance` is the version of the header by which
-    the first attempt's rows are known. `doubts` are written down before what they are about is written. `placed` is the
-    partitioner by which an attempt relied on each key to stay in one partition of the source.
+    `output_ids` are the ids of those topics, as the ends mean nothing once a topic is recreated. Both are empty where
+    there is nothing to protect. Keys are placed over the partitions listed here until the batch is done. `code` has a
+    digest of each transform that took part; `provenance` is the header version of the first attempt's rows. `doubts`
+    are stored before the rows that they concern are written. `placed` is the partitioner that an attempt relied on to
+    keep each key in one partition of the source, over `placed_over` partitions.
     """
 
     batch: int
@@ -99,9 +97,21 @@ class Note(Document):
     provenance: int = 1
     doubts: tuple[Doubt, ...] = ()
     placed: Partitioner | None = None
+    placed_over: int | None = None
+
+    @property
+    def placement(self) -> Placement | None:
+        """By what keys were relied on to stay where they are; those that did not may be out of order."""
+        return None if self.placed is None or self.placed_over is None else (self.placed, self.placed_over)
+
+    def relying_on(self, placement: Placement | None) -> Self:
+        """The note once an attempt relies on this; what an earlier one relied on stays."""
+        if placement is None or self.placement is not None:
+            return self
+        return replace(self, placed=placement[0], placed_over=placement[1])
 
     def joined(self, outputs: Offsets, output_ids: Mapping[str, str], code: str) -> Self:
-        """The note once an attempt takes part that writes to these outputs, now that far, by this code."""
+        """The note with another attempt in it: its code, and the present ends of outputs that are new."""
         later = {partition: end for partition, end in outputs.items() if partition.topic not in self.output_ids}
         return replace(
             self,
@@ -111,7 +121,7 @@ class Note(Document):
         )
 
     def doubted(self, doubt: Doubt | None) -> Self:
-        """The note with one doubt more; what several attempts did not know is in doubt once."""
+        """The note with this doubt added, unless it is there already."""
         return self if doubt is None or doubt in self.doubts else replace(self, doubts=(*self.doubts, doubt))
 
     def in_doubt(self, rows: int) -> Tally:
@@ -129,7 +139,7 @@ class Note(Document):
 
 @dataclass(frozen=True, slots=True)
 class Surplus:
-    """A record of whose rows only the first few pass: the row limit ends between two rows of it."""
+    """The record inside which the row limit ends: only its first `rows` rows pass."""
 
     topic: str
     partition: int
@@ -139,9 +149,9 @@ class Surplus:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One batch as it is to be written: where it begins and ends.
+    """One batch to write.
 
-    Where the row limit ends inside, `end` is moved there, and of the `surplus` record only the first rows pass.
+    If the row limit ends inside it, `end` is moved there, and only the first rows of the `surplus` record pass.
     """
 
     number: int
@@ -165,15 +175,14 @@ class Allotment(Document):
 
     @property
     def rows(self) -> int:
-        """How many rows pass."""
         return sum(self.slices)
 
 
 @dataclass(frozen=True, slots=True)
 class Counts(Document):
-    """Stored after a batch's last write: the numbers of this batch and of all so far, and where they ended.
+    """Stored after a batch's last write: the counts of this batch and of all so far, and where it ended.
 
-    The total makes the newest one enough to go on from. `limit_spent` says that no row may follow.
+    The newest one is enough to continue from. `limit_spent` means that no more rows may follow.
     """
 
     batch: int
@@ -188,7 +197,7 @@ class Counts(Document):
 class Holding(Document):
     """One attempt's hold on a checkpoint. `beat` counts its heartbeats, `beat_at` is the last one's time, for people.
 
-    `machine`, `process` and `process_started` tell whether the holder still lives, where that can be known.
+    `machine`, `process` and `process_started` tell whether the holder is still alive, where that can be known.
     """
 
     attempt: int

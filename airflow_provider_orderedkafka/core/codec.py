@@ -3,9 +3,8 @@
 Reading refuses what is missing, unknown or of another type with a `DocumentError` that names the document, the path
 and what was found. Integers are counts, offsets and times of 64 bits: none is negative, but for the time of a `Floor`.
 
-Every document says which version it has. What is written has the newest, so that an older release refuses it. A
-document of an older version is still read: a field that it does not have takes its default, which must say how things
-were before there was such a field.
+Every document has a version. The newest is written, so that an older release refuses it; older ones are still read. A
+field that they lack takes its default, which must describe how things were before the field existed.
 """
 
 import dataclasses
@@ -22,12 +21,12 @@ from airflow_provider_orderedkafka.errors import DocumentError
 VERSION = 2
 OLDEST = 1
 
-_BY_THEMSELVES = (Offsets, Floor)  # they have a form of their own
+_BY_THEMSELVES = (Offsets, Floor)  # these convert themselves
 _OPTIONAL = (types.UnionType, Union)  # `int | None` is the first, `Literal["a"] | None` before Python 3.14 the second
 
 
 def canonical(value: Any) -> str:
-    """The one text for a JSON value: what is equal is equal as text."""
+    """Canonical JSON: equal values give equal text."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
@@ -37,12 +36,11 @@ class Document:
     __slots__ = ()
 
     def to_text(self) -> str:
-        """The canonical text."""
         return canonical({"version": VERSION, **encode(self)})
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Read the text; `DocumentError` names what is wrong with it."""
+        """Parse a document; raise `DocumentError`, with the path of what is wrong."""
         name = cls.__name__.lower()
         try:
             value = json.loads(text)
@@ -65,7 +63,7 @@ class Document:
 
 
 def encode(value: Any) -> Any:
-    """The JSON value for a value of a document."""
+    """Convert a value of a document to JSON types."""
     if isinstance(value, _BY_THEMSELVES):
         return value.to_json()
     if dataclasses.is_dataclass(value):

@@ -16,10 +16,10 @@ __all__ = ["Boundary", "Ledger", "Open", "Outcome", "Place", "Range", "Report"]
 OUTCOMES_KEPT = 50
 
 CLAIMS_KEPT = 2_000
-"""How many ended claims are kept, with their ranges: as many as boundaries, over two months of hourly intervals."""
+"""How many ended claims are kept, with their ranges: over two months of hourly intervals, as for boundaries."""
 
 DOUBTS = ("dead_letters", "may_be_doubled", "may_be_out_of_order", "lost")
-"""What a report counts that a person should hear of, where it is not 0: told with each load, kept with its outcome."""
+"""Counts of a report that are shown to people when they are not 0, and kept with the outcome."""
 
 Kind = Literal["incremental", "interval", "replay"]
 Isolation = Literal["read_committed", "read_uncommitted"]
@@ -58,33 +58,30 @@ class Range(Document):
     def __post_init__(self) -> None:
         if self.batch_offsets == 0:
             raise ValueError("'batch_offsets' must be at least 1, or null for the default")
-        _ = self.span  # an impossible span is refused here
+        _ = self.span  # raises if the span is impossible
 
     @property
     def latest(self) -> int:
-        """The last timestamp that counts: later ones are of the future."""
         return self.planned_at + self.future_tolerance
 
     @property
     def span(self) -> Span:
-        """The range as what is cut into slices."""
         return Span(self.start.offsets, self.end.offsets, self.start.floor, self.latest)
 
     @property
     def offsets(self) -> int:
-        """How many offsets it plans to read."""
         return self.span.offsets
 
     @property
     def key(self) -> str:
-        """The key of its claim: in version 1 it was the range's own id."""
+        """The key of its claim; in version 1 this was the range's own id."""
         return self.claim or self.id
 
     @property
     def fingerprint(self) -> str:
-        """Tells it from every other range; the digest may change while no batch is begun, and is left out.
+        """A hash that no other range has, without `digest`, which may change until a batch is begun.
 
-        It is the same in every release: what a later one adds counts only where it is set.
+        It is the same in every release: fields added later count only if they are set.
         """
         said = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "digest"}
         defaults = {field.name: field.default for field in fields(self)}
@@ -104,7 +101,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a range ended, or how a person moved the ledger: by whom, when and why; and what a load's report counts."""
+    """How a range ended, or how a person moved the ledger: by whom, when and why, with the counts of the report."""
 
     kind: Literal["committed", "abandoned", "rewound", "restored"]
     range_id: str
@@ -125,7 +122,7 @@ class Ledger(Document):
     """How far a load has come. Only commit, rewind and restore move it; each makes a revision.
 
     `instance` tells this ledger from every other one of the same name: its mirror carries it. A ledger of version 1 did
-    not add dead letters up, and goes on from none.
+    not count dead letters; they count from 0 then.
     """
 
     load: str
@@ -149,9 +146,9 @@ class Ledger(Document):
 
 @dataclass(frozen=True, slots=True)
 class Claim(Document):
-    """The state of an interval's or a replay's range, which belongs to its run and leaves the ledger alone.
+    """The state of an interval's or a replay's range, which belongs to its run and does not move the ledger.
 
-    `range_id` is the range's id, made and written here before the range is; in version 1 it was the claim's own key.
+    `range_id` is stored here before the range itself; in version 1 it was the claim's own key.
     """
 
     open: Open | None
@@ -161,7 +158,7 @@ class Claim(Document):
 
 @dataclass(frozen=True, slots=True)
 class Claims(Document):
-    """The keys of the claims that ended, in the order in which they did: a store cannot be asked for its keys."""
+    """The keys of ended claims, oldest first: a store cannot list its keys."""
 
     keys: tuple[str, ...] = ()
 
@@ -197,7 +194,7 @@ class Report(Document):
     fingerprint: str = ""
 
     def is_of(self, loaded: Range) -> bool:
-        """Whether it is about this range: not another one of the same name. One of version 1 is taken by the name."""
+        """Whether it is about this range, and not another of the same name. Version 1 compares names only."""
         return self.range_id == loaded.id and self.fingerprint in {"", loaded.fingerprint}
 
 
@@ -213,6 +210,6 @@ class Boundary(Document):
 
 @dataclass(frozen=True, slots=True)
 class Boundaries(Document):
-    """The moments at which boundaries were decided, in order: a store cannot be asked for its keys."""
+    """The times of all boundaries, in order: a store cannot list its keys."""
 
     times: tuple[int, ...]

@@ -1,7 +1,7 @@
 """Choose the lane: through DataFrames, or directly from reader to writer in one task.
 
-The direct lane is faster, and is taken wherever it keeps the order that was asked for. Each of its tasks has some
-partition numbers of all topics, so rows of one key stay in order only if a key is always in the same partition number.
+The direct lane is faster, and is chosen wherever it keeps the requested order. Each of its tasks has some partition
+numbers of all topics, so rows of one key stay in order only if a key is always in the same partition number.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,14 +14,17 @@ Kind = Literal["frames", "direct"]
 OrderBy = Literal["key", "partition"]
 KeepOrder = Literal[OrderBy, "none"]
 Partitioner = Literal["murmur2", "crc32"]
+Placement = tuple[Partitioner, int]
+"""How a source's keys are placed: by this partitioner, over so many partitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What decides. `partitions` are the source's by topic, `outputs` how many the output has, null where unknown.
+    """What the lane depends on.
 
-    `placed` says that a sample's keys are where one partitioner puts them; `rekeyed` that the transform changes keys,
-    `copied` that there is none.
+    `partitions` are the source's partition counts by topic, `outputs` is the output's, None if unknown. `placed` means
+    that one partitioner explains where the keys of a sample are, `rekeyed` that the transform changes keys, `copied`
+    that there is no transform.
     """
 
     transformed: bool
@@ -36,7 +39,6 @@ class Facts:
 
     @property
     def even(self) -> bool:
-        """Whether all topics have equally many partitions."""
         return len(set(self.partitions.values())) == 1
 
 
@@ -70,11 +72,10 @@ RULES: tuple[_Rule, ...] = (
     (lambda facts: not facts.even, Lane("frames", "the topics have different numbers of partitions")),
     (lambda facts: facts.placed, Lane("direct", "each key stays in one partition number", by_key=True)),
 )
-"""The first that holds decides; where none does, a key may be in several partitions."""
+"""The first rule that holds decides; if none does, a key may be in several partitions."""
 
 
 def lane(facts: Facts) -> Lane:
-    """The lane for these facts."""
     found = (way for holds, way in RULES if holds(facts))
     return next(found, Lane("frames", "a key may be in several partitions of the source"))
 
@@ -88,7 +89,7 @@ def sizes(start: Offsets, end: Offsets) -> dict[int, int]:
 
 
 def share_out(offsets: Mapping[int, int], tasks: int) -> dict[int, int]:
-    """Which task has which partition number: the largest first, each to the task that has least."""
+    """Assign partition numbers to tasks: the largest first, each to the task with the least so far."""
     loads = [0] * tasks
     found = {}
     for number, size in sorted(offsets.items(), key=lambda item: (-item[1], item[0])):

@@ -1,8 +1,8 @@
 """The life of a range as a table: what a step does, given the state of the range and who asks.
 
-A range is *planned* once a document points at it, *submitted* once an attempt was written down, *succeeded* once a
-complete report stands beside its checkpoint, and then *committed* or, by a person, *abandoned*. Nothing else changes
-its state: not the states of tasks, not what they hand to each other.
+A range is *planned* once a document points at it, *submitted* once an attempt is recorded, *succeeded* once a complete
+report is beside its checkpoint, and then *committed* or, by a person, *abandoned*. Nothing else changes its state: no
+task state, no XCom.
 """
 
 from dataclasses import dataclass
@@ -11,12 +11,10 @@ from enum import StrEnum
 from airflow_provider_orderedkafka.core.documents import Claim, Ledger, Open, Outcome, Range
 
 ADVISE_AFTER = 3
-"""After this many attempts without success, an error names a person's ways out."""
+"""After this many failed attempts, errors list what a person can do."""
 
 
 class State(StrEnum):
-    """The state of a range."""
-
     UNKNOWN = "unknown"
     PLANNED = "planned"
     SUBMITTED = "submitted"
@@ -26,24 +24,20 @@ class State(StrEnum):
 
 
 class Step(StrEnum):
-    """What a run wants to do with it."""
-
     RESOLVE = "resolve"
     LOAD = "load"
     COMMIT = "commit"
 
 
 class Asker(StrEnum):
-    """Who asks: the owner of the range, or another run while the owner is active, or after it ended."""
+    """The run that asks, as seen from the range."""
 
     OWNER = "the owner"
     OTHER = "another run, while the owner is active"
-    HEIR = "another run, when the owner has ended"
+    SUCCESSOR = "another run, when the owner has ended"
 
 
 class Action(StrEnum):
-    """What the step does then."""
-
     PLAN = "plan a new range"
     KEEP = "keep the same range"
     TAKE_OVER = "take the range over"
@@ -59,10 +53,10 @@ class Action(StrEnum):
 _RESOLVE_OPEN = {
     (Step.RESOLVE, Asker.OWNER): Action.KEEP,
     (Step.RESOLVE, Asker.OTHER): Action.SKIP,
-    (Step.RESOLVE, Asker.HEIR): Action.TAKE_OVER,
+    (Step.RESOLVE, Asker.SUCCESSOR): Action.TAKE_OVER,
 }
 _ONLY_THE_OWNER = {
-    (step, asker): Action.REFUSE for step in (Step.LOAD, Step.COMMIT) for asker in (Asker.OTHER, Asker.HEIR)
+    (step, asker): Action.REFUSE for step in (Step.LOAD, Step.COMMIT) for asker in (Asker.OTHER, Asker.SUCCESSOR)
 }
 _RESOLVE_ENDED = {(Step.RESOLVE, asker): Action.SKIP for asker in Asker}
 _EMIT_AGAIN = {(step, Asker.OWNER): Action.EMIT_AGAIN for step in (Step.RESOLVE, Step.COMMIT)}
@@ -83,15 +77,15 @@ TABLE: dict[State, dict[tuple[Step, Asker], Action]] = {
     State.ABANDONED: _RESOLVE_ENDED
     | {(step, asker): Action.REFUSE for step in (Step.LOAD, Step.COMMIT) for asker in Asker},
 }
-"""What each step does. A range that ended is skipped by a resolve that remembers it; any other plans anew.
+"""What each step does. A resolve that remembers a range that ended skips it; any other plans a new one.
 
-Cleared, the run that committed a range gets as far as its commit, which emits the event again: a kill may have kept it
-from going out. Its resolve lets it pass, its load skips.
+If the run that committed a range is cleared, its resolve passes, its load skips and its commit emits the event again,
+which a kill may have prevented.
 """
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RangeStatus:
     """The state of a range, its owner, its attempts and its outcome."""
 
     range_id: str
@@ -102,7 +96,6 @@ class Standing:
 
     @property
     def sentence(self) -> str:
-        """The state in words, for logs and errors."""
         return _SENTENCES[self.state].format(self=self, outcome=self.outcome)
 
 
@@ -116,43 +109,41 @@ _SENTENCES = {
 }
 
 
-def standing(book: Ledger | Claim, range_id: str, *, complete: bool = False) -> Standing:
-    """The state of a range in a ledger or a claim; `complete` says that its complete report was seen."""
+def status_of(book: Ledger | Claim, range_id: str, *, complete: bool = False) -> RangeStatus:
+    """The status of a range in a ledger or a claim; `complete` means that its complete report was found."""
     if book.open is not None and book.open.range_id == range_id:
         return _of_open(book.open, complete=complete)
     outcome = outcome_of(book, range_id)
     if outcome is None:
-        return Standing(range_id, State.UNKNOWN)
+        return RangeStatus(range_id, State.UNKNOWN)
     state = State.COMMITTED if outcome.kind == "committed" else State.ABANDONED
-    return Standing(range_id, state, outcome.by, 0, outcome)
+    return RangeStatus(range_id, state, outcome.by, 0, outcome)
 
 
 def outcome_of(book: Ledger | Claim, range_id: str) -> Outcome | None:
-    """How the range ended, if the book still remembers; the latest word counts."""
+    """The latest outcome of the range, if the book still has it."""
     ended = (each for each in reversed(book.outcomes) if each.kind in {"committed", "abandoned"})
     return next((each for each in ended if each.range_id == range_id), None)
 
 
-def _of_open(opened: Open, *, complete: bool) -> Standing:
+def _of_open(opened: Open, *, complete: bool) -> RangeStatus:
     begun = State.SUBMITTED if opened.attempt else State.PLANNED
     state = State.SUCCEEDED if complete else begun
-    return Standing(opened.range_id, state, opened.owner, opened.attempt)
+    return RangeStatus(opened.range_id, state, opened.owner, opened.attempt)
 
 
-def asker(standing: Standing, run: str, *, owner_active: bool) -> Asker:
-    """Who this run is to the range."""
-    if standing.owner in {None, run}:
+def asker(status: RangeStatus, run: str, *, owner_active: bool) -> Asker:
+    if status.owner in {None, run}:
         return Asker.OWNER
-    return Asker.OTHER if owner_active else Asker.HEIR
+    return Asker.OTHER if owner_active else Asker.SUCCESSOR
 
 
-def action(standing: Standing, step: Step, who: Asker) -> Action:
-    """What the table says."""
-    return TABLE[standing.state][step, who]
+def action(status: RangeStatus, step: Step, who: Asker) -> Action:
+    return TABLE[status.state][step, who]
 
 
 def way_out(loaded: Range) -> str:
-    """What a person may do where a range cannot be finished as it is."""
+    """What a person can do if a range cannot be finished as it is."""
     if loaded.kind != "incremental":
         return (
             "start another run for it, which writes all of its rows with what is set now; no other run waits for this"

@@ -1,8 +1,8 @@
 """The row limit: how many rows are left, which slices get them, and where reading ends.
 
-The first rows in order are the first slices' rows, so a limit is given out slice by slice. Where it ends inside a
-slice, the record that gave the last row is known by its place in the order, and `place_after` says where every
-partition stands just behind it: literal offsets that go into the report and that the next range starts from.
+The first rows in order are the first slices' rows, so the limit is spent slice by slice. If it ends inside a slice,
+`place_after` gives the position of every partition right after the record of the last row: literal offsets that go into
+the report and that the next range starts from.
 """
 
 from collections.abc import Sequence
@@ -36,12 +36,12 @@ def allot(rows: Sequence[int], left: int) -> tuple[int, ...]:
 
 
 def passes(rows: Sequence[int], left: int) -> bool:
-    """Whether all of these rows pass and some are left, so that the slices behind them matter."""
+    """Whether all of these rows pass with some of the limit left, so that later slices matter."""
     return sum(rows) < left
 
 
 def place_after(log: Log, span: Span, record: Position) -> Place:
-    """The position of every partition just behind this record."""
+    """The position of every partition right after this record."""
     places = Places(log, TimeIndex(log, span, {}))
     begun, left = places.at(record.order_time), places.at(record.order_time + 1)
     offsets = {}

@@ -1,7 +1,7 @@
 """Changes of a ledger or a claim, as functions from one document to the next.
 
-The place of a ledger moves by `committed`, `rewound` and `restored` alone; each is a new revision. Everything here
-is checked against the document it is given: what does not fit is a `LifecycleError`.
+Only `committed`, `rewound` and `restored` move the place of a ledger; each makes a new revision. A change that does not
+fit the document it is given raises `LifecycleError`.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ Book = TypeVar("Book", bound=Ledger | Claim)
 def first_look(
     load: str, *, instance: str, home_dag: str | None, place: Place, topics: Mapping[str, str], now: int
 ) -> Ledger:
-    """Revision 0: the resolved start, so that "latest" stays where it was."""
+    """Revision 0, with the start resolved, so that "latest" does not move any more."""
     return Ledger(
         load=load,
         instance=instance,
@@ -46,13 +46,13 @@ def first_look(
 
 
 def joined(ledger: Ledger, offsets: Mapping[TopicPartition, int], topics: Mapping[str, str]) -> Ledger:
-    """Add new topics at the load's start; nothing moves, so this is no revision."""
+    """Add new topics at the load's start. Nothing moves, so the revision stays."""
     place = Place(ledger.place.offsets.updated(offsets), ledger.place.floor)
     return replace(ledger, place=place, topics={**ledger.topics, **topics})
 
 
 def opened(book: Book, range_id: str, owner: str) -> Book:
-    """Point at a range that was written down."""
+    """Open a range that is stored already."""
     if book.open is not None:
         raise LifecycleError(
             f"cannot open range {range_id!r}: {book.open.range_id!r} of {book.open.owner} is still open"
@@ -61,18 +61,18 @@ def opened(book: Book, range_id: str, owner: str) -> Book:
 
 
 def taken_over(book: Book, owner: str) -> Book:
-    """Another run owns the open range from now on; its attempts go on counting."""
+    """Give the open range to another run; its attempts continue to count."""
     return replace(book, open=replace(_open(book), owner=owner))
 
 
 def submitted(book: Book, checkpoint: str) -> Book:
-    """Write the next attempt down; the checkpoint stays where the first attempt put it."""
+    """Record the next attempt; the checkpoint stays where the first attempt put it."""
     opened = _open(book)
     return replace(book, open=replace(opened, attempt=opened.attempt + 1, checkpoint=opened.checkpoint or checkpoint))
 
 
 def reopened(claim: Claim, owner: str) -> Claim:
-    """Load a committed interval once more, from a checkpoint of its own."""
+    """Open a committed range again, without its checkpoint."""
     return replace(claim, open=Open(_last(claim).range_id, owner))
 
 
@@ -107,20 +107,20 @@ def claim_committed(claim: Claim, loaded: Range, report: Report, run: str, now: 
 
 
 def abandoned(book: Book, by: str, reason: str, now: int) -> Book:
-    """Give the open range up: nothing moves, and what it had written stays written."""
+    """Give up the open range; nothing moves, and what it wrote stays."""
     revision = book.revision if isinstance(book, Ledger) else 0
     outcome = Outcome("abandoned", _open(book).range_id, revision, by, now, reason)
     return replace(book, open=None, outcomes=_kept(book, outcome))
 
 
 def rewound(ledger: Ledger, place: Place, by: str, reason: str, now: int, *, topics: Mapping[str, str]) -> Ledger:
-    """Move to another place, in topics with these ids, by a person's word; another home DAG may go on from there."""
+    """Move to another place, as a person asked; another DAG may continue from there."""
     there = replace(ledger, topics={**ledger.topics, **topics})
     return _moved(there, place, Outcome("rewound", "", ledger.revision + 1, by, now, reason))
 
 
 def restored(ledger: Ledger, by: str, reason: str, now: int) -> Ledger:
-    """Take up a ledger that was read back from its mirror."""
+    """A ledger that was read back from its mirror."""
     return _moved(ledger, ledger.place, Outcome("restored", "", ledger.revision + 1, by, now, reason))
 
 
@@ -146,7 +146,7 @@ def _last(claim: Claim) -> Outcome:
 
 
 def check_proof(opened: Open, loaded: Range, report: Report) -> None:
-    """`LifecycleError` where the report does not prove that the open range is loaded."""
+    """Raise `LifecycleError` unless the report proves that the open range is loaded."""
     if not (opened.range_id == loaded.id == report.range_id):
         raise LifecycleError(
             f"the open range is {opened.range_id!r}, the range {loaded.id!r}, the report's {report.range_id!r}: "

@@ -1,17 +1,16 @@
 """What is the next range? One answer, from where a load stands, what Kafka has, and what is asked for.
 
     Survey       what Kafka has at one moment
-    cut_time     what is at or after it waits
-    verdict      whether to run now, counted by the index: who waits asks often
+    cut_time     the time from which on records have to wait
+    verdict      whether to run now, by the time index alone: waiting asks often
     next_place   where the range ends, or why there is nothing to load yet
     new_range    the range's document
 
 Waiting and resolving, intervals, replays, streams and loads by hand all ask here. They differ on purpose in this:
 
-- A boundary between intervals looks at the whole log from its beginning, not from where some run stands: whoever
-  decides it, and when, finds the same place.
-- An end that is asked for (`endingOffsets`, a replay's end, a given range) is fixed: nothing is too young for it, and
-  no transaction is waited for.
+- A boundary between intervals depends on the whole log, not on where some run is, so every run finds the same place.
+- An explicit end (`endingOffsets`, a replay's end, a given range) is fixed: nothing is too young for it, and it does
+  not wait for transactions.
 """
 
 from collections.abc import Mapping
@@ -37,9 +36,9 @@ Own = dict[TopicPartition, OwnIndex]
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """The high ends; behind them, how many offsets open transactions keep back, and from which timestamp on.
+    """The high ends, with how many offsets open transactions hold back behind them, and from which timestamp on.
 
-    `written` are the ends of what is there, kept back or not; none where an end was asked for.
+    `written` are the ends of the log itself; empty for an explicit end.
     """
 
     offsets: Offsets
@@ -57,9 +56,9 @@ class NothingToLoad:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What Kafka has at one moment: the topics, how far they can be read, where partitions begin that are new.
+    """What Kafka has at one moment: the topics, their high ends, and the first offsets of new partitions.
 
-    `latest` is the last timestamp that counts; with `fixed` the ends were asked for.
+    `latest` is the last timestamp that counts; `fixed` means that the ends are explicit.
     """
 
     now: int
@@ -70,13 +69,13 @@ class Survey:
     fixed: bool = False
 
     def span(self, place: Place) -> Span:
-        """What can be read from this place on; partitions that are new there begin at their first offset."""
+        """What can be read from this place on. New partitions start at their first offset."""
         start = {p: place.offsets.get(p, self.starts.get(p, 0)) for p in self.ends.offsets}
         ends = {partition: max(end, start[partition]) for partition, end in self.ends.offsets.items()}
         return Span(Offsets(start), Offsets(ends), place.floor, self.latest)
 
     def check(self, place: Place, topics: Mapping[str, str], way_out: WayOut) -> None:
-        """Refuse to go on from a place in topics with these ids where that means something else by now."""
+        """Raise if this place, in topics with these ids, means something else now."""
         for topic, was in topics.items():
             _check_topic(place, topic, was, self.found.ids.get(topic), way_out)
         for partition, end in self.ends.written.items():
@@ -109,12 +108,12 @@ def _check_topic(place: Place, topic: str, was: str, now: str | None, way_out: W
 
 
 def created_again(topic: str, was: str, now: str) -> str:
-    """What happened to a topic that has another id now."""
+    """The start of an error about a topic that has another id now."""
     return f"topic {topic!r} was deleted and created again (its id was {was}, now it is {now})"
 
 
 def check_ends(start: Offsets, ends: Offsets, way_out: str) -> None:
-    """Refuse an end that is asked for where it lies before the start."""
+    """Raise `SettingError` if an explicit end lies before the start."""
     for partition, end in ends.items():
         if end < start[partition]:
             raise SettingError(
@@ -123,16 +122,16 @@ def check_ends(start: Offsets, ends: Offsets, way_out: str) -> None:
 
 
 def cut_time(seen: Survey, terms: Terms) -> int | None:
-    """What is at or after it waits: it is too young, or an open transaction may still commit older records.
+    """Records from this time on wait: they are too young, or an open transaction may still commit older ones.
 
-    None where all that can be read is taken.
+    None if nothing has to wait.
     """
     bounds = _bounds(seen, terms)
     return max(held(min(bounds)[0], seen.ends.open_since, seen.now - terms.transaction_wait), 0) if bounds else None
 
 
 def _bounds(seen: Survey, terms: Terms) -> list[tuple[int, str]]:
-    """The times that are asked for, each with what is said of records that are no older."""
+    """The bounds that were set, each with what to say of records that are not older."""
     found = []
     if terms.grace is not None:
         found.append((seen.now - terms.grace, f"are younger than the grace of {format_duration(terms.grace)}"))
@@ -142,14 +141,14 @@ def _bounds(seen: Survey, terms: Terms) -> list[tuple[int, str]]:
 
 
 def verdict(log: Log, place: Place, seen: Survey, terms: Terms, since: int) -> Verdict:
-    """Whether there is enough to run now; a delay counts from `since`."""
+    """Whether to run now; a delay counts from `since`."""
     span, time = seen.span(place), cut_time(seen, terms)
     older = span.end if time is None or time > span.latest else about(log, span, time)
     return decide(terms.pace, Situation(older.since(span.start), since, seen.now, seen.ends.held_back))
 
 
 def next_place(log: Log, place: Place, seen: Survey, terms: Terms, own: Own | None = None) -> Place | NothingToLoad:
-    """Where the next range ends: at the cut, at most `max_offsets` away."""
+    """Where the next range ends: at the cut, or after `max_offsets`."""
     span, time = seen.span(place), cut_time(seen, terms)
     if span.offsets:
         end = Planner(log, span, seen.found.compacted, own).end(terms.max_offsets, time)
@@ -159,7 +158,7 @@ def next_place(log: Log, place: Place, seen: Survey, terms: Terms, own: Own | No
 
 
 def place_at(log: Log, seen: Survey, time: int) -> Place:
-    """Where the whole log reaches a time: each partition's first visible record that is not older, or its end."""
+    """Where the whole log reaches a time: the first visible record of each partition that is not older, or its end."""
     return Planner(log, seen.span(Place(Offsets(), NO_FLOOR)), seen.found.compacted).end(None, time)
 
 
@@ -186,7 +185,6 @@ def new_range(
     revision: int = 0,
     rows_left: int | None = None,
 ) -> Range:
-    """The document of a range from one place to another."""
     begin, end = span
     return Range(
         id=range_id,

@@ -1,4 +1,4 @@
-"""The outputs named on a command line; never a topic that the load reads."""
+"""The outputs named on a command line, which must not be topics that the load reads."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from typing import Any, Self
 from airflow_provider_orderedkafka.errors import SettingError
 
 OPTIONS_VARIABLE = "ORDEREDKAFKA_OPTIONS"
-"""The environment variable in which an application finds more options, those with secrets among them: a JSON object."""
+"""The environment variable with more options of an application, secrets among them: a JSON object."""
 
 OUTPUT_TOPIC, SINK_OPTION = "--output-topic", "--sink-option"
 TRANSFORMS = ("--transform", "--arrow-transform")
@@ -20,22 +20,19 @@ SHAPING = (
     *("kafka.partitioner", SERVERS),
     *("path", "table", "format"),
 )
-"""The sink options that say which rows are written, and where to.
-
-No other one need stay as it was: what is tuned, or added to get out of an error, leaves the rows in their places.
-"""
+"""The sink options that determine which rows are written, and where to. All others may change between attempts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """What the arguments of an application say of its output; sink options by their names in lower case."""
+    """The output of an application, from its arguments. Sink options have lower-case names."""
 
     options: Mapping[str, str] = field(default_factory=dict)
     transform: str | None = None
 
     @classmethod
     def of(cls, output_topic: str | None = None, arguments: Sequence[Any] = ()) -> Self:
-        """Read the command line; arguments of the application's own are passed over."""
+        """Parse a command line, ignoring the application's own arguments."""
         options = {"output_topic": output_topic} if output_topic else {}
         transform = None
         for name, value in _valued(arguments):
@@ -50,7 +47,7 @@ class Outputs:
 
     @property
     def topics(self) -> dict[str, str]:
-        """What names each topic that is written to; none where that is another cluster, whose topics are others."""
+        """The topics written to, with the option that names each; empty if they are on another cluster."""
         if SERVERS in self.options:
             return {}
         given = ((name, self.options.get(name.lower(), "")) for name in TOPICS)
@@ -58,16 +55,14 @@ class Outputs:
 
     @property
     def shape(self) -> dict[str, str]:
-        """The options that say which rows are written and where to."""
         return {name: self.options[name.lower()] for name in SHAPING if name.lower() in self.options}
 
     def names(self, *options: str) -> bool:
-        """Whether one of these sink options is set."""
         return any(self.options.get(name.lower()) for name in options)
 
 
 def check_not_fed_back(load: str, sources: Collection[str], outputs: Mapping[str, str]) -> None:
-    """`SettingError` where an output is among the sources; `outputs` says what names each topic."""
+    """Raise `SettingError` if an output is also a source; `outputs` has the option that names each topic."""
     for topic in sorted(set(sources) & set(outputs)):
         raise SettingError(
             f"load {load!r} reads {', '.join(map(repr, sorted(sources)))} and would write into {topic!r} "

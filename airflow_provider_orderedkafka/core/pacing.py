@@ -1,6 +1,6 @@
 """When a run starts: enough new offsets, or enough time since the last run; never with nothing to load.
 
-The numbers come from outside; what comes out is a verdict with one sentence that says what decided, or what holds it.
+The verdict has a sentence that says what decided, or what it waits for.
 """
 
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What there is: offsets before the cut, the moment the delay counts from, and now.
+    """Offsets before the cut, the time that the delay counts from, and now.
 
-    `held_back` is how many offsets lie behind open transactions, beyond what can be read.
+    `held_back` is how many offsets lie behind open transactions, where they cannot be read yet.
     """
 
     offsets: int
@@ -41,7 +41,7 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether to run, why, and when the delay runs out if it counts; `skip` where no waiting can help this run."""
+    """Whether to run, why, and when the delay runs out. `skip` means that waiting cannot help this run."""
 
     run: bool
     reason: str
@@ -50,7 +50,6 @@ class Verdict:
 
 
 def decide(pace: Pace, situation: Situation) -> Verdict:
-    """Whether to run now."""
     due = None if pace.max_delay is None else situation.since + pace.max_delay
     overdue = due is not None and situation.now >= due
     if situation.offsets == 0:
@@ -63,7 +62,7 @@ def decide(pace: Pace, situation: Situation) -> Verdict:
 
 
 def until(due: int, now: int) -> Verdict:
-    """Whether a moment has come."""
+    """Run from the moment `due` on."""
     left = due - now
     return Verdict(run=left <= 0, reason="it is time" if left <= 0 else f"it is time in {_duration(left)}", due=due)
 

@@ -20,10 +20,10 @@ WINDOW = 20
 MOST_OFFSETS = 5_000_000
 MOST_BYTES = 4 * 2**30
 MOST_STRETCHES = 200_000
-"""How many stretches (partitions of slices) a batch has: some 0.35 kB each in the driver, and packed for each task."""
+"""The most stretches (partitions of slices) in a batch: each takes 0.35 kB in the driver, and is sent to its task."""
 
 LARGE_RECORD = 2**20
-"""No record is larger by Kafka's defaults: what spans few offsets need not be sampled."""
+"""The largest record by Kafka's defaults: a short range need not be sampled."""
 
 SLICE_OFFSETS = 100_000
 """About how many offsets a slice spans, unless that is set."""
@@ -33,9 +33,9 @@ SLICE_OFFSETS = 100_000
 class Planned(Document):
     """One batch of a plan: its number, and where it ends.
 
-    `ends` are the next offsets of the range's partitions, in their order. `offsets` are those that it spans, `left`
-    those of the range behind it; `bytes` is an estimate by a sample of records, where one was taken. There are
-    `batches` in all: at most, where that is `about`, as the rest is planned later or a row limit may end it.
+    `ends` are the next offsets of the range's partitions, in order. `offsets` is how many it spans, `left` how many of
+    the range follow; `bytes` is estimated from a sample of records, if one was taken. `batches` is how many there are
+    in all; with `about` it is an upper estimate, as the rest is planned later or a row limit may end it.
     """
 
     batch: int
@@ -48,7 +48,6 @@ class Planned(Document):
     bytes: int | None
 
     def end(self, loaded: Range) -> Place:
-        """Where it ends, as a place in the range."""
         return Place(Offsets(zip(loaded.end.offsets.partitions, self.ends, strict=True)), self.floor)
 
 
@@ -61,12 +60,12 @@ class Size:
 
 
 def needs_sample(loaded: Range) -> bool:
-    """Whether the size of its records may bound the range's batches."""
+    """Whether the record size may limit the range's batches."""
     return loaded.batch_offsets is None and loaded.offsets > MOST_BYTES // LARGE_RECORD
 
 
 def size_of(loaded: Range, average: float | None, slice_offsets: int = SLICE_OFFSETS) -> Size:
-    """The size of a range's batches: as it was asked for, or as much as the driver and the tasks bear."""
+    """The size of a range's batches: as set, or as large as driver and tasks can handle."""
     if loaded.batch_offsets is not None:
         return Size(loaded.batch_offsets, average)
     slices = max(MOST_STRETCHES // max(len(loaded.end.offsets), 1), 1)
@@ -75,7 +74,7 @@ def size_of(loaded: Range, average: float | None, slice_offsets: int = SLICE_OFF
 
 
 def window(loaded: Range, number: int, start: Place, ends: Sequence[Place], size: Size) -> list[Planned]:
-    """The batches from this number and place on that end at these places, the range's own end among them."""
+    """The batches, numbered from `number`, that begin at `start` and end at `ends`."""
     places = [start, *(loaded.end if end.offsets == loaded.end.offsets else end for end in ends)]
     rest = loaded.end.offsets.since(places[-1].offsets)
     batches = number + len(ends) - 1 + -(-rest // size.offsets)
@@ -91,5 +90,4 @@ def window(loaded: Range, number: int, start: Place, ends: Sequence[Place], size
 
 
 def rest_of(loaded: Range, start: Place) -> Span:
-    """What is left of a range from a place in it on."""
     return Span(start.offsets, loaded.end.offsets, start.floor, loaded.latest)

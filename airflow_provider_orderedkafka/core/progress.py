@@ -1,25 +1,25 @@
 """The progress of a run: a document for each batch, as a sentence for people and a line for programs."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Self
 
 from airflow_provider_orderedkafka.core.batches import Counts
 from airflow_provider_orderedkafka.core.codec import Document
 from airflow_provider_orderedkafka.core.documents import Range
-from airflow_provider_orderedkafka.core.order.positions import Offsets
+from airflow_provider_orderedkafka.core.notation.durations import format_duration
+from airflow_provider_orderedkafka.core.notation.starts import Moment
 from airflow_provider_orderedkafka.core.plan import Planned
 
 MARK = "orderedkafka-progress "
-"""What the line for programs begins with; the rest is the document's text."""
+"""The beginning of a line for programs; the document follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress(Document):
     """The progress of a range after a batch: rows of all attempts, the rate of this one.
 
-    `order_time` is how far the order has come, in milliseconds; null before any timestamp. `batches` is how many are
-    planned, `about` says that it may be fewer or that the rest is planned later; version 1 said neither.
+    `order_time` is the order time reached, in milliseconds; null before any timestamp. `batches` is how many are
+    planned; `about` means that there may be fewer, or that the rest is planned later. Version 1 had neither.
     """
 
     range_id: str
@@ -38,7 +38,6 @@ class Progress(Document):
 
     @property
     def line(self) -> str:
-        """The line for programs."""
         return MARK + self.to_text()
 
     @classmethod
@@ -49,7 +48,6 @@ class Progress(Document):
 
     @property
     def sentence(self) -> str:
-        """The line for people."""
         of = "" if self.batches is None else f" of {'about ' if self.about else ''}{self.batches:,}"
         parts = [
             f"batch {self.batch:,}{of}: {self.offsets_done:,} of {self.offsets_planned:,} offsets ({self.share:.0%})",
@@ -58,31 +56,33 @@ class Progress(Document):
             f"{self.rows_per_second:,} rows/s",
         ]
         if self.order_time is not None:
-            parts.append(f"order time {moment(self.order_time)}")
+            parts.append(f"order time {Moment(self.order_time)}")
         if self.late:
             parts.append(f"{self.late:,} late")
         if self.seconds_left:
-            parts.append(f"about {duration(self.seconds_left)} left")
+            parts.append(f"about {format_duration(self.seconds_left * 1_000, 2)} left")
         return ", ".join(parts)
 
     @property
     def share(self) -> float:
-        """How much of the planned offsets is done, from 0 to 1."""
+        """The share of the planned offsets that is done, from 0 to 1."""
         return self.offsets_done / self.offsets_planned if self.offsets_planned else 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """Where the first batch of an attempt began: at which moment, in milliseconds, with how much done already."""
+class AttemptStart:
+    """When the first batch of an attempt began, in milliseconds, and what was done before."""
 
     at: int
     offsets: int
     rows: int
 
 
-def progress(loaded: Range, attempt: int, counts: Counts, planned: Planned, begun: Begun, *, now: int) -> Progress:
-    """How far it is now, once a planned batch is done."""
-    done = offsets_between(loaded.start.offsets, counts.end.offsets)
+def progress(
+    loaded: Range, attempt: int, counts: Counts, planned: Planned, begun: AttemptStart, *, now: int
+) -> Progress:
+    """The progress after a planned batch."""
+    done = counts.end.offsets.since(loaded.start.offsets)
     elapsed = max(now - begun.at, 1) / 1000
     left = loaded.offsets - done
     speed = (done - begun.offsets) / elapsed
@@ -102,26 +102,3 @@ def progress(loaded: Range, attempt: int, counts: Counts, planned: Planned, begu
         batches=planned.batches,
         about=planned.about,
     )
-
-
-def offsets_between(start: Offsets, end: Offsets) -> int:
-    """How many offsets lie between two places of one range."""
-    return end.since(start)
-
-
-def moment(milliseconds: int) -> str:
-    """A time as people write it, in UTC."""
-    seconds, rest = divmod(milliseconds, 1000)
-    try:
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}.{rest:03} UTC"
-    except (OverflowError, ValueError, OSError):
-        return f"{milliseconds} ms"
-
-
-def duration(seconds: int) -> str:
-    """So long, in its two largest units."""
-    hours, rest = divmod(seconds, 3600)
-    minutes, seconds = divmod(rest, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"

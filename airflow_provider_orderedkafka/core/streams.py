@@ -1,7 +1,7 @@
-"""A stream's offset: everything on which the rows and the order of a batch depend, as one document.
+"""A stream's offset: everything that the rows and the order of a batch depend on, as one document.
 
-Spark logs the end offset of a batch and nothing else, and plans a logged batch again from two offsets alone. So an
-offset carries its place, what its batch was read with, and the moments that a minimum and a delay count from.
+Spark logs only the end offset of a batch, and plans a logged batch again from two offsets alone. So an offset carries
+its place, the settings its batch was read with, and the times that a minimum and a delay count from.
 """
 
 import json
@@ -15,7 +15,7 @@ from airflow_provider_orderedkafka.core.order.cuts import Place, Span
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 
 INITIAL: Final = {"initial": True, "version": 1}
-"""What every stream begins with: a constant, which asking again cannot move. The first batch resolves the start."""
+"""The initial offset of every stream: a constant. The first batch resolves the start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,11 @@ class StreamOffset(Document):
 
     @property
     def since(self) -> int:
-        """The moment a delay counts from: the last trigger, or the first look."""
+        """The time a delay counts from: the last trigger, or the first look."""
         return self.first_looked_at if self.triggered_at is None else self.triggered_at
 
     def to_json(self) -> dict[str, Any]:
-        """The value that Spark keeps; what is equal is equal as text."""
+        """The JSON value for Spark's log; equal offsets give equal text."""
         value: dict[str, Any] = json.loads(self.to_text())
         return value
 
@@ -47,7 +47,7 @@ class StreamOffset(Document):
 
 
 def span_between(start: StreamOffset, end: StreamOffset) -> Span:
-    """What a batch spans; partitions that the start does not know begin where the end says they joined."""
+    """What a batch spans. Partitions that are new in it begin where its end says."""
     known = {partition: start.place.offsets.get(partition) for partition in end.place.offsets}
     begin = {p: end.added[p] if offset is None else offset for p, offset in known.items()}
     return Span(Offsets(begin), end.place.offsets, start.place.floor, end.latest)

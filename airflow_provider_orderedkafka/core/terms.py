@@ -1,4 +1,4 @@
-"""What is asked of a load's ranges, in one form: by a load in Airflow, a stream, a batch read or a load by hand."""
+"""The settings of a load's ranges, for loads in Airflow, streams, batch reads and loads by hand alike."""
 
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -10,7 +10,7 @@ from airflow_provider_orderedkafka.core.pacing import Pace
 
 
 class WayOut(NamedTuple):
-    """Who stands in a log that is not what it was, and what a person may do; `{topic}` stands for the topic."""
+    """Phrases for errors about a log that has changed: who was reading it, and what a person can do."""
 
     who: str
     created_again: str
@@ -27,7 +27,7 @@ NEW_CHECKPOINT: Final = WayOut(
 
 
 def rewinding(load: str) -> WayOut:
-    """The ways out of a load that has a ledger in Airflow; it may leave a topic out at any time."""
+    """The ways out of a load with a ledger in Airflow, which may drop a topic at any time."""
     rewind = f"`orderedkafka ledger rewind {load} --topic {{topic}} --to"
     return WayOut(
         f"load {load!r}",
@@ -38,10 +38,10 @@ def rewinding(load: str) -> WayOut:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What is asked for; times and durations in milliseconds, None for no bound.
+    """Settings of ranges. Times and durations are in milliseconds, None means no bound.
 
-    `end` is an end that is asked for by itself, `end_time` and `grace` bound how young records may be, and
-    `transaction_wait` is how long an open transaction is waited for.
+    `end` is an explicit end, `end_time` and `grace` bound how young records may be, and `transaction_wait` is how long
+    to wait for an open transaction.
     """
 
     load: str

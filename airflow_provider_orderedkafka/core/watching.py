@@ -1,7 +1,7 @@
 """When a watcher starts a run: once for each revision of the ledger, then again with growing delays.
 
-A watcher sees the ledger and Kafka, not the runs that it started. A run that it started shows itself as the owner of an
-open range; one that ends before that stays unseen, and is waited for a little longer.
+A watcher sees the ledger and Kafka, but not the runs that it started. A run appears as the owner of an open range; one
+that ends before it opens a range is never seen, so the watcher waits a little longer for it.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ LONGEST = 3_600_000
 """The longest wait between two starts for one revision, in milliseconds."""
 
 UNSEEN = 5
-"""A run that nobody has seen yet gets so many times the patience of one that is seen to have ended."""
+"""How many times longer to wait for a run that was never seen than for one that has ended."""
 
 NO_LEDGER = "before the first look"
 
@@ -22,8 +22,8 @@ FIRST = "0"
 
 
 @dataclass(frozen=True, slots=True)
-class Watch(Document):
-    """What a watcher did last: for which revision it started a run, when, and how often for that revision.
+class WatcherState(Document):
+    """The last run that a watcher started: for which revision, when, and how many it started for that revision.
 
     `owner` is the last owner of an open range that it saw at that revision.
     """
@@ -45,27 +45,26 @@ class Seen:
 
     @property
     def revision(self) -> str:
-        """The revision as a watch keeps it."""
+        """The revision, as stored in a `WatcherState`."""
         return NO_LEDGER if self.ledger is None else str(self.ledger.revision)
 
     @property
     def owner(self) -> str | None:
-        """The owner of the open range."""
         return None if self.ledger is None or self.ledger.open is None else self.ledger.open.owner
 
 
-def noticed(watch: Watch | None, seen: Seen) -> Watch | None:
-    """The watch, with the owner that is seen now."""
+def noticed(watch: WatcherState | None, seen: Seen) -> WatcherState | None:
+    """The state, updated with the owner seen now."""
     if watch is not None and (watch.revision, seen.revision) == (NO_LEDGER, FIRST):
-        # The run of the first look has begun, and opens its range in a moment.
-        return Watch(FIRST, seen.now, watch.times, seen.owner or NO_LEDGER)
+        # The run that makes the first look has started, and opens its range in a moment.
+        return WatcherState(FIRST, seen.now, watch.times, seen.owner or NO_LEDGER)
     if watch is None or watch.revision != seen.revision or seen.owner in {None, watch.owner}:
         return watch
-    return Watch(watch.revision, watch.fired_at, watch.times, seen.owner)
+    return WatcherState(watch.revision, watch.fired_at, watch.times, seen.owner)
 
 
-def silent(watch: Watch | None, seen: Seen, backoff: int) -> str | None:
-    """Why not to start a run now, whatever Kafka has; None if Kafka decides."""
+def silent(watch: WatcherState | None, seen: Seen, backoff: int) -> str | None:
+    """Why not to start a run now, whatever Kafka has; None if it depends on Kafka."""
     if seen.owner is not None and seen.owner_active:
         return f"owned by {seen.owner}"
     if seen.spent:
@@ -76,13 +75,13 @@ def silent(watch: Watch | None, seen: Seen, backoff: int) -> str | None:
     return None if seen.now >= due else f"started a run {(seen.now - watch.fired_at) // 1000} s ago"
 
 
-def patience(watch: Watch, seen: Seen, backoff: int) -> int:
+def patience(watch: WatcherState, seen: Seen, backoff: int) -> int:
     """How long to wait before another run is started for the same revision."""
     ended = seen.owner is not None or watch.owner is not None
     return int(min(backoff * (1 if ended else UNSEEN) * 2 ** min(watch.times - 1, 20), LONGEST))
 
 
-def fired(watch: Watch | None, seen: Seen) -> Watch:
-    """The watch after a run was started."""
+def fired(watch: WatcherState | None, seen: Seen) -> WatcherState:
+    """The state after a run was started."""
     times = watch.times if watch is not None and watch.revision == seen.revision else 0
-    return Watch(seen.revision, seen.now, times + 1)
+    return WatcherState(seen.revision, seen.now, times + 1)

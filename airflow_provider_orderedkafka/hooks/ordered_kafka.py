@@ -28,7 +28,7 @@ OAUTH = "oauth_cb"
 
 
 class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
-    """Asks Kafka what a load needs to know, such as `high_ends` and `lag`.
+    """Looks up in Kafka what a load needs, such as `high_ends` and `lag`.
 
     Clients are shared by all hooks of a process with the same connection.
 
@@ -37,7 +37,7 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
 
     @cached_property
     def config(self) -> "KafkaConfig":
-        """The connection's configuration, checked. Its secrets are masked in Airflow's logs."""
+        """The connection's configuration, validated. Its secrets are masked in Airflow's logs."""
         from airflow.sdk.log import mask_secret
 
         from airflow_provider_orderedkafka.kafka.clients.config import RESOLVER, KafkaConfig, is_secret, keep_resolver
@@ -69,7 +69,7 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         )
 
     def _built(self) -> dict[str, Any]:
-        """The configuration as Airflow's own hook builds it, with callbacks for managed clusters."""
+        """The configuration from Airflow's own hook, with callbacks for managed clusters."""
         from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
         try:
@@ -96,7 +96,6 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         return ranges.verdict(self.config, load.terms, ledger, now_ms(), known=known)
 
     def plan(self, load: OrderedLoad, ledger: Ledger, digest: str = "") -> "Range | NothingToLoad":
-        """The next incremental range."""
         from airflow_provider_orderedkafka.loads import ranges
 
         return ranges.plan(self.config, load.terms, ledger, digest=digest, now=now_ms())
@@ -126,7 +125,6 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         return GroupMirror(self.config, load, lambda: self._discover(topics).partitions)
 
     def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
-        """The broker's id of each topic."""
         return self._discover(topics).ids
 
     def resolve(self, start: str, topics: Sequence[str]) -> First:

@@ -1,6 +1,6 @@
-"""spark-submit as a process of this task, with all that it starts.
+"""Run spark-submit as a child process.
 
-On Linux it dies with its parent; what survives all the same is fenced by its lease.
+On Linux it dies with its parent; an application that survives is fenced by its lease.
 """
 
 import logging
@@ -25,7 +25,7 @@ PR_SET_PDEATHSIG = 1
 GRACE_SECONDS = 5.0
 COMMAND_SECONDS = 30
 LINES = 500
-"""How much of the output is kept: an application's own last line may stand before a long traceback of Spark's."""
+"""How much of the output to keep: an application's own last line may precede a long Spark traceback."""
 
 ON_YARN = re.compile(r"\bapplication_\d+_\d+\b")
 ON_KUBERNETES = re.compile(r"\bsubmission ID (\S+:\S+)")
@@ -37,11 +37,11 @@ log = logging.getLogger(__name__)
 class SparkProcess:
     """One run of spark-submit.
 
-    :param command: What is run.
-    :param submission: What it was made of.
-    :param on_progress: Is told what the application's progress lines say; all other lines are logged.
-    :param afterwards: Commands that are run once the application has ended, by itself or not; what they fail by is a
-        warning.
+    :param command: The command to run.
+    :param submission: The submission that it was made from.
+    :param on_progress: Called with each progress report of the application; all other lines are logged.
+    :param afterwards: Commands to run after the application has ended, however it ended. If one fails, a warning is
+        logged.
     """
 
     def __init__(
@@ -62,11 +62,11 @@ class SparkProcess:
 
     @property
     def output(self) -> str:
-        """The end of what it said."""
+        """The end of its output."""
         return "\n".join(self._lines)
 
     def run(self) -> int:
-        """Run it; its exit code, or the application's where Kubernetes told one."""
+        """Run it, and return its exit code, or the application's if Kubernetes reported one."""
         log.info("%s", self._command.shown)
         self._process = subprocess.Popen(  # noqa: S603 - what the connection and the DAG name
             self._command.argv,
@@ -83,7 +83,7 @@ class SparkProcess:
             for line in self._process.stdout or ():
                 self._hear(line.rstrip())
             return self._process.wait() or self._code_there or 0
-        except BaseException:  # a timeout of the task's, or nobody to tell the progress to
+        except BaseException:  # the task's timeout, or an error of `on_progress`
             self.end()
             raise
         finally:
@@ -91,7 +91,7 @@ class SparkProcess:
                 self._process.stdout.close()
 
     def end(self) -> None:
-        """End it, and the application in the cluster, unless that is followed by YARN's resource manager."""
+        """Kill it, and the application in the cluster, unless the resource manager follows that."""
         if self._process is not None and self._process.poll() is None:
             _end_group(self._process)
             if self.application is not None and not self._submission.yarn_track_via_rm_api:
@@ -100,7 +100,7 @@ class SparkProcess:
         self.tidy()
 
     def tidy(self) -> None:
-        """Run what is to be run afterwards, once."""
+        """Run the commands in `afterwards`, once."""
         while self._afterwards:
             _run(Command(tuple(shlex.split(self._afterwards.pop(0)))))
 
@@ -115,7 +115,7 @@ class SparkProcess:
             self._look(line)
 
     def _look(self, line: str) -> None:
-        """What a line says of an application in the cluster."""
+        """Look for the ID or exit code of an application in a line."""
         if self._submission.on_yarn and (found := ON_YARN.search(line)):
             self._name(found[0])
         if self._submission.on_kubernetes:
@@ -133,12 +133,12 @@ class SparkProcess:
 def _progress(line: str) -> Progress | None:
     try:
         return Progress.of_line(line)
-    except DocumentError:  # a line that only looks like one: another release's, or cut in two
+    except DocumentError:  # from another release, or truncated
         return None
 
 
 def _run(command: Command) -> None:
-    """Run a command beside the application; its failure is a warning."""
+    """Run a helper command; log a warning if it fails."""
     try:
         done = subprocess.run(  # noqa: S603 - what the DAG names, or the program that was submitted with
             command.argv,
@@ -157,7 +157,7 @@ def _run(command: Command) -> None:
 
 
 def ticket(submission: Submission) -> Mapping[str, str]:
-    """The environment of YARN's own command line; with a new ticket where there is a keytab."""
+    """The environment of YARN's command line; with a new Kerberos ticket if there is a keytab."""
     if not submission.keytab or not submission.principal:
         return {}
     from airflow.sdk.configuration import conf
@@ -168,7 +168,7 @@ def ticket(submission: Submission) -> Mapping[str, str]:
 
 
 def check_found(binary: str, environment: Mapping[str, str]) -> None:
-    """`SettingError` where there is no such program."""
+    """Raise `SettingError` if there is no such program."""
     path = environment.get("PATH", os.environ.get("PATH"))
     if shutil.which(binary, path=path) is None:
         raise SettingError(
@@ -178,7 +178,7 @@ def check_found(binary: str, environment: Mapping[str, str]) -> None:
 
 
 def interpreter_environment() -> dict[str, str]:
-    """The interpreter that has the packages, for driver and executors, and a path on which spark-submit is found."""
+    """The environment with this interpreter for driver and executors, and with spark-submit on the PATH."""
     found = interpreter()
     own, submit = Path(sys.executable).parent, shutil.which("spark-submit")
     if submit is None:
@@ -187,18 +187,18 @@ def interpreter_environment() -> dict[str, str]:
 
 
 def _own_spark() -> dict[str, str]:
-    """Where pyspark's own Spark is: spark-submit's way of finding that fails in a folder whose name has a space."""
+    """The folder of pyspark's own Spark, which spark-submit does not find if its path has a space."""
     home = own_spark()
     return {} if home is None else {"SPARK_HOME": str(home)}
 
 
 def _die_with_parent() -> Callable[[], None] | None:
-    """What the child does before it becomes spark-submit, so that the system ends it when this process is gone."""
+    """Ask the kernel to kill the child when this process dies; runs in the child before exec."""
     if sys.platform != "linux":
         return None
     import ctypes
 
-    prctl = ctypes.CDLL(None).prctl  # looked up here: between fork and exec as little as possible may happen
+    prctl = ctypes.CDLL(None).prctl  # looked up here, as little may be done between fork and exec
     return lambda: prctl(PR_SET_PDEATHSIG, signal.SIGKILL) and None
 
 

@@ -32,12 +32,10 @@ class State:
 
     @property
     def active(self) -> bool:
-        """Whether it has not ended yet."""
         return self.state in ACTIVE
 
     @property
     def succeeded(self) -> bool:
-        """Whether it ended well."""
         return self.final == "SUCCEEDED"
 
 
@@ -49,7 +47,7 @@ class ResourceManager:
     auth: Any = None
 
     def state(self, application: str) -> State:
-        """Where the application stands; `UnreachableError` where that cannot be known."""
+        """The state of the application; `UnreachableError` if it cannot be determined."""
         import requests
 
         try:
@@ -64,7 +62,7 @@ class ResourceManager:
             ) from error
 
     def kill(self, application: str) -> None:
-        """End the application; that it cannot be asked is a warning."""
+        """Kill the application; log a warning if that fails."""
         import requests
 
         url = f"{self._url(application)}/state"
@@ -74,7 +72,7 @@ class ResourceManager:
             log.warning("%s could not be ended: %s", application, error)
 
     def follow(self, application: str, poll_interval: float) -> State:
-        """Ask until the application has ended; `UnreachableError` when nobody answers ten times in a row."""
+        """Poll until the application has ended; `UnreachableError` after ten polls in a row without an answer."""
         silent, last = 0, ""
         while True:
             try:
@@ -98,13 +96,13 @@ class ResourceManager:
 
 
 class FollowedProcess:
-    """A spark-submit that only submits: the resource manager tells how its application ends.
+    """A spark-submit that only submits; the resource manager reports how the application ends.
 
     :param process: The spark-submit.
-    :param manager: Who is asked.
-    :param poll_interval: Seconds between two questions.
-    :param before: The application of an earlier try: while that is active it is followed, and nothing is submitted.
-    :param remember: Is told the name of the application that was submitted.
+    :param manager: The resource manager.
+    :param poll_interval: Seconds between two polls.
+    :param before: The application of an earlier try. While it is active it is followed, and nothing is submitted.
+    :param remember: Called with the ID of the application that was submitted.
     """
 
     def __init__(
@@ -124,11 +122,11 @@ class FollowedProcess:
 
     @property
     def output(self) -> str:
-        """What is known of its end."""
+        """The diagnostics of its end."""
         return self._ended or self._process.output
 
     def run(self) -> int:
-        """Submit and follow; 0 where the application succeeded."""
+        """Submit and follow; return 0 if the application succeeded."""
         if not self._goes_on():
             code = self._process.run()
             if code or self._process.application is None:
@@ -140,17 +138,17 @@ class FollowedProcess:
         return int(not state.succeeded)
 
     def end(self) -> None:
-        """End the submission, and the application."""
+        """Kill the submission and the application."""
         self._process.end()
         if self._process.application is not None:
             self._manager.kill(self._process.application)
 
     def tidy(self) -> None:
-        """Run what is to be run afterwards, once."""
+        """Run the commands in `afterwards`, once."""
         self._process.tidy()
 
     def _goes_on(self) -> bool:
-        """Whether the application of an earlier try is active; where nobody knows, the next attempt makes it stop."""
+        """Whether the application of an earlier try is active. If that is unknown, the next attempt fences it."""
         try:
             active = self._before is not None and self._manager.state(self._before).active
         except UnreachableError as error:
@@ -163,7 +161,7 @@ class FollowedProcess:
 
 
 def manager_of(submission: Submission, auth: Any) -> ResourceManager | None:
-    """The resource manager that follows this submission, if one does; with Kerberos where that is set up for it."""
+    """The resource manager that follows this submission, if any; with Kerberos if that is configured."""
     if not submission.yarn_track_via_rm_api or submission.resource_manager is None:
         return None
     if auth is None and submission.principal and (submission.keytab or submission.keytab_content):

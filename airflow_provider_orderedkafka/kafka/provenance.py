@@ -5,8 +5,8 @@
     range_prefix(range) -> bytes                        what every header of that range begins with
 
 A row is known by its range, the position of its source record and its ordinal: its number among the rows that this
-record gave, 0 for a plain copy. Nothing else is part of that, so whoever writes the row again, in whichever order or
-share of the work, gives it the same identity. The header's value, all integers big-endian:
+record gave, 0 for a plain copy. So a row that is written again, by any task and in any order, has the same identity.
+The header's value, all integers big-endian:
 
     1 byte    version: 2
     1 byte    length of the range's id in bytes, then the id in UTF-8
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 SOURCE: Final = "_source"
 SOURCE_FIELDS: Final = ("topic", "partition", "offset", "order_time")
-"""The column that says where a row came from, and its fields."""
+"""The column with a row's source, and its fields."""
 
 ORDINAL: Final = "_ordinal"
 SEQUENCE: Final = "_seq"
@@ -49,14 +49,14 @@ _NOWHERE = -1
 _SOURCE = struct.Struct(">Iiqq")
 _SOURCE_LAYOUT = (("ordinal", ">u4"), ("partition", ">i4"), ("offset", ">i8"), ("time", ">i8"))
 _BEFORE_SOURCE = {1: 12, 2: 0}
-"""How many bytes each version has between the range's id and the part that both have: of version 1 the batch, the
-writer and all but the last bytes of the row, which stand where the ordinal does."""
+"""The bytes of each version between the range's id and the part that both share: in version 1 the batch, the writer and
+all but the last bytes of the row, which are where the ordinal is now."""
 
 Headers = Sequence[tuple[str, bytes | str | None]] | Mapping[str, bytes | str | None] | None
 
 
 class Identity(NamedTuple):
-    """Which row of a range it is: the position of its source record, and its number among that record's rows."""
+    """The identity of a row: its range, the position of its source record, and its number among that record's rows."""
 
     range: str
     source: TopicPartition | None
@@ -75,7 +75,6 @@ class Provenance(NamedTuple):
 
     @property
     def identity(self) -> Identity:
-        """What no other row has."""
         return Identity(self.range_id, self.source, self.offset, self.ordinal)
 
     def __str__(self) -> str:
@@ -86,7 +85,7 @@ class Provenance(NamedTuple):
 
 
 def range_prefix(range_id: str, version: int = VERSION) -> bytes:
-    """What the header of every row of this range begins with, and of no other."""
+    """The bytes that the headers of this range's rows, and of no other, begin with."""
     name = range_id.encode()
     if not 0 < len(name) <= _LONGEST_ID:
         raise SettingError(f"a range's id must have 1 to {_LONGEST_ID} bytes in UTF-8, found {range_id!r}")
@@ -131,26 +130,22 @@ def located(value: bytes, at: int) -> tuple[int, int, int, int, bytes]:
 
 
 class Positions(Protocol):
-    """Where rows came from, as columns."""
+    """The sources of rows, as columns."""
 
     @property
-    def codes(self) -> "np.ndarray[Any, Any]":
-        """The place of each row's topic among `topic_names()`."""
+    def codes(self) -> "np.ndarray[Any, Any]": ...
 
     @property
-    def partitions(self) -> "np.ndarray[Any, Any]":
-        """Partition numbers."""
+    def partitions(self) -> "np.ndarray[Any, Any]": ...
 
     @property
-    def offsets(self) -> "np.ndarray[Any, Any]":
-        """Offsets."""
+    def offsets(self) -> "np.ndarray[Any, Any]": ...
 
     @property
     def times(self) -> "np.ndarray[Any, Any]":
         """Order times, in milliseconds."""
 
-    def topic_names(self) -> list[bytes]:
-        """The topics' names in UTF-8."""
+    def topic_names(self) -> list[bytes]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +156,7 @@ class Stamp:
 
     @property
     def most_bytes(self) -> int:
-        """The most that such a header can take of a record."""
+        """The most bytes that such a header can have."""
         return len(HEADER) + len(range_prefix(self.range_id)) + _SOURCE.size + _LONGEST_TOPIC
 
     def headers(self, source: "Positions", ordinals: "np.ndarray[Any, Any]") -> list[bytes]:

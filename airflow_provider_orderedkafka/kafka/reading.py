@@ -1,4 +1,4 @@
-"""The settings of reading a slice, and the numbers of its result."""
+"""The settings of reading a slice, and its counts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,12 +11,12 @@ MIB = 2**20
 
 @dataclass(frozen=True, slots=True)
 class ReadSettings:
-    """What readers need for all slices of a range; travels with them to tasks.
+    """The settings of readers, for all slices of a range; sent to tasks.
 
     `kafka` is librdkafka's configuration, to which the reader adds its own. `topic_ids` are the ids that the planner
-    saw: where they are given, a topic that was created again is told from the one that was planned. `deadline` is how
-    many seconds may go by without any progress. `record_bytes` is the mean size of a record, as far as it is known.
-    `byte_budget` bounds what one piece of a slice holds in memory. `columns` are those that are asked for, or all.
+    saw; if given, a topic that was created again is detected. `deadline` is how many seconds may pass without progress.
+    `record_bytes` is the estimated mean size of a record. `byte_budget` bounds the memory for one piece of a slice.
+    `columns` are the requested ones, None for all.
     """
 
     kafka: Mapping[str, str]
@@ -33,11 +33,11 @@ class ReadSettings:
 
 @dataclass(slots=True)
 class ReadTally:
-    """What reading came to, added to as it goes: one for each task.
+    """The counts of one reading task, updated as it goes.
 
-    `records`, `bytes`, `late` and `uncounted` (no timestamp, or one of the future) are of the records handed on;
+    `records`, `bytes`, `late` and `uncounted` (no timestamp, or one in the future) are of the records handed on;
     `fetched` is how many records Kafka's client delivered for them; `lost` is how many offsets of each partition
-    retention had taken, where such a loss is counted instead of raised.
+    retention had deleted, if losses are counted instead of raised.
     """
 
     records: int = 0
@@ -48,6 +48,5 @@ class ReadTally:
     lost: dict[TopicPartition, int] = field(default_factory=dict)
 
     def lose(self, losses: Mapping[TopicPartition, int]) -> None:
-        """Add losses to those of the same partitions."""
         for partition, count in losses.items():
             self.lost[partition] = self.lost.get(partition, 0) + count

@@ -1,24 +1,31 @@
-"""What every step needs: the documents of a load, the run, which runs are active, the reports."""
+"""What all steps share: the documents of a load, the run, which runs are active, the reports."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from airflow_provider_orderedkafka.core.documents import Claim, Ledger, Open, Range, Report
-from airflow_provider_orderedkafka.core.lifecycle import Action, Asker, Standing, State, Step, action, asker, standing
+from airflow_provider_orderedkafka.core.lifecycle import (
+    Action,
+    Asker,
+    RangeStatus,
+    State,
+    Step,
+    action,
+    asker,
+    status_of,
+)
 from airflow_provider_orderedkafka.errors import LifecycleError
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 
 
 class Memory(Protocol):
-    """What a task remembers over its retries and clears."""
+    """What a task remembers across retries and clears."""
 
-    def get(self, key: str) -> Any:
-        """The value, or None."""
-        ...
+    def get(self, key: str) -> Any: ...
 
     def set(self, key: str, value: Any) -> None:
-        """Remember it for good."""
+        """Store a value, without expiry."""
         ...
 
 
@@ -26,19 +33,17 @@ class Mirror(Protocol):
     """The ledger's copy in the consumer group."""
 
     def check(self, ledger: Ledger | None) -> None:
-        """Repair what is one behind; `LifecycleError` where it is ahead, another's, or has no ledger."""
+        """Repair a mirror that is behind; `LifecycleError` if it is ahead, of another ledger, or without one."""
         ...
 
-    def write(self, ledger: Ledger) -> None:
-        """Show the ledger's place."""
-        ...
+    def write(self, ledger: Ledger) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """What every step needs: the documents, which run asks, which runs are active, the time, what applications left.
+    """What all steps share.
 
-    `report` gives the report beside a checkpoint, or None; `noted` says whether a batch was noted beside it.
+    `report` returns the report beside a checkpoint, or None; `noted` whether a batch was noted beside it.
     """
 
     store: LedgerStore
@@ -48,29 +53,28 @@ class Books:
     report: Callable[[str], Report | None]
     noted: Callable[[str], bool]
 
-    def standing(self, book: Ledger | Claim, range_id: str) -> Standing:
-        """Where the range stands, the report beside its checkpoint included."""
-        return standing(book, range_id, complete=self.proof(book, range_id) is not None)
+    def status(self, book: Ledger | Claim, range_id: str) -> RangeStatus:
+        """The status of the range, including the report beside its checkpoint."""
+        return status_of(book, range_id, complete=self.proof(book, range_id) is not None)
 
     def proof(self, book: Ledger | Claim, range_id: str) -> Report | None:
-        """The complete report of the open range."""
+        """The complete report of the open range, if there is one."""
         opened = book.open
         if opened is None or opened.range_id != range_id or opened.checkpoint is None:
             return None
         report = self.report(opened.checkpoint)
         return report if report is not None and report.complete else None
 
-    def decide(self, found: Standing, step: Step) -> Action:
-        """What the table says for this run."""
+    def decide(self, found: RangeStatus, step: Step) -> Action:
+        """The action for this run."""
         return action(found, step, self.asker(found))
 
-    def asker(self, found: Standing) -> Asker:
-        """Who this run is to the range."""
+    def asker(self, found: RangeStatus) -> Asker:
         foreign = found.owner is not None and found.owner != self.run
         return asker(found, self.run, owner_active=foreign and self.is_active(str(found.owner)))
 
     def range(self, range_id: str) -> Range:
-        """The document of a range that a book names."""
+        """The document of a range; `LifecycleError` if it is gone."""
         found = self.store.range(range_id)
         if found is None:
             raise LifecycleError(
@@ -80,7 +84,7 @@ class Books:
         return found
 
     def book(self, range_id: str | None) -> tuple[str, Ledger | Claim]:
-        """The document that knows the range; without an id, the open range of this run."""
+        """The ledger or claim with this range; without an id, with the open range of this run."""
         ledger = self.store.ledger()
         if range_id is not None:
             claim = self._claim(ledger, range_id)
@@ -96,22 +100,21 @@ class Books:
         return range_id, ledger
 
     def _claim(self, ledger: Ledger | None, range_id: str) -> Claim | None:
-        """The claim on a range that is not in the ledger; the range names its key."""
-        if ledger is not None and standing(ledger, range_id).state is not State.UNKNOWN:
+        """The claim on a range that is not in the ledger."""
+        if ledger is not None and status_of(ledger, range_id).state is not State.UNKNOWN:
             return None
         loaded = self.store.range(range_id)
         return None if loaded is None else self.store.claim(loaded.key)
 
 
 def open_of(book: Ledger | Claim) -> Open:
-    """The open range of a book that has one."""
     if book.open is None:
         raise LifecycleError("no range is open")
     return book.open
 
 
 def checked(store: LedgerStore, mirror: Mirror) -> Ledger | None:
-    """The ledger, once its mirror was found to fit; one that moved between the two looks is looked at again."""
+    """The ledger, after checking its mirror; both are read again if the ledger moved in between."""
     ledger = store.ledger()
     try:
         mirror.check(ledger)
@@ -125,6 +128,6 @@ def checked(store: LedgerStore, mirror: Mirror) -> Ledger | None:
 
 
 def show(store: LedgerStore, mirror: Mirror, ledger: Ledger) -> None:
-    """Mirror a ledger that was just saved, if it still stands a moment later: the mirror is never ahead of it."""
+    """Mirror a ledger that was just saved, unless it is overwritten within a moment: the mirror must not be ahead."""
     store.check_stands(ledger)
     mirror.write(ledger)

@@ -1,12 +1,12 @@
 """Boundaries: the cuts between intervals, each decided once and used by both neighbours.
 
-A boundary's place is, for each partition, the first visible record that is not older than its moment; where there is
-none yet, the high end, for good. So whatever arrives late later on lies in exactly one interval. It is never decided
-before its moment and the grace have passed, nor, for a while, where an open transaction may still commit something
-older that is not late already; and never outside of the boundaries around it.
+A boundary's place is, for each partition, the first visible record that is not older than its time, or else the high
+end at that moment. It never changes, so a record that arrives late is in exactly one interval. It is decided only after
+its time and the grace have passed, waits for open transactions that may commit older records, and lies between the
+boundaries around it.
 
-A store without compare-and-set lets two runs decide at the same moment. So a decision is read again after a while, and
-what stands there then holds; and a commit compares once more.
+The store has no compare-and-set, so two runs may decide at the same moment. A decision is read again after a while, and
+what is stored then is valid; a commit compares once more.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from airflow_provider_orderedkafka.core.documents import Boundary, Range
 from airflow_provider_orderedkafka.core.next_range import Survey, created_again, cut_time
 from airflow_provider_orderedkafka.core.notation.durations import format_duration
+from airflow_provider_orderedkafka.core.notation.starts import Moment
 from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.core.progress import moment
 from airflow_provider_orderedkafka.core.terms import Terms
 from airflow_provider_orderedkafka.errors import LedgerChangedError, LifecycleError, NotYetError, TopicChangedError
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
@@ -27,7 +27,7 @@ KEPT = 2_000
 """How many boundaries are kept: more than two months of hourly intervals."""
 
 TRIES = 3
-"""How often a decision is written that others write over."""
+"""How often to write a decision that other runs overwrite."""
 
 SHOWN = 5
 
@@ -58,11 +58,11 @@ class Decider:
         low = self._before(time)
         high = self._nearest([each for each in self.store.boundaries() if each > time])
         decided = Boundary(time, between(sight.at(time), low, high), sight.seen.found.ids, self.now())
-        found = self.store.boundary(time)  # Kafka took its time to answer
+        found = self.store.boundary(time)  # another run may have decided it meanwhile
         return self._agreed(decided) if found is None else found
 
     def _agreed(self, decided: Boundary) -> Boundary:
-        """The boundary that is stored in the end: if a neighbour decides at the same moment, that is no failure."""
+        """Store a decision, and return the boundary that is stored in the end, perhaps by another run."""
         for _ in range(TRIES):
             with suppress(LedgerChangedError):
                 self.store.name_boundary(decided.time, KEPT)
@@ -74,7 +74,7 @@ class Decider:
             if found is not None and (decided.time in named or len(named) == KEPT):
                 return found
         raise LedgerChangedError(
-            f"the boundary at {moment(decided.time)} of load {self.store.load!r} is being decided by several runs "
+            f"the boundary at {Moment(decided.time)} of load {self.store.load!r} is being decided by several runs "
             "at once, which overwrite each other: try again; the decision that is stored then holds"
         )
 
@@ -83,7 +83,7 @@ class Decider:
         left = time + grace - self.now()
         if left > 0:
             raise NotYetError(
-                f"the boundary at {moment(time)} of load {self.store.load!r} is decided "
+                f"the boundary at {Moment(time)} of load {self.store.load!r} is decided "
                 f"{format_duration(grace)} after it, in {format_duration(left)}"
             )
         low = self._before(time)
@@ -91,7 +91,7 @@ class Decider:
         cut = cut_time(sight.seen, replace(self.terms, end_time=time))
         if cut is not None and cut < time:
             raise NotYetError(
-                f"the boundary at {moment(time)} of load {self.store.load!r} cannot be decided yet: a transaction "
+                f"the boundary at {Moment(time)} of load {self.store.load!r} cannot be decided yet: a transaction "
                 f"that began before it and is open may still commit older records; it is decided without them "
                 f"{format_duration(self.terms.transaction_wait)} after it (transaction_wait)"
             )
@@ -106,7 +106,7 @@ class Decider:
 
 
 def between(place: Place, low: Place | None, high: Place | None) -> Place:
-    """The place, nowhere before `low` and nowhere after `high`."""
+    """Clamp the place between `low` and `high`."""
     offsets = dict(place.offsets)
     for bound, nearer in ((low, max), (high, min)):
         for partition, offset in ({} if bound is None else bound.offsets).items():
@@ -116,12 +116,12 @@ def between(place: Place, low: Place | None, high: Place | None) -> Place:
 
 
 def interval(begin: Boundary, end: Boundary, firsts: Mapping[TopicPartition, int]) -> tuple[Place, Place]:
-    """The offsets between two boundaries; new partitions begin at their first offset."""
+    """The offsets between two boundaries. New partitions start at their first offset."""
     for topic, was in begin.topics.items():
         now = end.topics.get(topic, was)
         if now != was:
             raise TopicChangedError(
-                f"{created_again(topic, was, now)}, so what lies between {moment(begin.time)} and {moment(end.time)} "
+                f"{created_again(topic, was, now)}, so what lies between {Moment(begin.time)} and {Moment(end.time)} "
                 "cannot be told; load the new topic under another name",
                 topic=topic,
             )
@@ -130,14 +130,14 @@ def interval(begin: Boundary, end: Boundary, firsts: Mapping[TopicPartition, int
 
 
 def check_interval(store: LedgerStore, loaded: Range) -> None:
-    """`LifecycleError` if another run has decided a boundary of a loaded interval again.
+    """Raise `LifecycleError` if another run has decided a boundary of a loaded interval differently.
 
-    A boundary that is not kept any more was decided long ago, and by nobody else since.
+    Boundaries that were forgotten are old, and were not decided again.
     """
     for place in (loaded.start, loaded.end):
         boundary = store.boundary(place.floor.time)
         held = {} if boundary is None else boundary.place.offsets
-        if place is loaded.start:  # a partition that the end does not reach begins there
+        if place is loaded.start:  # a partition that the end does not reach starts there
             held = {p: min(offset, loaded.end.offsets.get(p, offset)) for p, offset in held.items()}
         wrong = [f"{p.at(to)} instead of {held[p]}" for p, to in place.offsets.items() if held.get(p, to) != to]
         if wrong:
@@ -147,7 +147,7 @@ def check_interval(store: LedgerStore, loaded: Range) -> None:
 def _decided_anew(load: str, loaded: Range, time: int, wrong: list[str]) -> str:
     more = f" and {len(wrong) - SHOWN:,} more" if len(wrong) > SHOWN else ""
     return (
-        f"the boundary at {moment(time)} of load {load!r} was decided by two runs at the same moment, and range "
+        f"the boundary at {Moment(time)} of load {load!r} was decided by two runs at the same moment, and range "
         f"{loaded.id!r} was loaded with the one that does not hold: it has {', '.join(wrong[:SHOWN])}{more}. What lies "
         "between these offsets is in no interval, or in two: load what is missing with a replay of just these "
         "offsets, then mark this task success"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.documents import CLAIMS_KEPT, Claim, Ledger, Outcome, Range, Report
-from airflow_provider_orderedkafka.core.lifecycle import Action, Step, outcome_of, standing
+from airflow_provider_orderedkafka.core.lifecycle import Action, Step, outcome_of, status_of
 from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError
 from airflow_provider_orderedkafka.loads.books import Books, Mirror, checked, show
 from airflow_provider_orderedkafka.loads.boundaries import check_interval
@@ -13,32 +13,31 @@ from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
-    """What a commit did: the outcome whose event is to be emitted, or None."""
+class CommitResult:
+    """The result of a commit. `outcome` is the one to emit an event for, if any."""
 
     action: Action
     reason: str
     outcome: Outcome | None = None
 
 
-def commit(books: Books, range_id: str | None, mirror: Mirror) -> Committed:
-    """Move the ledger to where the report says that the application stopped, once.
+def commit(books: Books, range_id: str | None, mirror: Mirror) -> CommitResult:
+    """Move the ledger to where the application stopped, according to the report, once.
 
-    What is saved replaces the very document that all was decided from, owner, revision and attempt: where that is
-    another one by then, it is `LedgerChangedError`, and nothing moves.
+    Raises `LedgerChangedError`, and moves nothing, if the document has changed since it was read.
     """
     range_id, book = books.book(range_id)
-    found = books.standing(book, range_id)
+    found = books.status(book, range_id)
     does = books.decide(found, Step.COMMIT)
     if does is Action.EMIT_AGAIN:
         if isinstance(book, Ledger):
             checked(books.store, mirror)
         else:
             _name_ended(books.store, books.range(range_id).key)
-        return Committed(does, f"moved nothing: {found.sentence}", found.outcome)
+        return CommitResult(does, f"moved nothing: {found.sentence}", found.outcome)
     report = books.proof(book, range_id)
     if does is not Action.MOVE or report is None:
-        return Committed(does, found.sentence)
+        return CommitResult(does, found.sentence)
     loaded = books.range(range_id)
     if loaded.kind == "interval":
         check_interval(books.store, loaded)
@@ -49,11 +48,11 @@ def commit(books: Books, range_id: str | None, mirror: Mirror) -> Committed:
         _forget(books.store, book, after)
     else:
         _name_ended(books.store, loaded.key)
-    return Committed(does, standing(after, range_id).sentence, outcome_of(after, range_id))
+    return CommitResult(does, status_of(after, range_id).sentence, outcome_of(after, range_id))
 
 
 def _name_ended(store: LedgerStore, key: str) -> None:
-    """Clean up, without failing the commit: if two are named at the same moment, one may be kept for good."""
+    """Forget old claims. Must not fail the commit: if two runs do this at the same moment, a claim may stay forever."""
     with suppress(LedgerChangedError, DocumentError):
         store.name_ended(key, CLAIMS_KEPT)
 

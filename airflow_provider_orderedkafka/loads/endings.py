@@ -14,6 +14,6 @@ def told(report: Report) -> str:
 
 
 def doubts(found: Report | Outcome) -> str:
-    """The numbers that people should know of, if they are not 0."""
+    """The counts that people should know of, if they are not 0."""
     counts = ((name, getattr(found, name)) for name in DOUBTS)
     return "".join(f", {count:,} {name.replace('_', ' ')}" for name, count in counts if count)

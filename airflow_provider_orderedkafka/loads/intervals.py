@@ -1,12 +1,12 @@
-"""The range of a run's data interval: the same records whenever it is planned, in any order and in parallel."""
+"""The range of a run's data interval: the same records whenever it is planned, in any order or in parallel."""
 
 from collections.abc import Callable
 
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.next_range import NothingToLoad, new_range, place_at
+from airflow_provider_orderedkafka.core.notation.starts import Moment
 from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets
-from airflow_provider_orderedkafka.core.progress import moment
 from airflow_provider_orderedkafka.core.terms import Terms
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
@@ -34,7 +34,7 @@ def plan_interval(
     new = [partition for partition in end.place.offsets if partition not in begin.place.offsets]
     span = start, stop = interval(begin, end, log_starts(config, new) if new else {})
     offsets = stop.offsets.since(start.offsets)
-    between = f"between {moment(times[0])} and {moment(times[1])}"
+    between = f"between {Moment(times[0])} and {Moment(times[1])}"
     if not offsets:
         return NothingToLoad(f"nothing to load {between}")
     reason = f"{offsets:,} offsets {between}"
@@ -43,7 +43,7 @@ def plan_interval(
 
 
 def sight(config: KafkaConfig, terms: Terms, now: int, floor: Floor = NO_FLOOR) -> Sight:
-    """The whole log, as a boundary needs it; what is below the floor comes late to it, and is not waited for."""
+    """A survey of the whole log. Records below the floor are late for the boundary, so nothing waits for them."""
     seen = survey(config, terms, now, Place(Offsets(), floor))
     log = KafkaLog(config, terms.isolation)
     return Sight(seen, lambda time: place_at(log, seen, time))

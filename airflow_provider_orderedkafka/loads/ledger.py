@@ -1,8 +1,8 @@
 """The documents of one load in a store: the ledger, ranges, claims and boundaries, each under one key.
 
-Small documents are stored as they are. Large ones (thousands of partitions) are cut into parts, because Airflow's API
-refuses values of more than 65,535 bytes; the parts are named by their content and written first, the document that
-points at them last, so that a reader sees the old one or the new one, whole. Every write is read back.
+Small documents are stored as they are. Large ones (thousands of partitions) are split into parts, because Airflow's API
+refuses values of more than 65,535 bytes. Parts are named by their content and written first, the document that points
+at them last, so that a reader sees either the old or the new document. Every write is read back.
 
 The store has no compare-and-set. `save` compares with what the step has read immediately before it writes, and again
 after: of two steps that write at the same moment at most the last one goes on. Where more hangs on it, `check_stands`
@@ -18,17 +18,17 @@ from typing import Any, TypeVar
 from airflow_provider_orderedkafka.core.codec import Document, canonical
 from airflow_provider_orderedkafka.core.documents import Boundaries, Boundary, Claim, Claims, Ledger, Range
 from airflow_provider_orderedkafka.core.order.ports import Store
-from airflow_provider_orderedkafka.core.watching import Watch
+from airflow_provider_orderedkafka.core.watching import WatcherState
 from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError
 
 PART = 30_000
-"""Characters of a part: never more than 65,535 bytes, even where each of them is escaped."""
+"""Characters of a part: at most 65,535 bytes, even if each one is escaped."""
 
 TRIES = 3
-"""How often a document is read again when another writer replaces its parts meanwhile."""
+"""How often to read a document again while another writer replaces its parts."""
 
 SETTLE_SECONDS = 0.5
-"""After this long, what another step wrote at the same moment is seen."""
+"""The time after which a concurrent write of another step is visible."""
 
 Stored = TypeVar("Stored", bound=Document)
 
@@ -47,34 +47,32 @@ class LedgerStore:
         return self._read(Ledger, "ledger")
 
     def save(self, book: Ledger | Claim, before: Ledger | Claim | None, key: str = "") -> None:
-        """Put a ledger, or the claim under this key, in place of what was read before; else `LedgerChangedError`."""
+        """Replace a ledger, or the claim under this key; `LedgerChangedError` if it is not `before` any more."""
         self._replace("ledger" if isinstance(book, Ledger) else f"claim/{key}", book, before)
 
     def check_stands(self, ledger: Ledger) -> None:
-        """`LedgerChangedError` if the ledger is another one, a moment after it was saved."""
+        """Raise `LedgerChangedError` if the ledger was overwritten within a moment after it was saved."""
         self.settle()
         self._expect("ledger", Ledger, ledger)
 
     def range(self, range_id: str) -> Range | None:
-        """A range that was written down."""
         return self._read(Range, f"range/{range_id}")
 
     def add_range(self, planned: Range) -> None:
-        """Write a range down, before anything points at it."""
+        """Store a range, before anything points at it."""
         self._replace(f"range/{planned.id}", planned, None)
 
     def replace_range(self, planned: Range, before: Range) -> None:
-        """Write a range down in place of what was read before, under the same id."""
+        """Replace a range that was read before."""
         self._replace(f"range/{planned.id}", planned, before)
 
     def claim(self, key: str) -> Claim | None:
-        """The claim of an interval's or a replay's run on its range."""
         return self._read(Claim, f"claim/{key}")
 
     def name_ended(self, key: str, kept: int) -> None:
-        """Remember that this claim has ended; forget the oldest such beyond as many as are kept, and their ranges.
+        """Add a claim to the ended ones; forget the oldest beyond `kept`, with their ranges.
 
-        One that was opened once more stays until it has ended again.
+        One that was opened again stays until it has ended again.
         """
         before = self._read(Claims, "claims")
         keys = () if before is None else before.keys
@@ -85,7 +83,7 @@ class LedgerStore:
         self._replace("claims", Claims((*spared, *keys[-kept:])), before)
 
     def _forget_claim(self, key: str) -> bool:
-        """Delete a claim; whether it is gone now, and its range."""
+        """Delete a claim that is not open, and its range; whether they are gone."""
         claim = self.claim(key)
         if claim is not None and claim.open is not None:
             return False
@@ -94,35 +92,32 @@ class LedgerStore:
         return True
 
     def boundary(self, time: int) -> Boundary | None:
-        """What was decided about this moment."""
         return self._read(Boundary, f"boundary/{time}")
 
     def add_boundary(self, boundary: Boundary) -> None:
-        """Write a boundary down."""
         self._write(f"boundary/{boundary.time}", boundary)
 
     def boundaries(self) -> tuple[int, ...]:
-        """The moments at which boundaries were decided, in order."""
         found = self._read(Boundaries, "boundaries")
         return () if found is None else found.times
 
     def name_boundary(self, time: int, kept: int) -> None:
-        """Remember that there is one at this moment; forget the oldest beyond as many as are kept."""
+        """Add a time to the boundaries; forget the oldest beyond `kept`."""
         times = sorted({*self.boundaries(), time})
         self._write("boundaries", Boundaries(tuple(times[-kept:])))
         for old in times[:-kept]:
             self._remove(f"boundary/{old}")
 
-    def watch(self) -> Watch | None:
-        """What the watcher of this load did last."""
-        return self._read(Watch, "watch")
+    def watch(self) -> WatcherState | None:
+        """The state of the load's watcher."""
+        return self._read(WatcherState, "watch")
 
-    def save_watch(self, watch: Watch) -> None:
-        """Remember what the watcher did."""
+    def save_watch(self, watch: WatcherState) -> None:
+        """Store the state of the load's watcher."""
         self._write("watch", watch)
 
     def forget_ranges(self, range_ids: Iterable[str]) -> None:
-        """Remove ranges that no outcome names any more."""
+        """Remove ranges that no outcome refers to any more."""
         for range_id in range_ids:
             self._remove(f"range/{range_id}")
 
@@ -191,7 +186,7 @@ def _parts(head: Any) -> list[str]:
 
 
 def _taken_apart(key: str, document: Document, part: int) -> tuple[Any, dict[str, str]]:
-    """The value to store under the key, and the parts that it refers to, if it is large."""
+    """The value to store under the key, and the parts of a large document."""
     text = document.to_text()
     if len(text) <= part:
         return json.loads(text), {}

@@ -7,12 +7,12 @@ from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.documents import Claim, Range, Report
 from airflow_provider_orderedkafka.core.lifecycle import Action, Step
 from airflow_provider_orderedkafka.loads.books import Books, open_of
-from airflow_provider_orderedkafka.loads.restating import restate, restated
+from airflow_provider_orderedkafka.loads.changed_settings import store_changes, with_changes
 
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """What a load is to do: start attempt `attempt` at `checkpoint`, or give `report`, or neither."""
+    """What a load has to do: start attempt `attempt` at `checkpoint`, return `report`, or neither."""
 
     action: Action
     reason: str
@@ -23,12 +23,12 @@ class Loading:
 
 
 def load(books: Books, range_id: str | None, checkpoint: Callable[[Range, int], str], digest: str = "") -> Loading:
-    """What a load has to do; the attempt is written down before it starts.
+    """Decide what to do for a range; an attempt is recorded before it starts.
 
-    `checkpoint` names the place of a range that has none yet, given how often it was loaded before.
+    `checkpoint` makes the location for a range without one, given how often it was loaded before.
     """
     range_id, book = books.book(range_id)
-    found = books.standing(book, range_id)
+    found = books.status(book, range_id)
     does = books.decide(found, Step.LOAD)
     if does in {Action.SKIP, Action.REFUSE}:
         return Loading(does, found.sentence)
@@ -38,10 +38,10 @@ def load(books: Books, range_id: str | None, checkpoint: Callable[[Range, int], 
         opened = open_of(book)
         moves.check_proof(opened, loaded, proof)
         return Loading(does, f"{found.sentence}; {loaded.reason}", loaded, found.attempt, opened.checkpoint, proof)
-    todo = restated(books, book, found, loaded, digest)
+    todo = with_changes(books, book, found, loaded, digest)
     times = len(book.outcomes) if isinstance(book, Claim) else 0
     after = moves.submitted(book, checkpoint(todo, times))
     books.store.save(after, book, loaded.key)
-    restate(books, todo, loaded)
+    store_changes(books, todo, loaded)
     begun = open_of(after)
     return Loading(does, f"{does}: {found.sentence}; {todo.reason}", todo, begun.attempt, begun.checkpoint)

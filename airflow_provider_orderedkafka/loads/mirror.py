@@ -1,10 +1,10 @@
 """The ledger's copy in the consumer group `orderedkafka.<load>`, for lag in every Kafka tool.
 
 Each partition's commit carries the revision, the rows, the floor and the ledger's instance as metadata, so that a
-person can restore a lost ledger from it. A ledger that is ahead repairs its mirror; the other way round is an error.
+person can restore a lost ledger from it. A mirror that is behind is repaired; one that is ahead is an error.
 
-Thousands of partitions are committed in portions. Each says which it is, of how many, so that a mirror of which only
-some came is not taken for a whole one.
+Thousands of partitions are committed in portions. Each has its number and their count, so that an incomplete mirror is
+recognized.
 """
 
 import json
@@ -42,7 +42,7 @@ class Mirrored:
 
 
 class GroupMirror:
-    """The mirror of one load, in its consumer group; `partitions` are those to look at where no ledger names any."""
+    """The mirror of one load, in its consumer group. `partitions` are those to read if no ledger names any."""
 
     def __init__(
         self, config: Mapping[str, str], load: str, partitions: Callable[[], Iterable[TopicPartition]] = tuple
@@ -66,20 +66,19 @@ class GroupMirror:
         return self.write(ledger) if found.revision < ledger.revision or not found.whole else None
 
     def write(self, ledger: Ledger) -> None:
-        """Commit the ledger's place to the group."""
         from airflow_provider_orderedkafka.kafka.lookup.groups import write_commits
 
         write_commits(self._config, self._group, *self.portions(ledger))
 
     @staticmethod
     def portions(ledger: Ledger) -> "list[dict[TopicPartition, Commit]]":
-        """What is to be committed, in portions that a broker takes."""
+        """The commits, in portions small enough for a broker."""
         from airflow_provider_orderedkafka.kafka.lookup.groups import AT_ONCE, Commit
 
         places = list(ledger.place.offsets.items())
         portions = max(-(-len(places) // AT_ONCE), 1)
         texts = [_metadata(ledger, (portion, portions)) for portion in range(portions)]
-        # Every so many-th partition: a topic that is deleted later takes no portion away.
+        # Every n-th partition, so that deleting a topic later does not remove a portion.
         return [{p: Commit(offset, text) for p, offset in places[n::portions]} for n, text in enumerate(texts)]
 
     def read(self, partitions: Iterable[TopicPartition] | None = None) -> Mirrored | None:

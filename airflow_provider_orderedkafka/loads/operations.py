@@ -1,7 +1,7 @@
 """Operations on a ledger: show, abandon, rewind, restore.
 
-Each of these is a word of somebody's, with a reason, kept among the outcomes; none happens while the run that owns the
-open range is active. A move is shown before it is made. The command line and the operations DAG both come here.
+Each change is recorded among the outcomes, with a person and a reason, and is refused while the run that owns the open
+range is active. A move is previewed first. The command line and the operations DAG both use this module.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -10,10 +10,10 @@ from types import MappingProxyType
 
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.documents import Ledger, Outcome
-from airflow_provider_orderedkafka.core.lifecycle import standing
+from airflow_provider_orderedkafka.core.lifecycle import status_of
+from airflow_provider_orderedkafka.core.notation.starts import Moment
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.core.progress import moment
 from airflow_provider_orderedkafka.errors import LifecycleError, SettingError
 from airflow_provider_orderedkafka.loads.books import Mirror, show
 from airflow_provider_orderedkafka.loads.endings import doubts
@@ -26,7 +26,7 @@ NO_TOPICS: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Who changes a ledger, why and when; and how to find out whether a run is active."""
+    """Who changes a ledger, why and when, and a function that tells whether a run is active."""
 
     name: str
     reason: str
@@ -39,7 +39,7 @@ class Person:
 
 
 def ledger_of(store: LedgerStore) -> Ledger:
-    """The ledger; `LifecycleError` where there is none."""
+    """The ledger; `LifecycleError` if there is none."""
     ledger = store.ledger()
     if ledger is None:
         raise LifecycleError(
@@ -50,12 +50,12 @@ def ledger_of(store: LedgerStore) -> Ledger:
 
 
 def shown(ledger: Ledger) -> str:
-    """The ledger, for people."""
+    """The ledger as text, for people."""
     lines = [
         f"load          {ledger.load} (instance {ledger.instance}, home DAG {ledger.home_dag or 'none'})",
         f"revision      {ledger.revision}",
-        f"last run      {'none yet' if ledger.last_run_at is None else moment(ledger.last_run_at)}",
-        f"first look    {moment(ledger.first_looked_at)}",
+        f"last run      {'none yet' if ledger.last_run_at is None else Moment(ledger.last_run_at)}",
+        f"first look    {Moment(ledger.first_looked_at)}",
         f"rows written  {ledger.rows_emitted:,}, dead letters {ledger.dead_letters:,}",
         f"floor         {_floor(ledger.place.floor)}",
         f"open          {_opened(ledger)}",
@@ -68,7 +68,7 @@ def shown(ledger: Ledger) -> str:
 
 
 def abandon(store: LedgerStore, person: Person) -> Ledger:
-    """Give the open range up; what it wrote stays written, and the next run loads its offsets again."""
+    """Give up the open range. What it wrote stays, and the next run loads its offsets again."""
     ledger = ledger_of(store)
     _not_owned(ledger, person)
     if ledger.open is None:
@@ -80,7 +80,7 @@ def abandon(store: LedgerStore, person: Person) -> Ledger:
 
 
 def named(ledger: Ledger, topics: Iterable[str]) -> tuple[str, ...]:
-    """The topics that are to move: those that are named, or else all that the ledger knows."""
+    """The topics to move: those that were named, or else all in the ledger."""
     found = tuple(topics) or tuple(ledger.topics)
     for topic in found:
         if topic not in ledger.topics:
@@ -90,7 +90,7 @@ def named(ledger: Ledger, topics: Iterable[str]) -> tuple[str, ...]:
 
 
 def preview(ledger: Ledger, place: Place, topics: Mapping[str, str] = NO_TOPICS) -> str:
-    """What moving the ledger there means, partition by partition."""
+    """The effect of moving the ledger, partition by partition."""
     stands = _still(ledger, topics)
     return "\n".join(
         [f"load {ledger.load} moves from revision {ledger.revision} to {ledger.revision + 1}:"]
@@ -102,7 +102,7 @@ def preview(ledger: Ledger, place: Place, topics: Mapping[str, str] = NO_TOPICS)
 def rewind(
     store: LedgerStore, mirror: Mirror, person: Person, place: Place, topics: Mapping[str, str] = NO_TOPICS
 ) -> Ledger:
-    """Move the ledger, in `topics` with the ids that they have now; partitions of other topics stay where they are."""
+    """Move the ledger in `topics`, given with their present ids. Other topics stay where they are."""
     ledger = ledger_of(store)
     _not_owned(ledger, person)
     whole = Place(Offsets(_still(ledger, topics)).updated(place.offsets), place.floor)
@@ -113,7 +113,7 @@ def rewind(
 
 
 def rewound_place(ledger: Ledger, offsets: Offsets, topics: Mapping[str, str] = NO_TOPICS) -> Place:
-    """Where a rewind to these offsets leads: the present place keeps its floor, any other begins without one."""
+    """The place of a rewind to these offsets. Its floor is kept only if the place does not change."""
     stands = _still(ledger, topics)
     same = all(stands.get(partition) == offset for partition, offset in offsets.items())
     return Place(offsets, ledger.place.floor if same else Floor())
@@ -122,7 +122,7 @@ def rewound_place(ledger: Ledger, offsets: Offsets, topics: Mapping[str, str] = 
 def restore(
     store: LedgerStore, mirror: Mirror, person: Person, mirrored: Mirrored | None, topics: Mapping[str, str]
 ) -> Ledger:
-    """Take the ledger up again from its mirror; what a newer open range had begun is given up."""
+    """Restore the ledger from its mirror. A newer open range is given up."""
     if mirrored is None:
         raise LifecycleError(f"load {store.load!r} has no mirror: there is nothing to restore its ledger from")
     if not mirrored.whole:
@@ -168,11 +168,11 @@ def _still(ledger: Ledger, topics: Mapping[str, str]) -> dict[TopicPartition, in
 
 
 def _opened(ledger: Ledger) -> str:
-    return "nothing" if ledger.open is None else standing(ledger, ledger.open.range_id).sentence
+    return "nothing" if ledger.open is None else status_of(ledger, ledger.open.range_id).sentence
 
 
 def _floor(floor: Floor) -> str:
-    time = moment(floor.time) if floor.time >= 0 else "none"
+    time = str(Moment(floor.time)) if floor.time >= 0 else "none"
     return time if floor.split is None else f"{time}, one millisecond more before {floor.split}"
 
 
@@ -194,6 +194,6 @@ def _outcome(outcome: Outcome) -> str:
     named = f" {outcome.range_id}" if outcome.range_id else ""
     rows = f", {outcome.rows:,} rows{doubts(outcome)}" if outcome.kind == "committed" else ""
     return (
-        f"  revision {outcome.revision}: {outcome.kind}{named} by {outcome.by} at {moment(outcome.at)}{rows}: "
+        f"  revision {outcome.revision}: {outcome.kind}{named} by {outcome.by} at {Moment(outcome.at)}{rows}: "
         f"{outcome.reason}"
     )

@@ -1,6 +1,6 @@
-"""From what a load asks for, its ledger and what Kafka has now to the next range, or to whether to run at all.
+"""The next range of a load, or whether to run at all, from its settings, its ledger and Kafka.
 
-Kafka is asked once for each answer, so that what is counted, cut and written down is of one moment.
+Kafka is surveyed once for each answer, so that everything in a range is from one moment.
 """
 
 import logging
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 def first_look(config: KafkaConfig, terms: Terms, now: int, topics: Sequence[str] = ()) -> First:
-    """The start policy, resolved once and for all, for these of the named topics; for all of them unless said."""
+    """Resolve the start policy for these topics; by default for all topics of the load."""
     named = names(terms.subscription)
     wanted = topics or named
     found = discover(config, only(terms.subscription, wanted))
@@ -37,9 +37,9 @@ def first_look(config: KafkaConfig, terms: Terms, now: int, topics: Sequence[str
 
 
 def look_at(config: KafkaConfig, terms: Terms, ledger: Ledger, now: int) -> Survey:
-    """What Kafka has now for a load that stands where the ledger says; refused where that means something else.
+    """Survey Kafka from the ledger's place; raises if that place means something else now.
 
-    A topic that the load does not name any more is left where it stands.
+    Topics that the load does not name any more are left out.
     """
     named = names(terms.subscription)
     seen = survey(config, terms, now, ledger.place)
@@ -49,7 +49,7 @@ def look_at(config: KafkaConfig, terms: Terms, ledger: Ledger, now: int) -> Surv
 
 
 def _glance(config: KafkaConfig, terms: Terms, ledger: Ledger, now: int) -> Survey:
-    """What a look would see of the partitions that the ledger knows."""
+    """A survey of only the partitions that the ledger knows."""
     named = names(terms.subscription)
     known = tuple(partition for partition in ledger.place.offsets if partition.topic in named)
     return survey(config, terms, now, ledger.place, Discovery("", (), known))
@@ -58,7 +58,7 @@ def _glance(config: KafkaConfig, terms: Terms, ledger: Ledger, now: int) -> Surv
 def verdict(config: KafkaConfig, terms: Terms, ledger: Ledger, now: int, *, known: bool = False) -> Verdict:
     """Whether to run now.
 
-    With `known` only the partitions that the ledger knows are asked about: a third of the questions.
+    With `known` only partitions in the ledger are surveyed, with a third of the requests.
     """
     seen = _glance(config, terms, ledger, now) if known else look_at(config, terms, ledger, now)
     since = ledger.first_looked_at if ledger.last_run_at is None else ledger.last_run_at
@@ -68,7 +68,7 @@ def verdict(config: KafkaConfig, terms: Terms, ledger: Ledger, now: int, *, know
 def plan(
     config: KafkaConfig, terms: Terms, ledger: Ledger, *, digest: str, now: int, name: str = ""
 ) -> Range | NothingToLoad:
-    """The next incremental range; `name` begins its id, the load's own unless said."""
+    """The next incremental range. `name` is the prefix of its id, by default the load's name."""
     if spent := limit_spent(ledger, terms.row_limit):
         return NothingToLoad(spent)
     seen = look_at(config, terms, ledger, now)
@@ -91,7 +91,7 @@ def plan(
 
 
 def new_id(terms: Terms, kind: Kind, name: str = "") -> str:
-    """An id that is unique in the world: rows are known by it wherever they are written."""
+    """A globally unique id: rows carry it wherever they are written."""
     return f"{name or f'{terms.load}-{kind}'}-{secrets.token_hex(6)}"
 
 

@@ -15,7 +15,7 @@ from airflow_provider_orderedkafka.loads.ranges import new_id
 def plan_replay(
     config: KafkaConfig, terms: Terms, asked: tuple[Start, Start], *, digest: str, now: int
 ) -> Range | NothingToLoad:
-    """What lies between two starts: all of it, or it is refused."""
+    """Everything between two starts; raises if some of it is gone."""
     found = discover(config, terms.subscription)
     resolved = [
         resolve(config, terms, each, found.partitions, now, word=word)

@@ -6,23 +6,23 @@ from hashlib import sha256
 
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.documents import CLAIMS_KEPT, OUTCOMES_KEPT, Claim, Kind, Ledger, Range
-from airflow_provider_orderedkafka.core.lifecycle import Action, Standing, State, Step
+from airflow_provider_orderedkafka.core.lifecycle import Action, RangeStatus, State, Step
 from airflow_provider_orderedkafka.core.next_range import NothingToLoad
 from airflow_provider_orderedkafka.errors import LifecycleError
 from airflow_provider_orderedkafka.loads.books import Books, Memory
-from airflow_provider_orderedkafka.loads.looking import opened
-from airflow_provider_orderedkafka.loads.restating import restate, restated
+from airflow_provider_orderedkafka.loads.changed_settings import store_changes, with_changes
+from airflow_provider_orderedkafka.loads.waiting import opened
 
 RANGE_KEY = "range_id"
 REVISION_KEY = "revision"
 
-Planned = Callable[[], Range | NothingToLoad]
-Plan = Callable[[Ledger], Range | NothingToLoad]
+PlanOwn = Callable[[], Range | NothingToLoad]
+PlanNext = Callable[[Ledger], Range | NothingToLoad]
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What a resolve did: the range to go on with, or None when the run is skipped; why; how often it was loaded."""
+    """The range to load, or None to skip the run, and why; `times` is how often it was loaded before."""
 
     action: Action
     reason: str
@@ -30,10 +30,10 @@ class Resolved:
     times: int = 0
 
 
-def resolve(books: Books, memory: Memory, ledger: Ledger, plan: Plan, digest: str = "") -> Resolved:
+def resolve(books: Books, memory: Memory, ledger: Ledger, plan: PlanNext, digest: str = "") -> Resolved:
     """Keep, take over or plan the range of an incremental run.
 
-    The range that this run has committed is given on too, for the commit to emit its event again: nothing is loaded.
+    A range that this run has committed is returned too, so that its commit emits the event again; nothing is loaded.
     """
     found = _remembered(books, memory, ledger) or opened(books, ledger)
     if found is None:
@@ -44,21 +44,20 @@ def resolve(books: Books, memory: Memory, ledger: Ledger, plan: Plan, digest: st
     if does is Action.SKIP:
         return Resolved(does, found.sentence)
     loaded = books.range(found.range_id)
-    after = restated(books, ledger, found, loaded, digest)
+    after = with_changes(books, ledger, found, loaded, digest)
     if does is Action.TAKE_OVER:
         books.store.save(moves.taken_over(ledger, books.run), ledger)
     memory.set(RANGE_KEY, found.range_id)
-    restate(books, after, loaded)
+    store_changes(books, after, loaded)
     return Resolved(does, f"{does}: {found.sentence}; {after.reason}", after)
 
 
-def resolve_own(books: Books, planned: Planned, key: str, *, again: bool, digest: str = "", memory: Memory) -> Resolved:
+def resolve_own(books: Books, planned: PlanOwn, key: str, *, again: bool, digest: str = "", memory: Memory) -> Resolved:
     """The range of an interval's or a replay's run, which belongs to that run alone.
 
-    With `again`, a range that was committed is opened once more, to be loaded anew. It keeps its id: tables replace
-    what has that id, and in a topic a batch looks for its rows from its own note on, where those of the first loading
-    are not. One that was committed so long ago that it is not kept any more is not planned a second time: its rows
-    would be written twice.
+    With `again`, a committed range is opened again, to be loaded anew. It keeps its id: tables replace the rows with
+    that id, and in a topic a batch looks for its rows only after its own note, behind those of the first time. A range
+    that was committed and forgotten is not planned again: its rows would be written twice.
     """
     if books.store.claim(key) is None and memory.get(RANGE_KEY) == key:
         return _forgotten(key, again=again)
@@ -75,12 +74,12 @@ def _forgotten(key: str, *, again: bool) -> Resolved:
     return Resolved(Action.SKIP, reason)
 
 
-def _own(books: Books, planned: Planned, key: str, *, again: bool, digest: str) -> Resolved:
+def _own(books: Books, planned: PlanOwn, key: str, *, again: bool, digest: str) -> Resolved:
     claim = books.store.claim(key)
     if claim is None:
         return _claim(books, planned, key, None)
     range_id = claim.range_id or key
-    where = books.standing(claim, range_id)
+    where = books.status(claim, range_id)
     does = books.decide(where, Step.RESOLVE)
     if does is Action.PLAN:
         return _claim(books, planned, key, claim)
@@ -90,12 +89,12 @@ def _own(books: Books, planned: Planned, key: str, *, again: bool, digest: str) 
     if again and where.state is State.COMMITTED:
         books.store.save(moves.reopened(claim, books.run), claim, key)
         return Resolved(Action.KEEP, f"loaded once more: {where.sentence}", loaded, times)
-    after = restated(books, claim, where, loaded, digest)
-    restate(books, after, loaded)
+    after = with_changes(books, claim, where, loaded, digest)
+    store_changes(books, after, loaded)
     return Resolved(does, f"{does}: {where.sentence}; {after.reason}", after, times)
 
 
-def _plan(books: Books, memory: Memory, ledger: Ledger, plan: Plan) -> Resolved:
+def _plan(books: Books, memory: Memory, ledger: Ledger, plan: PlanNext) -> Resolved:
     planned = plan(ledger)
     if isinstance(planned, NothingToLoad):
         return Resolved(Action.SKIP, planned.reason)
@@ -107,12 +106,12 @@ def _plan(books: Books, memory: Memory, ledger: Ledger, plan: Plan) -> Resolved:
 
 
 def claim_key(load: str, kind: Kind, *facts: object) -> str:
-    """Under which key a run finds its claim again: the facts are what it is made for."""
+    """The key of a run's claim, from the facts that identify its range."""
     return f"{load}-{kind}-{sha256(repr(facts).encode()).hexdigest()[:12]}"
 
 
-def _claim(books: Books, planned: Planned, key: str, before: Claim | None) -> Resolved:
-    """The claim names the range, then the range is written down, then opened; a killed try is gone on with."""
+def _claim(books: Books, planned: PlanOwn, key: str, before: Claim | None) -> Resolved:
+    """Store the claim with the range's id, then the range, then open it; continues after a kill in between."""
     found = None if before is None else books.store.range(before.range_id)
     planning = found or planned()
     if isinstance(planning, NothingToLoad):
@@ -127,12 +126,12 @@ def _claim(books: Books, planned: Planned, key: str, before: Claim | None) -> Re
     return Resolved(Action.PLAN, found.reason, found)
 
 
-def _remembered(books: Books, memory: Memory, ledger: Ledger) -> Standing | NothingToLoad | None:
-    """Where the range stands that this task remembers; one that was never opened does not exist."""
+def _remembered(books: Books, memory: Memory, ledger: Ledger) -> RangeStatus | NothingToLoad | None:
+    """The status of the range that this task remembers; None if it was never opened."""
     range_id, revision = memory.get(RANGE_KEY), memory.get(REVISION_KEY) or 0
     if range_id is None:
         return None
-    found = books.standing(ledger, range_id)
+    found = books.status(ledger, range_id)
     if found.state is not State.UNKNOWN:
         return found
     if len(ledger.outcomes) == OUTCOMES_KEPT and revision < ledger.outcomes[0].revision:

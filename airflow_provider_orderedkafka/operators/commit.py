@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from airflow_provider_orderedkafka.assets import output_alias
-from airflow_provider_orderedkafka.context import books_of, fail, ledger_asset, skip
+from airflow_provider_orderedkafka.context import beside, books_of, fail, ledger_asset, skip
 from airflow_provider_orderedkafka.core.documents import DOUBTS, Outcome
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.loads.steps import Committed, commit
+from airflow_provider_orderedkafka.loads.steps import CommitResult, commit
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset, Context, XComArg
@@ -43,13 +43,13 @@ class CommitOffsetRangeOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         given = {
-            "inlets": [ledger_asset(load.name)],
-            "outlets": [output_alias(load.name)],
             "trigger_rule": "none_failed_min_one_success",
-            # At its first event Airflow creates the asset, and fails a task if another one creates it just then.
+            # At its first event Airflow creates the asset, and fails a task if another one does so at the same moment.
             "max_active_tis_per_dag": 1,
+            **kwargs,
         }
-        super().__init__(**{**given, **kwargs})
+        ours: dict[str, list[Any]] = {"inlets": [ledger_asset(load.name)], "outlets": [output_alias(load.name)]}
+        super().__init__(**beside(ours, given))
         self.load = load
         self.range_id: Any = range_id
         self.output_topic = output_topic
@@ -81,7 +81,7 @@ class CommitOffsetRangeOperator(BaseOperator):
         asset: Asset = create_asset(server=first, topic=self.output_topic)
         return asset
 
-    def _commit(self, context: "Context") -> Committed:
+    def _commit(self, context: "Context") -> CommitResult:
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
         mirror = OrderedKafkaHook(self.load.kafka_conn_id).mirror(self.load.name, self.load.topics)

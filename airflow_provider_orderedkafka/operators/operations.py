@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_orderedkafka.context import books_of, fail, is_active, ledger_asset, now_ms, run_of
+from airflow_provider_orderedkafka.context import beside, books_of, fail, is_active, ledger_asset, now_ms, run_of
 from airflow_provider_orderedkafka.core.documents import Ledger
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.loads import operations
@@ -48,7 +48,7 @@ class LedgerOperationsOperator(BaseOperator):
         kafka_conn_id: str = "kafka_default",
         **kwargs: Any,
     ) -> None:
-        super().__init__(**{"inlets": [ledger_asset(load)], **kwargs})
+        super().__init__(**beside({"inlets": [ledger_asset(load)]}, kwargs))
         self.load = load
         self.action = action
         self.to = to

@@ -8,6 +8,7 @@ from airflow.sdk import BaseOperator
 
 from airflow_provider_orderedkafka.context import (
     TaskMemory,
+    beside,
     books_of,
     fail,
     interval_of,
@@ -66,7 +67,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         _check(load, mode, start, end, on_clear)
-        super().__init__(**{"inlets": [ledger_asset(load.name)], **kwargs})
+        super().__init__(**beside({"inlets": [ledger_asset(load.name)]}, kwargs))
         self.load = load
         self.mode = mode
         self.start = start

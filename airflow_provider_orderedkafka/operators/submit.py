@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_orderedkafka.context import TaskMemory, books_of, fail, ledger_asset, skip
+from airflow_provider_orderedkafka.context import TaskMemory, beside, books_of, fail, ledger_asset, skip
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.core.lifecycle import ADVISE_AFTER, Action, way_out
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from airflow_provider_orderedkafka.launching import Options
 
 FOLLOWED = "followed"
-"""What a task remembers: the application that YARN's resource manager follows, and its checkpoint."""
+"""The key under which a task remembers the application that the resource manager follows, and its checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How the application will be run: what is known before the attempt is counted."""
+    """How to run the application, as far as it is known before the attempt is counted."""
 
     submission: Submission
     options: "Options"
@@ -90,12 +90,8 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         **kwargs: Any,
     ) -> None:
         super().__init__(
-            **{
-                "application": application or packaged_application("ordered_replay"),
-                "name": f"orderedkafka-{load.name}",
-                "inlets": [ledger_asset(load.name)],
-                **kwargs,
-            }
+            application=application or packaged_application("ordered_replay"),
+            **beside({"inlets": [ledger_asset(load.name)]}, {"name": f"orderedkafka-{load.name}", **kwargs}),
         )
         self.load = load
         self.range_id: Any = range_id
@@ -106,7 +102,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         self._check_output()
 
     def execute(self, context: "Context") -> dict[str, Any]:
-        """Load the range, or say why not."""
+        """Load the range; skip if it is committed."""
         try:
             return self._load(context)
         except OrderedKafkaError as error:
@@ -118,7 +114,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
             self._process.end()
 
     def _load(self, context: "Context") -> dict[str, Any]:
-        self._check_output()  # what cannot be submitted is no attempt
+        self._check_output()  # raises before an attempt is counted
         way = self._way(context)
         place = partial(self._place, way.submission)
         todo = what_to_do(books_of(self.load.name, context), self.range_id or None, place, self.digest)
@@ -161,7 +157,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         return report
 
     def _made(self, context: "Context", way: Way, todo: Loading, folder: Path) -> "SparkProcess | FollowedProcess":
-        """The process that submits it: files in a private folder, secrets in the environment or not at all."""
+        """The process that submits it, with files in a private folder, and secrets in the environment only."""
         from airflow_provider_orderedkafka.hooks.spark_process import SparkProcess
         from airflow_provider_orderedkafka.hooks.yarn import FollowedProcess
 
@@ -210,7 +206,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         return arguments
 
     def _place(self, submission: Submission, loaded: Range, times: int) -> str:
-        """The range's own folder, once Airflow can read there; one more for each time it is loaded anew."""
+        """The range's own folder, checked to be readable; another one each time that it is loaded anew."""
         return readable(place_of(self.checkpoint or self._local_root(submission), loaded.id, times))
 
     def _local_root(self, submission: Submission) -> str:
@@ -226,7 +222,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
 
 
 def _with_files(submission: Submission, path: Path) -> Submission:
-    """With what lies in the folder of this submission: the range, the package for a cluster, the keytab."""
+    """The submission with its files: the range, the package for a cluster, the keytab."""
     from airflow_provider_orderedkafka.launching import packed
 
     more: dict[str, Any] = {}

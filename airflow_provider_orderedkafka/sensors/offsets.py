@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_provider_orderedkafka.context import (
+    beside,
     books_of,
     fail,
     interval_of,
@@ -54,7 +55,7 @@ class OffsetRangeSensor(BaseSensorOperator):
         poke_interval: timedelta | float = POLL_SECONDS,
         **kwargs: Any,
     ) -> None:
-        super().__init__(poke_interval=poke_interval, **{"inlets": [ledger_asset(load.name)], **kwargs})
+        super().__init__(poke_interval=poke_interval, **beside({"inlets": [ledger_asset(load.name)]}, kwargs))
         self.load = load
         self.kind = kind
         self.deferrable = deferrable

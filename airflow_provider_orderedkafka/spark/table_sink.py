@@ -64,11 +64,11 @@ class TableWriter:
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
-        written, losses = Observation(), self.frames.counter()
-        records, read = counted(self.frames.of_batch(batch, losses=losses))
+        written, counters = Observation(), self.frames.counters()
+        records, read = counted(self.frames.of_batch(batch, counters=counters))
         rows = without_surplus(self.frames.transformed(records), batch.surplus).drop(SOURCE)
         self.put(rows.observe(written, f.count(f.lit(1)).alias("rows")), batch.number)
-        return read().plus(Tally(rows_emitted=written.get["rows"], lost=losses.total()))
+        return read().plus(Tally(rows_emitted=written.get["rows"], lost=counters.losses.total()))
 
 
 def table_sink(arguments: "Arguments", frames: RangeFrames) -> TableWriter:

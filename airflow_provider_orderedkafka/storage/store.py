@@ -74,7 +74,7 @@ def join(location: str, *names: str) -> str:
 
 
 _CHANGED = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
-"""What a deletion meets where somebody else is at work in the same place: what came meanwhile stays."""
+"""What a deletion may raise if another process works in the same folder: what that created stays."""
 
 
 class LocalState:
@@ -149,7 +149,7 @@ class LocalState:
         with (
             _explained("delete", path),
             contextlib.suppress(*_CHANGED),
-        ):  # another one deletes it too, or puts something there
+        ):  # another process deletes it too, or creates something there
             if not path.is_dir():
                 path.unlink()
                 return
@@ -161,7 +161,7 @@ class LocalState:
 
 @contextlib.contextmanager
 def _put_meanwhile() -> Iterator[None]:
-    """A folder that got another document while it was emptied stays, with that one."""
+    """Keep a folder that got a new document while it was emptied."""
     try:
         yield
     except OSError as error:
@@ -217,7 +217,7 @@ REMEDIES = {
 
 @contextlib.contextmanager
 def _explained(action: str, path: Path) -> Any:
-    """Turn what the disk says into an error that says what is safe next."""
+    """Turn an `OSError` into an error that says what is safe to do next."""
     try:
         yield
     except OSError as error:

@@ -19,7 +19,7 @@ from airflow_provider_orderedkafka.context import is_active, ledger_asset, now_m
 from airflow_provider_orderedkafka.core.documents import Ledger
 from airflow_provider_orderedkafka.core.limits import limit_spent
 from airflow_provider_orderedkafka.core.pacing import Verdict, until
-from airflow_provider_orderedkafka.core.watching import Seen, Watch, fired, noticed, silent
+from airflow_provider_orderedkafka.core.watching import Seen, WatcherState, fired, noticed, silent
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 PATH = "airflow_provider_orderedkafka.triggers.offsets.OffsetRangeTrigger"
 POLL_SECONDS = 5.0
 THOROUGH_SECONDS = 60.0
-"""How often to look for new partitions and to read the connection again."""
+"""Seconds between looking for new partitions and reading the connection again."""
 
 LOOKS_AT_ONCE = 16
 
@@ -151,7 +151,7 @@ class OffsetRangeTrigger(BaseEventTrigger):
             store.save_watch(fired(watch, seen))
         return reason
 
-    def _reason(self, load: OrderedLoad, watch: Watch | None, seen: Seen) -> str | None:
+    def _reason(self, load: OrderedLoad, watch: WatcherState | None, seen: Seen) -> str | None:
         if silent(watch, seen, self.backoff) is not None:
             return None
         if seen.ledger is None:

@@ -44,6 +44,11 @@ def timetable(name):
             "depends_on_past=True",
             "set depends_on_past=False, or give the load mode='interval'",
         ),
+        (
+            {"default_args": {"wait_for_downstream": True}},
+            "wait_for_downstream=True",
+            "set wait_for_downstream=False, or give the load mode='interval'",
+        ),
     ],
 )
 def test_an_incremental_load_asks_for_one_run_at_a_time_that_depends_on_no_other(dag, named, way_out):
@@ -95,6 +100,9 @@ def test_a_load_belongs_into_a_dag():
         ({"lode": {}}, r"names 'lode', the steps are wait, resolve, load, commit"),
         ({"load": {"task_id": "x"}}, r"sets 'task_id' of 'load' to 'x': task_id is the group's own, leave it out"),
         ({"commit": {"depends_on_past": True}}, r"depends_on_past=True for 'commit'.*or give the load mode='interval'"),
+        ({"load": {"wait_for_downstream": True}}, r"wait_for_downstream=True for 'load'.*or give the load mode="),
+        ({"load": None}, r"steps gives None for 'load'.*arguments by name, such as \{'retries': 3\}"),
+        ([("load", {})], r"steps must be arguments by step, such as .*found \[\('load'"),
     ],
 )
 def test_arguments_by_step_are_for_a_step_and_not_the_group_s_own(steps, said):
@@ -164,6 +172,20 @@ def test_a_load_s_tasks_read_its_ledger_and_none_emits_it():
         assert task.task_id == f"orders.{step}"
         assert ledger_asset("orders") in task.inlets
         assert task.outlets == ([output_alias("orders")] if step == "commit" else [])
+
+
+@pytest.mark.parametrize("said", ["steps", "default_args"])
+def test_more_inlets_and_outlets_come_beside_the_load_s_own(said):
+    from airflow.sdk import Asset
+
+    from airflow_provider_orderedkafka.assets import ledger_asset, output_alias
+
+    mine = {"inlets": [Asset("mine-in")], "outlets": [Asset("mine-out")]}
+    steps = ("wait", "resolve", "load", "commit")
+    how = {"steps": dict.fromkeys(steps, mine)} if said == "steps" else {"dag": {"default_args": mine}}
+    for step, task in parse(**how).steps.items():
+        assert task.inlets == [ledger_asset("orders"), Asset("mine-in")]
+        assert task.outlets == [*([output_alias("orders")] if step == "commit" else []), Asset("mine-out")]
 
 
 def test_the_commits_of_a_dag_s_runs_take_turns_unless_somebody_wants_otherwise():

@@ -32,14 +32,14 @@ from support.records import Record, Records
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.core.documents import Report
-from airflow_provider_orderedkafka.kafka.write.sending import Lent
+from airflow_provider_orderedkafka.kafka.write.sending import PooledProducer
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
 
 COUNT = 6_000
 PARTITIONS = 4
 FRAMES = ("--transform", "support.transforms:unchanged")
-HALF = Moment(Lent.send, "return", 2)
+HALF = Moment(PooledProducer.send, "return", 2)
 """A worker that has sent its second chunk stands still; the others go on."""
 
 

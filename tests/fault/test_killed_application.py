@@ -15,7 +15,7 @@ from support.ranges import whole_range
 from support.records import Records
 from support.topics import Topics
 
-from airflow_provider_orderedkafka.kafka.write.sending import Lent
+from airflow_provider_orderedkafka.kafka.write.sending import PooledProducer
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.table_sink import TableWriter
 
@@ -33,8 +33,8 @@ def written(records: Records, output: str) -> int:
 POINTS = {
     1: Moment(Checkpoint.put_note, "call"),
     2: Moment(Checkpoint.put_note, "return"),
-    3: Moment(Lent.send, "return"),
-    4: Moment(Lent.settle, "return"),
+    3: Moment(PooledProducer.send, "return"),
+    4: Moment(PooledProducer.settle, "return"),
     5: Moment(Checkpoint.put_counts, "call"),
     6: Moment(Checkpoint.put_counts, "return"),
     7: Moment(Checkpoint.put_report, "call"),
@@ -85,7 +85,7 @@ def held(request: Any, kafka: Any, topics: Topics, records: Records, tmp_path: P
     records.produce(source, events(3 * BATCH, 1))
     loaded = whole_range(kafka.bootstrap_servers, source, batch_offsets=BATCH)
     load = Load(kafka.bootstrap_servers, tmp_path, loaded, "--output-topic", output, *LANES[request.param])
-    application = load.start(Moment(Lent.send, "return", 1, str(load.checkpoint / "notes/2.json")))
+    application = load.start(Moment(PooledProducer.send, "return", 1, str(load.checkpoint / "notes/2.json")))
     assert application.until_held(), application.log()[-3000:]
     return Held(request.param, load, application, source, output)
 

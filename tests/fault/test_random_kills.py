@@ -20,7 +20,7 @@ from support.ranges import whole_range
 from support.records import Records
 from support.topics import Topics
 
-from airflow_provider_orderedkafka.kafka.write.sending import Lent
+from airflow_provider_orderedkafka.kafka.write.sending import PooledProducer
 from airflow_provider_orderedkafka.kafka.write.writing import write
 from airflow_provider_orderedkafka.storage.store import LocalState, _write
 
@@ -34,7 +34,7 @@ SECONDS = 0.7
 
 FIRST = {LocalState.put: 3, _write: 3}
 DRIVER = {LocalState.put: 2, _write: 2, LocalState.delete: 6}
-WORKER = {Lent.send: 1, Lent.settle: 1, write: 1}
+WORKER = {PooledProducer.send: 1, PooledProducer.settle: 1, write: 1}
 """The functions at whose calls and returns kills come, and up to the how manieth time from the note of a batch on.
 
 Each of them is called so often, whatever follows; those of `FIRST` from the beginning of an attempt on.

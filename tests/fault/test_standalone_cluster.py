@@ -18,7 +18,7 @@ from support.records import Records
 from support.standalone import HOME, Standalone, standalone
 from support.topics import Topics
 
-from airflow_provider_orderedkafka.kafka.write.sending import Lent
+from airflow_provider_orderedkafka.kafka.write.sending import PooledProducer
 from airflow_provider_orderedkafka.spark.bundle import build_bundle
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
@@ -55,7 +55,7 @@ class Cluster:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("cluster")
-    moment = Moment(Lent.send, "return", 1, str(folder / "now"))
+    moment = Moment(PooledProducer.send, "return", 1, str(folder / "now"))
     path = {"PYTHONPATH": f"{HOLDING}:{PACKAGES}"}
     with standalone(folder / "spark", 2, {**ENVIRONMENT, **path, **moment.held(folder / "held")}) as spark:
         yield Cluster(spark, folder)

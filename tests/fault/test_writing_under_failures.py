@@ -20,8 +20,8 @@ from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPar
 from airflow_provider_orderedkafka.errors import DeliveryError
 from airflow_provider_orderedkafka.kafka.clients.consumers import close_idle
 from airflow_provider_orderedkafka.kafka.provenance import read_provenance
-from airflow_provider_orderedkafka.kafka.replay.missing import Missing
-from airflow_provider_orderedkafka.kafka.replay.replays import Begun, Outputs, find_landed
+from airflow_provider_orderedkafka.kafka.replay.landed_filter import LandedFilter
+from airflow_provider_orderedkafka.kafka.replay.replays import BegunBatch, NotedOutputs, find_landed
 from airflow_provider_orderedkafka.kafka.replay.settling import Settle
 from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings
 from airflow_provider_orderedkafka.kafka.write.writing import plan_write, write
@@ -30,9 +30,9 @@ from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
 pytestmark = pytest.mark.fault
 
 ROWS = 200_000
-THIS = Begun("r1", Offsets({TopicPartition("orders", 2): 0}), Offsets({TopicPartition("orders", 2): 10**9}))
+THIS = BegunBatch("r1", Offsets({TopicPartition("orders", 2): 0}), Offsets({TopicPartition("orders", 2): 10**9}))
 OUTAGE_SECONDS = 20
-SESSION_SECONDS = 9
+SESSION_SECONDS = 30
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -110,9 +110,9 @@ def process_of_an_attempt(config, topic, noted):
 
 def attempt(config, topic, noted, pause=0.0):
     """What the application does with a batch that is noted and not counted: the first attempt finds nothing."""
-    found = find_landed(config, THIS, Outputs((topic,), noted), Settle(still=1.0))
+    found = find_landed(config, THIS, NotedOutputs((topic,), noted), Settle(still=1.0))
     assert found.settled
-    left = Missing(found.landed, "one", "struct")
+    left = LandedFilter(found.landed, "one", "struct")
     return found.landed.rows, write(left.of(slowly(ROWS, pause)), a_write(config, topic))
 
 
@@ -175,7 +175,7 @@ def test_rows_that_a_lagging_replica_hides_are_found_once_they_show(patient_brok
     patient_brokers.brokers[2].kill()
     time.sleep(0.5)  # what the writer sends now is in the leader's log, and no consumer sees it
     kill(process)
-    assert not find_landed(config, THIS, Outputs((topic,), noted), Settle(still=0.5, deadline=1.5)).settled
+    assert not find_landed(config, THIS, NotedOutputs((topic,), noted), Settle(still=0.5, deadline=1.5)).settled
     attempt(config, topic, noted)
     check(records.read(topic))
 

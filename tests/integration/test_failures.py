@@ -4,7 +4,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from airflow_provider_orderedkafka.errors import DataLossError, OrderedKafkaError, TransformError
-from airflow_provider_orderedkafka.spark.session.failures import understood
+from airflow_provider_orderedkafka.spark.session.failures import classify_failure
 
 
 def loses(batches):
@@ -20,7 +20,7 @@ def fails_in_its_own_way(batches):
 def out_of(spark, transform) -> OrderedKafkaError:
     with pytest.raises(PySparkException) as raised:
         spark.range(1).mapInArrow(transform, "id long").collect()
-    return understood(raised.value)
+    return classify_failure(raised.value)
 
 
 def test_an_error_of_ours_comes_out_of_a_task_with_its_place(spark):

@@ -24,7 +24,7 @@ from airflow_provider_orderedkafka.errors import (
     UnreachableError,
 )
 from airflow_provider_orderedkafka.kafka.clients import consumers
-from airflow_provider_orderedkafka.kafka.clients.consumers import KeptConsumer
+from airflow_provider_orderedkafka.kafka.clients.consumers import PooledConsumer
 from airflow_provider_orderedkafka.kafka.lookup.topics import topic_ids
 from airflow_provider_orderedkafka.kafka.read.fetching import Fetch
 from airflow_provider_orderedkafka.kafka.read.reader import read_slice
@@ -102,7 +102,7 @@ def test_an_outage_longer_than_the_deadline_is_an_error_that_names_what_was_wait
 @pytest.mark.parametrize("code", [KafkaError._AUTO_OFFSET_RESET, KafkaError._PARTITION_EOF])
 def test_a_broker_that_repeats_one_event_for_ever_runs_into_the_deadline(own, own_topics, code):
     partition = TopicPartition(own_topics.create(), 0)
-    repeating = KeptConsumer(ScriptedConsumer(at_last=[event(code, 0, partition)]), deque())
+    repeating = PooledConsumer(ScriptedConsumer(at_last=[event(code, 0, partition)]), deque())
     with pytest.raises(UnreachableError, match=rf"came for 0\.2 s while waiting for {re.escape(partition.at(0))}"):
         Fetch(whole(partition.topic, {0: 3}), settings(own, deadline=0.2), repeating, None).run()
 

@@ -16,8 +16,8 @@ from airflow_provider_orderedkafka.kafka.clients.consumers import close_idle
 from airflow_provider_orderedkafka.kafka.lookup.hidden import Fence, ended
 from airflow_provider_orderedkafka.kafka.lookup.topics import topic_ids
 from airflow_provider_orderedkafka.kafka.provenance import HEADER
-from airflow_provider_orderedkafka.kafka.replay.missing import Missing
-from airflow_provider_orderedkafka.kafka.replay.replays import Begun, Outputs, find_landed
+from airflow_provider_orderedkafka.kafka.replay.landed_filter import LandedFilter
+from airflow_provider_orderedkafka.kafka.replay.replays import BegunBatch, NotedOutputs, find_landed
 from airflow_provider_orderedkafka.kafka.replay.settling import Settle, Settled, read_until_settled
 from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings
 from airflow_provider_orderedkafka.kafka.write.writing import plan_write, write
@@ -25,7 +25,7 @@ from airflow_provider_orderedkafka.kafka.write.writing import plan_write, write
 AT_ONCE = Settle(still=0.0)
 ORDERS = TopicPartition("orders", 2)
 START, END = Offsets({ORDERS: 0}), Offsets({ORDERS: 1_000_000})
-THIS = Begun("r1", START, END)
+THIS = BegunBatch("r1", START, END)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -85,7 +85,7 @@ def going_on(step):
 def test_nothing_is_found_of_a_batch_that_wrote_nothing(topics, records, config):
     topic = topics.create(partitions=3)
     records.produce(topic, [Record(b"of others", headers=[("h", b"x")])])
-    found = find_landed(config, THIS, Outputs((topic,), ends(records, topic)), AT_ONCE)
+    found = find_landed(config, THIS, NotedOutputs((topic,), ends(records, topic)), AT_ONCE)
     assert (found.landed.rows, found.gone, found.unnamed, found.settled) == (0, 0, 0, True)
 
 
@@ -97,7 +97,7 @@ def test_rows_are_found_by_their_records_and_those_of_other_ranges_are_not(topic
     put(topic, most=700)
     put(topic, first=900, most=3)
     put(topic, "r10")
-    found = find_landed(config, THIS, Outputs((topic,), note), AT_ONCE)
+    found = find_landed(config, THIS, NotedOutputs((topic,), note), AT_ONCE)
     assert offsets_of(found.landed) == [*range(700), 900, 901, 902]
     assert (found.gone, found.settled) == (0, True)
 
@@ -106,17 +106,17 @@ def test_rows_of_the_ranges_other_batches_are_not_among_those_that_landed(topics
     topic = topics.create()
     note = ends(records, topic)
     put(topic, most=100)
-    batch = Begun("r1", Offsets({ORDERS: 10}), Offsets({ORDERS: 20}))
-    assert offsets_of(find_landed(config, batch, Outputs((topic,), note), AT_ONCE).landed) == [*range(10, 20)]
+    batch = BegunBatch("r1", Offsets({ORDERS: 10}), Offsets({ORDERS: 20}))
+    assert offsets_of(find_landed(config, batch, NotedOutputs((topic,), note), AT_ONCE).landed) == [*range(10, 20)]
 
 
 def test_a_rerun_that_leaves_out_what_landed_completes_the_batch(topics, records, config, put):
     topic = topics.create(partitions=3)
     note = ends(records, topic)
     put(topic, most=420)
-    landed = find_landed(config, THIS, Outputs((topic,), note), AT_ONCE).landed
+    landed = find_landed(config, THIS, NotedOutputs((topic,), note), AT_ONCE).landed
     settings = WriteSettings(config, topic=topic, range_id="r1", source="struct")
-    rows = Missing(landed, "one", "struct").of(batches(1_000, _source=source))
+    rows = LandedFilter(landed, "one", "struct").of(batches(1_000, _source=source))
     assert write(rows, plan_write(settings, columns("value", "_source"))).rows == 580
     assert sorted(int(record.value) for record in records.read(topic)) == list(range(1_000))
 
@@ -129,11 +129,11 @@ def test_several_rows_of_a_record_are_found_one_by_one(topics, records, config):
     )
 
     def rows():
-        return Missing(landed, "many", "struct").of(batches(30, _source=lambda n: source(n // 3)))
+        return LandedFilter(landed, "many", "struct").of(batches(30, _source=lambda n: source(n // 3)))
 
-    landed = find_landed(config, THIS, Outputs((topic,), note), AT_ONCE).landed
+    landed = find_landed(config, THIS, NotedOutputs((topic,), note), AT_ONCE).landed
     write((batch.slice(0, 16) for batch in rows()), settings)
-    landed = find_landed(config, THIS, Outputs((topic,), note), AT_ONCE).landed
+    landed = find_landed(config, THIS, NotedOutputs((topic,), note), AT_ONCE).landed
     assert [(offset, ordinal) for _, offset, ordinal in landed if ordinal] == [
         *((n, 1) for n in range(5)),
         *((n, 2) for n in range(5)),
@@ -153,8 +153,8 @@ def test_rows_of_a_batch_that_version_1_began_are_the_first_of_their_records_or_
     records.produce(topic, [Record(b"v", headers=[(HEADER, header_of_version_1(*each))]) for each in old])
     put(topic, first=7, most=1)
     for at_most_one, expected in ((True, ([5, 6, 7], 0)), (False, ([7], 2))):
-        batch = Begun("r1", START, END, batch=4, at_most_one=at_most_one)
-        found = find_landed(config, batch, Outputs((topic,), note), AT_ONCE)
+        batch = BegunBatch("r1", START, END, batch=4, at_most_one=at_most_one)
+        found = find_landed(config, batch, NotedOutputs((topic,), note), AT_ONCE)
         assert (offsets_of(found.landed), found.unnamed) == expected
 
 
@@ -162,7 +162,7 @@ def test_rows_without_a_source_are_counted(topics, records, config):
     topic = topics.create()
     note = ends(records, topic)
     write(batches(3), plan_write(WriteSettings(config, topic=topic, range_id="r1"), columns("value")))
-    found = find_landed(config, THIS, Outputs((topic,), note), AT_ONCE)
+    found = find_landed(config, THIS, NotedOutputs((topic,), note), AT_ONCE)
     assert (found.landed.rows, found.unnamed) == (0, 3)
 
 
@@ -174,7 +174,7 @@ def test_dead_letters_are_found_as_such(topics, records, config):
         batch(value=[b"x" * (5_000 if n % 10 == 0 else 5) for n in range(100)], _source=[source(n) for n in range(100)])
     ]
     write(rows, plan_write(settings, columns("value", "_source")))
-    landed = find_landed(config, THIS, Outputs((topic, dead), note, dead), AT_ONCE).landed
+    landed = find_landed(config, THIS, NotedOutputs((topic, dead), note, dead), AT_ONCE).landed
     assert (landed.rows, landed.dead_letters) == (100, 10)
 
 
@@ -184,7 +184,7 @@ def test_rows_in_partitions_that_came_later_are_found(topics, records, config, p
     topics.grow(topic, 4)
     put(topic)
     assert len(records.ends(topic)) == 4
-    assert find_landed(config, THIS, Outputs((topic,), note), AT_ONCE).landed.rows == 1_000
+    assert find_landed(config, THIS, NotedOutputs((topic,), note), AT_ONCE).landed.rows == 1_000
 
 
 def test_rows_behind_transaction_markers_are_found(topics, records, config, put):
@@ -196,7 +196,7 @@ def test_rows_behind_transaction_markers_are_found(topics, records, config, put)
     with records.transaction() as transaction:
         transaction.produce(topic, [Record(b"open")])
         put(topic, first=10, most=10)
-        found = find_landed(config, THIS, Outputs((topic,), note), AT_ONCE)
+        found = find_landed(config, THIS, NotedOutputs((topic,), note), AT_ONCE)
     assert offsets_of(found.landed) == [*range(20)]
 
 
@@ -206,7 +206,7 @@ def test_what_retention_took_since_the_note_may_be_doubled(topics, records, conf
     note = ends(records, topic)
     put(topic, most=100)
     records.delete_before(topic, {0: 35})
-    found = find_landed(config, THIS, Outputs((topic,), note), AT_ONCE)
+    found = find_landed(config, THIS, NotedOutputs((topic,), note), AT_ONCE)
     assert found.gone == 30
     assert offsets_of(found.landed) == [*range(30, 100)]
 
@@ -231,7 +231,7 @@ def test_an_output_that_was_made_anew_is_read_whole(topics, records, config, put
     note = ends(records, topic)
     topics.recreate(topic)
     put(topic, most=20)
-    assert offsets_of(find_landed(config, THIS, Outputs((topic,), note), AT_ONCE).landed) == [*range(20)]
+    assert offsets_of(find_landed(config, THIS, NotedOutputs((topic,), note), AT_ONCE).landed) == [*range(20)]
 
 
 def test_an_output_that_was_made_anew_and_has_grown_past_the_note_is_known_by_its_id(topics, records, config, put):
@@ -240,7 +240,7 @@ def test_an_output_that_was_made_anew_and_has_grown_past_the_note_is_known_by_it
     note, ids = ends(records, topic), topic_ids(config, [topic])
     topics.recreate(topic)
     put(topic, most=20)
-    found = find_landed(config, THIS, Outputs((topic,), note, ids=ids), AT_ONCE)
+    found = find_landed(config, THIS, NotedOutputs((topic,), note, ids=ids), AT_ONCE)
     assert (offsets_of(found.landed), found.gone) == ([*range(20)], 0)
 
 
@@ -257,7 +257,7 @@ def put_compacted(config):
 
 
 def compacted(topic, note):
-    return Outputs((topic,), note, compacted=frozenset([topic]))
+    return NotedOutputs((topic,), note, compacted=frozenset([topic]))
 
 
 def test_rows_in_compacted_outputs_are_not_left_out(topics, records, config, put_compacted):
@@ -314,7 +314,7 @@ def test_rows_that_land_while_it_waits_are_found(topics, records, config, put):
     put(topic, most=10)
     late = threading.Timer(0.7, lambda: put(topic, first=10, most=5))
     late.start()
-    found = find_landed(config, THIS, Outputs((topic,), note), Settle(still=1.5))
+    found = find_landed(config, THIS, NotedOutputs((topic,), note), Settle(still=1.5))
     late.join()
     assert found.landed.rows == 15
     assert found.settled
@@ -326,7 +326,7 @@ def test_what_others_write_does_not_keep_it_waiting(topics, records, config, put
     put(topic, most=10)
     with going_on(lambda _: records.produce(topic, [Record(b"of others")])):
         begun = time.monotonic()
-        found = find_landed(config, THIS, Outputs((topic,), note), Settle(still=1.0, deadline=20))
+        found = find_landed(config, THIS, NotedOutputs((topic,), note), Settle(still=1.0, deadline=20))
     assert (found.landed.rows, found.settled) == (10, True)
     assert time.monotonic() - begun < 10
 
@@ -335,11 +335,11 @@ def test_a_writer_that_goes_on_and_on_is_given_up_at_last(topics, records, confi
     topic = topics.create()
     note = ends(records, topic)
     with going_on(lambda number: put(topic, first=number, most=1)):
-        found = find_landed(config, THIS, Outputs((topic,), note), Settle(still=2.0, longest=3.0))
+        found = find_landed(config, THIS, NotedOutputs((topic,), note), Settle(still=2.0, longest=3.0))
     assert not found.settled
     assert found.landed.rows > 0
 
 
 def test_an_output_that_is_gone_is_an_error(topics, config):
     with pytest.raises(UnknownTopicError):
-        find_landed(config, THIS, Outputs((topics.name(),), Offsets()), AT_ONCE)
+        find_landed(config, THIS, NotedOutputs((topics.name(),), Offsets()), AT_ONCE)

@@ -29,7 +29,7 @@ from airflow_provider_orderedkafka.kafka.lookup.topics import discover
 from airflow_provider_orderedkafka.kafka.read.reader import read_slice
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 from airflow_provider_orderedkafka.kafka.write.producer import make_producer
-from airflow_provider_orderedkafka.kafka.write.sending import Chunk, Deliveries, Lent
+from airflow_provider_orderedkafka.kafka.write.sending import Chunk, Deliveries, PooledProducer
 from airflow_provider_orderedkafka.tools.embedded import Authority, EmbeddedKafka, Secured
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
@@ -183,7 +183,7 @@ def refused(said: str):
     assert time.monotonic() - begun < AT_ONCE
 
 
-def send(producer: Lent, topic: str) -> None:
+def send(producer: PooledProducer, topic: str) -> None:
     """Write one record, and wait for it."""
     chunk = Chunk([topic], [b"value"], [b"key"], [0], [START], [None], lambda _key, _value: "the row")
     deliveries = Deliveries()

@@ -12,7 +12,7 @@ from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import OrderViolationError, RowError, UnknownTopicError
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, Provenance, read_provenance
 from airflow_provider_orderedkafka.kafka.replay.landed import Landed
-from airflow_provider_orderedkafka.kafka.replay.missing import Missing
+from airflow_provider_orderedkafka.kafka.replay.landed_filter import LandedFilter
 from airflow_provider_orderedkafka.kafka.write.murmur2 import partitions_of
 from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings, Written
 from airflow_provider_orderedkafka.kafka.write.writing import plan_write, write
@@ -96,7 +96,7 @@ def test_each_record_says_where_it_came_from(topics, records, to):
 def test_one_source_record_that_gives_many_rows_gives_many_identities(topics, records, to):
     topic = topics.create()
     settings = plan_write(to(topic, range_id="r1", source="struct"), columns("value", "_source"))
-    write(Missing(Landed(), "many", "struct").of(batches(100, _source=lambda _: source(1))), settings)
+    write(LandedFilter(Landed(), "many", "struct").of(batches(100, _source=lambda _: source(1))), settings)
     assert [read_provenance(record.headers).ordinal for record in records.read(topic)] == list(range(100))
 
 

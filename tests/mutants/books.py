@@ -32,7 +32,7 @@ MUTANTS = [
     (
         "take-over while the owner is active",
         f"{PACKAGE}/core/lifecycle.py",
-        {"return Asker.OTHER if owner_active else Asker.HEIR": "return Asker.HEIR"},
+        {"return Asker.OTHER if owner_active else Asker.SUCCESSOR": "return Asker.SUCCESSOR"},
         (BOOKS,),
     ),
     (

@@ -8,13 +8,13 @@ MODEL = "tests/property/test_attempts.py"
 MUTANTS = [
     (
         "landed rows not left out",
-        f"{PACKAGE}/kafka/replay/missing.py",
+        f"{PACKAGE}/kafka/replay/landed_filter.py",
         {"return batch.filter(~there) if there.any() else batch": "return batch"},
         (LANDED,),
     ),
     (
         "ordinal ignored",
-        f"{PACKAGE}/kafka/replay/missing.py",
+        f"{PACKAGE}/kafka/replay/landed_filter.py",
         {'if self.giving == "one" else self._ordinals.of(source)': "if True else self._ordinals.of(source)"},
         (LANDED,),
     ),
@@ -26,7 +26,7 @@ MUTANTS = [
     ),
     (
         "rows of a join that matches twice are left out",
-        f"{PACKAGE}/kafka/replay/missing.py",
+        f"{PACKAGE}/kafka/replay/landed_filter.py",
         {"there &= ~several": "pass"},
         (LANDED,),
     ),
@@ -127,7 +127,13 @@ MUTANTS = [
     (
         "who finishes a batch forgets that its keys were relied on",
         f"{PACKAGE}/spark/lanes/kafka_output.py",
-        {"placed=note.placed or self.placed": "placed=self.placed"},
+        {"note.joined(self.ends(), ids, self.code)": "replace(note.joined(self.ends(), ids, self.code), placed=None)"},
+        (MODEL,),
+    ),
+    (
+        "the DataFrame lane does not look where keys are that were relied on",
+        f"{PACKAGE}/spark/lanes/kafka_writer.py",
+        {"self.frames.counters(note.placement)": "self.frames.counters()"},
         (MODEL,),
     ),
     (

@@ -51,7 +51,7 @@ keys = st.none() | st.sampled_from([b"a", b"b", b"c", b"d"])
 kinds = st.sampled_from([b"one", b"one", b"one", b"two", b"none", b"large", MARKER])
 astray = st.sampled_from([False, False, False, False, True])
 come = st.builds(Come, st.integers(0, 5), st.integers(0, 12), keys, kinds, astray)
-happenings = st.sampled_from(["compact", "retain", "clean", "anew"])
+happenings = st.sampled_from(["compact", "retain", "grow", "clean", "anew"])
 changes = st.builds(Change, happenings, st.integers(0, 5), st.integers(0, 15))
 of_source = st.builds(Change, st.sampled_from(["compact", "retain"]), st.integers(0, 5), st.integers(0, 15))
 troubles = st.one_of(
@@ -152,6 +152,7 @@ HALF_LANDED = Attempt(troubles=(Trouble("output", 4, kills=True),), fates=(5,))
 GROWN_SINCE = Attempt(grown=1)
 CLEANED_SINCE = Attempt(changes=(Change("clean", 0, 5),))
 IN_THE_SECOND_BATCH = Attempt(troubles=(Trouble("output", 3, kills=True),), fates=(1,))
+SOURCE_GROWN_SINCE = Attempt(writers=2, changes=(Change("grow", 0, 0),))
 ANEW_SINCE = Attempt(changes=(Change("anew", 0, 0),), troubles=(Trouble("output", 1, kills=True),), fates=(1,))
 
 
@@ -159,6 +160,7 @@ ANEW_SINCE = Attempt(changes=(Change("anew", 0, 0),), troubles=(Trouble("output"
 @example(replace(KEYLESS, keep_order="key", keeps_last=True), 1, OF_ONE_KEY, (ALL_LANDED, CLEANED_SINCE), 0)
 @example(replace(KEYLESS, batch_offsets=2), 1, RISING, (IN_THE_SECOND_BATCH, ANEW_SINCE), 0)
 @example(PLACED, 2, ASTRAY, (ONE_OF_TWO_WAS_DONE, Attempt(writers=1)), 0)
+@example(PLACED, 2, ASTRAY, (ONE_OF_TWO_WAS_DONE, SOURCE_GROWN_SINCE), 0)
 @example(replace(KEYLESS, topics=(2,)), 2, RISING, (ONE_WRITER_OF_TWO, OTHER_SLICES), 0)
 @example(replace(KEYLESS, counts_losses=True), 1, RISING, (replace(ALL_LANDED, writers=1), EXPIRED_SINCE), 0)
 @example(replace(KEYLESS, keep_order="key"), 2, HIDDEN_BY_A_MARKER, (ALL_LANDED, Attempt(slice_offsets=1)), 0)
@@ -188,13 +190,15 @@ def check_load(world: World, load: Load) -> None:
     assert max(Counter(row.identity for row in rows).values(), default=1) == 1, "doubled"
     assert ledger.rows == len(rows)
     assert load.limit is None or len(rows) <= load.limit
-    assert len(rows) == load.limit or ledger.place.offsets == Offsets(world.source.ends)
-    at = Offsets(dict.fromkeys(world.source.partitions, 0))
+    assert len(rows) == load.limit or ledger.place.offsets == Offsets(
+        {p: end for p, end in world.source.ends.items() if end or p in ledger.place.offsets}
+    )
+    at = Offsets()
     for loaded in load.ranges.values():
-        assert loaded.start.offsets == at
+        assert loaded.start.offsets == Offsets(dict.fromkeys(loaded.start.offsets, 0) | dict(at))  # new ones from 0
         check_range(world, load, loaded)
         at = load.reports[loaded.id].stop.offsets
-    assert ledger.place.offsets == at
+    assert ledger.place.offsets == Offsets(dict.fromkeys(ledger.place.offsets, 0) | dict(at))
 
 
 def check_range(world: World, load: Load, loaded: Range) -> None:
@@ -280,7 +284,8 @@ def overtaken(rows: list[tuple[int, int]]) -> int:
 def astray(world: World, position: Position) -> bool:
     """Whether a record stands in another partition than its key belongs to."""
     partition, key = position[0], world.source.records[position].key
-    return key is not None and world.home(partition.topic, key) != partition
+    homes = {world.home(partition.topic, key, fewer) for fewer in range(world.grown[partition.topic] + 1) if key}
+    return bool(homes - {partition})
 
 
 def rows_of(world: World, ranges: set[str]) -> list[Found]:

@@ -13,7 +13,7 @@ from support.slices import slice_of, stretch
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.kafka.provenance import ORDINAL
 from airflow_provider_orderedkafka.kafka.replay.landed import Landed, OffsetSet
-from airflow_provider_orderedkafka.kafka.replay.missing import Missing
+from airflow_provider_orderedkafka.kafka.replay.landed_filter import LandedFilter
 from airflow_provider_orderedkafka.kafka.write.sources import Ordinals, Source
 
 near = st.integers(0, 200)
@@ -98,7 +98,7 @@ def landed_of(rows):
 
 @given(places, st.sets(st.tuples(st.sampled_from("ab"), st.integers(0, 1), st.integers(0, 3), st.integers(0, 3))))
 def test_what_is_missing_is_all_but_what_landed(given_places, there):
-    [passed] = Missing(landed_of(there), "many", "struct").of([rows_of(given_places)]) if given_places else [None]
+    [passed] = LandedFilter(landed_of(there), "many", "struct").of([rows_of(given_places)]) if given_places else [None]
     seen, expected = Counter(), []
     for number, place in enumerate(given_places):
         if (*place, seen[place]) not in there:
@@ -112,13 +112,13 @@ def test_what_is_missing_is_all_but_what_landed(given_places, there):
 
 def test_a_row_without_a_source_is_always_missing():
     rows = rows_of([None, ("a", 0, 1), None])
-    [passed] = Missing(landed_of([("a", 0, 1, 0)]), "many", "struct").of([rows])
+    [passed] = LandedFilter(landed_of([("a", 0, 1, 0)]), "many", "struct").of([rows])
     assert passed["value"].to_pylist() == [b"0", b"2"]
 
 
 def test_rows_of_a_join_that_matches_twice_are_passed_on_whatever_landed_and_counted():
     there = landed_of([("a", 0, 1, 0), ("a", 0, 2, 0)])
-    left = Missing(there, "joined", "struct")
+    left = LandedFilter(there, "joined", "struct")
     rows = [rows_of([("a", 0, 1), ("a", 0, 2)]), rows_of([("a", 0, 2), ("a", 0, 3)])]
     passed = [each for part in left.of(rows) for each in part["value"].to_pylist()]
     assert passed == [b"1", b"0", b"1"]

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.attempts import MemoryState
+from support.memory_state import MemoryState
 from support.runs import DictStore, a_report
 from support.simulated_log import Entry, SimulatedLog
 

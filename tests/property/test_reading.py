@@ -16,7 +16,7 @@ from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.kafka.read.arrow import Arrivals, BatchBuilder
 from airflow_provider_orderedkafka.kafka.read.ordering import arrange
 from airflow_provider_orderedkafka.kafka.read.payloads import Payloads
-from airflow_provider_orderedkafka.kafka.read.stretches import Progress
+from airflow_provider_orderedkafka.kafka.read.stretches import StretchProgress
 
 LATEST = 20
 TIMES = st.integers(-1, LATEST + 3)
@@ -110,7 +110,7 @@ def admitted(progress, chunks):
 @given(arrivals())
 def test_a_slice_holds_what_its_bounds_say_in_order_however_it_comes(arrived):
     slice_, come, chunks = arrived
-    ordered = arrange(slice_, *admitted(Progress(slice_), chunks))
+    ordered = arrange(slice_, *admitted(StretchProgress(slice_), chunks))
     rows = zip(
         *(column.tolist() for column in (ordered.order_time, ordered.rank, ordered.offset, ordered.late)), strict=True
     )
@@ -122,7 +122,7 @@ def test_a_slice_holds_what_its_bounds_say_in_order_however_it_comes(arrived):
 @given(arrivals())
 def test_a_stretch_is_finished_only_when_nothing_of_it_can_follow(arrived):
     slice_, come, chunks = arrived
-    progress = Progress(slice_)
+    progress = StretchProgress(slice_)
     for number, chunk in enumerate(chunks):
         progress.admit(*columns(chunk))
         rest = {(record.rank, record.offset) for following in chunks[number + 1 :] for record in following}
@@ -135,7 +135,7 @@ def test_a_stretch_is_finished_only_when_nothing_of_it_can_follow(arrived):
 @given(arrivals())
 def test_a_stretch_whose_log_was_seen_to_its_limit_is_finished(arrived):
     slice_, _, chunks = arrived
-    progress = Progress(slice_)
+    progress = StretchProgress(slice_)
     for chunk in chunks:
         progress.admit(*columns(chunk))
     for rank, stretch_ in enumerate(slice_.stretches):
@@ -147,7 +147,7 @@ def test_a_stretch_whose_log_was_seen_to_its_limit_is_finished(arrived):
 @given(arrivals(), st.integers(1, 300), st.data())
 def test_batches_of_any_size_hold_each_payload_beside_its_record(arrived, batch_bytes, data):
     slice_, _, chunks = arrived
-    rank, offset, timestamp = admitted(Progress(slice_), chunks)
+    rank, offset, timestamp = admitted(StretchProgress(slice_), chunks)
     payloads = data.draw(st.lists(st.none() | st.binary(max_size=90), min_size=len(rank), max_size=len(rank)))
     sizes = np.array([-1 if payload is None else len(payload) for payload in payloads], np.int64)
     held = Payloads(np.array([payload or b"" for payload in payloads] + [None], object)[:-1], sizes)
@@ -179,7 +179,7 @@ def logs(draw):
 
 def read(log, slice_):
     """Read a slice of a simulated log as the fetching reader does."""
-    progress, come = Progress(slice_), []
+    progress, come = StretchProgress(slice_), []
     for rank, stretch_ in enumerate(slice_.stretches):
         log_start = log.gone_before.get(stretch_.partition, 0)
         if stretch_.start.offset < log_start and not progress.finished()[rank]:

@@ -3,6 +3,7 @@
 All but Kafka, Spark and the lease is the package's own: ledger, range, checkpoint, plan, lanes, limit, writers, report.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.state.machine import SystemClock
 from support.draws import MARKER, Attempt, Change, Come, Shape, Trouble
 from support.makings import TRANSFORMS
+from support.memory_state import MemoryState
 from support.small_kafka import DEAD, Outputs, Plugs, Row, Source, plugged_in
 from support.small_spark import SmallSession, Tasks
 
@@ -51,37 +53,6 @@ class Done(NamedTuple):
     end: Offsets
     write: int
     surplus: Surplus | None
-
-
-@dataclass
-class MemoryState:
-    """Documents in memory."""
-
-    documents: dict[str, str]
-    location: str
-    touch: Callable[[str], None] = lambda _: None
-
-    def _name(self, name: str) -> str:
-        return f"{self.location}/{name}"
-
-    def get(self, name: str) -> str | None:
-        self.touch("store")
-        return self.documents.get(self._name(name))
-
-    def put(self, name: str, text: str) -> None:
-        self.touch("store")
-        self.documents[self._name(name)] = text
-        self.touch("store")
-
-    def names(self, folder: str = "") -> list[str]:
-        start = self._name(folder and f"{folder}/")
-        return sorted({name[len(start) :].split("/")[0] for name in self.documents if name.startswith(start)})
-
-    def delete(self, name: str) -> None:
-        self.touch("store")
-        for each in list(self.documents):
-            if each == self._name(name) or each.startswith(f"{self._name(name)}/"):
-                del self.documents[each]
 
 
 @dataclass
@@ -181,6 +152,7 @@ class World:
         self.names_dead_letters = [False] * shape.loads
         self.one_writer = [False] * shape.loads
         self.write = 0
+        self.grown: Counter[str] = Counter()
         self.attempt = Attempt()
         self._troubles: list[Trouble] = []
         self._left: int | None = None
@@ -207,9 +179,9 @@ class World:
             value = value.ljust(1_200, b".") if each.kind == b"large" else value
             self.source.add(partition, EPOCH + each.timestamp, each.key, None if each.kind == MARKER else value)
 
-    def home(self, topic: str, key: bytes) -> TopicPartition:
-        """Where Java's producers put a key."""
-        count = self.shape.topics[ord(topic) - ord("a")]
+    def home(self, topic: str, key: bytes, fewer: int = 0) -> TopicPartition:
+        """Where Java's producers put a key, or put it when the topic had fewer partitions."""
+        count = sum(each.topic == topic for each in self.source.partitions) - fewer
         return TopicPartition(topic, partitions_of(pa.array([key], pa.binary()), count)[0].as_py())
 
     def change(self, change: Change) -> None:
@@ -226,6 +198,9 @@ class World:
         if change.what == "retain" and self.shape.counts_losses and offset > self.source.starts()[partition]:
             self._take(partition, range(self.source.starts()[partition], offset), expired=True)
             self.source.log.delete_before(partition, offset)
+        if change.what == "grow":
+            self.source.grow(partition.topic)
+            self.grown[partition.topic] += 1
 
     def _change_output(self, change: Change) -> None:
         name = self.shape.outputs[change.partition % len(self.shape.outputs)]

@@ -25,7 +25,7 @@ from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPar
 from airflow_provider_orderedkafka.core.plan import Planned
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.core.streams import StreamOffset
-from airflow_provider_orderedkafka.core.watching import Watch
+from airflow_provider_orderedkafka.core.watching import WatcherState
 from airflow_provider_orderedkafka.kafka.provenance import Stamp
 from airflow_provider_orderedkafka.kafka.write.sources import Source
 from airflow_provider_orderedkafka.loads import ledger, mirror
@@ -131,8 +131,8 @@ VERSION_1: Mapping[str, Document] = {
     "report-failed": FAILED,
     "boundary": Boundary(1_769_860_800_000, END, TOPICS, 1_769_860_860_000),
     "boundaries": Boundaries((1_769_857_200_000, 1_769_860_800_000)),
-    "watch": Watch("4", 1_769_860_860_000, 2, "orders/one"),
-    "watch-unseen": Watch("before the first look", 0, 1),
+    "watch": WatcherState("4", 1_769_860_860_000, 2, "orders/one"),
+    "watch-unseen": WatcherState("before the first look", 0, 1),
     "setup": Setup("direct", 4, "key", "murmur2", "orders-ordered", "shop:enrich", "its keys stay in their partitions"),
     "setup-frames": Setup("frames", 1, "none", None, "a table", None, ""),
     "note": NOTE,
@@ -176,6 +176,7 @@ DOCUMENTS: Mapping[str, Document] = {
         provenance=2,
         doubts=(Doubt(landed=4, doubtful=1, settled=False, known=False),),
         placed="murmur2",
+        placed_over=3,
     ),
 }
 """As they are now: where a field came later, the same with a value of its own in it."""

@@ -33,12 +33,13 @@ class Trouble(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What happens before an attempt: to the source, `compact` takes a record, `retain` all up to one.
+    """What happens before an attempt.
 
-    To an output: `clean` takes what is not the last of its key up to an offset, `anew` makes its topic anew.
+    To the source: `compact` takes a record, `retain` all up to one, `grow` adds a partition to a topic. To an output:
+    `clean` takes what is not the last of its key up to an offset, `anew` makes its topic anew.
     """
 
-    what: Literal["compact", "retain", "clean", "anew"]
+    what: Literal["compact", "retain", "grow", "clean", "anew"]
     partition: int
     offset: int
 

@@ -28,14 +28,14 @@ from airflow_provider_orderedkafka.kafka.lookup import survey
 from airflow_provider_orderedkafka.kafka.lookup.starts import ResolvedStart
 from airflow_provider_orderedkafka.kafka.provenance import HEADER
 from airflow_provider_orderedkafka.kafka.read import reader, samples
-from airflow_provider_orderedkafka.kafka.read.catch import Catch, Columns
-from airflow_provider_orderedkafka.kafka.read.stretches import Progress
+from airflow_provider_orderedkafka.kafka.read.fetched import Columns, FetchedRecords
+from airflow_provider_orderedkafka.kafka.read.stretches import StretchProgress
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 from airflow_provider_orderedkafka.kafka.replay import replays
 from airflow_provider_orderedkafka.kafka.replay.settling import Settled
 from airflow_provider_orderedkafka.kafka.write import producer, writing
-from airflow_provider_orderedkafka.kafka.write.outputs import DEFAULT_MAX_BYTES, Output
-from airflow_provider_orderedkafka.kafka.write.sending import Lent
+from airflow_provider_orderedkafka.kafka.write.outputs import DEFAULT_MAX_BYTES, OutputTopic
+from airflow_provider_orderedkafka.kafka.write.sending import PooledProducer
 from airflow_provider_orderedkafka.loads import ranges
 from airflow_provider_orderedkafka.spark import ordering
 from airflow_provider_orderedkafka.spark.connector import cluster
@@ -91,6 +91,12 @@ class Source:
     def starts(self) -> dict[TopicPartition, int]:
         return {p: self.log.gone_before.get(p, 0) for p in self.partitions}
 
+    def grow(self, topic: str) -> None:
+        """The topic gets one partition more."""
+        more = TopicPartition(topic, sum(each.topic == topic for each in self.partitions))
+        self.partitions = tuple(sorted((*self.partitions, more)))
+        self.history.entries[more], self.log.entries[more], self.ends[more] = [], [], 0
+
     def compact(self, partition: TopicPartition, offset: int) -> None:
         """Take one record away; the newest stays, as in Kafka."""
         kept = [each for each in self.log.entries[partition] if each.offset != offset]
@@ -101,9 +107,9 @@ class Source:
         topics = (Topic(name, f"id-{name}", count, name in self.compacted) for name, count in counts.items())
         return Discovery("cluster", tuple(topics), self.partitions)
 
-    def fetched(self, slice_: Slice, settings: ReadSettings) -> Catch:
+    def fetched(self, slice_: Slice, settings: ReadSettings) -> FetchedRecords:
         """The records of a slice, as a fetch catches them."""
-        progress, catch = Progress(slice_), Catch(settings)
+        progress, catch = StretchProgress(slice_), FetchedRecords(settings)
         for rank, stretch in enumerate(slice_.stretches):
             log_start = self.starts()[stretch.partition]
             if stretch.start.offset < log_start and not progress.finished()[rank]:
@@ -179,10 +185,10 @@ class Outputs:
     def rows(self) -> list[Row]:
         return [*self.past, *(row for rows in self.logs.values() for row in rows)]
 
-    def look_up(self, _config: Any, names: Any, *_: Any) -> dict[str, Output]:
+    def look_up(self, _config: Any, names: Any, *_: Any) -> dict[str, OutputTopic]:
         most = {DEAD: DEFAULT_MAX_BYTES}
         return {
-            n: Output(n, self._id(n), self.counts[n], most.get(n, MOST_BYTES), compacted=n in self.compacted)
+            n: OutputTopic(n, self._id(n), self.counts[n], most.get(n, MOST_BYTES), compacted=n in self.compacted)
             for n in names
         }
 
@@ -283,7 +289,7 @@ def plugged_in(plugs: Plugs) -> Iterator[None]:
 def _plug_source(patch: pytest.MonkeyPatch, plugs: Plugs) -> None:
     source = plugs.source
 
-    def fetch(slice_: Slice, settings: ReadSettings, _budget: int | None) -> Catch:
+    def fetch(slice_: Slice, settings: ReadSettings, _budget: int | None) -> FetchedRecords:
         plugs.touch("source")
         return source.fetched(slice_, settings)
 
@@ -300,6 +306,7 @@ def _plug_source(patch: pytest.MonkeyPatch, plugs: Plugs) -> None:
         patch.setattr(module, "discover", source.discovery)
     patch.setattr(survey, "readable_ends", ends)
     patch.setattr(survey, "resolve_start", starts)
+    patch.setattr(survey, "log_starts", lambda _config, partitions: Offsets(dict.fromkeys(partitions, 0)))
     patch.setattr(samples, "EACH", 1)  # so that keys may stand elsewhere than the sample says
     patch.setattr(plan, "WINDOW", 3)
     settings = frames.read_settings
@@ -310,10 +317,10 @@ def _plug_outputs(patch: pytest.MonkeyPatch, plugs: Plugs) -> None:
     outputs = plugs.outputs
 
     @contextmanager
-    def lend(_config: Mapping[str, str]) -> Iterator[Lent]:
+    def lend(_config: Mapping[str, str]) -> Iterator[PooledProducer]:
         made = SmallProducer(outputs, lambda: plugs.touch("output"), plugs.fate, plugs.writes())
         try:
-            yield Lent(made, 1.0)
+            yield PooledProducer(made, 1.0)
         except BaseException:
             made.purge()
             raise

@@ -152,19 +152,19 @@ def test_wrong_credentials_are_told_although_the_question_hears_nothing_of_them(
 
 
 def test_a_question_without_answer_is_doubted_once(monkeypatch):
-    monkeypatch.setattr(answers, "DOUBTS_AFTER", 0.1)
+    monkeypatch.setattr(answers, "RECHECK_AFTER", 0.1)
     doubts = []
     with pytest.raises(UnreachableError):
-        ask(Asked(a=[UNANSWERED], b=[UNANSWERED]), seconds=1.0, doubt=lambda: doubts.append("?"))
+        ask(Asked(a=[UNANSWERED], b=[UNANSWERED]), seconds=1.0, recheck=lambda: doubts.append("?"))
     assert doubts == ["?"]
 
 
 def test_a_doubt_that_is_justified_ends_it():
-    def doubt():
+    def recheck():
         raise UnknownTopicError("no such thing")
 
     with pytest.raises(UnknownTopicError, match="no such thing"):
-        ask(Asked(a=[KafkaError._NOENT, "one"]), doubt=doubt)
+        ask(Asked(a=[KafkaError._NOENT, "one"]), recheck=recheck)
 
 
 def test_no_questions_need_no_answers():

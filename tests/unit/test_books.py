@@ -6,7 +6,7 @@ import pytest
 from support.interleaving import Killed
 from support.runs import LOAD, PARTITION, TOPICS, World, a_range, a_report, place
 
-from airflow_provider_orderedkafka.core.lifecycle import Action, State, Step, action, asker, standing
+from airflow_provider_orderedkafka.core.lifecycle import Action, State, Step, action, asker, status_of
 from airflow_provider_orderedkafka.core.moves import committed, first_look, opened, submitted
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets
@@ -47,7 +47,7 @@ def test_what_does_not_fit_the_open_range_moves_nothing(ledger, planned, report,
 
 @pytest.mark.parametrize(("active", "does"), [(True, Action.SKIP), (False, Action.TAKE_OVER)])
 def test_a_range_is_taken_over_only_from_a_run_that_has_ended(ledger, active, does):
-    found = standing(ledger, "range-1")
+    found = status_of(ledger, "range-1")
     assert action(found, Step.RESOLVE, asker(found, "d/b", owner_active=active)) is does
 
 
@@ -57,4 +57,4 @@ def test_the_report_of_an_attempt_that_stopped_early_is_no_proof():
     with pytest.raises(Killed):
         run.load(run.resolve(), die=True)
     assert world.reports["range-1/0"].complete is False
-    assert run.books.standing(world.ledger, "range-1").state is State.SUBMITTED
+    assert run.books.status(world.ledger, "range-1").state is State.SUBMITTED

@@ -14,7 +14,7 @@ from airflow_provider_orderedkafka.errors import (
     TransformError,
     UnreachableError,
 )
-from airflow_provider_orderedkafka.spark.session.failures import understood
+from airflow_provider_orderedkafka.spark.session.failures import classify_failure
 
 WORKER = """Job aborted due to stage failure: Task 1 in stage 3.0 failed 1 times, most recent failure: Lost task 1.0 \
 in stage 3.0 (TID 5) (host executor driver): org.apache.spark.api.python.PythonException: \
@@ -35,23 +35,25 @@ def told(error: Exception) -> str:
 
 def test_our_own_error_is_found_again_with_its_message_and_its_place() -> None:
     error = DataLossError("it is gone: say failOnDataLoss=false", topic="orders", partition=3, offset=17)
-    found = understood(RuntimeError(WORKER.format(error=told(error))))
+    found = classify_failure(RuntimeError(WORKER.format(error=told(error))))
     assert type(found) is DataLossError
     assert str(found) == "it is gone: say failOnDataLoss=false"
     assert (found.topic, found.partition, found.offset) == ("orders", 3, 17)
 
 
 def test_what_is_not_known_of_an_errors_place_stays_unknown() -> None:
-    found = understood(RuntimeError(WORKER.format(error=told(TopicChangedError("made anew", topic="orders.at-3")))))
+    found = classify_failure(
+        RuntimeError(WORKER.format(error=told(TopicChangedError("made anew", topic="orders.at-3"))))
+    )
     assert isinstance(found, TopicChangedError)
     assert (found.topic, found.partition, found.offset) == ("orders.at-3", None, None)
-    found = understood(RuntimeError(WORKER.format(error=told(UnreachableError("away")))))
+    found = classify_failure(RuntimeError(WORKER.format(error=told(UnreachableError("away")))))
     assert type(found) is UnreachableError
 
 
 @pytest.mark.parametrize("name", ["mylib.StateError", "StateError", "my_orderedkafka.errors.StateError"])
 def test_an_error_of_the_users_that_has_the_name_of_one_of_ours_is_the_users(name: str) -> None:
-    found = understood(PySparkException(WORKER.format(error=f"{name}: no such customer")))
+    found = classify_failure(PySparkException(WORKER.format(error=f"{name}: no such customer")))
     assert type(found) is TransformError
     assert str(found) == f"Python code in a task failed: {name}: no such customer"
     assert not found.retryable
@@ -59,30 +61,30 @@ def test_an_error_of_the_users_that_has_the_name_of_one_of_ours_is_the_users(nam
 
 def test_an_error_of_ours_is_itself() -> None:
     error = UnreachableError("away")
-    assert understood(error) is error
+    assert classify_failure(error) is error
 
 
 def test_a_worker_that_died_can_be_tried_again() -> None:
-    found = understood(RuntimeError("... SparkException: Python worker exited unexpectedly (crashed) ..."))
+    found = classify_failure(RuntimeError("... SparkException: Python worker exited unexpectedly (crashed) ..."))
     assert isinstance(found, TaskFailedError)
     assert found.retryable
 
 
 def test_an_error_in_the_users_transform_is_not_tried_again_and_says_what_it_was() -> None:
-    found = understood(RuntimeError(WORKER.format(error="ZeroDivisionError: division by zero")))
+    found = classify_failure(RuntimeError(WORKER.format(error="ZeroDivisionError: division by zero")))
     assert isinstance(found, TransformError)
     assert "ZeroDivisionError: division by zero" in str(found)
     assert not found.retryable
 
 
 def test_anything_else_can_be_tried_again_and_is_not_a_page_long() -> None:
-    found = understood(PySparkException("No space left on device\n" * 1000))
+    found = classify_failure(PySparkException("No space left on device\n" * 1000))
     assert found.retryable
     assert len(str(found)) < 500
 
 
 def test_a_fault_in_the_driver_is_called_one_and_not_tried_again() -> None:
-    found = understood(KeyError("x"))
+    found = classify_failure(KeyError("x"))
     assert type(found) is OrderedKafkaError
     assert "KeyError" in str(found)
     assert not found.retryable
@@ -90,7 +92,7 @@ def test_a_fault_in_the_driver_is_called_one_and_not_tried_again() -> None:
 
 @pytest.mark.parametrize("said", ["No space left on device", "Disk quota exceeded", "File too large"])
 def test_a_disk_that_is_full_where_spark_writes_is_an_error_that_says_what_is_safe(said: str) -> None:
-    found = understood(PySparkException(f"[STREAM_FAILED] Query terminated: java.io.IOException: {said}"))
+    found = classify_failure(PySparkException(f"[STREAM_FAILED] Query terminated: java.io.IOException: {said}"))
     assert type(found) is StateError
     assert f"Spark cannot write ({said})" in str(found)
     assert "Do not delete the checkpoint" in str(found)
@@ -98,7 +100,7 @@ def test_a_disk_that_is_full_where_spark_writes_is_an_error_that_says_what_is_sa
 
 def test_what_a_transform_raised_is_told_by_its_last_line_whatever_stands_in_it() -> None:
     raised = "TypeError: f() got an unexpected keyword argument 'x' (see Error: above)"
-    found = understood(PySparkException(WORKER.format(error=raised)))
+    found = classify_failure(PySparkException(WORKER.format(error=raised)))
     assert type(found) is TransformError
     assert str(found) == f"Python code in a task failed: {raised}"
 
@@ -111,7 +113,7 @@ def test_what_a_transform_raised_is_told_by_its_last_line_whatever_stands_in_it(
     ],
 )
 def test_what_comes_from_outside_a_task_is_no_fault_of_the_transform_and_can_be_tried_again(raised, said):
-    found = understood(PySparkException(WORKER.format(error=raised)))
+    found = classify_failure(PySparkException(WORKER.format(error=raised)))
     assert type(found) is TaskFailedError
     assert str(found).startswith(said)
     assert str(found).endswith(raised)

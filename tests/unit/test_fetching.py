@@ -8,7 +8,7 @@ from support.scripted import ORDERS, REFUNDS, ScriptedConsumer, event, record
 from support.slices import slice_of, stretch
 
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
-from airflow_provider_orderedkafka.kafka.clients.consumers import KeptConsumer
+from airflow_provider_orderedkafka.kafka.clients.consumers import PooledConsumer
 from airflow_provider_orderedkafka.kafka.read.fetching import Fetch
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 
@@ -17,7 +17,7 @@ TWO_TOPICS = slice_of(stretch("orders", 0, 0, 3), stretch("refunds", 0, 0, 3))
 
 
 def fetched(slice_, consumer):
-    columns = Fetch(slice_, ReadSettings({}), KeptConsumer(consumer, deque()), None).run().columns()
+    columns = Fetch(slice_, ReadSettings({}), PooledConsumer(consumer, deque()), None).run().columns()
     return list(zip(columns.rank.tolist(), columns.offset.tolist(), strict=True))
 
 

@@ -9,7 +9,13 @@ import pytest
 
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.clients.client_log import CLIENT_LOG
-from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig, _answer, client_config, redacted, understood
+from airflow_provider_orderedkafka.kafka.clients.config import (
+    KafkaConfig,
+    _answer,
+    client_config,
+    redacted,
+    setting_error,
+)
 from airflow_provider_orderedkafka.kafka.clients.properties import (
     CONSUMER,
     FIXED,
@@ -260,7 +266,7 @@ def test_secrets_are_never_printed(name):
 
 def test_a_refusal_to_make_a_client_does_not_quote_a_secret():
     config = KafkaConfig({"bootstrap.servers": "b:1", "ssl.key.pem": "hunter2"})
-    said = str(understood(ValueError('ssl.key.pem failed: "hunter2" is no key'), config))
+    said = str(setting_error(ValueError('ssl.key.pem failed: "hunter2" is no key'), config))
     assert said == 'Kafka\'s client refuses its configuration: ssl.key.pem failed: "***" is no key'
 
 

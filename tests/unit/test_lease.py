@@ -10,7 +10,7 @@ from support.leases import ELSEWHERE, HERE, LATENCY, Ahead, Processes, Shared, S
 
 from airflow_provider_orderedkafka.core.batches import Holding
 from airflow_provider_orderedkafka.errors import FencedError, StateError
-from airflow_provider_orderedkafka.spark.state.lease import HEARTBEAT, LEASE, Heart, Lease, Outside, Process
+from airflow_provider_orderedkafka.spark.state.lease import HEARTBEAT, LEASE, Heartbeat, Lease, Outside, Process
 from airflow_provider_orderedkafka.spark.state.machine import SystemClock, SystemProcesses
 from airflow_provider_orderedkafka.storage.store import LocalState
 
@@ -248,13 +248,13 @@ def test_the_heart_beats_in_the_background_and_tells_once_when_the_lease_is_lost
     lost = threading.Event()
     first = Lease(Outside(state, SystemClock(), SystemProcesses(), "a"))
     first.acquire()
-    heart = Heart(first, lost.set, interval=0.01)
-    heart.start()
+    heartbeat = Heartbeat(first, lost.set, interval=0.01)
+    heartbeat.start()
     other = replace(Holding.from_text(state.get("lease/000001-a.json") or ""), attempt=2)
     state.put("lease/000002-b.json", other.to_text())
     assert lost.wait(5)
-    heart.stop()
-    assert isinstance(heart.lost, FencedError)
+    heartbeat.stop()
+    assert isinstance(heartbeat.lost, FencedError)
 
 
 def test_this_process_lives_and_a_number_with_another_start_does_not() -> None:

@@ -9,13 +9,13 @@ from support.producers import FakeProducer
 
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.write.producer import ProducerPool, deadline_seconds, producer_config
-from airflow_provider_orderedkafka.kafka.write.sending import Lent
+from airflow_provider_orderedkafka.kafka.write.sending import PooledProducer
 
 HERE, THERE = {"bootstrap.servers": "here:1"}, {"bootstrap.servers": "there:1"}
 
 
 def make(_config):
-    return Lent(FakeProducer(), 1.0)
+    return PooledProducer(FakeProducer(), 1.0)
 
 
 def test_the_same_configuration_gets_the_same_producer():

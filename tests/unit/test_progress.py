@@ -7,8 +7,8 @@ from support.runs import a_range, place
 from airflow_provider_orderedkafka.core.batches import Counts, Tally
 from airflow_provider_orderedkafka.core.order.cuts import Floor
 from airflow_provider_orderedkafka.core.plan import Planned
-from airflow_provider_orderedkafka.core.progress import Begun, Progress, progress
-from airflow_provider_orderedkafka.spark.application.progress import Teller
+from airflow_provider_orderedkafka.core.progress import AttemptStart, Progress, progress
+from airflow_provider_orderedkafka.spark.application.progress import ProgressPrinter
 
 NARROW = 80
 
@@ -34,19 +34,17 @@ def planned(batch: int, *, about: bool = False) -> Planned:
 
 
 def told(out: StringIO, *, batches: int) -> StringIO:
-    teller = Teller(a_range("r", 0, 0, 1_000), 1, None, out)
-    teller.begin(0)
+    printer = ProgressPrinter(a_range("r", 0, 0, 1_000), 1, None, out)
+    printer.begin(0)
     for batch in range(1, batches + 1):
-        teller.tell(counts(batch), planned(batch), batch * 60_000)
-    teller.close()
+        printer.tell(counts(batch), planned(batch), batch * 60_000)
+    printer.close()
     return out
 
 
 def test_a_log_gets_a_sentence_and_a_line_for_programs_for_each_batch() -> None:
     first, second, *rest = told(StringIO(), batches=2).getvalue().splitlines()
-    assert (
-        first == "batch 1 of 4: 250 of 1,000 offsets (25%), 250 rows read, 250 written, 4 rows/s, about 3 min 0 s left"
-    )
+    assert first == "batch 1 of 4: 250 of 1,000 offsets (25%), 250 rows read, 250 written, 4 rows/s, about 3m left"
     found = Progress.of_line(second)
     assert found is not None
     assert (found.batches, found.about) == (4, False)
@@ -55,7 +53,7 @@ def test_a_log_gets_a_sentence_and_a_line_for_programs_for_each_batch() -> None:
 
 
 def test_how_many_batches_there_are_is_about_known_where_the_rest_is_not_planned_yet() -> None:
-    found = progress(a_range("r", 0, 0, 1_000), 1, counts(1), planned(1, about=True), Begun(0, 0, 0), now=60_000)
+    found = progress(a_range("r", 0, 0, 1_000), 1, counts(1), planned(1, about=True), AttemptStart(0, 0, 0), now=60_000)
     assert found.sentence.startswith("batch 1 of about 4: 250 of 1,000 offsets")
 
 
@@ -74,7 +72,7 @@ def test_what_is_said_after_a_failure_does_not_stand_behind_the_bar() -> None:
     out = told(Terminal(), batches=1)
     print("it failed", file=out)
     assert isinstance(out, Terminal)
-    assert out.seen[-3:] == ["[########......................] 25%, about 3 min 0 s left", "it failed", ""]
+    assert out.seen[-3:] == ["[########......................] 25%, about 3m left", "it failed", ""]
 
 
 def test_an_attempt_that_came_to_no_batch_leaves_no_empty_line() -> None:

@@ -8,7 +8,7 @@ from support.producers import FakeProducer
 
 from airflow_provider_orderedkafka.errors import AccessDeniedError, DeliveryError
 from airflow_provider_orderedkafka.kafka.write import sending
-from airflow_provider_orderedkafka.kafka.write.sending import Chunk, Deliveries, Lent
+from airflow_provider_orderedkafka.kafka.write.sending import Chunk, Deliveries, PooledProducer
 
 
 def chunk(count, first=0):
@@ -25,7 +25,7 @@ def chunk(count, first=0):
 
 
 def lent(producer, deadline=0.05):
-    return Lent(producer, deadline)
+    return PooledProducer(producer, deadline)
 
 
 def test_records_arrive_in_order_through_a_queue_that_is_too_small():
@@ -104,7 +104,7 @@ def test_a_client_that_is_refused_says_what_it_needs():
 @pytest.mark.parametrize("deadline", [0.05, 60.0])
 def test_a_refusal_that_is_told_in_the_background_ends_a_write_that_gets_nothing_through(monkeypatch, deadline):
     monkeypatch.setattr(sending, "_SURE_AFTER", 0.05)
-    sender = Lent(FakeProducer(speed=0), deadline)
+    sender = PooledProducer(FakeProducer(speed=0), deadline)
     sender.send(chunk(5), Deliveries())
     sender.producer.flush = lambda _: sender.troubles.append(KafkaError(KafkaError._AUTHENTICATION, "no such user"))
     with pytest.raises(AccessDeniedError, match="refuses to take records: no such user; check user name"):
@@ -112,7 +112,9 @@ def test_a_refusal_that_is_told_in_the_background_ends_a_write_that_gets_nothing
 
 
 def test_a_refusal_of_before_is_forgotten_once_something_gets_through():
-    sender = Lent(FakeProducer(speed=1), 60.0, troubles=deque([KafkaError(KafkaError._AUTHENTICATION, "once")]))
+    sender = PooledProducer(
+        FakeProducer(speed=1), 60.0, troubles=deque([KafkaError(KafkaError._AUTHENTICATION, "once")])
+    )
     sender.send(chunk(5), Deliveries())
     sender.settle(Deliveries())
     assert not sender.troubles

@@ -9,16 +9,16 @@ from support.scripted import ORDERS, REFUNDS, ScriptedConsumer, event, record
 from airflow_provider_orderedkafka.core.order.cuts import Bound
 from airflow_provider_orderedkafka.core.order.ports import Sighting
 from airflow_provider_orderedkafka.errors import AccessDeniedError, DataLossError, UnknownTopicError, UnreachableError
-from airflow_provider_orderedkafka.kafka.clients.consumers import KeptConsumer
-from airflow_provider_orderedkafka.kafka.lookup.looking import Look
-from airflow_provider_orderedkafka.kafka.lookup.watching import Watch
+from airflow_provider_orderedkafka.kafka.clients.consumers import PooledConsumer
+from airflow_provider_orderedkafka.kafka.lookup.bound_search import BoundSearch
+from airflow_provider_orderedkafka.kafka.lookup.partition_reader import PartitionReader
 
 LATEST = 1_000
 
 
 def watch(consumer, deadline=0.0, starts=None, limit=10, troubles=()):
     limits = {ORDERS: limit, REFUNDS: limit}
-    made = Watch(KeptConsumer(consumer, deque(troubles)), limits, deadline, doubt=lambda: None)
+    made = PartitionReader(PooledConsumer(consumer, deque(troubles)), limits, deadline, recheck=lambda: None)
     made.begin(starts or {ORDERS: 0})
     return made
 
@@ -101,7 +101,7 @@ def test_what_comes_of_a_partition_that_was_let_go_moves_nothing():
 
 
 def look(*records, bound=Bound(0, 5), limit=10, patience=3):  # noqa: B008 - a value
-    seen = Look({ORDERS: bound}, {ORDERS: limit}, LATEST, patience)
+    seen = BoundSearch({ORDERS: bound}, {ORDERS: limit}, LATEST, patience)
     for offset, timestamp in records:
         seen.judge(ORDERS, offset, timestamp)
     return seen

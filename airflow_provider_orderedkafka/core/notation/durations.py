@@ -1,7 +1,7 @@
 """Durations such as `"15m"`, `"1h30m"` or `"250ms"`, as whole milliseconds.
 
-A bare number is refused, because Spark means milliseconds by it and Airflow seconds; zero needs no unit. So is what no
-clock could add to the present.
+A bare number is refused, because Spark reads it as milliseconds and Airflow as seconds; zero needs no unit. So is a
+duration too long to add to any date.
 """
 
 import re
@@ -21,7 +21,7 @@ _WRITTEN: Final = re.compile("".join(_PART.format(unit) for unit in MILLISECONDS
 
 
 def parse_duration(value: object, name: str) -> int:
-    """The milliseconds of a duration, for the setting called `name`; a `SettingError` says what is allowed."""
+    """Parse the duration of the setting `name`; a `SettingError` says what is allowed."""
     if isinstance(value, timedelta) and timedelta() <= value <= LONGEST:
         return value // timedelta(milliseconds=1)
     if value == 0 and not isinstance(value, bool):
@@ -38,14 +38,14 @@ def parse_duration(value: object, name: str) -> int:
     raise SettingError(f"{name!r} must be {ALLOWED}, found {value!r}{_hint(value)}")
 
 
-def format_duration(milliseconds: int) -> str:
-    """A duration as `parse_duration` reads it."""
+def format_duration(milliseconds: int, units: int = len(MILLISECONDS)) -> str:
+    """A duration as `parse_duration` reads it, in at most this many of its units, the largest ones."""
     parts, left = [], milliseconds
     for unit, size in MILLISECONDS.items():
         number, left = divmod(left, size)
         if number:
             parts.append(f"{number}{unit}")
-    return "".join(parts) or "0s"
+    return "".join(parts[:units]) or "0s"
 
 
 def _hint(value: object) -> str:

@@ -4,8 +4,7 @@
     {"orders": [23, 0, -2]}     an array indexed by partition
     {"orders": {"0": 23}}       as Spark's connector writes it
 
-In explicit offsets -2 stands for the earliest and -1 for the latest, as in Spark. `str` gives a start as a person
-would say it.
+In explicit offsets -2 stands for the earliest and -1 for the latest, as in Spark. `str` formats a start for people.
 """
 
 import json
@@ -67,7 +66,12 @@ class Moment:
     time: int
 
     def __str__(self) -> str:
-        return (_EPOCH + timedelta(milliseconds=self.time)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        try:
+            return (
+                (_EPOCH + timedelta(milliseconds=self.time)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            )
+        except OverflowError:
+            return f"{self.time} ms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,6 @@ class Ago:
     milliseconds: int
 
     def at(self, now: int) -> Moment:
-        """The moment that this is, seen from `now`."""
         return Moment(max(now - self.milliseconds, 0))
 
     def __str__(self) -> str:

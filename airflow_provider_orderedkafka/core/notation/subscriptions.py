@@ -42,7 +42,7 @@ Subscription = Named | Matching | Assigned
 
 
 def names(subscription: Subscription) -> tuple[str, ...]:
-    """The topics that are named; a pattern names none, what it finds later are new partitions."""
+    """The named topics. A pattern names none: what it matches later are new partitions."""
     if isinstance(subscription, Assigned):
         return tuple(dict.fromkeys(partition.topic for partition in subscription.partitions))
     return subscription.topics if isinstance(subscription, Named) else ()
@@ -59,8 +59,8 @@ def only(subscription: Subscription, topics: Sequence[str]) -> Subscription:
 class Topic:
     """A topic as the cluster describes it.
 
-    `id` is written as Kafka's own tools write it. `compacted` also holds where the cleanup policy may not be seen.
-    `operations` are those that the principal may do with it, by name; empty where Kafka does not say.
+    `id` is spelled as Kafka's own tools do. `compacted` is also true if the cleanup policy may not be read.
+    `operations` are what the principal is allowed to do, by name; empty if Kafka does not say.
     """
 
     name: str
@@ -80,7 +80,6 @@ class Discovery:
 
     @property
     def ids(self) -> dict[str, str]:
-        """The topics' ids by name."""
         return {topic.name: topic.id for topic in self.topics}
 
     @property

@@ -21,10 +21,10 @@ from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPar
 from airflow_provider_orderedkafka.errors import DocumentError
 
 FUTURE_TOLERANCE = 5 * 60 * 1_000
-"""How far ahead of the present a timestamp counts, where nothing else is said."""
+"""How far in the future a timestamp may be and still count, by default."""
 
 BEFORE_TIME = -1
-"""The order time of a record that no timestamp came before: one millisecond before the epoch."""
+"""The order time of a record before any timestamp: one millisecond before the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,12 @@ class Floor:
         return self.time + 1 if self.split is not None and partition < self.split else self.time
 
     def to_json(self) -> dict[str, Any]:
-        """The canonical form."""
         split = self.split
         return {"time": self.time} | ({} if split is None else {"topic": split.topic, "partition": split.partition})
 
     @classmethod
     def from_json(cls, value: Any, path: str = "floor") -> Self:
-        """Read the canonical form; an error names the path of what is wrong."""
+        """Parse the canonical form; a `DocumentError` has the path of what is wrong."""
         match value:
             case {"time": time, **split} if is_integer(time, BEFORE_TIME) and not split:
                 return cls(time)
@@ -118,7 +117,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A piece of the log between literal offsets, with what shapes its order: what is cut into slices.
+    """A piece of the log between literal offsets, with the floor and the last timestamp that determine its order.
 
     `start` and `end` name the same partitions and no end lies before its start.
     """
@@ -139,12 +138,10 @@ class Span:
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
-        """The partitions, in order."""
         return self.start.partitions
 
     @property
     def offsets(self) -> int:
-        """How many offsets it spans."""
         return self.end.since(self.start)
 
     def first(self) -> Cut:
@@ -152,19 +149,19 @@ class Span:
         return Cut(self.floor, tuple(Bound(offset) for offset in self.start.values()))
 
     def last(self) -> Cut:
-        """The cut at its end; what follows it is the next span's to say."""
+        """The cut at its end; its floor is not that of the next span."""
         return Cut(self.floor, tuple(Bound(offset) for offset in self.end.values()))
 
 
 def counts(timestamp: int, latest: int) -> bool:
-    """Whether a timestamp moves the running maximum: it exists, and is not of the future."""
+    """Whether a timestamp moves the running maximum: it exists and is not in the future."""
     return 0 <= timestamp <= latest
 
 
 def held(time: int, open_since: int | None, at_most: int) -> int:
-    """The time of a cut, kept back to the first timestamp that an open transaction may commit, but `at_most` to there.
+    """The time of a cut, moved back to the first timestamp that an open transaction may commit, or to `at_most`.
 
-    Without that bound one transaction that nobody ends would keep everything else from being loaded.
+    Without that bound a transaction that is never ended would block the load.
     """
     return time if open_since is None else min(time, max(open_since, at_most))
 

@@ -5,8 +5,8 @@ maximum reaches that time. Lower bound means: every visible record before it is 
 be older too, because the index also counts transaction markers and aborted records. A row holds for every time up to
 its `until`, so gaps in time cost nothing.
 
-An `OwnIndex` answers for a partition that the broker's index cannot help with. It is made by reading the partition
-once and keeps a sample of running maxima, for as long as the same timestamps count.
+An `OwnIndex` replaces the broker's index for a partition where that does not help. It is built by reading the partition
+once, keeps a sample of running maxima, and is valid as long as the same timestamps count.
 """
 
 from bisect import bisect_left, bisect_right
@@ -25,7 +25,7 @@ SAMPLE_EVERY = 256
 class OwnIndex:
     """A sample of running maxima: every visible record of `[start, offsets[i])` is no newer than `maxima[i]`.
 
-    `future` is the earliest timestamp that was of the future when it was made, where there was one.
+    `future` is the earliest timestamp that was in the future when it was built, if any.
     """
 
     start: int
@@ -36,7 +36,7 @@ class OwnIndex:
 
     @classmethod
     def read(cls, records: Iterable[tuple[int, int]], start: int, end: int, latest: int) -> "OwnIndex":
-        """Read offsets and timestamps once; memory grows with a sample of the records only."""
+        """Build it from offsets and timestamps; memory holds a sample of the records only."""
         offsets, maxima, highest, future = [start], [BEFORE_TIME], BEFORE_TIME, None
         records = iter(records)
         while chunk := list(islice(records, SAMPLE_EVERY)):
@@ -51,11 +51,11 @@ class OwnIndex:
         return cls(start, end, tuple(offsets), tuple(maxima), future)
 
     def holds(self, latest: int) -> bool:
-        """Whether what counted when it was made is what counts up to `latest`."""
+        """Whether the same timestamps count now as when it was built."""
         return self.maxima[-1] <= latest and (self.future is None or latest < self.future)
 
     def at(self, time: int) -> Answer | None:
-        """A lower bound of the place where the running maximum reaches this time, and until which time it holds."""
+        """A lower bound of where the running maximum reaches this time, and the last time it holds for."""
         sample = bisect_left(self.maxima, time)
         return None if sample == len(self.maxima) else Answer(self.offsets[max(sample - 1, 0)], self.maxima[sample])
 
@@ -71,7 +71,7 @@ class Row:
 
 
 class TimeIndex:
-    """What is known of a span's times; asks the log for what it does not know yet, several times at once."""
+    """A cache of rows of a span; asks the log for missing ones, many times in one request."""
 
     def __init__(self, log: Log, span: Span, own: dict[TopicPartition, OwnIndex]) -> None:
         self.span = span
@@ -93,29 +93,28 @@ class TimeIndex:
         return Row(self.span.floor.time, self.span.floor.time, self._starts, 0)
 
     def beyond(self, time: int) -> Row:
-        """The row at a time that every record of the span is older than."""
+        """The row at a time after every record of the span."""
         return Row(time, time, self._ends, self.span.offsets)
 
     def last(self) -> Row:
-        """The row beyond everything in the span, as early as one question can place it."""
+        """The row after everything in the span, at the earliest time that one request can tell."""
         newest = self._log.newest(self._asked).values()
         highest = max((answer.timestamp for answer in newest), default=BEFORE_TIME)
         return self.beyond(max(min(highest, self.span.latest), self.span.floor.time, *self._floors) + 1)
 
     def forget_rows(self) -> None:
-        """Make the rows again from the log's answers, after an own index was added."""
+        """Drop cached rows, after an own index was added."""
         self._rows.clear()
         self._times.clear()
 
     def read_own(self, partition: TopicPartition) -> None:
-        """Read the partition's share of the span once, and answer from that from now on."""
+        """Read the partition's share of the span, and use that as its index from now on."""
         start, end = self.span.start[partition], self.span.end[partition]
         records = self._log.scan(partition, start, end)
         self.own[partition] = OwnIndex.read(records, start, end, self.span.latest)
         self.forget_rows()
 
     def at(self, times: Sequence[int]) -> list[Row]:
-        """A row for each time."""
         self._ask([time for time in dict.fromkeys(times) if self.known(time) is None])
         found = [self.known(time) for time in times]
         return [row for row in found if row is not None]
@@ -134,7 +133,7 @@ class TimeIndex:
         return self._add(time) if time in self._answers else None
 
     def answer(self, time: int, partition: int) -> Answer | None:
-        """What the broker said for this time, if it was asked, of the span's n-th partition."""
+        """The broker's answer for this time and the span's n-th partition, if it was asked."""
         answers = self._answers.get(time)
         return None if answers is None else answers[partition]
 

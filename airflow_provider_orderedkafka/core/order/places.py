@@ -16,7 +16,7 @@ PATIENCE = 1_000
 
 
 class Places:
-    """Where the partitions of a span reach a time, literally; looks at each place once."""
+    """Finds the exact offsets where the partitions of a span reach a time; reads each place once."""
 
     def __init__(self, log: Log, index: TimeIndex) -> None:
         self._log = log
@@ -83,10 +83,10 @@ class Places:
 
 
 def about(log: Log, span: Span, time: int) -> Offsets:
-    """Up to where each partition is older than a time, by the index.
+    """The offset of each partition up to which it is older than a time, by the index.
 
-    Where its answer is a record of the future, which hides all that follows it, a few records are looked at instead.
-    There what came late may make it a little too much.
+    If the index answers with a record of the future, which hides all that follow it, a few records are sampled instead;
+    late records may then make the result a little too large.
     """
     index = TimeIndex(log, span, {})
     found = Offsets(zip(span.partitions, index.at([time])[0].offsets, strict=True))

@@ -4,8 +4,8 @@
 a range or a batch ends, `Planner.ends` where several batches do: literal offsets, never more than asked for, and the
 floor of what follows. `split` cuts a slice again, for a reader that finds it too large.
 
-Where the index is blind, because what it points at hides many visible records that are older, the planner reads
-that partition's share of the span once and answers from an index of its own. Slices are right without it, only uneven.
+Where the index is blind, because the record it points at hides many older ones, the planner reads that partition's
+share of the span once and uses an index of its own. Without it slices would be correct, only uneven.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +23,7 @@ LARGE_TIE = 2
 """A tie is cut inside when it holds more than this many slices."""
 
 LOOKS = 8
-"""How many suspicious answers of one partition are looked at before its index is trusted."""
+"""How many suspicious answers of one partition are checked before its index is trusted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Edges:
 
 
 class Planner:
-    """Cuts one span; `own` keeps the indexes made by reading, for the spans that follow in the same partitions."""
+    """Cuts one span. `own` caches indexes built by reading, for later spans of the same partitions."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Planner:
     def ends(self, most: int, count: int) -> list[Place]:
         """The literal ends of the next `count` batches of `most` offsets each, the last one at the span's end.
 
-        They are searched for together. Where the log has changed in between, those behind the change are left out.
+        They are found in one search. If the log changes meanwhile, those behind the change are left out.
         """
         _check_most(most)
         last = self.index.last()
@@ -84,7 +84,7 @@ class Planner:
         return Place(offsets, floor if floor.time > self.span.floor.time else self.span.floor)
 
     def _end_at(self, most: int, search: Search) -> Place:
-        """The last cut with at most so many offsets, filled up out of the tie that follows it."""
+        """The last cut with at most this many offsets, filled up from the tie after it."""
         low, beyond, guess = self.index.start(), search.last.time, None
         while low.total < most and beyond > low.until + 1:
             target = most if guess is None else max(most - guess, 0)
@@ -216,10 +216,10 @@ class Planner:
     def _suspects(
         self, place: int, rows: Sequence[Row], jumps: Sequence[tuple[Row, Row]]
     ) -> Iterator[tuple[int, Bound]]:
-        """What to look for, by how much it may hide: the bound in the middle, answers that hold for long, and jumps.
+        """The bounds to check, with how much each may hide: the middle one, answers that hold for long, and jumps.
 
-        Where the record that the index means is visible, a look finds it at once, and so it does in a tie; where it is
-        a marker, or of the future, the look passes what it hides.
+        If the record that the index points at is visible, a look finds it at once; if it is a marker, or in the future,
+        the look passes the records that it hides.
         """
         end, middle = self.span.end[self.span.partitions[place]], rows[len(rows) // 2]
         if end - middle.offsets[place] > PATIENCE and middle is not rows[0]:
@@ -242,7 +242,7 @@ def _check_most(most: int | None) -> None:
 
 
 def _following(places: Iterable[Place]) -> Iterator[Place]:
-    """The places up to the first that has a partition behind where the place before it has it."""
+    """The places up to the first one where a partition falls back."""
     before: Place | None = None
     for place in places:
         if before is not None and any(offset < before.offsets[p] for p, offset in place.offsets.items()):
@@ -252,7 +252,7 @@ def _following(places: Iterable[Place]) -> Iterator[Place]:
 
 
 def _rising(cuts: Iterable[Cut]) -> Iterator[Cut]:
-    """The same cuts, none of whose bounds falls behind the one before it: the log may have changed between answers."""
+    """The same cuts, with bounds that never fall back, as they may if the log changes between answers."""
     before: tuple[Bound, ...] | None = None
     for cut in cuts:
         if before is not None:

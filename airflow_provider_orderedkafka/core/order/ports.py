@@ -1,4 +1,4 @@
-"""What the core needs from outside, as protocols."""
+"""Protocols of what the core needs from outside."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -8,7 +8,7 @@ from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 
 
 class Answer(NamedTuple):
-    """What a time index says: the first record, visible or not, whose timestamp is at least the one asked for."""
+    """A time index's answer: the first record, visible or not, whose timestamp is at least the given one."""
 
     offset: int
     timestamp: int
@@ -17,8 +17,8 @@ class Answer(NamedTuple):
 class Sighting(NamedTuple):
     """What a look from a bound found: the first visible record that satisfies it, after `passed` that do not.
 
-    `offset` is None where no such record stands before the limit; `timestamp` then says nothing. `gave_up` says that
-    the look ended early, at the record at `offset`, because too many visible records failed the bound.
+    `offset` is None if there is no such record before the limit; `timestamp` is meaningless then. `gave_up` means that
+    the look ended early, at `offset`, because too many visible records failed the bound.
     """
 
     offset: int | None
@@ -28,9 +28,9 @@ class Sighting(NamedTuple):
 
 
 class Log(Protocol):
-    """The records of some partitions, as a planner may ask for them.
+    """What a planner needs to know of the records of some partitions.
 
-    The answers may change while records arrive and are deleted; each is true when it is given.
+    Answers may change while records arrive and are deleted; each is true when it is given.
     """
 
     def first_at(
@@ -52,8 +52,8 @@ class Log(Protocol):
     ) -> Mapping[TopicPartition, Sighting]:
         """The first visible record at or after each bound, before its limit, after at most `patience` that fail it.
 
-        A timestamp that is missing or later than `latest` fails every time. Where retention has taken what a bound
-        points at, the look begins at the log's start.
+        A timestamp that is missing or later than `latest` never satisfies a time. If retention has deleted the bound's
+        offset, the look begins at the log's start.
         """
         ...
 
@@ -63,16 +63,12 @@ class Log(Protocol):
 
 
 class Store(Protocol):
-    """Where documents are kept: values under keys. Each `set` is atomic; nothing compares before it sets."""
+    """A key-value store for documents. Each `set` is atomic; there is no compare-and-set."""
 
-    def get(self, key: str) -> Any:
-        """The value under the key, or None."""
-        ...
+    def get(self, key: str) -> Any: ...
 
     def set(self, key: str, value: Any) -> None:
-        """Put a JSON value, never None, in place of what was there."""
+        """Store a JSON value, never None."""
         ...
 
-    def delete(self, key: str) -> None:
-        """Remove the key, if it exists."""
-        ...
+    def delete(self, key: str) -> None: ...

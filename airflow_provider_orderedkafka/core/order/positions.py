@@ -2,7 +2,7 @@
 
 The order of partitions is that of `(topic, partition)`, topics by code point. A position prints as
 `topic[partition]@offset`. Offsets of many partitions are one immutable mapping with one canonical form: an array
-for each topic, indexed by partition, null where a partition takes no part.
+for each topic, indexed by partition, with null for missing partitions.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,19 +15,17 @@ LARGEST = 2**63 - 1
 
 
 def is_integer(value: Any, minimum: int = 0) -> bool:
-    """Whether a JSON value is an integer that Kafka can hold; true and false are none."""
+    """Whether a JSON value is an integer that Kafka can hold; booleans are not."""
     return isinstance(value, int) and not isinstance(value, bool) and minimum <= value <= LARGEST
 
 
 def whole_number(text: str) -> int | None:
-    """Parse a whole number from 1 on; None if it is none, or too large."""
+    """Parse a whole number from 1 on; None if it is not one, or too large."""
     text = text.strip()
     return int(text) if text.isdecimal() and len(text) < len(str(LARGEST)) and int(text) else None
 
 
 class TopicPartition(NamedTuple):
-    """One partition of one topic."""
-
     topic: str
     partition: int
 
@@ -40,7 +38,7 @@ class TopicPartition(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where a record stands in the order."""
+    """A record's position in the order."""
 
     order_time: int
     partition: TopicPartition
@@ -51,7 +49,7 @@ class Position(NamedTuple):
 
 
 class Offsets(Mapping[TopicPartition, int]):
-    """An offset for each of some partitions, in the order of partitions; equal when it says the same."""
+    """An immutable mapping of partitions to offsets, in the order of partitions."""
 
     __slots__ = ("_by_partition",)
 
@@ -79,12 +77,10 @@ class Offsets(Mapping[TopicPartition, int]):
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
-        """The partitions, in order."""
         return tuple(self._by_partition)
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The topics, in order."""
         return tuple(dict.fromkeys(partition.topic for partition in self._by_partition))
 
     def since(self, start: Mapping[TopicPartition, int]) -> int:
@@ -92,11 +88,10 @@ class Offsets(Mapping[TopicPartition, int]):
         return sum(offset - start.get(partition, 0) for partition, offset in self.items())
 
     def updated(self, others: Mapping[TopicPartition, int]) -> Self:
-        """These offsets, with `others` in place of what they had for the same partitions."""
+        """These offsets, updated with `others`."""
         return type(self)({**self._by_partition, **others})
 
     def to_json(self) -> dict[str, list[int | None]]:
-        """The canonical form."""
         arrays: dict[str, list[int | None]] = {}
         for (topic, partition), offset in self.items():
             array = arrays.setdefault(topic, [])
@@ -106,7 +101,7 @@ class Offsets(Mapping[TopicPartition, int]):
 
     @classmethod
     def from_json(cls, value: Any, path: str = "offsets") -> Self:
-        """Read the canonical form; an error names the path of what is wrong."""
+        """Parse the canonical form; a `DocumentError` has the path of what is wrong."""
         if not isinstance(value, dict):
             raise DocumentError(f"{path!r} must be an object of arrays by topic, found {value!r}")
         found: dict[TopicPartition, int] = {}

@@ -24,7 +24,6 @@ class Search:
 
     @property
     def last(self) -> Row:
-        """The row that is beyond every target."""
         return self._rows[-1]
 
     def bracket(self, target: int) -> tuple[Row, Row]:

@@ -1,1 +1,1 @@
-"""Clients of Kafka: configuration, pools, questions and their answers."""
+"""Kafka clients: configuration, pools, and requests with retries."""

@@ -1,4 +1,4 @@
-"""Admin clients: one for each process and configuration, shared by all that ask."""
+"""Admin clients: one for each process and configuration, shared by all callers."""
 
 import threading
 import time
@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import product
 from typing import Any, Final
 
-from airflow_provider_orderedkafka.kafka.clients.config import client_config, understood
+from airflow_provider_orderedkafka.kafka.clients.config import client_config, setting_error
 from airflow_provider_orderedkafka.kafka.clients.per_process import PerProcess, key_of
 
 _KEPT_TROUBLES: Final = 20
@@ -17,7 +17,7 @@ _LEAST_SECONDS: Final = 0.01
 
 
 class Admin:
-    """An admin client, and what it told of its troubles in the background."""
+    """An admin client, with the errors that it reported in the background."""
 
     def __init__(self, config: Mapping[str, str]) -> None:
         self.config = dict(config)
@@ -28,7 +28,7 @@ class Admin:
         self._clients = [self.client]
 
     def side_by_side(self, count: int) -> list[Any]:
-        """As many clients, or the most that there may be: a broker answers those of one connection one by one."""
+        """Up to `count` clients: a broker answers the requests of one connection one by one."""
         with self._lock:
             while len(self._clients) < min(count, _MOST_SIDE_BY_SIDE):
                 self._clients.append(self._connect())
@@ -46,7 +46,7 @@ class Admin:
                     client.list_topics(topic, timeout=left)
 
     def look_again(self, seconds: float) -> None:
-        """Let the clients look which brokers there are: much of what any could answer they ask of the controller."""
+        """Refresh which brokers there are: the controller, which gets many requests, may have moved."""
         from confluent_kafka import KafkaException
 
         for client in self._clients:
@@ -67,7 +67,7 @@ class Admin:
         try:
             return AdminClient(settings)
         except (KafkaException, ValueError, TypeError) as error:
-            raise understood(error, self.config) from error
+            raise setting_error(error, self.config) from error
 
     def _note(self, error: Any) -> None:
         self._troubles.append((time.monotonic(), error))
@@ -77,7 +77,7 @@ _admins: PerProcess[Admin] = PerProcess()
 
 
 def admin(config: Mapping[str, str]) -> Admin:
-    """The admin client of this process for this configuration; a `SettingError` when librdkafka refuses it."""
+    """The admin client of this process for this configuration; `SettingError` if librdkafka refuses it."""
     key = key_of(config)
     with _admins.held() as kept:
         if key not in kept:

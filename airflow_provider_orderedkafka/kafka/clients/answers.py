@@ -1,9 +1,9 @@
-"""Wait for Kafka's answers: retry what can be retried until the deadline, then raise an error with all details.
+"""Wait for Kafka's answers: retry until the deadline, then raise an error with all details.
 
     gather(admin, ask, questions, Patience(15, "the end of")) -> {question: answer}
 
-`ask(questions, seconds)` sends some questions and returns a future for each. What cannot be mended by waiting ends
-it at once: no permission, a topic that is not there, an answer that makes no sense.
+`ask(questions, seconds)` sends some questions and returns a future for each. What waiting cannot fix is raised at once:
+missing permissions, a topic that does not exist, an unexpected answer.
 """
 
 import time
@@ -26,16 +26,16 @@ from airflow_provider_orderedkafka.kafka.clients.refusals import way_out
 Question = TypeVar("Question", bound=Hashable)
 
 DEADLINE: Final = 15.0
-"""Seconds after which Kafka is called unreachable, unless told otherwise."""
+"""Seconds after which Kafka counts as unreachable, by default."""
 
 SHOWS_AFTER: Final = 2.0
-"""Seconds for which a topic that Kafka does not know is asked for again: a new one shows broker by broker."""
+"""Seconds to keep asking for an unknown topic: a new one becomes known broker by broker."""
 
-DOUBTS_AFTER: Final = 3.0
-"""Seconds without an answer after which it is looked at whether the question makes sense."""
+RECHECK_AFTER: Final = 3.0
+"""Seconds without an answer after which to check that the topics and partitions exist."""
 
 _ONE_ASK: Final = 1 / 3
-"""The part of a patience after which is asked again: the broker that was asked may be gone, and waited for in vain."""
+"""The share of the deadline after which to ask again: the broker that was asked may be gone."""
 
 _LOOK: Final = 0.25
 _FIRST_PAUSE: Final = 0.05
@@ -75,8 +75,8 @@ TRANSIENT: Final = {
     KafkaError._DESTROY_BROKER,
     KafkaError._NOENT,
 }
-DOUBTFUL: Final = {KafkaError._NOENT, *UNKNOWN}
-"""Errors that a question may bring on itself: what it asks about may not exist, or just have no leader."""
+RECHECKED: Final = {KafkaError._NOENT, *UNKNOWN}
+"""Errors where the topic or partition may not exist, or may just have no leader."""
 
 OUTDATED: Final = {
     KafkaError.FENCED_LEADER_EPOCH,
@@ -85,11 +85,11 @@ OUTDATED: Final = {
     KafkaError.KAFKA_STORAGE_ERROR,
     KafkaError.OFFSET_NOT_AVAILABLE,
 }
-"""Errors after which librdkafka 2.16 keeps to the leader that it knows, and would for minutes: it has to look again."""
+"""Errors after which librdkafka 2.16 would keep an outdated leader for minutes, unless it refreshes its metadata."""
 
 
 class Patience:
-    """How long to wait from now on, and for what, in words: `"the end of"`."""
+    """A deadline, counted from now, and what is waited for, in words: `"the end of"`."""
 
     def __init__(self, seconds: float, what: str) -> None:
         self.seconds = seconds
@@ -98,12 +98,11 @@ class Patience:
 
     @property
     def left(self) -> float:
-        """Seconds until the deadline; none are left when it is past."""
+        """Seconds until the deadline; 0 once it has passed."""
         return max(self.begun + self.seconds - time.monotonic(), 0.0)
 
     @property
     def waited(self) -> float:
-        """Seconds since it began."""
         return time.monotonic() - self.begun
 
 
@@ -113,21 +112,20 @@ def gather(
     questions: Sequence[Question],
     patience: Patience,
     *,
-    doubt: Callable[[], None] | None = None,
+    recheck: Callable[[], None] | None = None,
     relearn: Callable[[Sequence[Question]], None] | None = None,
     by_controller: bool = False,
 ) -> dict[Question, Any]:
-    """The answer to each question; `doubt` is called once if they take long, and may raise what it found out.
+    """The answer to each question. `recheck` is called once if they take long, and may raise what it finds out.
 
-    Where the client asks the controller that it knows (`by_controller`), that broker may be gone: after a part of the
-    patience it looks again which brokers there are. `relearn` is called with those that were asked of a leader that is
-    none any more, before they are asked again.
+    With `by_controller` requests go to the controller, which may be gone: then brokers are looked up again after a part
+    of the deadline. `relearn` is called with the questions that went to an outdated leader, before they are repeated.
 
-    Raises UnreachableError with the questions that were not answered, AccessDeniedError, UnknownTopicError.
+    Raises UnreachableError with the questions that were not answered, AccessDeniedError or UnknownTopicError.
     """
     answers: dict[Question, Any] = {}
     left, pause = list(questions), _FIRST_PAUSE
-    wait = _Wait(admin, patience, doubt)
+    wait = _Wait(admin, patience, recheck)
     while left:
         failed: dict[Question, KafkaError | None] = {}
         seconds = min(patience.left, patience.seconds * _ONE_ASK) if by_controller else patience.left
@@ -151,21 +149,21 @@ def gather(
 
 
 class _Wait:
-    """Waiting for futures one after the other, all within one patience."""
+    """Waits for futures one after the other, all within one deadline."""
 
-    def __init__(self, admin: Admin, patience: Patience, doubt: Callable[[], None] | None) -> None:
+    def __init__(self, admin: Admin, patience: Patience, recheck: Callable[[], None] | None) -> None:
         self._admin = admin
         self._patience = patience
-        self._doubt = doubt
+        self._recheck = recheck
         self.last: KafkaError | None = None
 
     def outcome(self, question: object, future: Future[Any]) -> Any:
-        """The answer to a question; a `KafkaError` that may pass; None when the patience ends before."""
+        """The answer to a question, a transient `KafkaError`, or None if the deadline passed."""
         outcome = self._result(future)
         if isinstance(outcome, KafkaError):
             _raise_if_final(outcome, question, self._patience, self._admin.config)
-            if outcome.code() in DOUBTFUL:
-                self._have_doubts()
+            if outcome.code() in RECHECKED:
+                self._recheck_once()
             self.last = outcome
         return outcome
 
@@ -178,8 +176,8 @@ class _Wait:
             except TimeoutError:
                 if refusal := self._refusal():
                     return refusal
-                if self._patience.waited > DOUBTS_AFTER:
-                    self._have_doubts()
+                if self._patience.waited > RECHECK_AFTER:
+                    self._recheck_once()
                 if self._patience.left == 0:
                     return None
 
@@ -188,11 +186,11 @@ class _Wait:
         troubles = self._admin.troubles(self._patience.begun)
         return next((trouble for trouble in troubles if way_out(trouble, self._admin.config)), None)
 
-    def _have_doubts(self) -> None:
-        """Look, once, whether the questions make sense."""
-        if self._doubt is not None:
-            doubt, self._doubt = self._doubt, None
-            doubt()
+    def _recheck_once(self) -> None:
+        """Check, once, that the topics and partitions exist."""
+        if self._recheck is not None:
+            recheck, self._recheck = self._recheck, None
+            recheck()
 
 
 def _raise_if_final(error: KafkaError, question: object, patience: Patience, config: Mapping[str, str]) -> None:
@@ -217,7 +215,7 @@ def _unanswered(
 
 
 def why_silent(last: KafkaError | None, troubles: Iterable[KafkaError]) -> str:
-    """The best reason known: an error that the client reported in the background, or else its last answer."""
+    """The best known reason: an error that the client reported in the background, or else its last answer."""
     said: list[str] = [trouble.str() for trouble in troubles if trouble.code() != KafkaError._ALL_BROKERS_DOWN]
     return said[-1] if said else "no answer came" if last is None else last.str()
 

@@ -6,7 +6,7 @@ import time
 
 
 class _Seldom(logging.Filter):
-    """Lets a line through once in a while: a client that cannot connect says so many times a second."""
+    """Limits the rate of repeated lines: a client that cannot connect logs many of them a second."""
 
     EVERY_SECONDS = 60.0
     MOST_KNOWN = 500
@@ -16,7 +16,7 @@ class _Seldom(logging.Filter):
         self._seen: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the line is new, but for its numbers."""
+        """Whether the line was not logged lately, apart from its numbers."""
         line, now = re.sub(r"\d+", "#", record.getMessage()), time.monotonic()
         if now - self._seen.get(line, -self.EVERY_SECONDS) < self.EVERY_SECONDS:
             return False

@@ -7,7 +7,7 @@
 A setting that only Java's clients know, or that is not the user's to set, is a `SettingError` with the way out.
 `orderedkafka.resolver` may name a function `package.module:function`; it is called with the settings wherever a
 client is made, on driver and executors, and returns settings to add: secrets that should not travel, an `oauth_cb`.
-What is no importable function is kept for this process alone, by a name of its own: `keep_resolver`.
+`keep_resolver` registers a function that cannot be imported, for this process alone.
 """
 
 import importlib
@@ -44,7 +44,7 @@ _FOREIGN: Final[dict[Role, frozenset[str]]] = {
 _SECRET: Final = re.compile(
     r"password|passphrase|secret|token|credential|private\.key|key\.pem|jaas|oauthbearer\.config"
 )
-# What suits every client; the user's own settings win. A broker that comes back is found within a second, not ten.
+# Defaults of every client; the user's settings win. A broker that comes back is found within a second, not ten.
 _DEFAULTS: Final = {"allow.auto.create.topics": "false", "reconnect.backoff.max.ms": "1000"}
 _MASK: Final = "***"
 _NO_SUCH: Final = "No such configuration property"
@@ -83,17 +83,16 @@ class KafkaConfig(Mapping[str, str]):
 
     @property
     def servers(self) -> str:
-        """Where Kafka is."""
         return self._settings[SERVERS]
 
     @classmethod
     def from_options(
         cls, options: Mapping[str, str], prefix: str = PREFIX, beneath: "KafkaConfig | None" = None
     ) -> "KafkaConfig":
-        """What the options whose names begin with the prefix say; others are not looked at.
+        """The options whose names begin with the prefix.
 
-        `isolation.level` is left out: it belongs to a range, and whoever makes one reads it. Options that name no
-        servers are added to the settings `beneath`.
+        `isolation.level` is left out, as it belongs to a range. Options without servers are added to the settings
+        `beneath`.
         """
         given = {
             name[len(prefix) :].lower(): value for name, value in options.items() if name.lower().startswith(prefix)
@@ -105,7 +104,7 @@ class KafkaConfig(Mapping[str, str]):
 
     @classmethod
     def from_connection(cls, extra: Mapping[str, Any]) -> "KafkaConfig":
-        """What a connection says; what is meant for other uses of it (`group.id`, callbacks) is left out."""
+        """The settings of an Airflow connection, without those for other uses of it (`group.id`, callbacks)."""
         given = {name: value for name, value in extra.items() if name not in FIXED and not name.endswith("_cb")}
         if "oauth_cb" not in extra:
             _check_tokens(given, "", "the connection's setting")
@@ -113,17 +112,17 @@ class KafkaConfig(Mapping[str, str]):
 
 
 def redacted(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings as they may be shown to anyone."""
+    """The settings with secrets masked."""
     return {name: _MASK if is_secret(name) else value for name, value in settings.items()}
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of the setting of this name is kept from people's eyes."""
+    """Whether the value of this setting must not be shown."""
     return _SECRET.search(name.lower()) is not None
 
 
 def client_config(config: Mapping[str, str], role: Role, ours: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """What a client in this role is made from: the settings that concern it, resolved, with `ours` over them."""
+    """The configuration of a client in this role: its settings, resolved, overridden by `ours`."""
     kept = {name: value for name, value in config.items() if name not in _FOREIGN[role]}
     resolver = kept.pop(RESOLVER, None)
     added = {} if resolver is None else _function(resolver)(dict(kept))
@@ -131,18 +130,18 @@ def client_config(config: Mapping[str, str], role: Role, ours: Mapping[str, Any]
 
 
 def keep_resolver(name: str, resolver: Resolver) -> str:
-    """Keep a resolver for this process, under a name that stands for it in configurations."""
+    """Register a resolver for this process, and return the name that stands for it in configurations."""
     _kept[name] = resolver
     return name
 
 
 def is_kept(resolver: str | None) -> bool:
-    """Whether only this process has it."""
+    """Whether this resolver exists in this process only."""
     return resolver in _kept
 
 
-def understood(error: Exception, config: Mapping[str, str]) -> SettingError:
-    """What a client's refusal to be made from this configuration means to the user."""
+def setting_error(error: Exception, config: Mapping[str, str]) -> SettingError:
+    """The error for a configuration that a client refuses, without its secrets."""
     text = str(error.args[0].str() if error.args and hasattr(error.args[0], "str") else error)
     for name, value in config.items():
         text = text.replace(value, _MASK) if is_secret(name) and value else text
@@ -196,7 +195,7 @@ def _nearest(name: str, prefix: str) -> str:
 
 
 def _check_kerberos(settings: Mapping[str, str], prefix: str, kind: str) -> None:
-    """Kerberos is what the client takes where SASL is asked for and no mechanism is given."""
+    """With SASL and no mechanism, the client defaults to Kerberos."""
     named = next((name for name in _MECHANISM if name in settings), None)
     if named is None:
         sasl = settings.get(_PROTOCOL, "").lower().startswith("sasl_")
@@ -216,7 +215,7 @@ def _check_kerberos(settings: Mapping[str, str], prefix: str, kind: str) -> None
 
 
 def _check_tokens(given: Mapping[str, Any], prefix: str, kind: str) -> None:
-    """A client without a source of tokens would wait for one, and never say so."""
+    """Without a source of tokens the client would wait for one forever, silently."""
     named = next((name for name in _MECHANISM if name in given), None)
     if named is None or str(given[named]).strip().upper() != "OAUTHBEARER" or RESOLVER in given:
         return
@@ -229,9 +228,9 @@ def _check_tokens(given: Mapping[str, Any], prefix: str, kind: str) -> None:
 
 
 def _answer(name: str, value: str) -> str:
-    """What the client that is installed says to a setting; empty where it takes it.
+    """The installed client's error for a setting; empty if it accepts it.
 
-    It is asked for one more, which there is not: so no client comes of it.
+    An unknown setting is added, so that no client is made.
     """
     from confluent_kafka import KafkaException, Producer
 

@@ -1,4 +1,4 @@
-"""Consumers that are kept from slice to slice: making one costs more than reading a small slice."""
+"""A pool of consumers: making one costs more than reading a small slice."""
 
 import math
 from collections import deque
@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_orderedkafka.kafka.clients.config import client_config, understood
+from airflow_provider_orderedkafka.kafka.clients.config import client_config, setting_error
 from airflow_provider_orderedkafka.kafka.clients.per_process import PerProcess, key_of
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 
-# What suits reading slices; a user's own configuration wins over it. Little is fetched ahead: what is fetched past a
+# Defaults for reading slices; the user's configuration wins. Little is fetched ahead: what is fetched past a
 # partition's end is thrown away; and the client counts its queue's bytes by the values alone, so that large headers are
 # bounded by the number of records. A batch that was damaged on its way or on a broker's disk is an error.
 _DEFAULTS = {
@@ -42,22 +42,22 @@ _REQUIRED = {
 
 
 @dataclass(slots=True)
-class KeptConsumer:
-    """A consumer, the last troubles that its client told of on its own, and what it was made from."""
+class PooledConsumer:
+    """A consumer, the errors that its client reported in the background, and its configuration."""
 
     consumer: Any
     troubles: deque[Any]
     config: Mapping[str, str] = field(default_factory=dict)
 
 
-_idle: PerProcess[list[KeptConsumer]] = PerProcess()
+_idle: PerProcess[list[PooledConsumer]] = PerProcess()
 
 
 def fetch_bytes(offsets: Sequence[int], record_bytes: float) -> int:
-    """How much to ask of each partition at once, for a slice that takes so many offsets of each of them.
+    """The bytes to request from each partition at once, given how many offsets the slice has in each.
 
-    A few dozen requests for a slice keep the pipe full, and little is fetched past its end. What one request may ask of
-    a partition is fixed when its consumer is made, so there are only a few sizes, and a consumer for each.
+    A few dozen requests for a slice keep the pipe full, and fetch little past its end. The size is fixed when a
+    consumer is made, so there are only a few sizes, with a consumer for each.
     """
     total, squares = sum(offsets), sum(count * count for count in offsets)
     low, high = _REQUEST_BYTES
@@ -67,27 +67,27 @@ def fetch_bytes(offsets: Sequence[int], record_bytes: float) -> int:
 
 
 def configuration(settings: ReadSettings, fetch: int) -> dict[str, str]:
-    """What a slice's consumer is made with; it asks for `fetch` bytes of each partition at once."""
+    """The configuration of a consumer that requests `fetch` bytes from each partition at once."""
     size = {"fetch.message.max.bytes": str(fetch)}
     return {**_DEFAULTS, **size, **settings.kafka, **_REQUIRED, "isolation.level": settings.isolation}
 
 
 @contextmanager
-def lent(settings: ReadSettings, fetch: int = _FETCH_BYTES[-1]) -> Iterator[KeptConsumer]:
-    """Lend an idle consumer; it is returned with nothing assigned, or closed after an error."""
+def pooled_consumer(settings: ReadSettings, fetch: int = _FETCH_BYTES[-1]) -> Iterator[PooledConsumer]:
+    """A consumer from the pool. It returns there with nothing assigned, or is closed after an error."""
     config = configuration(settings, fetch)
     with _idle.held() as found:
         idle = found.setdefault(key_of(config), [])
-        kept = idle.pop() if idle else None
-    kept = kept or _make(config)
-    kept.troubles.clear()
+        pooled = idle.pop() if idle else None
+    pooled = pooled or _make(config)
+    pooled.troubles.clear()
     try:
-        yield kept
-        kept.consumer.unassign()
+        yield pooled
+        pooled.consumer.unassign()
     except BaseException:
-        kept.consumer.close()
+        pooled.consumer.close()
         raise
-    idle.append(kept)
+    idle.append(pooled)
 
 
 def close_idle() -> None:
@@ -98,12 +98,12 @@ def close_idle() -> None:
                 idle.pop().consumer.close()
 
 
-def _make(config: Mapping[str, str]) -> KeptConsumer:
+def _make(config: Mapping[str, str]) -> PooledConsumer:
     from confluent_kafka import Consumer, KafkaException
 
     troubles: deque[Any] = deque(maxlen=_KEPT_TROUBLES)
     try:
         made = Consumer(client_config(config, "consumer", {"error_cb": troubles.append}))
-        return KeptConsumer(made, troubles, config)
+        return PooledConsumer(made, troubles, config)
     except (KafkaException, ValueError, TypeError) as error:
-        raise understood(error, config) from error
+        raise setting_error(error, config) from error

@@ -1,8 +1,8 @@
 """Handle the events of a consumer: errors, ends of partitions, and silence.
 
-An event of a partition is the end of its log, or a position that the broker does not have; everything else is a
-refusal, a damage, or a trouble that may pass. Nothing at all, for as long as the deadline, is an error that says what
-was waited for and what the client told of it.
+An event of a partition is the end of its log, or an offset that the broker does not have; everything else is a refusal,
+a damaged record, or a transient error. If nothing at all comes until the deadline, the error says what was waited for
+and what the client reported.
 """
 
 import time
@@ -21,25 +21,25 @@ from airflow_provider_orderedkafka.errors import (
     UnknownTopicError,
     UnreachableError,
 )
-from airflow_provider_orderedkafka.kafka.clients.answers import DOUBTS_AFTER, UNKNOWN, listed
-from airflow_provider_orderedkafka.kafka.clients.consumers import KeptConsumer
+from airflow_provider_orderedkafka.kafka.clients.answers import RECHECK_AFTER, UNKNOWN, listed
+from airflow_provider_orderedkafka.kafka.clients.consumers import PooledConsumer
 from airflow_provider_orderedkafka.kafka.clients.refusals import way_out
 
 _ANSWER_SECONDS: Final = 10.0
 _DAMAGED: Final = {KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError.INVALID_MSG}
-# A consumer looks for its group's coordinator although it never joins; it need not be allowed to.
+# A consumer looks up its group's coordinator although it never joins, and does not need permission to.
 _OF_NO_CONCERN: Final = {KafkaError.GROUP_AUTHORIZATION_FAILED}
 
 
 class What(Enum):
-    """What an event says of its partition."""
+    """The kinds of events."""
 
     LOG_END = "the log ends here for now"
     NOT_THERE = "the broker does not have this offset"
 
 
 class Event(NamedTuple):
-    """What the client reported of a partition, at an offset."""
+    """An event that the client reported for a partition, at an offset."""
 
     what: What
     partition: TopicPartition
@@ -49,29 +49,30 @@ class Event(NamedTuple):
 _TOLD: Final = {KafkaError._PARTITION_EOF: What.LOG_END, KafkaError._AUTO_OFFSET_RESET: What.NOT_THERE}
 
 
-class Attention:
-    """Attends to one consumer while partitions are read; `doubt` is called when it has been silent for a while.
+class PartitionEvents:
+    """The events of one consumer while it reads partitions.
 
-    `doubt` may raise what it found out about the partitions; it is called once for each silence.
+    `recheck` is called once whenever the consumer has been silent for a while, and may raise what it finds out about
+    the partitions.
     """
 
-    def __init__(self, kept: KeptConsumer, deadline: float, doubt: Callable[[], None]) -> None:
-        self._kept = kept
+    def __init__(self, pooled: PooledConsumer, deadline: float, recheck: Callable[[], None]) -> None:
+        self._pooled = pooled
         self._deadline = deadline
-        self._doubt = doubt
-        self._doubted = False
+        self._recheck = recheck
+        self._rechecked = False
         self._log_ends: dict[TopicPartition, int] = {}
         self._last_progress = time.monotonic()
 
     def progress(self) -> None:
-        """Something came."""
+        """Note that something arrived."""
         self._last_progress = time.monotonic()
-        self._doubted = False
+        self._rechecked = False
 
     def event(self, message: Message) -> Event | None:
         """The event in a message that is not a record; None if it can be ignored.
 
-        Raises AccessDeniedError or DataLossError where it cannot be read.
+        Raises AccessDeniedError, or DataLossError for a damaged record.
         """
         error = message.error()
         code = error.code()
@@ -93,18 +94,18 @@ class Attention:
         return None
 
     def log_start(self, partition: TopicPartition, position: int) -> int:
-        """Where the log starts of a partition whose broker does not have `position`.
+        """The start of the log of a partition whose broker does not have `position`.
 
-        It is `position` or less when that is there after all, or when nothing can be learnt now. Raises DataLossError
-        where the log ends before it.
+        It is `position` or less if that exists after all, or if the broker cannot tell now. Raises DataLossError if the
+        log ends before it.
         """
         try:
-            start, end = self._kept.consumer.get_watermark_offsets(KafkaPartition(*partition), _ANSWER_SECONDS)
+            start, end = self._pooled.consumer.get_watermark_offsets(KafkaPartition(*partition), _ANSWER_SECONDS)
         except KafkaException as error:
             self._note(error.args[0])
             return position
         if position > end:
-            self._doubt()
+            self._recheck()
             gone = (
                 f"{partition.at(position)} is gone, the log ends at {partition.at(end)}: it was cut back or made anew"
             )
@@ -112,17 +113,17 @@ class Attention:
         return int(start)
 
     def silence(self, positions: Mapping[TopicPartition, int], stops: Mapping[TopicPartition, int]) -> None:
-        """Nothing came for a moment, of partitions that are at these positions and are read up to these stops.
+        """Note that nothing arrived for a moment, while reading from these positions up to these stops.
 
-        Raises AccessDeniedError, what `doubt` raises, or when it lasted too long UnreachableError.
+        Raises AccessDeniedError, what `recheck` raises, or UnreachableError after the deadline.
         """
-        for error in self._kept.troubles:
+        for error in self._pooled.troubles:
             if remedy := self._way_out(error):
                 raise AccessDeniedError(f"Kafka refuses this client: {error.str()}; {remedy}")
         silent = time.monotonic() - self._last_progress
-        if silent > min(DOUBTS_AFTER, self._deadline) and not self._doubted:
-            self._doubted = True
-            self._doubt()
+        if silent > min(RECHECK_AFTER, self._deadline) and not self._rechecked:
+            self._rechecked = True
+            self._recheck()
         if silent > self._deadline:
             raise self._overdue(positions, stops)
 
@@ -131,7 +132,7 @@ class Attention:
     ) -> OrderedKafkaError:
         wanted = listed([partition.at(position) for partition, position in positions.items()])
         waited = f"nothing came for {self._deadline:g} s while waiting for {wanted}"
-        unknown = [error for error in self._kept.troubles if error.code() in UNKNOWN]
+        unknown = [error for error in self._pooled.troubles if error.code() in UNKNOWN]
         if unknown:
             return UnknownTopicError(f"{waited}: {unknown[-1].str()}")
         for partition, end in self._log_ends.items():
@@ -140,12 +141,12 @@ class Attention:
                     f"{waited}: the log ends at {partition.at(end)}, and should go on to "
                     f"{partition.at(stops[partition])}; its leader may lag, or have lost records"
                 )
-        said = [error.str() for error in self._kept.troubles if error.code() != KafkaError._ALL_BROKERS_DOWN]
+        said = [error.str() for error in self._pooled.troubles if error.code() != KafkaError._ALL_BROKERS_DOWN]
         return UnreachableError(f"{waited}: {said[-1]}" if said else waited)
 
     def _way_out(self, error: Any) -> str | None:
-        return None if error.code() in _OF_NO_CONCERN else way_out(error, self._kept.config)
+        return None if error.code() in _OF_NO_CONCERN else way_out(error, self._pooled.config)
 
     def _note(self, error: Any) -> None:
         if error.code() not in _OF_NO_CONCERN:
-            self._kept.troubles.append(error)
+            self._pooled.troubles.append(error)

@@ -12,7 +12,7 @@ _REGION: Final = re.compile(r"\.kafka(?:-serverless)?\.(?P<region>[a-z0-9-]+)\.a
 
 
 def msk_iam(settings: Mapping[str, str]) -> dict[str, Any]:
-    """The callback that signs tokens for Amazon MSK with the machine's own AWS credentials."""
+    """The `oauth_cb` for Amazon MSK, with the machine's own AWS credentials."""
     servers = settings.get("bootstrap.servers", "")
     found = _REGION.search(servers)
     if found is None:
@@ -21,7 +21,7 @@ def msk_iam(settings: Mapping[str, str]) -> dict[str, Any]:
 
 
 def is_msk_iam(settings: Mapping[str, Any]) -> bool:
-    """Whether these settings are those of an MSK cluster with IAM."""
+    """Whether these settings are for an MSK cluster with IAM."""
     mechanism = settings.get("sasl.mechanism") or settings.get("sasl.mechanisms")
     return mechanism == "OAUTHBEARER" and _REGION.search(str(settings.get("bootstrap.servers"))) is not None
 

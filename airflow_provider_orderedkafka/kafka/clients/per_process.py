@@ -1,7 +1,7 @@
-"""What is kept for a process: clients are costly to make, and of no use after a fork.
+"""A cache for each process: clients are costly to make, and useless after a fork.
 
-A process should fork before it has clients, as Airflow and Spark do: where a client of the parent looks up a host name
-in that very moment, the C library's lock for it stays held in the child, and the child's own clients never connect.
+A process should fork before it has clients, as Airflow and Spark do: if a client of the parent is looking up a host
+name at that moment, the C library's lock stays held in the child, and the child's own clients never connect.
 """
 
 import os
@@ -15,12 +15,12 @@ Key = frozenset[tuple[str, str]]
 
 
 def key_of(config: Mapping[str, str]) -> Key:
-    """What a configuration is found by."""
+    """The cache key of a configuration."""
     return frozenset(config.items())
 
 
 class PerProcess(Generic[Kept]):
-    """Things by their configuration. After a fork there are none; what the parent had is neither used nor destroyed."""
+    """A cache by configuration. It is empty after a fork; the parent's entries are neither used nor destroyed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -30,7 +30,7 @@ class PerProcess(Generic[Kept]):
 
     @contextmanager
     def held(self) -> Iterator[dict[Key, Kept]]:
-        """What this process has, while no other thread changes it."""
+        """The entries of this process, locked against other threads."""
         with self._lock:
             if self._pid != os.getpid():
                 self._inherited.append(self._kept)

@@ -1,7 +1,7 @@
-"""Names of settings: those that only Java's clients know, and those that are not the user's to set.
+"""Names of settings: those that only Java's clients know, and those that users may not set.
 
-Whether there is a setting Kafka's client says itself. `CONSUMER` and `PRODUCER` are what it would warn of in a client
-of the other kind. In the remedies of `JAVA_ONLY` and `FIXED`, `{p}` stands for the prefix before a user's names.
+The client itself knows which settings exist. `CONSUMER` and `PRODUCER` are those that it would warn of in a client of
+the other kind. In the advice of `JAVA_ONLY` and `FIXED`, `{p}` stands for the prefix of a user's names.
 """
 
 from typing import Final
@@ -24,7 +24,7 @@ OFTEN_SET: Final = _names(
     ssl.key.location ssl.key.password ssl.key.pem ssl.keystore.location ssl.keystore.password statistics.interval.ms
     """
 )
-"""What may be meant by a name that nobody knows, beside the settings of consumers and producers."""
+"""Candidates for "did you mean", along with the settings of consumers and producers."""
 
 CONSUMER: Final = _names(
     """
@@ -145,4 +145,4 @@ HARMLESS: Final[dict[str, str]] = {
     "allow.auto.create.topics": "false",
     "enable.partition.eof": "true",
 }
-"""The values of fixed settings that say what holds anyway."""
+"""The values of fixed settings that are accepted, because they hold anyway."""

@@ -1,7 +1,7 @@
-"""Whether Kafka and a client are at odds for good, and what leads out: permissions, credentials, certificates.
+"""Recognize permanent refusals, and say how to fix them: permissions, credentials, certificates.
 
-way_out(error, config)       -> what to mend; None where trying again may help
-check_allowed(...)           raises AccessDeniedError where Kafka says beforehand that it would refuse
+way_out(error, config)       -> what to fix; None if a retry may help
+check_allowed(...)           raises AccessDeniedError if Kafka says beforehand that it would refuse
 """
 
 import re
@@ -33,7 +33,7 @@ _TRUST: Final = (
     "'ssl.ca.location' (or 'ssl.ca.pem') must name who signed the broker's certificate, and that must not have expired "
     "and be for the host that is connected to"
 )
-# What a broker says, as OpenSSL words it. Others of its alerts may pass, or have nothing to do with certificates.
+# OpenSSL's words for a broker's alert. Its other alerts may be transient, or not about certificates.
 _REFUSED: Final = re.compile(r"alert (?:[a-z ]*certificate|unknown ca)")
 _IDENTITY: Final = (
     "the broker wants a certificate of this client's ('ssl.certificate.location' and 'ssl.key.location', or "
@@ -44,7 +44,7 @@ _LOOK_SECONDS: Final = 2.0
 
 
 def way_out(error: KafkaError, config: Mapping[str, str]) -> str | None:
-    """What leads out of an error that does not pass by itself; None of one that may."""
+    """How to fix a permanent error; None if it may be transient."""
     said = error.str() or ""
     if error.code() in DENIED:
         return DENIED[error.code()]
@@ -54,13 +54,13 @@ def way_out(error: KafkaError, config: Mapping[str, str]) -> str | None:
 
 
 def check_allowed(topic: str, operations: Collection[str], needed: str, why: str) -> None:
-    """Raise where Kafka says what this principal may do with a topic, and it is not this."""
+    """Raise `AccessDeniedError` if Kafka lists what the principal may do with a topic, and this is not among it."""
     if operations and needed not in operations:
         raise AccessDeniedError(f"the principal needs {needed} on topic {topic!r}, {why}")
 
 
 def _why_untrusted(said: str, config: Mapping[str, str]) -> str:
-    """What Python's own look at the broker's certificate finds; Kafka's client says only that it was not verified."""
+    """Verify the broker's certificate with Python, which gives a reason; Kafka's client gives none."""
     broker = _BROKER.search(said)
     if broker is None:
         return ""

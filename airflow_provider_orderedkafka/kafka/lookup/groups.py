@@ -16,11 +16,11 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import AccessDeniedError, OrderedKafkaError, UnreachableError
 from airflow_provider_orderedkafka.kafka.clients.answers import DEADLINE, TRANSIENT, Patience, why_silent
-from airflow_provider_orderedkafka.kafka.clients.config import client_config, understood
+from airflow_provider_orderedkafka.kafka.clients.config import client_config, setting_error
 from airflow_provider_orderedkafka.kafka.clients.refusals import way_out
 
 AT_ONCE: Final = 1_000
-"""How many partitions are committed at once: with the longest names two thirds of what a broker takes, 1 MiB."""
+"""How many partitions to commit at once: with the longest names two thirds of a broker's limit of 1 MiB."""
 
 _TRY_SECONDS: Final = 1.0
 _PAUSE: Final = 0.1
@@ -38,7 +38,7 @@ class Commit(NamedTuple):
 def read_commits(
     config: Mapping[str, str], group: str, partitions: Iterable[TopicPartition], deadline: float = DEADLINE
 ) -> dict[TopicPartition, Commit]:
-    """The committed offsets of a group, without partitions that have none."""
+    """The committed offsets of a group; partitions without one are left out."""
     wanted = [KafkaPartition(*partition) for partition in partitions]
     if not wanted:
         return {}
@@ -54,7 +54,7 @@ def read_commits(
 def write_commits(
     config: Mapping[str, str], group: str, *portions: Mapping[TopicPartition, Commit], deadline: float = DEADLINE
 ) -> None:
-    """Let the group stand there, one portion after the other; partitions that are gone are passed over.
+    """Commit offsets for the group, one portion after the other, ignoring deleted partitions.
 
     A portion of more than `AT_ONCE` partitions may be too large for a broker.
     """
@@ -62,13 +62,13 @@ def write_commits(
     if not wanted:
         return
     with _asking(config, group, f"a commit of group {group!r}", deadline) as asking:
-        asking.committed(wanted[0][:1])  # a commit itself waits long where the group may not be used
+        asking.committed(wanted[0][:1])  # a commit itself would wait long without permission for the group
         for portion in wanted:
             asking.commit(portion)
 
 
 class _Asking:
-    """A consumer of a group's, what its client told of its troubles, and the patience with both."""
+    """A consumer with the group's id, the errors that its client reported, and the deadline."""
 
     def __init__(self, config: Mapping[str, str], group: str, patience: Patience) -> None:
         self._config = config
@@ -78,10 +78,10 @@ class _Asking:
         try:
             self.consumer = Consumer(client_config(config, "consumer", ours))
         except (KafkaException, ValueError, TypeError) as error:
-            raise understood(error, config) from error
+            raise setting_error(error, config) from error
 
     def committed(self, wanted: list[KafkaPartition]) -> list[Any]:
-        """What the coordinator answers; asked again while it moves or loads, until the deadline."""
+        """The coordinator's answer; retried until the deadline while the coordinator moves or loads."""
         while True:
             try:
                 return list(self.consumer.committed(wanted, max(min(self._patience.left, _TRY_SECONDS), _PAUSE)))
@@ -95,7 +95,7 @@ class _Asking:
             time.sleep(_PAUSE)
 
     def commit(self, wanted: list[KafkaPartition]) -> None:
-        """Commit, once; partitions that are gone are passed over."""
+        """Commit, ignoring deleted partitions."""
         try:
             answers = self.consumer.commit(offsets=wanted, asynchronous=False)
         except KafkaException as failure:

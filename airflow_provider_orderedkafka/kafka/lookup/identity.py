@@ -1,4 +1,4 @@
-"""Check that a topic is still the one that was planned, and not another one of the same name."""
+"""Check that a topic is the one that was planned, and was not deleted and created again."""
 
 from collections.abc import Iterable, Mapping
 
@@ -9,16 +9,16 @@ from airflow_provider_orderedkafka.kafka.clients.admin import admin
 from airflow_provider_orderedkafka.kafka.clients.answers import Patience
 from airflow_provider_orderedkafka.kafka.lookup.topics import check_partitions, topic_ids
 
-_DOUBT_SECONDS = 4.0
+_RECHECK_SECONDS = 4.0
 
 
 def check_topics(config: Mapping[str, str], topics: Iterable[str], planned: Mapping[str, str], deadline: float) -> None:
-    """Raise TopicChangedError where a topic's id is not the planned one, UnknownTopicError where a topic is gone."""
+    """Raise TopicChangedError if a topic's id has changed, UnknownTopicError if a topic is gone."""
     check_ids(topic_ids(config, sorted(set(topics)), deadline), planned)
 
 
 def check_ids(topics: Mapping[str, str], planned: Mapping[str, str]) -> None:
-    """Raise TopicChangedError where one of these ids is not the planned one."""
+    """Raise TopicChangedError if one of these ids is not the planned one."""
     for name, found in topics.items():
         if found != planned.get(name, found):
             raise TopicChangedError(
@@ -31,11 +31,11 @@ def check_ids(topics: Mapping[str, str], planned: Mapping[str, str]) -> None:
             )
 
 
-def doubt(config: Mapping[str, str], partitions: Iterable[TopicPartition], planned: Mapping[str, str]) -> None:
-    """The same, and UnknownTopicError where a partition is gone; nothing where Kafka does not say within seconds."""
+def recheck(config: Mapping[str, str], partitions: Iterable[TopicPartition], planned: Mapping[str, str]) -> None:
+    """Like `check_topics`, and UnknownTopicError if a partition is gone; passes if Kafka does not answer in seconds."""
     partitions = list(partitions)
     try:
-        check_topics(config, (partition.topic for partition in partitions), planned, _DOUBT_SECONDS)
+        check_topics(config, (partition.topic for partition in partitions), planned, _RECHECK_SECONDS)
     except UnreachableError:
         return
-    check_partitions(admin(config), partitions, Patience(_DOUBT_SECONDS, "the partitions of"))
+    check_partitions(admin(config), partitions, Patience(_RECHECK_SECONDS, "the partitions of"))

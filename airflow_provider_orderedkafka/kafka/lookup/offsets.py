@@ -1,7 +1,7 @@
 """Ask in bulk for the ends of partitions, the offsets of times, and the offsets of groups.
 
 `AdminClient.list_offsets` answers with futures, so any number of partitions and times costs one round trip and the
-broker's work. Asked about a partition that does not exist it never answers at all: that is looked into after a moment.
+broker's work. For a partition that does not exist it never answers, so after a while its existence is checked.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,10 +22,10 @@ from airflow_provider_orderedkafka.kafka.lookup.groups import read_commits
 from airflow_provider_orderedkafka.kafka.lookup.topics import check_partitions
 
 MOST_AT_ONCE: Final = 16_000
-"""How many answers are awaited at once, so that neither memory nor a broker's queue grows with what is asked."""
+"""The most requests in flight, to bound memory and the broker's queue."""
 
 MANY: Final = 4_000
-"""For every so many answers another connection is used."""
+"""How many answers to await for each connection."""
 
 _Kind = Literal["earliest", "latest", "newest"]
 _SPECS: Final[dict[_Kind, Callable[[], OffsetSpec]]] = {
@@ -48,7 +48,7 @@ class _Question(NamedTuple):
 
 
 def log_starts(config: Mapping[str, str], partitions: Iterable[TopicPartition], deadline: float = DEADLINE) -> Offsets:
-    """The first offset that each partition still has."""
+    """The first offset of each partition."""
     questions = [_Question("earliest", partition) for partition in partitions]
     return _as_offsets(_ask(config, questions, "read_uncommitted", Patience(deadline, "the log start of")))
 
@@ -95,7 +95,7 @@ def first_at(
 def committed(
     config: Mapping[str, str], group: str, partitions: Iterable[TopicPartition], deadline: float = DEADLINE
 ) -> dict[TopicPartition, int]:
-    """The committed offsets of a group, without partitions that have none."""
+    """The committed offsets of a group; partitions without one are left out."""
     commits = read_commits(config, group, partitions, deadline)
     return {partition: commit.offset for partition, commit in commits.items()}
 
@@ -112,13 +112,13 @@ def _ask(
     def ask(some: Sequence[_Question], seconds: float) -> list[Future[Any]]:
         return _sent(asked, some, isolation, seconds)
 
-    def doubt() -> None:
+    def recheck() -> None:
         check_partitions(asked, {question.partition for question in questions}, patience)
 
     def relearn(some: Sequence[_Question]) -> None:
         asked.relearn({question.partition.topic for question in some}, patience.left)
 
-    answers = gather(asked, ask, questions, patience, doubt=doubt, relearn=relearn)
+    answers = gather(asked, ask, questions, patience, recheck=recheck, relearn=relearn)
     return {question: Answer(answer.offset, answer.timestamp) for question, answer in answers.items()}
 
 

@@ -31,7 +31,7 @@ from airflow_provider_orderedkafka.kafka.lookup.topics import check_partitions
 
 @dataclass(frozen=True, slots=True)
 class ResolvedStart:
-    """Where each partition starts, and what a person should know about how that came about."""
+    """Where each partition starts, with remarks for people about how it was found."""
 
     offsets: Offsets
     remarks: tuple[str, ...] = ()
@@ -39,9 +39,9 @@ class ResolvedStart:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What a start is resolved against. `clamp` moves an offset that is gone to the log's start, with a remark.
+    """The context of resolving. `clamp` moves a deleted offset to the log's start, with a remark.
 
-    `word` is what it is in errors: the end of what is read can be said like a start.
+    `word` is "start" or "end" in errors: an end can be given like a start.
     """
 
     config: Mapping[str, str]
@@ -72,10 +72,10 @@ def resolve_start(
     deadline: float = DEADLINE,
     word: str = "start",
 ) -> ResolvedStart:
-    """The offsets that `start` means for these partitions, seen from the moment `now`.
+    """The offsets that `start` means for these partitions at the moment `now`.
 
-    An offset that retention has taken is a DataLossError, or moved to the log's start by `clamp`; one beyond the high
-    end, or a partition left out, is a SettingError; a partition that does not exist an UnknownTopicError.
+    An offset that retention has deleted raises DataLossError, or is moved to the log's start by `clamp`. An offset
+    beyond the high end, or a missing partition, raises SettingError; one that does not exist UnknownTopicError.
     """
     place = _Place(config, tuple(partitions), now, isolation, now + future_tolerance, clamp, deadline, word)
     match start:
@@ -94,7 +94,7 @@ def resolve_start(
 
 
 def _at(place: _Place, time: int) -> Offsets:
-    """The first visible record at or after the time, found from the index's lower bound; else the high end."""
+    """The first visible record at or after the time, or else the high end."""
     log = KafkaLog(place.config, place.isolation, place.deadline)
     index, ends = log.first_at(place.partitions, [time])[0], place.high_ends()
     bounds = {partition: Bound(answer.offset, time) for partition, answer in index.items()}
@@ -126,7 +126,7 @@ def _explicit(place: _Place, wanted: dict[TopicPartition, int]) -> ResolvedStart
 
 
 def _checked(place: _Place, what: str, wanted: Mapping[TopicPartition, int]) -> ResolvedStart:
-    """The same offsets; those that name an end are resolved, others must lie within the log."""
+    """Resolve "earliest" and "latest"; other offsets must lie within the log."""
     starts, ends = place.log_starts(), place.high_ends()
     found, remarks = {}, []
     for partition, offset in wanted.items():

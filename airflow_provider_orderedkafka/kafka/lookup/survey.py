@@ -1,4 +1,4 @@
-"""Ask Kafka once for all that the next range is decided from.
+"""Ask Kafka for everything that the next range depends on.
 
 survey(config, terms, now, place)  ->  Survey
 resolve(config, terms, asked, partitions, now)  ->  ResolvedStart
@@ -28,7 +28,7 @@ NOWHERE: Final = Place(Offsets(), NO_FLOOR)
 def survey(
     config: Mapping[str, str], terms: Terms, now: int, place: Place = NOWHERE, found: Discovery | None = None
 ) -> Survey:
-    """What Kafka has for who stands at this place; `found` where the topics were looked up already."""
+    """What Kafka has, seen from this place; `found` if the topics were looked up already."""
     found = found or discover(config, terms.subscription)
     new = [partition for partition in found.partitions if partition not in place.offsets]
     starts = log_starts(config, new) if new else Offsets()
@@ -53,7 +53,7 @@ def resolve(
     *,
     word: str = "start",
 ) -> ResolvedStart:
-    """What a start, or an end said like one, means for these partitions on these terms."""
+    """The offsets of a start, or of an end given like one, for these partitions and terms."""
     return resolve_start(
         config,
         asked,
@@ -75,15 +75,15 @@ def readable_ends(
     floor: Floor = NO_FLOOR,
     deadline: float = DEADLINE,
 ) -> Ends:
-    """The high ends for readers of this isolation.
+    """The high ends at this isolation level.
 
-    A timestamp later than `latest` counts for nothing, and one below the floor holds nothing back: whatever one waits
-    for, its record is late.
+    A timestamp later than `latest` does not count, and one below the floor holds nothing back: its record would be late
+    in any case.
     """
     if isolation == "read_uncommitted":
         ends = high_ends(config, partitions, isolation, deadline)
         return Ends(ends, ends)
-    # In this order: what was in the log before the stable end was asked for, and lies behind it, is truly held back.
+    # In this order: what was in the log before the stable end was read, and lies behind it, is really held back.
     written = high_ends(config, partitions, "read_uncommitted", deadline)
     stable = high_ends(config, partitions, "read_committed", deadline)
     held = Offsets({partition: end for partition, end in written.items() if end > stable[partition]})
@@ -94,8 +94,8 @@ def readable_ends(
 def _open_since(log: Log, stable: Offsets, held: Offsets, latest: int, floor: Floor) -> int | None:
     """The earliest of the first timestamps from each stable end on that are not below the floor; None without any.
 
-    A cut that is no later keeps what an open transaction commits from being late. Where so many records are below the
-    floor that a look gives up, the past is being written, and nothing waits for it.
+    A cut no later than this keeps records of an open transaction from being late. If a look gives up because too many
+    records are below the floor, old data is being written, and nothing waits for it.
     """
     bounds = {partition: Bound(stable[partition], max(floor.of(partition), 0)) for partition in held}
     seen = log.look(bounds, held, latest, PATIENCE).values()

@@ -1,8 +1,8 @@
-"""Discover topics and partitions: by name, by pattern or as given, with what planning needs to know.
+"""Discover topics and partitions, with what planning needs to know of them.
 
     discover(config, Subscription(("orders",)))  ->  Discovery
 
-Nothing is created by asking.
+No topic is created by this.
 """
 
 import re
@@ -28,13 +28,13 @@ from airflow_provider_orderedkafka.kafka.clients.admin import Admin, admin
 from airflow_provider_orderedkafka.kafka.clients.answers import DEADLINE, Patience, gather, listed
 
 _SHORT: Final = 1.0
-"""Seconds for the first try of a call that waits by itself: then it is seen whether Kafka refuses this client."""
+"""Seconds for the first try of a blocking call, after which reported refusals are checked."""
 
 
 def discover(config: Mapping[str, str], subscription: Subscription, deadline: float = DEADLINE) -> Discovery:
-    """What the subscription means now.
+    """The topics and partitions of a subscription.
 
-    Raises UnknownTopicError with the nearest name, AccessDeniedError, UnreachableError, within the deadline.
+    Raises UnknownTopicError with the nearest name, AccessDeniedError, or UnreachableError at the deadline.
     """
     asked = admin(config)
     match subscription:
@@ -53,7 +53,7 @@ def discover(config: Mapping[str, str], subscription: Subscription, deadline: fl
 
 
 def topic_ids(config: Mapping[str, str], names: Sequence[str], deadline: float = DEADLINE) -> dict[str, str]:
-    """The topics' ids by name, as they are now; raises what `discover` raises."""
+    """The topics' present ids by name; raises what `discover` raises."""
     return {name: _id(described) for name, described in _describe(admin(config), names, deadline).items()}
 
 
@@ -62,9 +62,9 @@ def _id(described: Any) -> str:
 
 
 def _cluster_id(asked: Admin, deadline: float) -> str:
-    """Empty where Kafka tells none.
+    """The cluster's id, empty if Kafka gives none.
 
-    Not by `describe_cluster`: librdkafka 2.16 ends the process when a broker answers that it knows no broker.
+    Not by `describe_cluster`: librdkafka 2.16 ends the process if a broker answers that it knows no broker.
     """
 
     def ask(questions: Sequence[str], seconds: float) -> list[Future[Any]]:
@@ -88,7 +88,7 @@ def _partitions(subscription: Subscription, topics: Sequence[Topic]) -> tuple[To
 
 
 def check_partitions(asked: Admin, partitions: Iterable[TopicPartition], patience: Patience) -> None:
-    """Raise UnknownTopicError where one of the partitions does not exist; nothing where Kafka does not say."""
+    """Raise UnknownTopicError if one of the partitions does not exist; pass if Kafka does not say."""
     partitions = sorted(partitions)
     names = tuple(dict.fromkeys(partition.topic for partition in partitions))
     try:
@@ -120,7 +120,7 @@ def _matching(asked: Admin, pattern: str, deadline: float) -> tuple[str, ...]:
 
 
 def _names(asked: Admin, deadline: float) -> list[str]:
-    """All topics that the principal may see, without Kafka's internal ones."""
+    """All visible topics but Kafka's internal ones."""
     patience = Patience(deadline, "the topics of")
 
     def ask(questions: Sequence[str], seconds: float) -> list[Future[Any]]:

@@ -1,6 +1,6 @@
 """Convert ordered records to Arrow batches: the columns of Spark's Kafka source, `order_time` and `late`.
 
-A payload is copied once, into the place where it stays.
+Each payload is copied only once.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,11 +18,11 @@ from airflow_provider_orderedkafka.kafka.read.payloads import Payloads
 
 Ints = NDArray[np.int64]
 Which = slice | NDArray[np.intp]
-"""Some rows of a slice: those between two, or any."""
+"""Some rows of a slice: a span of them, or any."""
 
 _MOMENT = pa.timestamp("us", tz="UTC")
 _LAST_MILLISECOND = np.iinfo(np.int64).max // 1_000
-_ROW_BYTES = 64  # what a row takes beside its key, value and headers
+_ROW_BYTES = 64  # of a row, besides its key, value and headers
 
 _COLUMNS = {
     "key": ("binary", pa.binary()),
@@ -36,11 +36,10 @@ _COLUMNS = {
     "order_time": ("timestamp", _MOMENT),
     "late": ("boolean", pa.bool_()),
 }
-"""Each column's type, as Spark says it and as Arrow does."""
+"""The type of each column, in Spark's DDL and in Arrow."""
 
 
 def names(*, include_headers: bool) -> tuple[str, ...]:
-    """The columns that there are, in their order."""
     return tuple(name for name in _COLUMNS if include_headers or name != "headers")
 
 
@@ -50,16 +49,16 @@ def columns(*, include_headers: bool) -> str:
 
 
 def schema(*, include_headers: bool, only: Sequence[str] | None = None) -> Any:
-    """The Arrow schema that Spark expects for these columns, or for those that are asked for."""
+    """The Arrow schema that Spark expects, of all columns or of those in `only`."""
     asked = names(include_headers=include_headers) if only is None else only
     return pa.schema([(name, _COLUMNS[name][1]) for name in asked])
 
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Everything of a slice's records beside their place in the order, as they arrived.
+    """What a slice's records have besides their place in the order, as they arrived.
 
-    `kind` is Spark's type of timestamp: 0 for the creation's, 1 for the log's, -1 for none.
+    `kind` is Spark's timestamp type: 0 for create time, 1 for log append time, -1 for none.
     """
 
     keys: Payloads
@@ -69,7 +68,7 @@ class Arrivals:
 
 
 class BatchBuilder:
-    """Makes the batches of one slice, with every column or those that are asked for."""
+    """Builds the batches of one slice, with all columns or the requested ones."""
 
     def __init__(self, slice_: Slice, arrivals: Arrivals, ordered: Ordered, only: Sequence[str] | None = None) -> None:
         self._schema = schema(include_headers=arrivals.headers is not None, only=only)
@@ -86,7 +85,6 @@ class BatchBuilder:
 
     @property
     def schema(self) -> Any:
-        """The columns that are made."""
         return self._schema
 
     def spans(self, batch_bytes: int) -> Iterator[slice]:
@@ -104,20 +102,16 @@ class BatchBuilder:
         return int(self._sizes[rows].sum())
 
     def batch(self, rows: slice) -> Any:
-        """The Arrow batch of these rows."""
         columns = [self.column(name, rows) for name in self._schema.names]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def column(self, name: str, rows: Which) -> Any:
-        """One Arrow column of these rows."""
         return _MAKE[name](self, rows)
 
     def keys(self, rows: Which) -> Payloads:
-        """The keys of these rows, as they came."""
         return self._arrivals.keys.take(self._ordered.arrival[rows])
 
     def values(self, rows: Which) -> Payloads:
-        """The values of these rows, as they came."""
         return self._arrivals.values.take(self._ordered.arrival[rows])
 
     def _kinds(self, rows: Which) -> Any:
@@ -135,7 +129,7 @@ class BatchBuilder:
 
 
 def _moments(milliseconds: Ints) -> Any:
-    """One that no moment can show is shown as the last one."""
+    """As Arrow timestamps; those too late for one become the last one."""
     return pa.array(np.minimum(milliseconds, _LAST_MILLISECOND) * 1_000).cast(_MOMENT)
 
 
@@ -151,4 +145,3 @@ _MAKE: dict[str, Callable[[BatchBuilder, Which], Any]] = {
     "order_time": lambda self, rows: _moments(self._ordered.order_time[rows]),
     "late": lambda self, rows: pa.array(self._ordered.late[rows]),
 }
-"""What makes each column of a batch."""

@@ -1,7 +1,7 @@
-"""Headers: as Python objects the way they came, or as an Arrow array.
+"""Headers, as Python objects or as an Arrow array.
 
-Kafka lets a header's name be any bytes; its client for Python gives names in UTF-8 alone. Another name comes as
-`UNREADABLE`, so that its record can be read at all, with the header's value.
+Kafka allows any bytes as a header's name, but the Python client reads UTF-8 only. Any other name becomes `UNREADABLE`,
+with the header's value, so that its record can be read.
 """
 
 from collections.abc import Sequence
@@ -30,22 +30,21 @@ class Headers:
     sizes: NDArray[np.int64]
 
     def array(self, places: NDArray[np.intp]) -> Any:
-        """An Arrow array of those at these places."""
+        """An Arrow array of the headers of these records."""
         return pa.array([self.lists[at] for at in places.tolist()], HEADERS)
 
 
 def headers_of(messages: Sequence[Message]) -> list[list[Header] | None]:
-    """The headers of each message."""
     found: list[list[Header] | None] = []
     while len(found) < len(messages):
         try:
             found.extend(map(Message.headers, messages[len(found) :]))
-        except SystemError:  # of the message behind those that were found: it has a name that is not UTF-8
+        except SystemError:  # raised by the next message: one of its names is not UTF-8
             found.append(_readable(messages[len(found)]))
     return found
 
 
 def _readable(message: Message) -> list[Header]:
-    """Read the headers again, now without unreadable names: touching one would end the process."""
+    """Read the headers again without unreadable names: touching one would end the process."""
     pairs: list[Any] = message.headers() or []
     return [(UNREADABLE if repr(pair).startswith("(<NULL>") else pair[0], pair[1]) for pair in pairs]

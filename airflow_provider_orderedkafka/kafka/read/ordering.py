@@ -16,7 +16,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """The records of a slice in order; `arrival` says where each of them stood among those that arrived."""
+    """The records of a slice in order; `arrival` has the index of each in the order of arrival."""
 
     arrival: NDArray[np.intp]
     rank: Ints
@@ -27,7 +27,7 @@ class Ordered:
     uncounted: NDArray[np.bool_]
 
     def first_violation(self, rows: slice) -> int | None:
-        """The first of these rows that does not stand before the row after it."""
+        """The first of these rows that is not before the row after it."""
         time, rank, offset = (np.diff(column[rows]) for column in (self.order_time, self.rank, self.offset))
         rising = (time > 0) | ((time == 0) & ((rank > 0) | ((rank == 0) & (offset > 0))))
         return None if rising.all() else int(rows.start + np.argmin(rising))
@@ -39,9 +39,9 @@ def counting(timestamp: Ints, latest: int) -> NDArray[np.bool_]:
 
 
 def arrange(slice_: Slice, rank: Ints, offset: Ints, timestamp: Ints) -> Ordered:
-    """Put the records of a slice in order; those of one partition arrive in the order of their offsets.
+    """Sort the records of a slice.
 
-    Raises OrderViolationError where they do not.
+    Raises OrderViolationError if the records of a partition did not arrive in the order of their offsets.
     """
     grouped = _stable_order(rank)
     rank, offset, timestamp = rank[grouped], offset[grouped], timestamp[grouped]

@@ -1,4 +1,4 @@
-"""Keys and values: as Python objects the way they came, or as an Arrow array; asked for the same things either way."""
+"""Keys and values, as Python objects or as Arrow arrays, behind the same functions."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,21 +13,18 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Payloads:
-    """Keys or values as they came: null ones are empty here, with a size of -1."""
+    """Keys or values as Python objects; nulls are empty, with a size of -1."""
 
     data: NDArray[np.object_]
     sizes: Ints
 
     def take(self, places: NDArray[np.intp]) -> "Payloads":
-        """Those at these places."""
         return Payloads(self.data[places], self.sizes[places])
 
     def array(self) -> Any:
-        """An Arrow array of them."""
         return pa.array(self.data, pa.binary(), mask=self.sizes < 0)
 
     def as_list(self) -> list[bytes | None]:
-        """The objects themselves."""
         values: list[bytes | None] = self.data.tolist()
         for place in np.flatnonzero(self.sizes < 0).tolist():
             values[place] = None
@@ -40,12 +37,11 @@ def as_list(column: Any) -> list[Any]:
 
 
 def as_array(column: Any) -> Any:
-    """As an Arrow array."""
     return column.array() if isinstance(column, Payloads) else column
 
 
 def sizes(column: Any) -> Ints:
-    """How many bytes each has; 0 for null."""
+    """The size of each in bytes; 0 for null."""
     if isinstance(column, Payloads):
         return np.maximum(column.sizes, 0)
     found: Ints = pc.binary_length(column).fill_null(0).to_numpy().astype(np.int64)
@@ -53,7 +49,7 @@ def sizes(column: Any) -> Ints:
 
 
 def nulls(column: Any) -> NDArray[np.bool_]:
-    """Which are null."""
+    """A mask of nulls."""
     found: NDArray[np.bool_] = (
         column.sizes < 0 if isinstance(column, Payloads) else column.is_null().to_numpy(zero_copy_only=False)
     )

@@ -1,7 +1,7 @@
 """Read all records of a slice, in the order `(order_time, topic, partition, offset)`, as Arrow batches.
 
-A slice is bounded, so it is fetched whole, put in order once, and handed on. One that holds more bytes than the budget
-is cut again, with the planner's function, and read piece by piece.
+A slice is bounded, so it is fetched as a whole, sorted once, and handed on. One that exceeds the memory budget is cut
+again, by the planner's function, and read piece by piece.
 """
 
 import logging
@@ -11,10 +11,10 @@ from typing import Any
 from airflow_provider_orderedkafka.core.order.cuts import Slice
 from airflow_provider_orderedkafka.core.order.positions import Position, TopicPartition
 from airflow_provider_orderedkafka.errors import OrderViolationError
-from airflow_provider_orderedkafka.kafka.clients.consumers import fetch_bytes, lent
+from airflow_provider_orderedkafka.kafka.clients.consumers import fetch_bytes, pooled_consumer
 from airflow_provider_orderedkafka.kafka.lookup.identity import check_topics
 from airflow_provider_orderedkafka.kafka.read.arrow import BatchBuilder
-from airflow_provider_orderedkafka.kafka.read.catch import Catch
+from airflow_provider_orderedkafka.kafka.read.fetched import FetchedRecords
 from airflow_provider_orderedkafka.kafka.read.fetching import Fetch, OverBudget
 from airflow_provider_orderedkafka.kafka.read.ordering import Ordered, arrange
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
@@ -22,10 +22,10 @@ from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
 _log = logging.getLogger(__name__)
 
 Make = Callable[[BatchBuilder, slice], Any]
-"""What becomes of some rows of a slice: an Arrow batch, or `Records`."""
+"""Builds an Arrow batch, or `Records`, from some rows of a slice."""
 
 Resplit = Callable[[Slice, int], Iterable[Slice]]
-"""Cuts a slice again into slices of about so many offsets; the outer bounds stay, the new cuts are inside."""
+"""Cuts a slice into slices of about this many offsets; its outer bounds stay."""
 
 
 def read_slice(
@@ -37,20 +37,20 @@ def read_slice(
 ) -> Iterator[Any]:
     """Yield the records of a slice in order, as `pyarrow.RecordBatch`es of about `settings.batch_bytes`.
 
-    Nothing is yielded for a slice without records. Without `resplit` the byte budget is not kept. Raises
+    Nothing is yielded for a slice without records. Without `resplit` the byte budget is ignored. Raises
     DataLossError, UnreachableError, AccessDeniedError, UnknownTopicError, TopicChangedError and OrderViolationError.
     """
     if not slice_.stretches:
         return
     tally = ReadTally() if tally is None else tally
     last: Position | None = None
-    for piece, catch in _pieces(slice_, settings, resplit):
-        columns = catch.columns()
+    for piece, fetched in _pieces(slice_, settings, resplit):
+        columns = fetched.columns()
         ordered = arrange(piece, columns.rank, columns.offset, columns.timestamp)
-        builder = BatchBuilder(piece, catch.arrivals(columns.kind), ordered, settings.columns)
-        tally.fetched += catch.fetched
-        tally.lose(catch.lost)
-        for partition, count in catch.lost.items():
+        builder = BatchBuilder(piece, fetched.arrivals(columns.kind), ordered, settings.columns)
+        tally.fetched += fetched.fetched
+        tally.lose(fetched.lost)
+        for partition, count in fetched.lost.items():
             _log.warning(
                 "%s: retention took %s offsets before they were read; reading goes on behind them", partition, count
             )
@@ -61,25 +61,25 @@ def read_slice(
             yield batch
 
 
-def _pieces(slice_: Slice, settings: ReadSettings, resplit: Resplit | None) -> Iterator[tuple[Slice, Catch]]:
-    """The slice and what was caught of it, or its pieces where it is larger than the budget."""
+def _pieces(slice_: Slice, settings: ReadSettings, resplit: Resplit | None) -> Iterator[tuple[Slice, FetchedRecords]]:
+    """The slice with its records, or its pieces if it is larger than the budget."""
     fetched = _fetch(slice_, settings, None if resplit is None else settings.byte_budget)
-    if isinstance(fetched, Catch):
+    if isinstance(fetched, FetchedRecords):
         yield slice_, fetched
         return
     assert resplit is not None
     pieces = list(resplit(slice_, fetched.offsets))
-    # What cannot be cut any smaller has to be read as it is.
+    # What cannot be cut any further has to be read as it is.
     again = resplit if len(pieces) > 1 else None
     for piece in pieces:
         yield from _pieces(piece, settings, again)
 
 
-def _fetch(slice_: Slice, settings: ReadSettings, byte_budget: int | None) -> Catch | OverBudget:
+def _fetch(slice_: Slice, settings: ReadSettings, byte_budget: int | None) -> FetchedRecords | OverBudget:
     offsets = [max(stretch.end.offset - stretch.start.offset, 1) for stretch in slice_.stretches]
-    with lent(settings, fetch_bytes(offsets, settings.record_bytes)) as kept:
-        fetched = Fetch(slice_, settings, kept, byte_budget).run()
-    if settings.topic_ids:  # it is asked after the last fetch: an id is never used again
+    with pooled_consumer(settings, fetch_bytes(offsets, settings.record_bytes)) as pooled:
+        fetched = Fetch(slice_, settings, pooled, byte_budget).run()
+    if settings.topic_ids:  # after the last fetch: ids are never reused
         topics = (stretch.partition.topic for stretch in slice_.stretches)
         check_topics(settings.kafka, topics, settings.topic_ids, settings.deadline)
     return fetched

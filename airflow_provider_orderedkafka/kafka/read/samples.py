@@ -1,4 +1,4 @@
-"""A few records from the beginning and the end of each partition, to decide by before anything is read."""
+"""Sample a few records at the beginning and the end of each partition."""
 
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ EACH: Final = 50
 
 
 def sample(span: Span, settings: ReadSettings) -> list[Any]:
-    """Record batches of a span; none where it has no visible record at its partitions' ends."""
+    """Sampled record batches of a span; none if there are no visible records at its ends."""
     if not span.offsets:
         return []
     each = max(min(EACH, RECORDS // len(span.partitions)), 1)
@@ -22,7 +22,7 @@ def sample(span: Span, settings: ReadSettings) -> list[Any]:
 
 
 def average_bytes(span: Span, settings: ReadSettings) -> float | None:
-    """About how many bytes an offset's key and value have; None where no record was found."""
+    """The estimated bytes of key and value for each offset; None if no record was found."""
     batches = sample(span, settings)
     rows = sum(batch.num_rows for batch in batches)
     return sum(batch.column(name).nbytes for batch in batches for name in ("key", "value")) / rows if rows else None

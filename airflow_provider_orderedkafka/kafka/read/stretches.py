@@ -23,8 +23,8 @@ def _time(bound: Bound) -> int:
     return _ANY_TIME if bound.time is None else bound.time
 
 
-class Progress:
-    """The progress of each stretch of one slice; stretches are known by their rank, their place in the slice.
+class StretchProgress:
+    """The progress of each stretch of one slice, by rank: its index in the slice.
 
     `position` is the next offset to read, `stop` the offset that the stretch ends before: its limit or literal end
     until a record satisfies the end bound.
@@ -45,7 +45,7 @@ class Progress:
         self.stop = np.where(self._end_time == _ANY_TIME, np.minimum(limits, self._end), limits)
 
     def admit(self, rank: Ints, offset: Ints, timestamp: Ints) -> Bools:
-        """Which of these records belong to the slice; within a partition they come in the order of their offsets."""
+        """A mask of the records that belong to the slice; they come in the order of offsets within a partition."""
         if self._seeking:
             self._look_for_starts(rank, offset, timestamp)
         if self._running_on:
@@ -55,23 +55,23 @@ class Progress:
         return belongs
 
     def stand_at(self, rank: int, position: int) -> None:
-        """The log says that nothing visible is left before this offset."""
+        """Note that nothing visible is left before this offset."""
         self.position[rank] = max(int(self.position[rank]), position)
 
     def nearest_end(self, among: Bools) -> int:
-        """How many offsets are left by the index in that stretch of these that has the fewest; 0 when it is past."""
+        """The fewest offsets left, by the index, in any of these stretches; 0 or less past an end."""
         return int((self._end - self.position)[among].min())
 
     def finished(self) -> Bools:
-        """Which stretches are read to their end."""
+        """A mask of the stretches that are done."""
         reached: Bools = self.position >= self.stop
         return reached
 
     def gone_before(self, rank: int, log_start: int) -> int:
-        """Retention has taken what lies before the log's start; give how many offsets of this stretch that was.
+        """Move past what retention deleted before the log's start; return how many offsets of this stretch it was.
 
-        A bound below the log's start stands there, for this slice and its neighbours: what retention took is known by
-        its offsets alone, so what it left comes in exactly one of them.
+        A bound below the log's start moves there, for this slice and its neighbours alike, so each remaining record is
+        in exactly one of them.
         """
         position, end = int(self.position[rank]), int(self._end[rank])
         lost = min(log_start, end, int(self.stop[rank])) - position

@@ -3,7 +3,8 @@
     OffsetSet     offsets of one partition: a bit for each where there are many, two bytes where there are few
     Landed        for each source partition and ordinal the offsets; `within` is what a slice takes along
 
-Offsets lie in chunks of 65,536 that are made on demand, so a span of which compaction has left little takes little.
+Offsets are kept in chunks of 65,536 that are created on demand, so a span that was mostly compacted away takes little
+memory.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,7 +19,7 @@ from airflow_provider_orderedkafka.kafka.write.sources import Source
 
 Ints = NDArray[np.int64]
 Chunk = NDArray[Any]
-"""Places in a chunk: sorted 16-bit numbers, or all its bits once those take less room."""
+"""A chunk: sorted 16-bit numbers, or a bitmap once that is smaller."""
 
 _BITS: Final = 16
 _SIZE: Final = 1 << _BITS
@@ -35,13 +36,13 @@ class OffsetSet:
         self._chunks: dict[int, Chunk] = {}
 
     def add(self, offsets: Ints) -> None:
-        """Put these in."""
+        """Add these offsets."""
         for number, places in _by_chunk(np.sort(offsets)):
             there = self._chunks.get(number)
             self._chunks[number] = _packed(places) if there is None else _union(there, places)
 
     def contains(self, offsets: Ints) -> NDArray[np.bool_]:
-        """Which of these are in it."""
+        """A mask of those that are in the set."""
         found, numbers = np.zeros(len(offsets), np.bool_), offsets >> _BITS
         for number in np.unique(numbers).tolist():
             chunk = self._chunks.get(number)
@@ -51,7 +52,7 @@ class OffsetSet:
         return found
 
     def within(self, start: int, end: int) -> "OffsetSet":
-        """What it has from `start` on and before `end`."""
+        """The subset from `start` on and before `end`."""
         found = OffsetSet()
         for number, chunk in self._chunks.items():
             first = number << _BITS
@@ -81,7 +82,7 @@ class OffsetSet:
 
 
 class Landed:
-    """Rows that stand in the outputs; each is there once, however often it was added."""
+    """The rows that are in the outputs; adding one again changes nothing."""
 
     __slots__ = ("_dead", "_rows")
 
@@ -90,19 +91,18 @@ class Landed:
         self._dead: dict[tuple[TopicPartition, int], OffsetSet] = {}
 
     def add(self, partition: TopicPartition, ordinals: Ints, offsets: Ints, *, dead: bool = False) -> None:
-        """Rows of one source partition were found, in an output or (`dead`) as dead letters."""
+        """Add rows of one source partition, found in an output or (`dead`) among the dead letters."""
         for ordinal in np.unique(ordinals).tolist():
             for rows in (self._rows, *([self._dead] if dead else [])):
                 rows.setdefault((partition, ordinal), OffsetSet()).add(offsets[ordinals == ordinal])
 
     @property
     def rows(self) -> int:
-        """How many there are, dead letters among them."""
+        """How many there are, including dead letters."""
         return sum(map(len, self._rows.values()))
 
     @property
     def dead_letters(self) -> int:
-        """How many of them are dead letters."""
         return sum(map(len, self._dead.values()))
 
     def __bool__(self) -> bool:
@@ -126,7 +126,7 @@ class Landed:
         return sum(lost.values()) - len(there)
 
     def has(self, source: Source, ordinals: Ints) -> NDArray[np.bool_]:
-        """Which of these rows are among them."""
+        """A mask of the rows that landed."""
         found = np.zeros(len(source), np.bool_)
         for (partition, ordinal), offsets in self._rows.items():
             if partition.topic not in source.topics:
@@ -151,7 +151,7 @@ class Landed:
 
 
 def _by_chunk(offsets: Ints) -> Iterator[tuple[int, Ints]]:
-    """Sorted offsets, as the places in each chunk."""
+    """Split sorted offsets by chunk."""
     numbers = offsets >> _BITS
     edges = np.flatnonzero(np.diff(numbers)) + 1
     for part in np.split(offsets, edges):

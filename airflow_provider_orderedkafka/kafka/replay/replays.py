@@ -1,13 +1,12 @@
 """Read back which rows of a batch the outputs have: from the ends in its note, by the identity in each header.
 
     find_landed(config, batch, outputs, settle) -> Replay
-    Begun(range_id, start, end, ...)                 the batch: which range's rows, and of which records
-    Outputs(topics, ends, dead_letter_topic, ids)    `ends`, `ids` are the note's; a partition that grew counts from 0
+    BegunBatch(range_id, start, end, ...)                 which range's rows, and of which records
+    NotedOutputs(topics, ends, dead_letter_topic, ids)    as the note has them; a partition that grew counts from 0
 
-Requests of a writer that is dead may still land, so the outputs are read until they have settled (`settling`). Memory
-holds bits, not rows. What landed in a compacted output is not left out: there the batch is sent again whole, in order,
-and the last value of each key is right, since nothing of the dead writer comes behind it any more. `again` counts what
-came there since the note.
+Requests of a dead writer may still land, so the outputs are read until they have settled (`settling`). Memory holds
+bits, not rows. Compacted outputs get the whole batch again, in order: then the last value of each key is right, since
+nothing of the dead writer follows it. `again` counts what arrived there since the note.
 """
 
 import logging
@@ -33,11 +32,11 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class BegunBatch:
     """A batch that may have been written in part: rows of this range whose records lie from `start` to `end`.
 
-    `batch` is given where version 1 has begun it. Its rows say nothing of an ordinal; so where records give at most one
-    row (`at_most_one`) they are those rows, and otherwise nobody can tell which ones they are.
+    `batch` is set if version 1 began it, whose rows have no ordinal: if records give at most one row (`at_most_one`),
+    they can still be identified, otherwise not.
     """
 
     range_id: str
@@ -48,10 +47,10 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
-class Outputs:
-    """Where a batch writes: its topics, where they ended when it was noted, and which of them takes dead letters.
+class NotedOutputs:
+    """The outputs of a batch: their topics, their ends when it was noted, and which one takes dead letters.
 
-    `ids` are the topics' ids from then: one that has another id now was made anew, and its ends mean nothing.
+    `ids` are the topics' ids at that time: a topic with another id was created again, so its ends mean nothing.
     `compacted` are those that keep the last value of each key.
     """
 
@@ -62,22 +61,22 @@ class Outputs:
     compacted: frozenset[str] = frozenset()
 
     def ends_of(self, ids: Mapping[str, str]) -> Offsets:
-        """The ends that still mean something, by the topics' ids of now."""
+        """The ends in topics that still have the same id."""
         anew = {topic for topic, was in self.ids.items() if ids.get(topic, was) != was}
         for topic in sorted(anew):
             _log.warning(
-                "output topic %r was deleted and created again since the batch was noted: it is read whole", topic
+                "output topic %r was deleted and created again since the batch was noted: all of it is read", topic
             )
         return Offsets({partition: end for partition, end in self.ends.items() if partition.topic not in anew})
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What of a batch is there already.
+    """What landed of a batch.
 
-    `gone` counts the offsets since the note that retention has taken, so that nobody can tell what stood there;
-    `unnamed` the batch's rows that do not say which they are, `again` how many rows compacted outputs may have twice.
-    `settled` is False when more of its rows may still come, or may be there where nobody sees them yet.
+    `gone` counts offsets since the note that retention deleted, so that what was there is unknown; `unnamed` counts
+    rows of the batch without an identity, `again` the rows that compacted outputs may have twice. `settled` is False if
+    more rows may still arrive, or may be there invisibly.
     """
 
     landed: Landed = field(default_factory=Landed)
@@ -87,8 +86,10 @@ class Replay:
     settled: bool = True
 
 
-def find_landed(config: Mapping[str, str], batch: Begun, outputs: Outputs, settle: Settle | None = None) -> Replay:
-    """Read the outputs from the note on, until they are settled; compacted ones from now on, for settling alone.
+def find_landed(
+    config: Mapping[str, str], batch: BegunBatch, outputs: NotedOutputs, settle: Settle | None = None
+) -> Replay:
+    """Read the outputs from the note on until they have settled; compacted ones only from now on.
 
     Raises UnknownTopicError, AccessDeniedError (the principal needs READ on its outputs) or UnreachableError.
     """
@@ -102,9 +103,9 @@ def find_landed(config: Mapping[str, str], batch: Begun, outputs: Outputs, settl
 
 
 class _Scan:
-    """The batch's rows, as they are found; the same row twice counts once."""
+    """Collects the batch's rows; the same row twice counts once."""
 
-    def __init__(self, batch: Begun, outputs: Outputs) -> None:
+    def __init__(self, batch: BegunBatch, outputs: NotedOutputs) -> None:
         self.unnamed = self.again = 0
         self._batch = batch
         self._outputs = outputs
@@ -115,7 +116,7 @@ class _Scan:
         self._landed = Landed()
 
     def take(self, messages: Sequence[Any]) -> int:
-        """Note which of the records are rows of the batch, and answer how many."""
+        """Collect the rows of the batch among these records; return how many there were."""
         count = 0
         for message, headers in zip(messages, headers_of(messages), strict=True):
             for name, value in headers or ():
@@ -148,6 +149,5 @@ class _Scan:
         self._waiting = 0
 
     def landed(self) -> Landed:
-        """What was found."""
         self._merge()
         return self._landed

@@ -1,16 +1,16 @@
-"""Read outputs until no more rows of a batch land in them after its writer's death.
+"""Read outputs until no more rows of a dead writer's batch land in them.
 
     read_until_settled(config, partitions, noted, take, settle) -> Settled
-    take(messages) -> how many of them are rows of the batch      called with all that is there, in the log's order
+    take(messages) -> how many of them are rows of the batch      called with all records, in the log's order
 
-Requests of a dead writer may still be on their way, so the outputs are read to their ends again and again until looks
-find none of the batch's rows for a settle time. Only pauses between looks count for it: while a read is slow or a
-broker does not answer, requests may be held up as well. What others write does not matter.
+Requests of a dead writer may still be on their way, so the outputs are read to their ends again and again until no rows
+of the batch were found for a settle time. Only pauses between reads count: while a read is slow or a broker does not
+answer, requests may be held up as well. What others write does not matter.
 
-A row may also lie in the leader's log and be hidden above the high watermark while a follower lags, for as long as
-`replica.lag.time.max.ms` and longer. So at last the leaders have to prove that all they hold was read. Nothing is
-written for that, and where no follower lags it takes a moment. Where the proof does not come in time, as when too few
-replicas are in sync, the outputs are not settled: rows of the batch may be there that nobody sees.
+A row may also be hidden above the leader's high watermark while a follower lags, for `replica.lag.time.max.ms` or
+longer. So at the end it is checked that everything in the leaders' logs was read. This writes nothing, and takes a
+moment if no follower lags. If it cannot be shown in time, for example with too few replicas in sync, the outputs are
+not settled: they may have rows of the batch that are not visible yet.
 """
 
 import time
@@ -20,11 +20,11 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.kafka.clients.consumers import lent
+from airflow_provider_orderedkafka.kafka.clients.consumers import pooled_consumer
 from airflow_provider_orderedkafka.kafka.lookup.hidden import Fence
-from airflow_provider_orderedkafka.kafka.lookup.identity import doubt
+from airflow_provider_orderedkafka.kafka.lookup.identity import recheck
 from airflow_provider_orderedkafka.kafka.lookup.offsets import high_ends, log_starts
-from airflow_provider_orderedkafka.kafka.lookup.watching import Watch
+from airflow_provider_orderedkafka.kafka.lookup.partition_reader import PartitionReader
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 
 _TUNING: Final = {"queued.max.messages.kbytes": "16384", "fetch.max.bytes": "16000000"}
@@ -35,10 +35,10 @@ Take = Callable[[Sequence[Any]], int]
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """When a batch is settled, and when to stop waiting for that; all in seconds.
+    """When a batch is settled, and when to give up; all in seconds.
 
-    `still` is how long looks have to find none of its rows. `deadline` is how long they may wait since rows last came,
-    reading not counted, and `longest` how long all may take after the outputs were read to their ends once.
+    `still` is how long no rows must arrive. `deadline` is how long to wait since rows last arrived, without the
+    time for reading, and `longest` how long to wait overall after the outputs were read to their ends once.
     """
 
     still: float = 2.0
@@ -48,30 +48,28 @@ class Settle:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Whether the outputs have settled, and how many offsets since the note were gone before they could be read."""
+    """Whether the outputs have settled, and how many offsets since the note were deleted before they were read."""
 
     settled: bool
     gone: int
 
 
 class Looks(Protocol):
-    """What waiting for the outputs to settle needs to ask them."""
+    """What waiting for outputs to settle needs of them."""
 
     def look(self) -> bool:
-        """Read all that is new; whether rows of the batch were among it."""
+        """Read everything new; whether rows of the batch were among it."""
 
     def nothing_hidden(self) -> bool:
-        """Whether everything was read that the logs held at some moment since rows of the batch last came."""
+        """Whether everything was read that the logs held at some moment since rows last arrived."""
 
 
 class Clock(Protocol):
     """The part of `time` that waiting needs."""
 
-    def monotonic(self) -> float:
-        """Seconds since some moment."""
+    def monotonic(self) -> float: ...
 
-    def sleep(self, seconds: float, /) -> None:
-        """Wait."""
+    def sleep(self, seconds: float, /) -> None: ...
 
 
 def read_until_settled(
@@ -81,7 +79,7 @@ def read_until_settled(
     take: Take,
     settle: Settle,
 ) -> Settled:
-    """Read partitions from their noted ends on until the batch has settled; one that has no note is read whole.
+    """Read partitions from their noted ends on until the batch has settled; those without a note from the start.
 
     Raises UnknownTopicError, AccessDeniedError (the principal needs READ on its outputs) or UnreachableError.
     """
@@ -92,7 +90,7 @@ def read_until_settled(
 
 
 def until_still(outputs: Looks, settle: Settle, clock: Clock = time) -> bool:
-    """Look until it was still for long enough and nothing is hidden; False when that is given up."""
+    """Wait until nothing arrives for long enough and nothing is hidden; False if that takes too long."""
     outputs.look()
     begun = looked = clock.monotonic()
     still = waited = 0.0
@@ -110,9 +108,9 @@ def until_still(outputs: Looks, settle: Settle, clock: Clock = time) -> bool:
 def _starts(
     config: Mapping[str, str], partitions: Sequence[TopicPartition], noted: Offsets
 ) -> tuple[dict[TopicPartition, int], int]:
-    """Where reading begins, and how many offsets since the note are gone.
+    """Where to begin reading, and how many offsets since the note are gone.
 
-    An output that ends before its note was cut back: then all of it is read.
+    An output that ends before its note was truncated, so all of it is read.
     """
     first, last = log_starts(config, partitions), high_ends(config, partitions, "read_uncommitted")
     starts, gone = {}, 0
@@ -125,7 +123,7 @@ def _starts(
 
 
 class _Outputs:
-    """The outputs as they are read: up to where, and the fence that they have to pass at last."""
+    """The outputs, with how far they were read, and the fence to pass at the end."""
 
     def __init__(self, config: Mapping[str, str], starts: Mapping[TopicPartition, int], take: Take) -> None:
         self._config = config
@@ -135,7 +133,6 @@ class _Outputs:
         self.gone = 0
 
     def look(self) -> bool:
-        """Read up to the high ends of now."""
         ends = high_ends(self._config, self._positions, "read_uncommitted")
         wanted = {partition: at for partition, at in self._positions.items() if at < ends[partition]}
         came = self._read(wanted, ends) if wanted else 0
@@ -144,19 +141,18 @@ class _Outputs:
         return came > 0
 
     def nothing_hidden(self) -> bool:
-        """Whether what was read is all that the leaders held."""
         return self._fence.passed(self._positions)
 
     def _read(self, wanted: Mapping[TopicPartition, int], ends: Offsets) -> int:
         came = 0
         settings = ReadSettings({**_TUNING, **self._config}, isolation="read_uncommitted")
-        with lent(settings) as kept:
-            watch = Watch(kept, ends, settings.deadline, partial(doubt, self._config, list(wanted), {}))
-            watch.begin(wanted)
-            while watch.positions:
-                came += self._take(watch.take())
-                done = {partition: at for partition, at in watch.positions.items() if at >= ends[partition]}
+        with pooled_consumer(settings) as pooled:
+            reader = PartitionReader(pooled, ends, settings.deadline, partial(recheck, self._config, list(wanted), {}))
+            reader.begin(wanted)
+            while reader.positions:
+                came += self._take(reader.take())
+                done = {partition: at for partition, at in reader.positions.items() if at >= ends[partition]}
                 self._positions |= done
-                watch.let_go(done)
-        self.gone += watch.gone
+                reader.let_go(done)
+        self.gone += reader.gone
         return came

@@ -1,7 +1,7 @@
 """Find rows that cannot become records of their topic, column by column, before anything is sent.
 
 find_faults(rows, targets) -> {index: reason}       in the order of the rows
-Targets(settings)                                   the output topics of a write; looks up those it does not know
+Targets(settings)                                   the output topics of a write; looks up unknown ones
 """
 
 import time
@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 
 from airflow_provider_orderedkafka.errors import UnknownTopicError
 from airflow_provider_orderedkafka.kafka.read.payloads import nulls
-from airflow_provider_orderedkafka.kafka.write.outputs import Output, look_up_outputs
+from airflow_provider_orderedkafka.kafka.write.outputs import OutputTopic, look_up_outputs
 from airflow_provider_orderedkafka.kafka.write.rows import EPOCH, NO_PARTITION, NOW, Ints, Rows, dictionary
 from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings
 
 FORMAT_BYTES: Final = 100
-"""What a batch of one record takes at most beside key, value and headers."""
+"""The maximum overhead of a batch of one record, besides its key, value and headers."""
 
 _NO_BOUND: Final = 2**62
 
@@ -32,16 +32,16 @@ class Targets:
     def __init__(self, settings: WriteSettings, stamp_bytes: int = 0) -> None:
         self.settings = settings
         self.stamp_bytes = stamp_bytes
-        self._known: dict[str, Output | None] = dict(settings.outputs)
+        self._known: dict[str, OutputTopic | None] = dict(settings.outputs)
         self._own_bound = int(settings.config.get("message.max.bytes", _NO_BOUND))
 
-    def get(self, name: str) -> Output | None:
-        """What is known of a topic; None when it does not exist or may not be written."""
+    def get(self, name: str) -> OutputTopic | None:
+        """The topic; None if it does not exist or may not be written."""
         if name not in self._known:
             self._known[name] = self._look_up(name)
         return self._known[name]
 
-    def _look_up(self, name: str) -> Output | None:
+    def _look_up(self, name: str) -> OutputTopic | None:
         if self.settings.output_topics and name not in self.settings.topics:
             return None
         try:
@@ -49,12 +49,12 @@ class Targets:
         except UnknownTopicError:
             return None
 
-    def max_bytes(self, output: Output) -> int:
-        """The most that key, value and headers of a record may take."""
+    def max_bytes(self, output: OutputTopic) -> int:
+        """The maximum bytes of key, value and headers of a record."""
         return min(output.max_bytes, self._own_bound) - FORMAT_BYTES - self.stamp_bytes
 
     def of(self, rows: Rows) -> "Aims":
-        """Where each row goes."""
+        """The topic of each row."""
         if self.settings.topic is not None:
             names, codes = [self.settings.topic], np.zeros(len(rows), np.int64)
         else:
@@ -64,25 +64,24 @@ class Targets:
 
 @dataclass(frozen=True, slots=True)
 class Aims:
-    """For each row, by its code, the name of its topic and what is known of it."""
+    """The topic of each row, by codes."""
 
     names: list[str]
     codes: Ints
-    outputs: list[Output | None]
+    outputs: list[OutputTopic | None]
     targets: Targets
 
-    def each(self, of: Callable[[Output], int], otherwise: int) -> Ints:
-        """A property of each row's topic; `otherwise` where the topic is null or unknown."""
+    def each(self, of: Callable[[OutputTopic], int], otherwise: int) -> Ints:
+        """A property of each row's topic; `otherwise` if the topic is null or unknown."""
         table = [otherwise if output is None else of(output) for output in self.outputs]
         return np.array([*table, otherwise])[self.codes]
 
     def name(self, index: int) -> str:
-        """The name of a row's topic."""
         return self.names[int(self.codes[index])]
 
 
 def find_faults(rows: Rows, targets: Targets) -> dict[int, str]:
-    """What is wrong with which row; the first rule that a row breaks is its reason."""
+    """The faulty rows with their reasons: the first rule that each breaks."""
     aims = targets.of(rows)
     found: dict[int, str] = {}
     for rule in _RULES:
@@ -174,7 +173,7 @@ def _epoch(rows: Rows, aims: Aims) -> Findings:
         )
 
 
-_AHEAD_OR_BEHIND: Final[dict[str, Callable[[Output], int]]] = {
+_AHEAD_OR_BEHIND: Final[dict[str, Callable[[OutputTopic], int]]] = {
     "after": lambda output: output.ahead,
     "before": lambda output: output.behind,
 }

@@ -1,4 +1,4 @@
-"""The hash of Java's producers, murmur2, for a whole column of keys at once.
+"""murmur2, the hash of Java's producers, for a column of keys.
 
     partitions_of(keys, partitions) -> int32 Arrow array; null for a null key
 
@@ -17,7 +17,7 @@ _WORD: Final = 4
 
 
 def partitions_of(keys: Any, partitions: int) -> Any:
-    """The partition of each key of a binary or string column."""
+    """The partition of each key in a binary or string column."""
     array = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
     array = array.cast(pa.large_binary())
     _, offsets_buffer, data_buffer = array.buffers()
@@ -28,7 +28,7 @@ def partitions_of(keys: Any, partitions: int) -> Any:
 
 
 def hashes(data: Any, starts: Any, lengths: Any) -> Any:
-    """murmur2 of each piece of `data`; the pieces of one length are hashed together, word by word."""
+    """The hash of each piece of `data`; pieces of equal length are hashed together, word by word."""
     found = np.zeros(len(starts), np.uint32)
     for length in np.unique(lengths).tolist():
         rows = np.flatnonzero(lengths == length)
@@ -48,7 +48,7 @@ def _of_length(data: Any, starts: Any, length: int) -> Any:
 
 
 def _word(data: Any, starts: Any, size: int) -> Any:
-    """The little-endian number in `size` bytes from each start on."""
+    """The little-endian number of `size` bytes at each start."""
     word: Any = np.zeros(len(starts), np.uint32)
     for byte in range(size):
         word |= data[starts + byte].astype(np.uint32) << np.uint32(8 * byte)

@@ -1,9 +1,9 @@
-"""Ask the cluster about output topics, before anything is written.
+"""Look up output topics, before anything is written.
 
-    look_up_outputs(config, topics) -> dict[str, Output]     raises what `discover` raises: UnknownTopicError, ...
+    look_up_outputs(config, topics) -> dict[str, OutputTopic]     raises what `discover` raises: UnknownTopicError, ...
 
-A principal that may not read a topic's settings can still write: then the broker's defaults are taken, and the broker
-has the last word.
+A principal that may not read a topic's settings can still write: then Kafka's defaults are assumed, and the broker
+decides.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,12 +24,12 @@ _BATCH_BYTES: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
-    """A topic that may be written: how many partitions it has, and what it takes.
+class OutputTopic:
+    """An output topic: its partitions, and which records it accepts.
 
-    `max_bytes` bounds a record, `ahead` and `behind` say how many milliseconds its timestamp may be off the broker's
-    clock; a compacted topic takes no record without a key. `stamps` says that the broker puts its own time instead.
-    `operations` are those that the principal may do; empty where Kafka does not say.
+    `max_bytes` bounds a record; `ahead` and `behind` are how many milliseconds its timestamp may be off the broker's
+    clock. A compacted topic requires keys. `stamps` means that the broker sets the timestamp. `operations` are those
+    that the principal may do; empty if Kafka does not say.
     """
 
     name: str
@@ -43,8 +43,10 @@ class Output:
     operations: frozenset[str] = frozenset()
 
 
-def look_up_outputs(config: Mapping[str, str], topics: Iterable[str], deadline: float = DEADLINE) -> dict[str, Output]:
-    """What the cluster says of these topics; AccessDeniedError where it says that one may not be written."""
+def look_up_outputs(
+    config: Mapping[str, str], topics: Iterable[str], deadline: float = DEADLINE
+) -> dict[str, OutputTopic]:
+    """Look these topics up; AccessDeniedError if the cluster says that one may not be written."""
     names = tuple(sorted(set(topics)))
     if not names:
         return {}
@@ -55,11 +57,11 @@ def look_up_outputs(config: Mapping[str, str], topics: Iterable[str], deadline: 
     return {topic.name: _output(topic, settings[topic.name]) for topic in found.topics}
 
 
-def with_limits(config: Mapping[str, str], outputs: Mapping[str, Output]) -> dict[str, str]:
-    """The configuration with which a producer suits its topics, unless the user's own says otherwise.
+def with_limits(config: Mapping[str, str], outputs: Mapping[str, OutputTopic]) -> dict[str, str]:
+    """The configuration, with limits that suit these topics, unless the user set them.
 
-    What a record may take is known for each topic, so the producer's own bound is as high as it can be; a batch may
-    be no larger than the smallest of the topics takes.
+    Record sizes are checked for each topic, so the producer's own bound is as high as possible; a batch may be no
+    larger than the smallest maximum of the topics.
     """
     sizes = (output.max_bytes for output in outputs.values())
     return {"batch.size": str(min(_BATCH_BYTES, *sizes, _BATCH_BYTES)), **config}
@@ -82,9 +84,9 @@ def _settings(config: Mapping[str, str], names: tuple[str, ...], deadline: float
     return {name: {key: entry.value for key, entry in found[name].items()} for name in names}
 
 
-def _output(topic: Topic, settings: Mapping[str, str]) -> Output:
+def _output(topic: Topic, settings: Mapping[str, str]) -> OutputTopic:
     by_log = settings.get("message.timestamp.type") == "LogAppendTime"
-    return Output(
+    return OutputTopic(
         topic.name,
         topic.id,
         topic.partitions,

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider_orderedkafka.core.lanes import Partitioner
+from airflow_provider_orderedkafka.core.lanes import Partitioner, Placement
 from airflow_provider_orderedkafka.kafka.read.payloads import as_array, as_list, nulls
 from airflow_provider_orderedkafka.kafka.read.records import Records
 from airflow_provider_orderedkafka.kafka.write.murmur2 import partitions_of as murmur2
@@ -28,11 +28,14 @@ def _crc32(keys: Any, partitions: int) -> Any:
 
 
 PARTITIONERS: Final[dict[Partitioner, Callable[[Any, int], Any]]] = {"murmur2": _murmur2, "crc32": _crc32}
-"""What Java's producers do by default, and what librdkafka's do."""
+"""The defaults of Java's producers and of librdkafka's."""
 
 
-def misplaced(batch: Any, partitioner: Partitioner, partitions: int) -> Any:
-    """The rows whose keys this partitioner would have put elsewhere; rows without a key are nowhere wrong."""
+def misplaced(batch: Any, placement: Placement | None) -> int:
+    """How many rows have a key that would be placed elsewhere, ignoring rows without a key."""
+    if placement is None:
+        return 0
+    partitioner, partitions = placement
     keys = batch.keys() if isinstance(batch, Records) else batch.column("key")
     expected = PARTITIONERS[partitioner](keys, partitions)
-    return pc.indices_nonzero(pc.not_equal(expected, batch.column("partition"))).to_numpy()
+    return pc.sum(pc.not_equal(expected, batch.column("partition"))).as_py() or 0

@@ -1,9 +1,9 @@
 """Choose the partition of each row here, so that it does not change while a batch is written.
 
-Kafka's client would take up new partitions in the middle of it; here they count from the next batch on.
-A key goes where the producer's partitioner would put it among so many partitions. A row that names its partition keeps
-it; a row without a key goes where Kafka's client likes, for nothing has to stay together, or where its source says:
-then a replay puts it where it was meant to be, and the rows of each partition stay in order.
+Kafka's client would use new partitions in the middle of a batch; here they count from the next batch on. A key goes
+where the producer's partitioner would place it among this many partitions. A row that names its partition keeps it. A
+row without a key is placed by Kafka's client, or by its source: then a replay places it in the same partition, and the
+rows of each partition stay in order.
 """
 
 from typing import Any, Final
@@ -23,11 +23,11 @@ _KNOWN: Final[dict[str, Partitioner]] = {
     "consistent_random": "crc32",
     "consistent": "crc32",
 }
-"""The partitioners of Kafka's client that are known here; the others' rows are left to the client."""
+"""The supported partitioners of Kafka's client; with others the client places the rows."""
 
 
 def partitioner_of(config: Any) -> Partitioner | None:
-    """The partitioner that this configuration of a producer asks for, where it is known here."""
+    """The partitioner in this configuration of a producer, if it is supported."""
     return _KNOWN.get(config.get("partitioner", "murmur2_random"))
 
 
@@ -37,7 +37,7 @@ def placed(rows: Rows, targets: Targets) -> list[int]:
     by_source = targets.settings.keyless == "by source"
     partitioner = (
         "murmur2" if by_source else partitioner_of(targets.settings.config)
-    )  # as by DataFrames, whatever is set
+    )  # as with DataFrames, whatever is set
     if partitioner is None or not targets.settings.partitions:
         return _as_list(given)
     counts = targets.of(rows).each(lambda output: targets.settings.partitions.get(output.name, 0), 0)
@@ -57,7 +57,7 @@ def _keyed(rows: Rows, partitioner: Partitioner) -> NDArray[np.bool_]:
     if rows.keys is None:
         return np.zeros(len(rows), np.bool_)
     found: NDArray[np.bool_] = ~nulls(rows.keys)
-    return found & (sizes(rows.keys) > 0) if partitioner == "crc32" else found  # to it an empty key is none
+    return found & (sizes(rows.keys) > 0) if partitioner == "crc32" else found  # it treats an empty key like none
 
 
 def _as_list(partitions: Ints) -> list[int]:

@@ -1,11 +1,10 @@
-"""Producers that are kept: one for each worker process and configuration, over tasks and batches.
+"""A pool of producers: one for each worker process and configuration, across tasks and batches.
 
-    POOL.lend(config) -> context of Lent       a producer, shared with whoever asks for the same configuration
+    POOL.lend(config) -> context of PooledProducer       a producer, shared with whoever asks for the same configuration
     producer_config(config) -> dict            the user's configuration over our defaults, checked
 
-Worker processes leave without `atexit`, so whoever borrows a producer settles what was sent before giving it back. A
-producer with a failure is never lent again: what waits in it is thrown away, so that nothing of a failed task is
-written after its end.
+Worker processes exit without `atexit`, so a borrower settles what it sent before it returns the producer. After a
+failure a producer is discarded with its queue, so that nothing of a failed task is written after its end.
 """
 
 import logging
@@ -16,9 +15,9 @@ from typing import Any, Final
 
 from airflow_provider_orderedkafka.core.order.positions import whole_number
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.clients.config import client_config, understood
+from airflow_provider_orderedkafka.kafka.clients.config import client_config, setting_error
 from airflow_provider_orderedkafka.kafka.clients.per_process import PerProcess, key_of
-from airflow_provider_orderedkafka.kafka.write.sending import Lent
+from airflow_provider_orderedkafka.kafka.write.sending import PooledProducer
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +30,7 @@ _PROMISED: Final = {
     "request.required.acks": ("all", "-1"),
     "enable.gapless.guarantee": ("true",),
 }
-# What suits writing batches; a user's own configuration wins over it.
+# Defaults for writing batches; the user's configuration wins.
 _DEFAULTS: Final = {
     "partitioner": "murmur2_random",
     "linger.ms": "20",
@@ -49,7 +48,7 @@ _OURS: Final = {
 
 
 def producer_config(config: Mapping[str, str]) -> dict[str, str]:
-    """What is the user's of a producer; a setting that breaks what the sink promises is a SettingError."""
+    """The user's configuration over the defaults; SettingError for a setting that breaks what the sink promises."""
     for name, allowed in _PROMISED.items():
         if config.get(name, allowed[0]).lower() not in allowed:
             raise SettingError(
@@ -64,7 +63,7 @@ def producer_config(config: Mapping[str, str]) -> dict[str, str]:
 
 
 def deadline_seconds(config: Mapping[str, str]) -> float:
-    """How long nothing may be acknowledged before a write fails: `delivery.timeout.ms` where it is given."""
+    """The seconds without any acknowledgement after which a write fails: `delivery.timeout.ms`, if set."""
     given = [config[name] for name in _TIMEOUTS if name in config]
     if not given:
         return DEADLINE_SECONDS
@@ -76,59 +75,59 @@ def deadline_seconds(config: Mapping[str, str]) -> float:
     return milliseconds / 1_000
 
 
-def make_producer(config: Mapping[str, str]) -> Lent:
-    """A producer of its own."""
+def make_producer(config: Mapping[str, str]) -> PooledProducer:
+    """Make a producer; `SettingError` if librdkafka refuses the configuration."""
     from confluent_kafka import KafkaException, Producer
 
     troubles: deque[Any] = deque(maxlen=1)
     settings = client_config(producer_config(config), "producer", {**_OURS, "error_cb": troubles.append})
     try:
-        return Lent(Producer(settings), deadline_seconds(config), config=config, troubles=troubles)
+        return PooledProducer(Producer(settings), deadline_seconds(config), config=config, troubles=troubles)
     except (KafkaException, ValueError, TypeError) as error:
-        raise understood(error, config) from error
+        raise setting_error(error, config) from error
 
 
 class ProducerPool:
-    """Lends producers, and keeps them for those who come after."""
+    """Shares producers between users, and keeps them for the next ones."""
 
-    def __init__(self, make: Callable[[Mapping[str, str]], Lent] = make_producer) -> None:
+    def __init__(self, make: Callable[[Mapping[str, str]], PooledProducer] = make_producer) -> None:
         self._make = make
-        self._lent: PerProcess[Lent] = PerProcess()
+        self._pooled: PerProcess[PooledProducer] = PerProcess()
 
     @contextmanager
-    def lend(self, config: Mapping[str, str]) -> Iterator[Lent]:
-        """The producer of this configuration. An error in the block means that it is not lent again."""
-        lent = self._take(config)
+    def lend(self, config: Mapping[str, str]) -> Iterator[PooledProducer]:
+        """The producer of this configuration. After an error in the block it is not used again."""
+        pooled = self._take(config)
         try:
-            yield lent
+            yield pooled
         except BaseException:
-            lent.broken = True
+            pooled.broken = True
             raise
         finally:
-            self._give_back(lent)
+            self._give_back(pooled)
 
-    def _take(self, config: Mapping[str, str]) -> Lent:
+    def _take(self, config: Mapping[str, str]) -> PooledProducer:
         key = key_of(config)
-        with self._lent.held() as kept:
-            lent = kept.get(key)
-            if lent is None or lent.broken:
-                lent = kept[key] = self._make(config)
-            lent.users += 1
-        return lent
+        with self._pooled.held() as kept:
+            pooled = kept.get(key)
+            if pooled is None or pooled.broken:
+                pooled = kept[key] = self._make(config)
+            pooled.users += 1
+        return pooled
 
-    def _give_back(self, lent: Lent) -> None:
-        with self._lent.held():
-            lent.users -= 1
-            last = not lent.users
-        if last and lent.broken:
-            _discard(lent)
+    def _give_back(self, pooled: PooledProducer) -> None:
+        with self._pooled.held():
+            pooled.users -= 1
+            last = not pooled.users
+        if last and pooled.broken:
+            _discard(pooled)
 
 
-def _discard(lent: Lent) -> None:
-    """Whoever comes by here has an error of their own: this one is only told."""
+def _discard(pooled: PooledProducer) -> None:
+    """Close a producer after an error, which must not be replaced by one from here."""
     try:
-        lent.discard()
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is told
+        pooled.discard()
+    except Exception as error:  # noqa: BLE001 - logged
         _log.warning("closing the producer that failed: %s", error)
 
 

@@ -1,9 +1,9 @@
-"""Turn a batch's rows into columns for records: numpy for numbers, Arrow for data of variable length.
+"""Turn the rows of a batch into columns for records: numpy for numbers, Arrow for data of variable length.
 
     Rows.of(batch, settings)                the columns of a RecordBatch
     rows.chunk(...) -> Chunk                the same as Python columns, ready to be sent
 
-Nothing here makes a Python object for a row before `chunk` does.
+No Python objects are made for rows before `chunk`.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,10 +26,10 @@ from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettin
 NO_PARTITION: Final = -1
 NOW: Final = 0
 EPOCH: Final = -(2**62)
-"""Stands for a timestamp of exactly 0, which Kafka's client would take for `NOW`."""
+"""Stands for a timestamp of exactly 0, which Kafka's client would read as `NOW`."""
 
 PAYLOADS: Final = {"key": Records.keys, "value": Records.values}
-"""What of records need not become Arrow."""
+"""The columns that can stay Python objects."""
 
 _HEADER_BYTES: Final = 10
 
@@ -54,7 +54,7 @@ class Rows:
 
     @classmethod
     def of(cls, batch: Any, settings: WriteSettings) -> "Rows":
-        """The columns that these settings look at."""
+        """The columns that these settings use."""
         types = dict.fromkeys(batch.schema.names, "")
         payloads = PAYLOADS if isinstance(batch, Records) else {}
         found: dict[str, Any] = {
@@ -73,15 +73,12 @@ class Rows:
         )
 
     def sizes(self) -> Ints:
-        """The bytes of each row's key and value."""
         return sizes(self.values) + (0 if self.keys is None else sizes(self.keys))
 
     def record_bytes(self) -> Ints:
-        """The bytes of each row's key, value and headers."""
         return self.sizes() + (0 if self.headers is None else _header_bytes(self.headers))
 
     def find(self, key: bytes | None, value: bytes | None) -> int | None:
-        """The first row with this key and value."""
         same = _equal(self.values, value)
         if self.keys is not None:
             same = same & _equal(self.keys, key)
@@ -89,7 +86,7 @@ class Rows:
         return int(places[0]) if len(places) else None
 
     def where(self, index: int, settings: WriteSettings, number: int) -> str:
-        """How a person finds the row again, by its source or else by its number in its task."""
+        """Name the row for people: by its source, or else by its number in the task."""
         if self.source is None:
             return f"row {number} of its task"
         place = self.origin(index)
@@ -99,7 +96,7 @@ class Rows:
         return str(Provenance(settings.range_id or "-", *place, ordinal, time))
 
     def origin(self, index: int) -> tuple[TopicPartition, int] | None:
-        """The source partition and offset of a row, if known."""
+        """The source position of a row, if known."""
         source = self.source
         if source is None or not source.known()[index]:
             return None
@@ -112,7 +109,7 @@ class Rows:
 
 
 def columns_of(rows: Rows, topic: str | None, stamps: list[bytes] | None, describe: Callable[..., str]) -> Chunk:
-    """The rows as columns of Python values; `topic` wins over theirs."""
+    """The rows as columns of Python values; `topic` overrides their own."""
     return Chunk(
         topics=[topic] * len(rows) if topic is not None else rows.topics.to_pylist(),
         values=as_list(rows.values),
@@ -125,12 +122,12 @@ def columns_of(rows: Rows, topic: str | None, stamps: list[bytes] | None, descri
 
 
 def sendable(timestamps: Ints) -> Ints:
-    """As Kafka's client takes them."""
+    """The timestamps, as Kafka's client expects them."""
     return np.where(timestamps == EPOCH, NOW, timestamps)
 
 
 def header_column(given: Any, stamps: list[bytes] | None, count: int) -> Sequence[Any]:
-    """Each row's headers: those given, and its provenance in place of one that a source record had."""
+    """The headers of each row, with its provenance in place of a source record's."""
     if given is None:
         return [None] * count if stamps is None else [{HEADER: stamp} for stamp in stamps]
     own = header_lists(given)
@@ -140,19 +137,19 @@ def header_column(given: Any, stamps: list[bytes] | None, count: int) -> Sequenc
 
 
 def without_provenance(pairs: Sequence[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:
-    """Headers but for those that this project writes."""
+    """The headers without those that this package writes."""
     return [pair for pair in pairs if pair[0] not in (HEADER, ERROR_HEADER)]
 
 
 def header_lists(given: Any) -> list[list[tuple[str, bytes | None]]]:
-    """An Arrow column of headers as lists of pairs; null is none."""
+    """An Arrow column of headers as lists of pairs; null is an empty list."""
     entries, edges = given.flatten(), _edges(given)
     pairs = list(zip(as_list(entries.field("key")), as_list(_binary(entries.field("value"))), strict=True))
     return [pairs[start:end] for start, end in pairwise(edges)]
 
 
 def dictionary(names: Any) -> tuple[list[str], Ints]:
-    """The distinct names of a column, and for each row which it is; -1 for null."""
+    """The distinct names in a column, and the index of each row's; -1 for null."""
     encoded = pc.dictionary_encode(names)
     return encoded.dictionary.to_pylist(), encoded.indices.fill_null(-1).to_numpy()
 

@@ -1,11 +1,11 @@
-"""Pass records to a producer, in order, and make sure that each of them arrived.
+"""Pass records to a producer, in order, and make sure that each one arrives.
 
-    lent.send(chunk, deliveries)      hand a chunk of records over; a full queue waits
-    lent.settle(deliveries)           return when everything is acknowledged
+    producer.send(chunk, deliveries)      hand a chunk of records over; a full queue waits
+    producer.settle(deliveries)           return when everything is acknowledged
 
-Both raise DeliveryError with the first cause, which row it was, and how many records were not acknowledged. The client
-itself never gives a record up for being old: a gap would follow, and a rerun would write the record behind its
-successors. The deadline is held here, over everything that is under way.
+Both raise DeliveryError with the first cause, the row it concerns, and how many records were not acknowledged. The
+client itself never gives up a record because of its age: that would leave a gap, and a rerun would write the record
+behind its successors. The deadline is kept here, for everything in flight.
 """
 
 import operator
@@ -26,9 +26,9 @@ from airflow_provider_orderedkafka.kafka.clients.refusals import DENIED_WRITES, 
 _POLL_SECONDS: Final = 0.05
 _ROOM: Final = 0.9
 _REPORTS: Final = 10
-# A broker that comes back may refuse for a moment whom it knows well.
+# A broker that is starting may refuse valid credentials for a moment.
 _SURE_AFTER: Final = 5.0
-# With an exception under way, Python finds fault with whatever is called next: a SystemError that names it.
+# If a callback left an exception set, Python's next call raises a SystemError caused by it.
 _GAVE_UP: Final = (KafkaException, SystemError)
 
 Describe = Callable[[bytes | None, bytes | None], str]
@@ -36,9 +36,9 @@ Describe = Callable[[bytes | None, bytes | None], str]
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Records to send, as columns of one length.
+    """Records to send, as columns of equal length.
 
-    `describe(key, value)` tells of a record that failed which row it was; it outlives the columns.
+    `describe(key, value)` says which row a failed record was; it outlives the columns.
     """
 
     topics: Sequence[str]
@@ -52,15 +52,15 @@ class Chunk:
 
 @dataclass(slots=True)
 class Deliveries:
-    """What of one task's records failed."""
+    """The failed records of one task."""
 
     failures: int = 0
     first: tuple[Describe, Any, Any] | None = None
 
     def callback(self, describe: Describe) -> Callable[[Any, Any], None]:
-        """What the producer calls for each record that failed.
+        """The producer's callback for each record that failed.
 
-        It only takes note: confluent-kafka calls it with an exception already under way when its client gives up.
+        It must not raise: confluent-kafka may call it while an exception is already set.
         """
 
         def failed(error: Any, message: Any) -> None:
@@ -72,11 +72,11 @@ class Deliveries:
 
     @property
     def purged(self) -> bool:
-        """Whether the first record that failed was thrown away, for a reason that is told elsewhere."""
+        """Whether the first failed record was purged, so that the reason is elsewhere."""
         return self.first is not None and self.first[1].code() == KafkaError._PURGE_QUEUE
 
     def check(self) -> None:
-        """Raise when a record failed."""
+        """Raise if a record failed."""
         if self.first is not None:
             describe, error, message = self.first
             if remedy := DENIED_WRITES.get(error.code()):
@@ -91,8 +91,8 @@ class Deliveries:
 
 
 @dataclass(eq=False, slots=True)
-class Lent:
-    """A producer and who uses it. `lock` keeps one user's sending out of another's settling."""
+class PooledProducer:
+    """A producer and how many use it. `lock` keeps one user's `send` out of another's `settle`."""
 
     producer: Any
     deadline: float
@@ -103,7 +103,7 @@ class Lent:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def send(self, chunk: Chunk, deliveries: Deliveries) -> None:
-        """Hand a chunk over, in order; waits while the queue is full."""
+        """Enqueue a chunk, in order; waits while the queue is full."""
         sent, failed = 0, deliveries.callback(chunk.describe)
         with self._failing_well(deliveries):
             while sent < len(chunk.values):
@@ -115,19 +115,19 @@ class Lent:
             deliveries.check()
 
     def settle(self, deliveries: Deliveries) -> None:
-        """Return when everything sent is acknowledged."""
+        """Wait until everything sent is acknowledged."""
         with self._failing_well(deliveries), self.lock:
             self._wait(lambda: self.producer.flush(_POLL_SECONDS), 0, deliveries)
 
     def discard(self) -> None:
-        """Throw away what waits, and close."""
+        """Drop the queue, and close."""
         with suppress(*_GAVE_UP):
             self.producer.purge()
             self.producer.flush(_POLL_SECONDS)
         self.producer.close()
 
     def _fill(self, chunk: Chunk, sent: int, failed: Callable[[Any, Any], None]) -> int:
-        """Hand over from row `sent` on; return where the queue was full, or the end. No bytecode runs for a row."""
+        """Enqueue from row `sent` on; return where the queue was full, or the end. No bytecode runs for a row."""
         topics = iter(chunk.topics[sent:])
         columns = [column[sent:] for column in (chunk.values, chunk.keys, chunk.partitions)]
         more = [column[sent:] for column in (chunk.timestamps, chunk.headers)]
@@ -168,7 +168,7 @@ class Lent:
         deliveries.check()
 
     def _refusal(self) -> AccessDeniedError | None:
-        """What the client told of being refused, since it last got something through."""
+        """The error for a refusal that the client reported since it last made progress."""
         for error in self.troubles:
             if remedy := way_out(error, self.config):
                 return AccessDeniedError(f"Kafka refuses to take records: {error.str()}; {remedy}")
@@ -179,7 +179,7 @@ class Lent:
 
     @contextmanager
     def _failing_well(self, deliveries: Deliveries) -> Iterator[None]:
-        """On a failure, drop what is queued behind it and count it; add the client's reason if it gave up."""
+        """On a failure, drop and count what is queued behind it; add the client's reason if it gave up."""
         try:
             yield
         except (AccessDeniedError, DeliveryError, *_GAVE_UP) as error:

@@ -1,11 +1,11 @@
-"""Where rows came from, as columns, with the ordinal of each row.
+"""The source positions of rows, as columns, and the ordinals of rows.
 
     Source.of(batch, where)                    the positions of a batch's rows; `where` says which columns have them
-    Ordinals().of(source) -> array             each row's number among those of its record, in the order they come
+    Ordinals().of(source) -> array             each row's number among those of its record, in order
     with_ordinals(batch, ordinals)             the batch with the column `_ordinal`
 
-Numbers are given where rows are made, in the task that has read their records: there all rows of a record come, and in
-an order that reading it again gives again.
+Ordinals are assigned where rows are made, in the task that read their records: it has all rows of a record, in an order
+that is the same when the record is read again.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from airflow_provider_orderedkafka.kafka.provenance import ORDINAL, SOURCE, Sour
 
 NOWHERE: Final = -1
 REMEMBERED: Final = 200_000
-"""Of so many records a task knows how many rows came, and of those of the last batch: a slice seldom has as many."""
+"""A task remembers the row counts of this many records, and of the last batch's; few slices have more."""
 
 Ints = NDArray[np.int64]
 Position = tuple[str, int, int]
@@ -29,7 +29,7 @@ Position = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where each row came from. `codes` are the topics' places in `topics`; all four are -1 or 0 for a null source."""
+    """The source of each row. `codes` index `topics`; all four are -1 or 0 for a null source."""
 
     topics: tuple[str, ...]
     codes: Ints
@@ -39,7 +39,7 @@ class Source:
 
     @classmethod
     def of(cls, batch: Any, where: SourceColumns) -> "Source":
-        """The positions of a batch's rows: from the struct `_source`, or from plain columns."""
+        """Read the positions from the struct `_source`, or from plain columns."""
         names = ("topic", "partition", "offset", "order_time")
         if where == "struct":
             struct = batch.column(SOURCE)
@@ -57,7 +57,7 @@ class Source:
 
     @classmethod
     def nowhere(cls, rows: int) -> "Source":
-        """Rows that came from no record."""
+        """Rows without a source."""
         none = np.full(rows, NOWHERE)
         return cls((), none, none, none, np.zeros(rows, np.int64))
 
@@ -65,16 +65,16 @@ class Source:
         return len(self.codes)
 
     def topic_names(self) -> list[bytes]:
-        """The topics' names in UTF-8, by their codes; behind them that of no topic at all."""
+        """The topics' names in UTF-8, by code, and last an empty one for no topic."""
         names = [topic.encode() for topic in self.topics]
         return names if len(names) == 1 and (self.codes == 0).all() else [*names, b""]
 
     def known(self) -> NDArray[np.bool_]:
-        """Which rows say where they came from."""
+        """A mask of the rows that have a source."""
         return (self.codes >= 0) & (self.partitions >= 0) & (self.offsets >= 0)
 
     def first(self) -> Position | None:
-        """The position of the first row that has one."""
+        """The position of the first row with a source."""
         rows = np.flatnonzero(self.known())
         if not len(rows):
             return None
@@ -83,13 +83,13 @@ class Source:
 
 
 class Ordinals:
-    """Numbers the rows of each record from 0 on, over all batches of one task."""
+    """Numbers the rows of each record from 0 on, across all batches of one task."""
 
     def __init__(self) -> None:
         self._seen: dict[Position, int] = {}
 
     def of(self, source: Source) -> Ints:
-        """Each row's number; 0 for a row without a source."""
+        """The ordinal of each row; 0 for a row without a source."""
         found = np.zeros(len(source), np.int64)
         rows = np.flatnonzero(source.known())
         if not len(rows):
@@ -109,12 +109,11 @@ class Ordinals:
 
 
 def with_ordinals(batch: Any, ordinals: Ints) -> Any:
-    """The batch with each row's number among those of its record."""
     return batch.append_column(pa.field(ORDINAL, pa.int32()), pa.array(ordinals.astype(np.int32)))
 
 
 def milliseconds(array: Any) -> Ints:
-    """Moments as milliseconds since the epoch; 0 for null."""
+    """Timestamps as milliseconds since the epoch; 0 for null."""
     moments = array.cast(pa.timestamp("ms", tz=array.type.tz), safe=False)
     found: Ints = moments.cast(pa.int64()).fill_null(0).to_numpy()
     return found

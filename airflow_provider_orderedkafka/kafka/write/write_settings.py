@@ -1,9 +1,9 @@
-"""The settings of a write, and the numbers of its result.
+"""The settings of a write, and its counts.
 
-WriteSettings(config, topic=..., ...)          frozen, picklable; refuses what cannot be meant
+WriteSettings(config, topic=..., ...)          frozen, picklable, validated
 check_columns(columns, settings)               at planning: `columns` are (name, Spark's simpleString of its type)
-written_columns(columns, settings) -> names    those of the columns that a write looks at, the others need not travel
-Written                                        the tally of one task or of many; `+` adds them up
+written_columns(columns, settings) -> names    the columns that a write needs
+Written                                        the counts of one task or of many; `+` adds them up
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.provenance import ORDINAL, SEQUENCE, SOURCE, SourceColumns, range_prefix
-from airflow_provider_orderedkafka.kafka.write.outputs import Output
+from airflow_provider_orderedkafka.kafka.write.outputs import OutputTopic
 
 UsePartition = Literal["never", "given", "always"]
 Keyless = Literal["anywhere", "by source"]
@@ -39,13 +39,13 @@ Column = tuple[str, str]
 class WriteSettings:
     """How rows become records.
 
-    `config` is librdkafka's configuration. `topic` wins over a `topic` column. `use_partition`: a `partition` column
-    counts never, where it is given, or always (then null is an error). `range_id` switches provenance on; `source` says
-    where the source positions are: the struct column `_source`, the plain columns topic, partition, offset and
-    order_time, or nowhere. `output_topics` are those that a `topic` column may name, any where it is empty. `outputs`
-    is what `plan_write` found out of the topics. `partitions` says of topics how many partitions the writer places
-    their keys over, whatever they have by then; Kafka's client places those of others. `keyless` says who places rows
-    without a key: Kafka's client, or where they came from.
+    `config` is librdkafka's configuration. `topic` overrides a `topic` column. `use_partition`: use a `partition`
+    column never, if given, or always (then null is an error). `range_id` switches provenance on; `source` says where
+    source positions are: in the struct column `_source`, in the plain columns topic, partition, offset and order_time,
+    or nowhere. `output_topics` are the names that a `topic` column may have; empty allows any. `outputs` is what
+    `plan_write` found. `partitions` is over how many partitions of a topic the writer places keys, even if it has more
+    by then; for other topics Kafka's client places them. `keyless` says how rows without a key are placed: by Kafka's
+    client, or by their source.
     """
 
     config: Mapping[str, str] = field(repr=False)
@@ -56,7 +56,7 @@ class WriteSettings:
     range_id: str | None = None
     source: SourceColumns | None = None
     output_topics: tuple[str, ...] = ()
-    outputs: Mapping[str, Output] = field(default_factory=dict)
+    outputs: Mapping[str, OutputTopic] = field(default_factory=dict)
     partitions: Mapping[str, int] = field(default_factory=dict)
     keyless: Keyless = "anywhere"
 
@@ -77,9 +77,9 @@ class WriteSettings:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of the rows: written, or sent to the dead letter topic.
+    """How many rows were written, and how many became dead letters.
 
-    `by_topic` counts the records, dead letters among them; `bytes` are those of their keys and values.
+    `by_topic` counts records, including dead letters; `bytes` are those of their keys and values.
     """
 
     rows: int = 0
@@ -89,7 +89,6 @@ class Written:
 
     @property
     def seen(self) -> int:
-        """How many rows there were."""
         return self.rows + self.dead_letters
 
     def __add__(self, other: "Written") -> "Written":
@@ -102,12 +101,11 @@ class Written:
 
     @classmethod
     def total(cls, tallies: Iterable["Written"]) -> "Written":
-        """All of them together."""
         return sum(tallies, cls())
 
 
 def check_columns(columns: Sequence[Column], settings: WriteSettings) -> None:
-    """Refuse, before anything runs, columns that cannot be written: names the column, what it is, what it may be."""
+    """Raise `SettingError`, before anything runs, for columns that cannot be written."""
     types = _by_name(columns)
     if "value" not in types:
         raise SettingError(f"a column 'value' ({' or '.join(_PAYLOAD)}) is required, found {_listed(types)}")
@@ -124,7 +122,7 @@ def check_columns(columns: Sequence[Column], settings: WriteSettings) -> None:
 
 
 def used_columns(types: Mapping[str, str], settings: WriteSettings) -> list[str]:
-    """The columns that shape a record, of those that are there."""
+    """The columns that shape a record."""
     ignored = {"topic"} if settings.topic is not None else set()
     ignored |= {"partition"} if settings.use_partition == "never" else set()
     ignored |= set() if settings.use_headers else {"headers"}
@@ -132,7 +130,7 @@ def used_columns(types: Mapping[str, str], settings: WriteSettings) -> list[str]
 
 
 def written_columns(columns: Sequence[Column], settings: WriteSettings) -> list[str]:
-    """The columns that a write looks at; Spark's sink ignores others, and so does this one."""
+    """The columns that a write needs; others are ignored, as in Spark's sink."""
     types = _by_name(columns)
     used = used_columns(types, settings) + [name for name in (SEQUENCE, ORDINAL) if name in types]
     if settings.range_id is not None and settings.source == "struct":
@@ -143,7 +141,7 @@ def written_columns(columns: Sequence[Column], settings: WriteSettings) -> list[
 
 
 def source_of(columns: Sequence[Column]) -> SourceColumns | None:
-    """Where these columns hold source positions."""
+    """Where these columns have source positions."""
     types = _by_name(columns)
     if SOURCE in types:
         return "struct"

@@ -1,16 +1,16 @@
-"""Write rows as records, in the one way that there is: Arrow batches in, numbers out.
+"""Write rows as records: Arrow batches in, counts out. Every lane and sink writes through here.
 
     plan_write(settings, columns) -> WriteSettings      on the driver: checks the columns, looks the topics up
     write(batches, settings) -> Written                 in a task
 
-Columns: `value` (binary or string), and where they are there `key`, `topic`, `partition`, `headers`, `timestamp`;
-others are ignored. With provenance each record says which row it is: where it came from (`_source`) and, where a record
-can give more than one row, which of them it is (`_ordinal`). When it returns every record is acknowledged; when it
-raises, a rerun without the rows that landed completes the work:
+Columns: `value` (binary or string) and optionally `key`, `topic`, `partition`, `headers`, `timestamp`; others are
+ignored. With provenance each record identifies its row: by its source (`_source`) and, if a record can give more than
+one row, by which of them it is (`_ordinal`). When `write` returns, every record is acknowledged; if it raises, a rerun
+without the rows that landed completes the work:
 
     RowError        a row cannot be written (or, with a dead letter topic, becomes a dead letter and raises nothing)
     DeliveryError   Kafka did not take a record, or not in time
-    OrderViolationError   the rows of `keep_order` did not come in its order (column `_seq`)
+    OrderViolationError   rows did not arrive in the order of `keep_order` (column `_seq`)
 """
 
 from collections import Counter
@@ -23,20 +23,20 @@ import numpy as np
 
 from airflow_provider_orderedkafka.errors import OrderViolationError, RowError, SettingError
 from airflow_provider_orderedkafka.kafka.provenance import SEQUENCE, Stamp
-from airflow_provider_orderedkafka.kafka.write.dead_letters import Grave, dead_letters, payload_bytes
+from airflow_provider_orderedkafka.kafka.write.dead_letters import DeadLetterTopic, dead_letters, payload_bytes
 from airflow_provider_orderedkafka.kafka.write.faults import Targets, find_faults
 from airflow_provider_orderedkafka.kafka.write.outputs import look_up_outputs, with_limits
 from airflow_provider_orderedkafka.kafka.write.placing import placed
 from airflow_provider_orderedkafka.kafka.write.producer import POOL, ProducerPool, producer_config
 from airflow_provider_orderedkafka.kafka.write.rows import Rows, columns_of
-from airflow_provider_orderedkafka.kafka.write.sending import Deliveries, Lent
+from airflow_provider_orderedkafka.kafka.write.sending import Deliveries, PooledProducer
 from airflow_provider_orderedkafka.kafka.write.write_settings import Column, WriteSettings, Written, check_columns
 
 
 def plan_write(settings: WriteSettings, columns: Sequence[Column]) -> WriteSettings:
     """Check the settings against columns and topics, and complete them for the tasks.
 
-    SettingError, UnknownTopicError, AccessDeniedError or UnreachableError before anything is written.
+    Raises SettingError, UnknownTopicError, AccessDeniedError or UnreachableError before anything is written.
     """
     check_columns(columns, settings)
     producer_config(settings.config)
@@ -59,10 +59,10 @@ def write(batches: Iterable[Any], settings: WriteSettings, *, pool: ProducerPool
 
 @dataclass(slots=True)
 class _Task:
-    """The rows of one task, while they are written."""
+    """The state of one writing task."""
 
     settings: WriteSettings
-    producer: Lent
+    producer: PooledProducer
     written: Written = field(default_factory=Written)
     deliveries: Deliveries = field(default_factory=Deliveries)
     last: int = -1
@@ -81,7 +81,7 @@ class _Task:
         rows = Rows.of(batch, self.settings)
         faults = find_faults(rows, self.targets)
         if faults:
-            self._bury(rows, faults)
+            self._send_dead_letters(rows, faults)
             sound = np.ones(len(rows), bool)
             sound[list(faults)] = False
             rows = Rows.of(batch.filter(sound), self.settings)
@@ -111,7 +111,7 @@ class _Task:
         index = rows.find(key, value)
         return f"a record with key {key!r}" if index is None else rows.where(index, self.settings, seen + index)
 
-    def _bury(self, rows: Rows, faults: dict[int, str]) -> None:
+    def _send_dead_letters(self, rows: Rows, faults: dict[int, str]) -> None:
         """Send faulty rows to the dead letter topic; without one, raise for the first."""
         index, reason = next(iter(faults.items()))
         topic = self.settings.dead_letter_topic
@@ -125,7 +125,7 @@ class _Task:
                 **({} if place is None else {**place[0]._asdict(), "offset": place[1]}),
             )
         stamps = None if self.stamp is None else rows.stamps(self.stamp)
-        chunk = dead_letters(rows, faults, Grave(output, self.targets.max_bytes(output)), stamps)
+        chunk = dead_letters(rows, faults, DeadLetterTopic(output, self.targets.max_bytes(output)), stamps)
         self.producer.send(chunk, self.deliveries)
         self.written += Written(
             dead_letters=len(faults), bytes=payload_bytes(chunk), by_topic={output.name: len(faults)}

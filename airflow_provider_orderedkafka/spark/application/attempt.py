@@ -19,16 +19,16 @@ from airflow_provider_orderedkafka.errors import (
 )
 from airflow_provider_orderedkafka.spark.application.batches import BatchLoop, Work
 from airflow_provider_orderedkafka.spark.application.plan import Plan
-from airflow_provider_orderedkafka.spark.application.progress import Teller
+from airflow_provider_orderedkafka.spark.application.progress import ProgressPrinter
 from airflow_provider_orderedkafka.spark.application.query import Query
 from airflow_provider_orderedkafka.spark.application.report import Ending, report
 from airflow_provider_orderedkafka.spark.lanes.limit import RowLimit
 from airflow_provider_orderedkafka.spark.lanes.writer import Writer
 from airflow_provider_orderedkafka.spark.session.executors import check_executors
-from airflow_provider_orderedkafka.spark.session.failures import understood
+from airflow_provider_orderedkafka.spark.session.failures import classify_failure
 from airflow_provider_orderedkafka.spark.session.lazy import LazySession, in_background
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
-from airflow_provider_orderedkafka.spark.state.lease import LEASE, Heart, Lease, Outside
+from airflow_provider_orderedkafka.spark.state.lease import LEASE, Heartbeat, Lease, Outside
 from airflow_provider_orderedkafka.spark.state.machine import SystemClock, SystemProcesses
 
 LOOK_SECONDS = 0.2
@@ -46,7 +46,7 @@ class Attempt:
         self._clock = SystemClock()
         outside = Outside(checkpoint.state, self._clock, SystemProcesses(), secrets.token_hex(4))
         self._lease = Lease(outside, number)
-        self._heart = Heart(self._lease, self._cancel)
+        self._heartbeat = Heartbeat(self._lease, self._cancel)
         self._loop: BatchLoop | None = None
         self._query: Query | None = None
         self._running: Future[None] | None = None
@@ -62,15 +62,15 @@ class Attempt:
         if done is not None:
             return done
         started = self._clock.now()
-        self._heart.start()
+        self._heartbeat.start()
         try:
             error = self._loaded(loaded, prepare)
         except BaseException:  # told to end: the next attempt need not wait
-            self._heart.stop()
+            self._heartbeat.stop()
             self._let_go()
             raise
-        self._heart.stop()
-        error = error or self._heart.lost or self._lost()
+        self._heartbeat.stop()
+        error = error or self._heartbeat.lost or self._lost()
         if error is not None and (lost := self._checkpoint.loss()) is not None:
             raise lost  # nothing is written there any more: what lost its notes must not look like a checkpoint
         ending = Ending(self._lease.attempt, started, self._clock.now(), error, self._unprotected)
@@ -94,18 +94,18 @@ class Attempt:
     def _loaded(self, loaded: Range, prepare: Callable[[], Writer]) -> OrderedKafkaError | None:
         """Load the range's batches to its end; the error that ended it, if one did."""
         self._executors = in_background(lambda: check_executors(self._spark.started()))
-        self._teller = Teller(loaded, self._lease.attempt, self._checkpoint.counts())
+        self._printer = ProgressPrinter(loaded, self._lease.attempt, self._checkpoint.counts())
         try:
             self._load(loaded, prepare())
         except Exception as raised:  # noqa: BLE001 - the report says what it was, and it is raised again
             return self._error() or _behind(raised, self._executors)
         finally:
-            self._teller.close()
+            self._printer.close()
             self._stop()
         return self._error() or _unfinished(loaded, self._checkpoint.counts())
 
     def _error(self) -> OrderedKafkaError | None:
-        return (self._loop and self._loop.error) or self._heart.lost
+        return (self._loop and self._loop.error) or self._heartbeat.lost
 
     def _load(self, loaded: Range, writer: Writer) -> None:
         """Load batch after batch, until no row may follow or the lease is lost.
@@ -123,7 +123,7 @@ class Attempt:
     def ready(self) -> None:
         """Wait for the executors; from here on the speed is counted."""
         self._executors.result()
-        self._teller.begin(self._clock.now())
+        self._printer.begin(self._clock.now())
 
     def before_a_retry(self) -> None:
         """A batch is only run again where nothing of it runs any more."""
@@ -131,7 +131,7 @@ class Attempt:
 
     def tell(self, counts: Counts, planned: Planned) -> None:
         """Say how far it is."""
-        self._teller.tell(counts, planned, self._clock.now())
+        self._printer.tell(counts, planned, self._clock.now())
 
     def _stop(self) -> None:
         """Let no task run any more."""
@@ -168,7 +168,7 @@ def already_loaded(checkpoint: Checkpoint, loaded: Range) -> Report | None:
 
 def _behind(raised: Exception, executors: Future[None]) -> OrderedKafkaError:
     """What an exception comes from: where Python lacks a package, Spark fails in ways that do not say so."""
-    found = understood(raised)
+    found = classify_failure(raised)
     if isinstance(raised, OrderedKafkaError) or isinstance(found, SettingError):
         return found
     return next((error for error in (executors.exception(),) if isinstance(error, SettingError)), found)

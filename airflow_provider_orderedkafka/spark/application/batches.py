@@ -18,7 +18,7 @@ from airflow_provider_orderedkafka.core.plan import Planned
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, StateError, TaskFailedError
 from airflow_provider_orderedkafka.spark.application.plan import Plan
 from airflow_provider_orderedkafka.spark.lanes.writer import Before, Limit, Writer
-from airflow_provider_orderedkafka.spark.session.failures import understood
+from airflow_provider_orderedkafka.spark.session.failures import classify_failure
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.state.lease import Lease
 
@@ -102,7 +102,7 @@ class BatchLoop:
             while not self.over and (following := self._early.pop(self._next()[0], None)):
                 self._load(following)
         except Exception as error:  # noqa: BLE001 - kept: Spark would turn it into text
-            self.error = understood(error)
+            self.error = classify_failure(error)
 
     def _next(self) -> tuple[int, Place]:
         """The number of the next batch, and where it begins: the limit may have ended the one before it early."""
@@ -139,7 +139,7 @@ class BatchLoop:
             except StateError:  # what cannot be noted is not written
                 raise
             except Exception as error:
-                reason = understood(error)
+                reason = classify_failure(error)
                 self._work.lease.check()
                 if tries == TRIES or not reason.retryable:
                     raise reason from error

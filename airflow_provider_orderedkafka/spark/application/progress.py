@@ -5,20 +5,21 @@ from typing import TextIO
 
 from airflow_provider_orderedkafka.core.batches import Counts
 from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.notation.durations import format_duration
 from airflow_provider_orderedkafka.core.plan import Planned
-from airflow_provider_orderedkafka.core.progress import Begun, Progress, duration, progress
+from airflow_provider_orderedkafka.core.progress import AttemptStart, Progress, progress
 
 WIDTH = 30
 
 
-class Teller:
+class ProgressPrinter:
     """Prints how far an attempt is: a sentence for each batch, above a bar on a terminal, else with a marked line."""
 
     def __init__(self, loaded: Range, attempt: int, counts: Counts | None, out: TextIO | None = None) -> None:
         self._loaded = loaded
         self._attempt = attempt
         self._before = counts
-        self._begun: Begun | None = None
+        self._begun: AttemptStart | None = None
         self._out = out or sys.stdout
         self._terminal = self._out.isatty()
         self._drawn = False
@@ -28,7 +29,7 @@ class Teller:
         if self._begun is None:
             before = self._before
             done = 0 if before is None else before.end.offsets.since(self._loaded.start.offsets)
-            self._begun = Begun(now, done, 0 if before is None else before.total.rows_read)
+            self._begun = AttemptStart(now, done, 0 if before is None else before.total.rows_read)
 
     def tell(self, counts: Counts, planned: Planned, now: int) -> None:
         """Say how far it is."""
@@ -49,5 +50,5 @@ class Teller:
 def bar(found: Progress) -> str:
     """How much is done, drawn; narrow enough for any terminal."""
     filled = round(found.share * WIDTH)
-    left = "" if not found.seconds_left else f", about {duration(found.seconds_left)} left"
+    left = "" if not found.seconds_left else f", about {format_duration(found.seconds_left * 1_000, 2)} left"
     return f"[{'#' * filled}{'.' * (WIDTH - filled)}] {found.share:.0%}{left}"

@@ -5,7 +5,8 @@ from dataclasses import asdict, dataclass
 from airflow_provider_orderedkafka.core.batches import Counts, Tally
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.limits import rows_left
-from airflow_provider_orderedkafka.core.progress import duration, moment
+from airflow_provider_orderedkafka.core.notation.durations import format_duration
+from airflow_provider_orderedkafka.core.notation.starts import Moment
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
 
 
@@ -59,14 +60,14 @@ def _advice(error: OrderedKafkaError | None, *, spent: bool) -> str:
 def summary(loaded: Range, found: Report) -> str:
     """The report in a few lines, for people."""
     done = found.stop.offsets.since(loaded.start.offsets)
-    took = duration(round((found.ended_at - found.started_at) / 1000))
+    took = format_duration(found.ended_at - found.started_at, 2)
     lines = [
         f"range {found.range_id}, attempt {found.attempt}: {_outcome(found)} after {took}",
         f"  read      {done:,} of {loaded.offsets:,} offsets, {found.rows_read:,} rows, {found.bytes_read:,} bytes",
         f"  written   {found.rows_emitted:,} rows in {found.batches:,} batches",
     ]
     if found.stop.floor.time >= 0:
-        lines.append(f"  order     up to {moment(found.stop.floor.time)}, {found.late:,} late rows")
+        lines.append(f"  order     up to {Moment(found.stop.floor.time)}, {found.late:,} late rows")
     remarks = {
         "left out, being there already": found.replayed,
         "sent to the dead letter topic": found.dead_letters,

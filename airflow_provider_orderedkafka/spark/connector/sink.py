@@ -108,11 +108,11 @@ class OrderedKafkaStreamWriter(DataSourceStreamArrowWriter):
 
 def _write(iterator: Iterator["RecordBatch"], settings: WriteSettings) -> TaskWritten:
     from airflow_provider_orderedkafka.kafka.replay.landed import Landed
-    from airflow_provider_orderedkafka.kafka.replay.missing import Missing
+    from airflow_provider_orderedkafka.kafka.replay.landed_filter import LandedFilter
     from airflow_provider_orderedkafka.kafka.write.writing import write
 
     if settings.source is not None:
-        iterator = Missing(Landed(), "many", settings.source).of(iterator)
+        iterator = LandedFilter(Landed(), "many", settings.source).of(iterator)
     return TaskWritten(write(iterator, settings))
 
 

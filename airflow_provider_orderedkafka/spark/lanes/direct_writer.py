@@ -6,11 +6,11 @@ from functools import partial
 from typing import Any
 
 from airflow_provider_orderedkafka.core.batches import Batch, Note, Setup, Surplus, Tally
-from airflow_provider_orderedkafka.core.lanes import Partitioner, share_out, sizes
+from airflow_provider_orderedkafka.core.lanes import Placement, share_out, sizes
 from airflow_provider_orderedkafka.core.order.cuts import Slice
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
 from airflow_provider_orderedkafka.kafka.replay.landed import Landed
-from airflow_provider_orderedkafka.kafka.replay.missing import Giving, Missing
+from airflow_provider_orderedkafka.kafka.replay.landed_filter import Giving, LandedFilter
 from airflow_provider_orderedkafka.kafka.write.partitioners import misplaced
 from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings, Written
 from airflow_provider_orderedkafka.spark.connector.reading import read_batches, read_records
@@ -30,26 +30,25 @@ Share = list[tuple[Slice, Landed]]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a task is told beside its slices. Keys that are not `placed` like this may be out of order."""
+    """What a task is told beside its slices."""
 
     read: ReadSettings
     write: WriteSettings
     transform: ArrowTransform | None
     giving: Giving
-    placed: tuple[Partitioner, int] | None
+    placement: Placement | None
     same_keys: bool
     surplus: Surplus | None
 
 
 @dataclass(frozen=True, slots=True)
 class DirectWriter:
-    """Writes batches to Kafka, each task its share of the source's `partitions`."""
+    """Writes batches to Kafka, each task its share of the source's partitions."""
 
     frames: RangeFrames
     output: KafkaOutput
     transform: ArrowTransform | None
     setup: Setup
-    partitions: int
 
     def write(self, batch: Batch, note: Note, before: Before | None) -> Tally:
         """Read and write the batch but for what is there already."""
@@ -60,7 +59,7 @@ class DirectWriter:
             self.output.of_batch(note),
             self.transform,
             self.output.giving,
-            None if note.placed is None else (note.placed, self.partitions),
+            note.placement,
             self.setup.placed is not None,
             batch.surplus,
         )
@@ -96,10 +95,7 @@ def _task(work: Work, shares: Iterable[Share]) -> Iterator[tuple[Written, Tally]
 
 @dataclass(slots=True)
 class Read:
-    """Reads slices, and counts what that comes to.
-
-    Rows whose key other producers put into another partition may be out of order: another task may have more of them.
-    """
+    """Reads slices, and counts what that comes to."""
 
     work: Work
     tally: Tally = field(default_factory=Tally)
@@ -108,21 +104,19 @@ class Read:
         """The rows of a slice that are missing from the output."""
         work, tally = self.work, ReadTally()
         read = read_records if work.transform is None else read_batches
-        batches = self._placed(read(slice_, work.read, tally))
+        batches = self._looked_at(read(slice_, work.read, tally))
         if work.transform is not None:
             batches = (applied(work.transform, batch, same_keys=work.same_keys) for batch in batches)
         batches = trimmed(batches, work.surplus)
         if work.write.source is not None:
-            batches = Missing(landed, work.giving, work.write.source).of(batches)
+            batches = LandedFilter(landed, work.giving, work.write.source).of(batches)
         yield from batches
         lost = landed.lost(slice_, tally.lost)
         self._count(Tally(rows_read=tally.records, late=tally.late, bytes_read=tally.bytes, lost=lost))
 
-    def _placed(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """The same batches, looked at as they pass."""
+    def _looked_at(self, batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
-            if self.work.placed is not None:
-                self._count(Tally(may_be_out_of_order=len(misplaced(batch, *self.work.placed))))
+            self._count(Tally(may_be_out_of_order=misplaced(batch, self.work.placement)))
             yield batch
 
     def _count(self, more: Tally) -> None:

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING
 from airflow_provider_orderedkafka.compat.spark import spark_schema
 from airflow_provider_orderedkafka.core.batches import Tally
 from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.lanes import Placement
 from airflow_provider_orderedkafka.core.order.cuts import Slice, Span
 from airflow_provider_orderedkafka.core.plan import SLICE_OFFSETS
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, TransformError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.provenance import SOURCE, SOURCE_FIELDS
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
+from airflow_provider_orderedkafka.kafka.write.partitioners import misplaced
 from airflow_provider_orderedkafka.spark.connector.cluster import Cluster
 from airflow_provider_orderedkafka.spark.connector.columns import spark_columns
 from airflow_provider_orderedkafka.spark.connector.options import SourceOptions, range_options
@@ -36,6 +38,15 @@ if TYPE_CHECKING:
 
 SHOWING_SHUFFLES = 2
 """With a single partition there is nothing to shuffle, whatever a transform does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What tasks count of what they read: offsets that retention took, and keys that are placed in another way."""
+
+    losses: TaskCounter
+    misplaced: TaskCounter
+    placement: Placement | None
 
 
 @dataclass(frozen=True)
@@ -73,15 +84,19 @@ class RangeFrames:
         batch: "Batch",
         slices: Sequence[Slice] | None = None,
         landed: "Sequence[Landed]" = (),
-        losses: TaskCounter | None = None,
+        counters: Counters | None = None,
     ) -> "DataFrame":
-        """The records of a batch, by its slices; what retention took of them before they landed is told to `losses`."""
+        """The records of a batch, by its slices, counted as they are read; what landed is not lost."""
         cut = self.slices(batch, self.slice_offsets) if slices is None else slices
-        return self._of_slices(list(zip_longest(cut, landed)), max(len(cut), 1), losses)
+        return self._of_slices(list(zip_longest(cut, landed)), max(len(cut), 1), counters)
 
     def counter(self) -> TaskCounter:
         """What the tasks of a batch count something with."""
         return TaskCounter(self.session.sparkContext)
+
+    def counters(self, placement: Placement | None = None) -> Counters:
+        """What the tasks of a batch count their records with."""
+        return Counters(self.counter(), self.counter(), placement)
 
     def slices(self, batch: "Batch", each: int, *, literal: bool = False) -> list[Slice]:
         """The slices of a batch, of about `each` offsets, `literal` where it has to be known which have which.
@@ -129,7 +144,7 @@ class RangeFrames:
         self,
         slices: "Sequence[tuple[Slice, Landed | None]]",
         partitions: int,
-        losses: TaskCounter | None = None,
+        counters: Counters | None = None,
     ) -> "DataFrame":
 
         from airflow_provider_orderedkafka.kafka.read import arrow
@@ -137,24 +152,27 @@ class RangeFrames:
         packed = [pickle.dumps(each) for each in slices]  # a task unpacks its own alone
         asked = self.session.range(0, partitions, 1, partitions)
         schema = spark_schema(arrow.schema(include_headers=self.loaded.include_headers))
-        return asked.mapInArrow(partial(_read, packed, self.read, losses), schema)
+        return asked.mapInArrow(partial(_read, packed, self.read, counters), schema)
 
 
 def _read(
     packed: Sequence[bytes],
     settings: ReadSettings,
-    losses: TaskCounter | None,
+    counters: Counters | None,
     asked: Iterator["RecordBatch"],
 ) -> Iterator["RecordBatch"]:
     for batch in asked:
         for number in batch.column(0).to_pylist():
             if number < len(packed):
-                tally = ReadTally()
                 slice_, landed = pickle.loads(packed[number])  # noqa: S301 - packed by the driver
-                yield from read_batches(slice_, settings, tally)
-                if losses is not None:
+                tally, elsewhere = ReadTally(), 0
+                for records in read_batches(slice_, settings, tally):
+                    elsewhere += 0 if counters is None else misplaced(records, counters.placement)
+                    yield records
+                if counters is not None:
                     lost = sum(tally.lost.values()) if landed is None else landed.lost(slice_, tally.lost)
-                    losses.tell(number, lost)
+                    counters.losses.tell(number, lost)
+                    counters.misplaced.tell(number, elsewhere)
 
 
 def first_line(error: Exception) -> str:

@@ -9,7 +9,7 @@ from airflow_provider_orderedkafka.core.lanes import Lane, lane
 from airflow_provider_orderedkafka.core.outputs import check_not_fed_back
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.clients.refusals import check_allowed
-from airflow_provider_orderedkafka.kafka.replay.missing import Giving
+from airflow_provider_orderedkafka.kafka.replay.landed_filter import Giving
 from airflow_provider_orderedkafka.kafka.write.write_settings import Keyless, WriteSettings
 from airflow_provider_orderedkafka.kafka.write.writing import plan_write
 from airflow_provider_orderedkafka.spark.connector.sink_options import SinkOptions, application_options
@@ -18,7 +18,7 @@ from airflow_provider_orderedkafka.spark.lanes.direct_writer import DirectWriter
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.lanes.kafka_output import KafkaOutput
 from airflow_provider_orderedkafka.spark.lanes.kafka_writer import KafkaWriter, check_plan, in_order
-from airflow_provider_orderedkafka.spark.lanes.looks import Look, look_at
+from airflow_provider_orderedkafka.spark.lanes.probe import Probe, probe
 from airflow_provider_orderedkafka.spark.ordering import default_writers
 from airflow_provider_orderedkafka.spark.session.plans import PlanFacts, read_plan
 
@@ -32,27 +32,28 @@ TASKS_FOR_A_CORE = 2
 def writer_for(arguments: "Arguments", frames: RangeFrames) -> KafkaWriter | DirectWriter:
     """What writes the batches of a range to Kafka."""
     asked = application_options(arguments.sink_options, arguments.source.kafka, arguments.output_topic)
-    look = look_at(frames, arguments)
+    probed = probe(frames, arguments)
     if arguments.arrow_transform is not None:
-        frames = replace(frames, transform=as_frames(arguments.arrow_transform, look.schema))
+        frames = replace(frames, transform=as_frames(arguments.arrow_transform, probed.schema))
     output = _output(frames, asked)
-    way = lane(look.facts(asked.keep_order, asked.writers, output))
+    way = lane(probed.facts(asked.keep_order, asked.writers, output))
+    placement = probed.placement if way.by_key else None
     setup = Setup(
         lane=way.kind,
-        writers=_writers(asked, way, look, frames),
+        writers=_writers(asked, way, probed, frames),
         keep_order=asked.keep_order,
-        placed=look.placed if way.by_key else None,
+        placed=None if placement is None else placement[0],
         output=", ".join(sorted(output.settings.topics)),
         transform=arguments.transform_name,
         reason=way.reason,
     )
-    output = replace(output, code=arguments.code, placed=setup.placed)
+    output = replace(output, code=arguments.code, placement=placement)
     if setup.lane == "direct":
         source = "columns" if arguments.arrow_transform is None and output.settings.source else output.settings.source
         giving: Giving = "one" if arguments.arrow_transform is None else "many"
         keyless: Keyless = "by source" if asked.keep_order == "partition" else "anywhere"
         output = replace(output, settings=replace(output.settings, source=source, keyless=keyless), giving=giving)
-        return DirectWriter(frames, output, arguments.arrow_transform, setup, look.partitions)
+        return DirectWriter(frames, output, arguments.arrow_transform, setup)
     facts = PlanFacts() if frames.transform is None else read_plan(frames.rows)
     settings = replace(output.settings, partitions={n: o.partitions for n, o in output.settings.outputs.items()})
     output = replace(output, settings=settings, giving=_giving(facts), untrusted=facts.untrusted)
@@ -66,13 +67,13 @@ def _giving(facts: PlanFacts) -> Giving:
     return "one" if facts.at_most_one else "many"
 
 
-def _writers(asked: SinkOptions, way: Lane, look: Look, frames: RangeFrames) -> int:
+def _writers(asked: SinkOptions, way: Lane, probed: Probe, frames: RangeFrames) -> int:
     if way.one_task:
         return 1
     if way.kind == "frames":
         return asked.writers or default_writers(frames.session)
     cores = frames.session.sparkContext.defaultParallelism
-    return min(asked.writers or TASKS_FOR_A_CORE * cores, look.partitions)
+    return min(asked.writers or TASKS_FOR_A_CORE * cores, probed.partitions)
 
 
 def _output(frames: RangeFrames, asked: SinkOptions) -> KafkaOutput:

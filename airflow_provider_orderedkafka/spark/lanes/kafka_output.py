@@ -4,14 +4,14 @@ import logging
 from dataclasses import dataclass, field, replace
 
 from airflow_provider_orderedkafka.core.batches import Batch, Doubt, Note, Tally
-from airflow_provider_orderedkafka.core.lanes import Partitioner
+from airflow_provider_orderedkafka.core.lanes import Placement
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import TaskFailedError
 from airflow_provider_orderedkafka.kafka.lookup.offsets import high_ends
 from airflow_provider_orderedkafka.kafka.provenance import VERSION
 from airflow_provider_orderedkafka.kafka.replay.landed import Landed
-from airflow_provider_orderedkafka.kafka.replay.missing import Giving
-from airflow_provider_orderedkafka.kafka.replay.replays import Begun, Outputs, Replay, find_landed
+from airflow_provider_orderedkafka.kafka.replay.landed_filter import Giving
+from airflow_provider_orderedkafka.kafka.replay.replays import BegunBatch, NotedOutputs, Replay, find_landed
 from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings, Written
 
 _log = logging.getLogger(__name__)
@@ -39,8 +39,9 @@ def batch_tally(note: Note, before: Before, written: Written) -> Tally:
 class KafkaOutput:
     """The output topics of a range.
 
-    `giving` says how many rows a record gives, `code` is a digest of what makes them, `placed` the partitioner that is
-    relied on for their order, if one is. `untrusted` says why the rows have no lasting identity, where they have none.
+    `giving` says how many rows a record gives, `code` is a digest of what makes them, `placement` says how keys are
+    placed in the source, where the order relies on that. `untrusted` says why the rows have no lasting identity, if
+    they have none.
     """
 
     range_id: str
@@ -48,7 +49,7 @@ class KafkaOutput:
     code: str = ""
     giving: Giving = "one"
     untrusted: str | None = None
-    placed: Partitioner | None = None
+    placement: Placement | None = None
 
     @property
     def partitions(self) -> int | None:
@@ -73,7 +74,7 @@ class KafkaOutput:
     def joined(self, note: Note) -> Note:
         """The note of a batch in which this attempt takes part."""
         ids = {name: output.id for name, output in self.settings.outputs.items()}
-        return replace(note.joined(self.ends(), ids, self.code), placed=note.placed or self.placed)
+        return note.joined(self.ends(), ids, self.code).relying_on(self.placement)
 
     def of_batch(self, note: Note) -> WriteSettings:
         """The settings for the rows of a batch; a topic that was made anew has the partitions that it has now."""
@@ -110,7 +111,7 @@ class KafkaOutput:
 
     def _found(self, note: Note) -> Replay:
         settings = self.settings
-        batch = Begun(
+        batch = BegunBatch(
             self.range_id,
             note.start.offsets,
             note.end.offsets,
@@ -119,7 +120,7 @@ class KafkaOutput:
         )
         topics = tuple(sorted(settings.topics | set(note.output_ids)))
         compacted = frozenset(name for name, output in settings.outputs.items() if output.compacted)
-        outputs = Outputs(topics, note.outputs, settings.dead_letter_topic, note.output_ids, compacted)
+        outputs = NotedOutputs(topics, note.outputs, settings.dead_letter_topic, note.output_ids, compacted)
         return find_landed(settings.config, batch, outputs)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_orderedkafka.core.batches import Batch, Note, Setup, Tally
 from airflow_provider_orderedkafka.kafka.provenance import ORDINAL, SEQUENCE
 from airflow_provider_orderedkafka.kafka.replay.landed import Landed
-from airflow_provider_orderedkafka.kafka.replay.missing import Giving, Missing
+from airflow_provider_orderedkafka.kafka.replay.landed_filter import Giving, LandedFilter
 from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings, Written, written_columns
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames, counted
 from airflow_provider_orderedkafka.spark.lanes.kafka_output import (
@@ -44,10 +44,10 @@ class KafkaWriter:
         before = before or NOTHING_BEFORE
         asked = self.output.of_batch(note)
         settings = writing(self.setup, asked)
-        resent, losses = self.frames.counter(), self.frames.counter()
+        resent, counters = self.frames.counter(), self.frames.counters(note.placement)
         slices = self.frames.slices(batch, self.frames.slice_offsets, literal=bool(before.landed))
         parts = [before.landed.within(each.spans) for each in slices]
-        records, read = counted(self.frames.of_batch(batch, slices, parts, losses))
+        records, read = counted(self.frames.of_batch(batch, slices, parts, counters))
         rows = without_surplus(self.frames.transformed(records), batch.surplus)
         if settings.range_id is not None and (self.output.giving != "one" or before.landed):
             rows = missing(rows, before.landed, self.output.giving, resent)
@@ -55,7 +55,11 @@ class KafkaWriter:
         told = rows.select(*written_columns(rows.dtypes, settings)).mapInArrow(_task(settings), _tally())
         check_plan(told, self.setup, self.output)  # a batch may be planned in another way than the one before it
         written = Written.total(Written(**row.asDict()) for row in told.collect())
-        counted_apart = Tally(may_be_doubled=resent.total(), lost=losses.total())
+        counted_apart = Tally(
+            may_be_doubled=resent.total(),
+            may_be_out_of_order=counters.misplaced.total(),
+            lost=counters.losses.total(),
+        )
         return read().plus(batch_tally(note, before, written)).plus(counted_apart)
 
 
@@ -73,7 +77,7 @@ def missing(rows: "DataFrame", landed: Landed, giving: Giving, resent: TaskCount
 def _missing(
     landed: Landed, giving: Giving, resent: TaskCounter, batches: Iterator["RecordBatch"]
 ) -> Iterator["RecordBatch"]:
-    left = Missing(landed, giving, "struct")
+    left = LandedFilter(landed, giving, "struct")
     yield from left.of(batches)
     if left.began is not None:
         resent.tell(left.began, left.resent)

@@ -34,7 +34,7 @@ _KINDS = {
 }
 
 
-def understood(error: BaseException) -> OrderedKafkaError:
+def classify_failure(error: BaseException) -> OrderedKafkaError:
     """The error of ours behind it; else what Spark says, in its own words, as one that can be retried or not."""
     if isinstance(error, OrderedKafkaError):
         return error

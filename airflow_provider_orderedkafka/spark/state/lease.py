@@ -209,7 +209,7 @@ def _term(name: str) -> int:
     return int(name.split("-", 1)[0])
 
 
-class Heart:
+class Heartbeat:
     """Renews a lease in the background; calls `on_lost` once when it is lost."""
 
     def __init__(self, lease: Lease, on_lost: Callable[[], None], interval: float = HEARTBEAT) -> None:

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_provider_orderedkafka.core.documents import Ledger, Range
-from airflow_provider_orderedkafka.core.lifecycle import standing
+from airflow_provider_orderedkafka.core.lifecycle import status_of
 from airflow_provider_orderedkafka.core.moves import joined
 from airflow_provider_orderedkafka.core.next_range import NothingToLoad
+from airflow_provider_orderedkafka.core.notation.starts import Moment
 from airflow_provider_orderedkafka.core.order.planning import Planner
 from airflow_provider_orderedkafka.core.pacing import Verdict
 from airflow_provider_orderedkafka.core.plan import WINDOW, Planned, needs_sample, size_of, window
-from airflow_provider_orderedkafka.core.progress import moment
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
@@ -62,7 +62,7 @@ def _open_range(load: OrderedLoad) -> tuple[Range, Verdict] | None:
     if store is None or ledger is None or ledger.open is None:
         return None
     planned = store.range(ledger.open.range_id)
-    sentence = standing(ledger, ledger.open.range_id).sentence
+    sentence = status_of(ledger, ledger.open.range_id).sentence
     reason = f"{sentence}; a run would take it over, or skip while its owner is active"
     return None if planned is None else (planned, Verdict(run=True, reason=reason))
 
@@ -115,7 +115,7 @@ def explained(planned: Range, reason: str, *, waits: bool) -> str:
         f"load      {planned.load}, from revision {planned.ledger_revision}",
         f"now       a run would {'wait' if waits else 'start'}: {reason}",
         f"range     {planned.reason}",
-        f"cut       {moment(planned.end.floor.time) if planned.end.floor.time >= 0 else 'none'}",
+        f"cut       {Moment(planned.end.floor.time) if planned.end.floor.time >= 0 else 'none'}",
         *(f"  {p.at(start[p])} to {offset}: {offset - start[p]:,} offsets" for p, offset in list(end.items())[:SHOWN]),
     ]
     more = len(end) - SHOWN

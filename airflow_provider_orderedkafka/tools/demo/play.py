@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 from airflow_provider_orderedkafka.tools.demo.picture import draw
 from airflow_provider_orderedkafka.tools.demo.place import Place
-from airflow_provider_orderedkafka.tools.demo.reading import NOTHING, Reading, Watch, read
+from airflow_provider_orderedkafka.tools.demo.reading import NOTHING, Reading, TopicEnd, read
 from airflow_provider_orderedkafka.tools.demo.runs import AirflowSide, Message, example_dag
 from airflow_provider_orderedkafka.tools.demo.screen import Screen, Step
 from airflow_provider_orderedkafka.tools.demo.shop import OUTPUT, Shop
@@ -103,7 +103,7 @@ class Play:
     def _load(self, airflow: AirflowSide, servers: str) -> None:
         number, began = len(self._runs) + 1, time.monotonic()
         before, planned = sum(run.report.rows_emitted for run in self._runs), self._plans[len(self._runs)].events
-        with self._screen.step(f"DAG run {number}", "starting") as step, Watch(servers, OUTPUT) as output:
+        with self._screen.step(f"DAG run {number}", "starting") as step, TopicEnd(servers, OUTPUT) as output:
             task = "starting"
 
             def hear(message: Message | None) -> None:

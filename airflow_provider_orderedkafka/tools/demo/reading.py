@@ -60,7 +60,7 @@ def read(bootstrap_servers: str, topics: Sequence[str], tell: Tell, earlier: Rea
     return Reading(events, times, time.monotonic() - began, ends).after(earlier)
 
 
-class Watch:
+class TopicEnd:
     """Watches the end of a topic with one partition, while others write to it."""
 
     def __init__(self, bootstrap_servers: str, topic: str) -> None:

@@ -1,26 +1,26 @@
-"""Let an open range take on a changed output or application, while no batch was begun.
+"""Let an open range adopt a changed output or application until its first batch is begun.
 
-Nothing is written before a batch is noted: until then the range starts anew, over the same offsets. After that, rows
-of both would lie side by side, and a person has to decide.
+Before a batch is noted, nothing was written, so the range can start again over the same offsets. After that, the output
+would have rows of both, and a person has to decide.
 """
 
 from dataclasses import replace
 
 from airflow_provider_orderedkafka.core.documents import Claim, Ledger, Range
-from airflow_provider_orderedkafka.core.lifecycle import Standing, State, way_out
+from airflow_provider_orderedkafka.core.lifecycle import RangeStatus, State, way_out
 from airflow_provider_orderedkafka.errors import LifecycleError
 from airflow_provider_orderedkafka.loads.books import Books
 
 
 def digest_of(**facts: object) -> str:
-    """What tells an output and an application from others: a line for each fact, so that a change can be named."""
+    """What determines the rows and where they go, as one line for each setting, so that an error can name a change."""
     return "\n".join(f"{name}={value!r}" for name, value in sorted(facts.items()))
 
 
-def restated(books: Books, book: Ledger | Claim, found: Standing, loaded: Range, digest: str) -> Range:
-    """The range as it is to be loaded now; `LifecycleError` where a batch was begun with other settings.
+def with_changes(books: Books, book: Ledger | Claim, found: RangeStatus, loaded: Range, digest: str) -> Range:
+    """The range with the present settings; `LifecycleError` if a batch was begun with others.
 
-    An empty digest says that nobody compares.
+    An empty digest is not compared.
     """
     if "" in {digest, loaded.digest} or not changes(loaded.digest, digest):
         return loaded
@@ -32,16 +32,16 @@ def restated(books: Books, book: Ledger | Claim, found: Standing, loaded: Range,
     return replace(loaded, digest=digest)
 
 
-def restate(books: Books, after: Range, before: Range) -> None:
-    """Write the range down anew, where it is another."""
+def store_changes(books: Books, after: Range, before: Range) -> None:
+    """Store the range if its settings have changed."""
     if after != before:
         books.store.replace_range(after, before)
 
 
 def changes(before: str, after: str) -> str:
-    """What is different between two digests, in words; a fact that one of them lacks is not compared.
+    """The differences of two digests, in words. Settings that only one of them has are not compared.
 
-    So an open range goes on where a later release knows more facts than the one that planned it.
+    So an open range continues after an upgrade to a release with more settings.
     """
     was, now = _facts(before), _facts(after)
     names = [name for name in sorted(was.keys() & now) if was[name] != now[name]]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_orderedkafka.core.lanes import Facts, KeepOrder, Partitioner
+from airflow_provider_orderedkafka.core.lanes import Facts, KeepOrder, Placement
 from airflow_provider_orderedkafka.kafka.read.samples import sample
 from airflow_provider_orderedkafka.kafka.write.partitioners import PARTITIONERS, misplaced
 from airflow_provider_orderedkafka.spark.lanes.arrow_transforms import ArrowTransform, applied, output_schema, rekeys
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What was seen. `schema` is that of the rows of an Arrow transform, `placed` how the sample's keys are placed."""
+class Probe:
+    """What was seen. `schema` is that of an Arrow transform's rows, `placement` how the sample's keys are placed."""
 
     by_topic: dict[str, int]
     transformed: bool
     rekeyed: bool
-    placed: Partitioner | None
+    placement: Placement | None
     schema: Any
 
     @property
@@ -38,23 +38,23 @@ class Look:
             partitions=self.by_topic,
             outputs=output.partitions,
             use_partition=output.settings.use_partition == "always",
-            placed=self.placed is not None,
+            placed=self.placement is not None,
             rekeyed=self.rekeyed,
             copied=not self.transformed and self.schema is None,
         )
 
 
-def look_at(frames: RangeFrames, arguments: "Arguments") -> Look:
+def probe(frames: RangeFrames, arguments: "Arguments") -> Probe:
     """Look at a range; records are only looked at where the direct lane may be taken."""
     cluster, loaded = frames.cluster, frames.loaded
     by_topic = {topic.name: topic.partitions for topic in cluster.topics().topics}
     transform = arguments.arrow_transform
     sampled = [] if arguments.transform is not None else sample(loaded.span, frames.read)
-    return Look(
+    return Probe(
         by_topic=by_topic,
         transformed=arguments.transform is not None,
         rekeyed=transform is not None and _rekeyed(transform, sampled),
-        placed=_placed(sampled, max(by_topic.values())),
+        placement=_placement(sampled, max(by_topic.values())),
         schema=None if transform is None else output_schema(transform, sampled, include_headers=loaded.include_headers),
     )
 
@@ -63,7 +63,7 @@ def _rekeyed(transform: ArrowTransform, sampled: list[Any]) -> bool:
     return any(rekeys(batch, applied(transform, batch)) for batch in sampled)
 
 
-def _placed(sampled: list[Any], partitions: int) -> Partitioner | None:
-    """The partitioner that explains where the sample's keys are, if there is one."""
-    fitting = (name for name in PARTITIONERS if not any(len(misplaced(each, name, partitions)) for each in sampled))
-    return next(fitting, None)
+def _placement(sampled: list[Any], partitions: int) -> Placement | None:
+    """What explains where the sample's keys are, if anything does."""
+    possible = ((name, partitions) for name in PARTITIONERS)
+    return next((each for each in possible if not any(misplaced(batch, each) for batch in sampled)), None)

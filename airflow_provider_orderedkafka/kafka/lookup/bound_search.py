@@ -1,4 +1,4 @@
-"""The first visible record at or after each bound, found while records arrive."""
+"""Find the first visible record at or after each bound, while records arrive."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -10,8 +10,11 @@ from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 NO_TIMESTAMP: Final = -1
 
 
-class Look:
-    """One look in many partitions: `seen` of those that are done; of those that are `open`, how many failed so far."""
+class BoundSearch:
+    """One search in many partitions.
+
+    `seen` has the results, `open` how many records have failed the bound in each partition that is not done.
+    """
 
     def __init__(
         self, bounds: Mapping[TopicPartition, Bound], limits: Mapping[TopicPartition, int], latest: int, patience: int
@@ -37,7 +40,7 @@ class Look:
             self.open[partition] = passed + 1
 
     def reached(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Everything before these positions was judged: close what has come to its limit."""
+        """Close partitions that were read up to their limit."""
         for partition, position in positions.items():
             if partition in self.open and position >= self._limits[partition]:
                 self._close(partition, Sighting(None, NO_TIMESTAMP, self.open[partition]))

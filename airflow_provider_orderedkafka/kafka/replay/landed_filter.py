@@ -1,13 +1,13 @@
 """Leave out the rows of a batch that are already in its outputs.
 
-    Missing(landed, giving).of(batches)      the batches without the rows that landed, numbered where that is needed
+    LandedFilter(landed, giving).of(batches)   the batches without the rows that landed, numbered where that is needed
 
 How many rows a record gives decides what they are known by:
 
     "one"      at most one: its position is enough
     "many"     several, in an order that comes again: position and ordinal
-    "joined"   at most one, as far as anybody knows; where a table that was joined matches several times, their order is
-               not sure to come again, so these rows are passed on whatever landed, and `resent` counts those that had
+    "joined"   usually one; if a joined table matches several times, the order of these rows may differ next time, so
+               they are all passed on, and `resent` counts those that had landed
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,8 +25,8 @@ Giving = Literal["one", "many", "joined"]
 
 
 @dataclass(slots=True)
-class Missing:
-    """Passes on what is missing of the rows of one slice. `began` is the first record of which rows were looked at."""
+class LandedFilter:
+    """Passes on the missing rows of one slice. `began` is the first record of which there were rows."""
 
     landed: Landed
     giving: Giving
@@ -36,7 +36,7 @@ class Missing:
     _ordinals: Ordinals = field(default_factory=Ordinals)
 
     def of(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """The batches, as far as they are missing."""
+        """The batches, without the rows that landed."""
         if self.giving == "one" and not self.landed:
             yield from batches
             return
@@ -72,7 +72,7 @@ class Missing:
 
 
 def _several(source: Source, ordinals: Ints) -> Any:
-    """Which rows are of records that gave more than one."""
+    """A mask of rows whose records gave more than one."""
     keys = np.stack([source.codes, source.partitions, source.offsets])
     _, which = np.unique(keys, axis=1, return_inverse=True)
     which = which.reshape(-1)

@@ -16,12 +16,12 @@ from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 Ints = NDArray[np.int64]
 
 _KEY, _VALUE = Message.key, Message.value
-_RECORD_OVERHEAD = 200  # what a record takes in memory beside its key, value and headers
-_HEADER_OVERHEAD = 200  # ... and a header beside its name and value
+_RECORD_OVERHEAD = 200  # of a record in memory, besides its key, value and headers
+_HEADER_OVERHEAD = 200  # ... and of a header, besides its name and value
 
 
 class Columns(NamedTuple):
-    """The numbers of some records; `kind` is the type of the timestamp."""
+    """The integer columns of some records; `kind` is the timestamp type."""
 
     rank: Ints
     offset: Ints
@@ -29,14 +29,13 @@ class Columns(NamedTuple):
     kind: Ints
 
     def only(self, which: NDArray[np.bool_]) -> "Columns":
-        """Those of these records."""
         return Columns(*(column[which] for column in self))
 
 
-class Catch:
+class FetchedRecords:
     """The records of a slice in the order of their arrival.
 
-    Payloads are taken out of the client's messages at once, so that a message's memory is used again while it is warm.
+    Payloads are taken out of the client's messages at once, so that their memory is reused while it is cached.
     """
 
     def __init__(self, settings: ReadSettings) -> None:
@@ -50,7 +49,7 @@ class Catch:
 
     @property
     def bytes(self) -> int:
-        """What it takes in memory, about."""
+        """About how much memory it takes."""
         headers = 0 if self._headers is None else self._headers.bytes
         return self._keys.bytes + self._values.bytes + headers + self.records * _RECORD_OVERHEAD
 
@@ -68,18 +67,17 @@ class Catch:
             self._headers.add(headers_of(messages))
 
     def lose(self, partition: TopicPartition, offsets: int) -> None:
-        """Count offsets of a partition that retention has taken."""
+        """Count offsets that retention deleted."""
         if offsets > 0:
             self.lost[partition] = self.lost.get(partition, 0) + offsets
 
     def columns(self) -> Columns:
-        """The numbers of all records."""
         empty = np.empty(0, np.int64)
         columns = [np.concatenate(parts) for parts in zip(*self._columns, strict=True)] or [empty] * 4
         return Columns(*columns)
 
     def arrivals(self, kind: Ints) -> Arrivals:
-        """Everything of the records but what orders them."""
+        """What the records have besides their place in the order."""
         headers = None if self._headers is None else self._headers.joined()
         return Arrivals(self._keys.joined(), self._values.joined(), kind - 1, headers)
 

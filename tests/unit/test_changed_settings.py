@@ -5,7 +5,7 @@ from support.interleaving import Killed
 from support.runs import World, abandon
 
 from airflow_provider_orderedkafka.errors import LifecycleError
-from airflow_provider_orderedkafka.loads.restating import changes, digest_of
+from airflow_provider_orderedkafka.loads.changed_settings import changes, digest_of
 
 BEFORE = digest_of(output_topic="a", application="packaged", keep_order="key")
 AFTER = digest_of(output_topic="b", application="packaged", keep_order=None)

@@ -1,4 +1,4 @@
-"""Look: read or create the ledger, and decide whether to wait."""
+"""Read or create the ledger, and decide whether to wait."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.documents import Ledger, Place
-from airflow_provider_orderedkafka.core.lifecycle import Asker, Standing, standing
+from airflow_provider_orderedkafka.core.lifecycle import Asker, RangeStatus, status_of
 from airflow_provider_orderedkafka.core.limits import limit_spent
 from airflow_provider_orderedkafka.core.pacing import Verdict
 from airflow_provider_orderedkafka.errors import LifecycleError
@@ -15,18 +15,18 @@ from airflow_provider_orderedkafka.loads.books import Books, Mirror, checked, sh
 
 @dataclass(frozen=True, slots=True)
 class First:
-    """Where a load begins: its start policy, resolved, and the ids of the topics there."""
+    """A resolved start: the place, and the ids of its topics."""
 
     place: Place
     topics: Mapping[str, str]
 
 
 Start = Callable[[Sequence[str]], First]
-"""Where a load's start policy leads now, in these topics."""
+"""Resolves a load's start policy for these topics."""
 
 
 def look(books: Books, mirror: Mirror, start: Start, topics: Sequence[str], *, home: str | None) -> Ledger:
-    """The ledger; at the first look at a topic it is written, with the start policy resolved once and for all."""
+    """Read the ledger. At the first look, and for new topics, the start is resolved and stored for good."""
     ledger = checked(books.store, mirror)
     if ledger is not None:
         return _with_added(books, mirror, _at_home(books, ledger, home), start, topics)
@@ -56,7 +56,7 @@ def _with_added(books: Books, mirror: Mirror, ledger: Ledger, start: Start, topi
 
 
 def wait(books: Books, ledger: Ledger, row_limit: int | None) -> Verdict | None:
-    """What the ledger alone says to a run that waits: go on with an open range, or skip; None when Kafka decides."""
+    """What the ledger alone decides: run for an open range, or skip; None if it depends on Kafka."""
     done = committed_by(books.run, ledger)
     if done is not None:
         return Verdict(run=True, reason=f"nothing to wait for: {done.sentence}")
@@ -68,17 +68,17 @@ def wait(books: Books, ledger: Ledger, row_limit: int | None) -> Verdict | None:
     return None if spent is None else Verdict(run=False, reason=spent, skip=True)
 
 
-def opened(books: Books, ledger: Ledger) -> Standing | None:
-    """Where the open range stands, if there is one."""
-    return None if ledger.open is None else books.standing(ledger, ledger.open.range_id)
+def opened(books: Books, ledger: Ledger) -> RangeStatus | None:
+    """The status of the open range, if there is one."""
+    return None if ledger.open is None else books.status(ledger, ledger.open.range_id)
 
 
-def committed_by(run: str, ledger: Ledger) -> Standing | None:
-    """Where the range stands that this run has committed: it was cleared after that, and loads nothing new."""
+def committed_by(run: str, ledger: Ledger) -> RangeStatus | None:
+    """The status of the range that this run has committed, if it was cleared after that; it loads nothing new."""
     if ledger.open is not None and ledger.open.owner == run:
         return None
     mine = (each for each in reversed(ledger.outcomes) if each.kind == "committed" and each.by == run)
-    return next((standing(ledger, each.range_id) for each in mine), None)
+    return next((status_of(ledger, each.range_id) for each in mine), None)
 
 
 def _at_home(books: Books, ledger: Ledger, home: str | None) -> Ledger:

@@ -1,0 +1,35 @@
+"""Documents in memory, in place of a checkpoint's folder."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass
+class MemoryState:
+    """Documents in memory."""
+
+    documents: dict[str, str]
+    location: str
+    touch: Callable[[str], None] = lambda _: None
+
+    def _name(self, name: str) -> str:
+        return f"{self.location}/{name}"
+
+    def get(self, name: str) -> str | None:
+        self.touch("store")
+        return self.documents.get(self._name(name))
+
+    def put(self, name: str, text: str) -> None:
+        self.touch("store")
+        self.documents[self._name(name)] = text
+        self.touch("store")
+
+    def names(self, folder: str = "") -> list[str]:
+        start = self._name(folder and f"{folder}/")
+        return sorted({name[len(start) :].split("/")[0] for name in self.documents if name.startswith(start)})
+
+    def delete(self, name: str) -> None:
+        self.touch("store")
+        for each in list(self.documents):
+            if each == self._name(name) or each.startswith(f"{self._name(name)}/"):
+                del self.documents[each]
