@@ -19,7 +19,7 @@ from airflow_provider_orderedkafka.compat.spark import gateway
 from airflow_provider_orderedkafka.errors import FencedError, SettingError
 from airflow_provider_orderedkafka.reports import for_spark, has_notes, read_report, readable
 from airflow_provider_orderedkafka.spark.state.hadoop_state import HadoopState
-from airflow_provider_orderedkafka.spark.state.lease import Heart, Lease, Outside, Process
+from airflow_provider_orderedkafka.spark.state.lease import Heartbeat, Lease, Outside, Process
 from airflow_provider_orderedkafka.spark.state.machine import SystemClock
 
 
@@ -153,7 +153,7 @@ def test_a_heart_beats_on_a_slow_store_until_a_newer_attempt_takes_over(
     newer = Lease(Outside(opened(state.location), SystemClock(), Elsewhere("newer"), "newer"))
     older.acquire()
     lost = Event()
-    heart = Heart(older, lost.set, interval=1)
+    heart = Heartbeat(older, lost.set, interval=1)
     with store.slow(0.3):
         store.requests.clear()
         older.beat()
