@@ -7,10 +7,19 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from airflow_provider_orderedkafka.core.documents import Report
-from airflow_provider_orderedkafka.errors import SettingError, StateError
+from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError, StateError
 
 REPORT = "report.json"
 NOTES = "notes"
+
+AZURE = frozenset({"abfs", "abfss"})
+"""Hadoop names these container@account, where others have no user, or Airflow's connection."""
+
+BUCKETS = frozenset({"s3", "s3a", "s3n", "gs", *AZURE})
+"""Where a document that is not there may mean that nothing ever will be."""
+
+FINAL = (ValueError, ImportError, PermissionError)
+"""No such scheme, nothing installed for it, no credentials: what no retry mends."""
 
 
 def place_of(root: str, range_id: str, times: int) -> str:
@@ -23,6 +32,13 @@ def report_location(checkpoint: str) -> str:
     return f"{checkpoint.rstrip('/')}/{REPORT}"
 
 
+def for_spark(location: str) -> str:
+    """The location without the Airflow connection that may be named in it, as in s3a://aws_default@bucket/loads."""
+    parts = urlsplit(location)
+    _, named, bucket = parts.netloc.rpartition("@")
+    return parts._replace(netloc=bucket).geturl() if named and parts.scheme not in AZURE else location
+
+
 def read_report(checkpoint: str) -> Report | None:
     """The report, or None while there is none; a location with a scheme is read with Airflow's object storage."""
     text = _read(report_location(checkpoint))
@@ -31,7 +47,8 @@ def read_report(checkpoint: str) -> Report | None:
 
 def readable(checkpoint: str) -> str:
     """Check that reports can be read at this location, and return it: no range could be committed otherwise."""
-    _read(report_location(checkpoint))
+    if _read(report_location(checkpoint)) is None and urlsplit(checkpoint).scheme in BUCKETS:
+        _check_bucket(checkpoint)
     return checkpoint
 
 
@@ -49,14 +66,27 @@ def _read(location: str) -> str | None:
     return None
 
 
+def _check_bucket(location: str) -> None:
+    with _explained(location):
+        path = _path(location)
+        found = path.fs.exists(path.drive)
+    if not found:
+        raise SettingError(
+            f"the checkpoint {location!r} cannot be read here: there is no bucket {path.drive!r}, or Airflow may not "
+            f"list what is in it. Create it, allow that, or name another checkpoint="
+        )
+
+
 @contextmanager
 def _explained(location: str) -> Iterator[None]:
-    """Add what the location is for to Airflow's errors."""
+    """Add what the location is for to the errors of Airflow and of the stores' clients, which share no base."""
     try:
         yield
-    except (ValueError, ImportError) as error:  # unknown scheme, or no provider installed for it
+    except OrderedKafkaError:
+        raise
+    except FINAL as error:
         raise SettingError(_unreadable(location, error)) from error
-    except OSError as error:
+    except Exception as error:
         raise StateError(_unreadable(location, error)) from error
 
 
@@ -66,8 +96,9 @@ def _unreadable(location: str, error: Exception) -> str:
         f"Airflow cannot read {location!r} here ({why}): a range counts as loaded by the report that its application "
         f"leaves there. Where Airflow's tasks run, install what reads it (for s3a:// and s3:// "
         f"apache-airflow-providers-amazon[s3fs], for gs:// apache-airflow-providers-google, for abfs:// "
-        f"apache-airflow-providers-microsoft-azure, for hdfs:// Hadoop's libhdfs), or name a checkpoint= that they and "
-        f"Spark reach, such as a shared folder"
+        f"apache-airflow-providers-microsoft-azure, for hdfs:// Hadoop's libhdfs) and give it credentials, in the "
+        f"environment or by a connection in the location (s3a://aws_default@bucket/loads); or name a checkpoint= that "
+        f"they and Spark reach, such as a shared folder"
     )
 
 
@@ -77,4 +108,7 @@ def _path(location: str) -> Any:
         return Path(unquote(parts.path) if parts.scheme else location)
     from airflow.sdk import ObjectStoragePath
 
+    if parts.scheme in AZURE:
+        container, _, _ = parts.netloc.partition("@")
+        return ObjectStoragePath(parts._replace(netloc=container).geturl())
     return ObjectStoragePath(location)

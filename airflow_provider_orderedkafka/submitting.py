@@ -24,7 +24,7 @@ class Launch:
     """What a `submit=` function gets, to make the operator that runs the application.
 
     :param range: Template of the range document's text.
-    :param checkpoint: Template of the checkpoint's location.
+    :param checkpoint: Template of the checkpoint's location, as Spark knows it.
     :param report: Template of the report's location.
     :param application: Path of the application, as this DAG file sees it.
     :param task: Arguments that the operator must get, as `**launch.task`.
@@ -61,15 +61,17 @@ def submitted(
             f"load {load.name!r}: submit= and no checkpoint=: name a location that the application and Airflow's "
             "workers reach, such as checkpoint='s3://bucket/orderedkafka'"
         )
-    told = f"{{{{ ti.xcom_pull(task_ids='{resolve}', key='%s') }}}}"
+    pulled = f"ti.xcom_pull(task_ids='{resolve}', key='%s')"
+    told = f"{{{{ {pulled} }}}}"
     task = {
         "task_id": "load",
         "inlets": [ledger_asset(load.name)],
         "pre_execute": lambda context: begin_attempt(context, load, resolve, digest),
         **more,
     }
-    where = told % "checkpoint"
-    made = submit(Launch(told % "range", where, report_location(where), application, task))
+    on_spark = f"{{{{ {pulled % 'spark_checkpoint'} or {pulled % 'checkpoint'} }}}}"  # before, there was but one
+    report = report_location(told % "checkpoint")
+    made = submit(Launch(told % "range", on_spark, report, application, task))
     if made.task_id.rpartition(".")[2] != task["task_id"] or not made.inlets:
         raise SettingError(
             f"load {load.name!r}: the operator that submit= gives must pass all of the launch's `task` on to its base, "

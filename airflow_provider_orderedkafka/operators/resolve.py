@@ -22,7 +22,7 @@ from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.links import RangeLink, push, task_page
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.steps import Books, Resolved, claim_key, look, resolve, resolve_own
-from airflow_provider_orderedkafka.reports import place_of
+from airflow_provider_orderedkafka.reports import for_spark, place_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -97,7 +97,9 @@ class ResolveOffsetRangeOperator(BaseOperator):
             skip(context, resolved.reason)
         ti.xcom_push(key="range", value=resolved.range.to_text())
         if self.checkpoint:
-            ti.xcom_push(key="checkpoint", value=place_of(self.checkpoint, resolved.range.id, resolved.times))
+            place = place_of(self.checkpoint, resolved.range.id, resolved.times)
+            ti.xcom_push(key="checkpoint", value=place)
+            ti.xcom_push(key="spark_checkpoint", value=for_spark(place))
         return resolved.range.id
 
     def _incremental(self, context: "Context", hook: "OrderedKafkaHook", books: Books) -> Resolved:

@@ -22,7 +22,7 @@ from airflow_provider_orderedkafka.loads.endings import TOLD, told
 from airflow_provider_orderedkafka.loads.steps import Loading
 from airflow_provider_orderedkafka.loads.steps import load as what_to_do
 from airflow_provider_orderedkafka.parsing import check_output, no_checkpoint
-from airflow_provider_orderedkafka.reports import place_of, read_report, readable
+from airflow_provider_orderedkafka.reports import for_spark, place_of, read_report, readable
 from airflow_provider_orderedkafka.spark_parameters import SparkSubmitParameters
 from airflow_provider_orderedkafka.submission import Submission, masked, submit_command
 
@@ -164,9 +164,10 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         path = folder / "range.json"
         path.write_text(todo.range.to_text() if todo.range else "", encoding="utf-8")
         submission = _with_files(way.submission, path)
+        named = path.name if submission.clustered else str(path)
         arguments = [
             *(self.application_args or []),
-            *self._arguments(path.name if submission.clustered else str(path), str(todo.checkpoint), todo.attempt),
+            *self._arguments(named, for_spark(str(todo.checkpoint)), todo.attempt),
             *way.options.arguments,
         ]
         command = submit_command(submission, self.application, arguments, way.environment)

@@ -1,19 +1,20 @@
 """Small text documents in one location: put as a whole or not at all, read, listed, deleted.
 
 The port, and the store on local disk. A document that was put is there in full after any kill; a kill in the middle of
-a put leaves what was there before.
+a put leaves what was there before. `create` is what two writers at the same moment are told apart by.
 """
 
 import contextlib
 import errno
 import os
+import secrets
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
-from airflow_provider_orderedkafka.errors import StateError
+from airflow_provider_orderedkafka.errors import SettingError, StateError
 
 TEMPORARY = ".partial"
 """The suffix of a document on its way; such a file is never listed and may be deleted at any time."""
@@ -29,6 +30,15 @@ class State(Protocol):
 
     def put(self, name: str, text: str) -> None:
         """Write the document, in place of what had this name."""
+        ...
+
+    def create(self, name: str, text: str) -> bool:
+        """Write the document only where there is none yet; whether it was written.
+
+        Of several writers one wins, whatever machines they are on. A store that cannot promise this raises a
+        `SettingError`. Where the answer to a request was lost on its way and the request was sent again, the winner may
+        be told that it lost: what it needs to know again has to be in the document.
+        """
         ...
 
     def date(self, name: str, seconds: int) -> None:
@@ -93,6 +103,21 @@ class LocalState:
                 raise
             _sync(path.parent)
 
+    def create(self, name: str, text: str) -> bool:
+        """Write the document only where there is none yet, by a hard link to a whole file; whether it was written."""
+        path = self._base / name
+        partial = path.with_name(f"{path.name}.{secrets.token_hex(8)}{TEMPORARY}")
+        with _explained("create", path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                _write(partial, text)
+                created = _linked(partial, path)
+            finally:
+                with contextlib.suppress(OSError):
+                    partial.unlink(missing_ok=True)
+            _sync(path.parent)
+        return created
+
     def date(self, name: str, seconds: int) -> None:
         """Say that the document was changed so many seconds from now."""
         changed = time.time() + seconds
@@ -149,6 +174,25 @@ def _write(path: Path, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
+
+
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+
+
+def _linked(partial: Path, path: Path) -> bool:
+    """Give a whole file its name, unless another one has it."""
+    try:
+        os.link(partial, path)
+    except FileExistsError:
+        return partial.stat().st_nlink > 1  # NFS may have lost its answer to a link that was made
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        raise SettingError(
+            f"{str(path.parent)!r} is on a file system without hard links ({error.strerror}), so that of two writers "
+            "at the same moment both would win: name a location on a local disk, NFS or an object store"
+        ) from error
+    return True
 
 
 def _sync(folder: Path) -> None:

@@ -4,9 +4,11 @@ import contextlib
 import errno
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from support.interleaving import Killed
 
 from airflow_provider_orderedkafka.errors import SettingError, StateError
 from airflow_provider_orderedkafka.spark.state.checkpoint import open_state
@@ -25,6 +27,54 @@ def test_a_document_that_was_put_is_read_listed_replaced_and_deleted(tmp_path: P
     state.delete("notes")
     state.delete("notes")
     assert state.names() == ["report.json"]
+
+
+def test_a_document_is_created_once_and_stays_as_it_was_created(tmp_path: Path) -> None:
+    state = LocalState(tmp_path)
+    assert [state.create("ledger/1.json", text) for text in ("one", "two")] == [True, False]
+    assert state.get("ledger/1.json") == "one"
+    assert [each.name for each in (tmp_path / "ledger").iterdir()] == ["1.json"]
+    state.delete("ledger/1.json")
+    assert state.create("ledger/1.json", "three")
+
+
+def test_of_writers_at_the_same_moment_one_creates_the_document_and_nobody_sees_half_of_it(tmp_path: Path) -> None:
+    state, text = LocalState(tmp_path), "x" * 100_000
+    with ThreadPoolExecutor(4) as pool:
+        for number in range(50):
+            created = pool.map(lambda writer, name=f"{number}": state.create(name, text + writer), "abcd")
+            seen = pool.submit(lambda name=f"{number}": state.get(name) or "")
+            winners = [writer for writer, won in zip("abcd", created, strict=True) if won]
+            assert len(winners) == 1
+            assert state.get(f"{number}") == text + winners[0]
+            assert seen.result() in {"", text + winners[0]}
+
+
+def test_a_kill_before_a_document_has_its_name_leaves_none_and_the_next_one_creates_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = LocalState(tmp_path)
+
+    def die(*_: object) -> None:
+        raise Killed
+
+    for name in ("fsync", "link"):
+        with monkeypatch.context() as patched:
+            patched.setattr(os, name, die)
+            with pytest.raises(Killed):
+                state.create("1.json", "half")
+        assert (state.get("1.json"), state.names()) == (None, [])
+    assert state.create("1.json", "whole")
+
+
+def test_a_file_system_without_hard_links_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", unknown)
+    with pytest.raises(SettingError, match="a file system without hard links"):
+        LocalState(tmp_path).create("1.json", "x")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_a_killed_put_leaves_is_never_listed(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 It streams a folder with one file for each planned batch, one file a micro-batch, and what `foreachBatch` finds in its
 own micro-batch is the batch that is loaded. So Spark's page of streaming queries and its listeners follow a load like
 any other query. Its checkpoint is new for each window of each attempt: what is done is known by notes and counts alone.
+So it is on the driver's disk, where Spark's many small files and renames cost nothing.
 
 Available-now lists its files once, so each window of the plan has a query. Spark takes files by the time of their last
 change: that is set where the store lets us; what comes early all the same waits in the loop.
@@ -10,6 +11,7 @@ change: that is set where the store lets us; what comes early all the same waits
 
 import re
 import secrets
+import tempfile
 from collections.abc import Sequence
 from concurrent.futures import wait
 from contextlib import suppress
@@ -21,7 +23,7 @@ from airflow_provider_orderedkafka.core.plan import Planned
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.session.lazy import in_background
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
-from airflow_provider_orderedkafka.storage.store import join, local_path
+from airflow_provider_orderedkafka.storage.store import local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,11 +52,12 @@ class Query:
     def run(self, window: Sequence[Planned], loop: "BatchLoop") -> None:
         """Give the loop each batch of the window; return once Spark's query has ended, or nothing may follow."""
         folder = f"{self._token}/{window[0].batch:08d}"
-        self._checkpoint.put_plan(f"{folder}/batches", window)
-        query = self._begun(folder, window, loop)
-        while query is not None and not query.awaitTermination(LOOK_SECONDS):
-            if loop.over:
-                query.stop()
+        self._checkpoint.put_plan(folder, window)
+        with tempfile.TemporaryDirectory(prefix="orderedkafka-query-", ignore_cleanup_errors=True) as own:
+            query = self._begun(folder, own, window, loop)
+            while query is not None and not query.awaitTermination(LOOK_SECONDS):
+                if loop.over:
+                    query.stop()
         self._checkpoint.forget_plan(folder)
 
     def stop(self, seconds: float) -> None:
@@ -69,15 +72,15 @@ class Query:
                 self._frames.session.sparkContext.cancelJobsWithTag(self._tag)
             wait([stopping], LOOK_SECONDS)
 
-    def _begun(self, folder: str, window: Sequence[Planned], loop: "BatchLoop") -> "StreamingQuery | None":
+    def _begun(self, folder: str, own: str, window: Sequence[Planned], loop: "BatchLoop") -> "StreamingQuery | None":
         """The query, unless there is nothing to begin any more."""
         session = self._frames.session  # outside of the lock: a cluster may take minutes for it
         with self._lock:
-            self._running = None if loop.over else self._start(session, folder, window, loop)
+            self._running = None if loop.over else self._start(session, folder, own, window, loop)
             return self._running
 
     def _start(
-        self, session: "SparkSession", folder: str, window: Sequence[Planned], loop: "BatchLoop"
+        self, session: "SparkSession", folder: str, own: str, window: Sequence[Planned], loop: "BatchLoop"
     ) -> "StreamingQuery":
         place, in_order = self._checkpoint.plan(folder), iter(window)
         readable = self._tasks_can_read(session.sparkContext.master)
@@ -88,8 +91,8 @@ class Query:
                 self._name_jobs(session, planned)
                 loop.take(planned)
 
-        writer = _documents(session, join(place, "batches")).writeStream.foreachBatch(load).queryName(self._name)
-        return writer.trigger(availableNow=True).start(checkpointLocation=_for_spark(join(place, "query")))
+        writer = _documents(session, place).writeStream.foreachBatch(load).queryName(self._name)
+        return writer.trigger(availableNow=True).start(checkpointLocation=_for_spark(own))
 
     def _name_jobs(self, session: "SparkSession", planned: Planned) -> None:
         """Mark the jobs that follow in this thread; their group is the query's own."""

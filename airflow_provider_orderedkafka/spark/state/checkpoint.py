@@ -6,7 +6,7 @@ setup.json            how it is loaded: what was asked for is kept by every atte
 notes/<batch>.json    written before a batch's first write
 allotments/<batch>.json   where the row limit ends inside a batch
 counts/<batch>.json   written after a batch's last write
-plan/<token>/         planned batches that an attempt streams, and what Spark keeps of its query: never read again
+plan/<token>/         planned batches that an attempt streams: never read again
 report.json           what came of it; all else is deleted when the range is done
 """
 
@@ -93,7 +93,7 @@ class Checkpoint:
     def loss(self) -> StateError | None:
         """The error of a checkpoint that was lost at work; None for one that is there, or cannot be looked at."""
         with suppress(StateError):
-            if self.state.get(RANGE) is None:
+            if RANGE not in self.state.names():
                 return self._gone("is gone while it is in use: someone deleted or unmounted it")
         return None
 

@@ -2,15 +2,18 @@
 
 Where a rename is atomic, a document is written under a temporary name and renamed. In an object store a rename is a
 copy, but what is written appears whole when it is closed, so it is written in place, and only closed once it is whole.
+A request to an object store takes a while, so nothing is asked that the next request answers too.
 """
 
 import contextlib
+import secrets
 import time
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
 
 from airflow_provider_orderedkafka.compat.spark import gateway, hadoop_configuration
 from airflow_provider_orderedkafka.errors import SettingError, StateError
@@ -19,25 +22,54 @@ from airflow_provider_orderedkafka.storage.store import TEMPORARY, failure, join
 WHOLE_ON_CLOSE = {"s3", "s3a", "s3n", "gs", "oss", "cosn", "obs"}
 """The schemes of object stores whose objects appear when they are closed."""
 
+CREATES = {"hdfs", "viewfs", "webhdfs", "abfs", "abfss", "gs", "file"}
+"""The schemes where one of two that create the same document fails, as soon as neither may overwrite."""
+
+ONLY_NEW = "fs.option.create.conditional.overwrite"
+"""How S3A, from Hadoop 3.4.2, is asked for the same, and how it is asked whether it can."""
+
+UNASKED = "fs.s3a.create.performance"
+"""Tells S3A to put an object without first looking for a folder of that name."""
+
+TRIES = 3
+"""How often a document is read that is replaced while it is read: S3A notices, and calls that an error."""
+
+MISSING = "java.io.FileNotFoundException"
+TAKEN = ("org.apache.hadoop.fs.FileAlreadyExistsException", "org.apache.hadoop.fs.s3a.RemoteFileChangedException")
+"""What a document that is there already is told by: S3A, which is told so by the precondition, calls it a change."""
+
+PACKAGES = {"s3a": "hadoop-aws", "abfs": "hadoop-azure", "abfss": "hadoop-azure", "gs": "hadoop-gcp"}
+"""What brings a scheme to Spark, in the version of Spark's Hadoop."""
+
+REFUSALS = {
+    "org.apache.hadoop.fs.s3a.UnknownStoreException": "create the bucket, or name another location",
+    "java.nio.file.AccessDeniedException": "give Spark's driver credentials that may list, read, write and delete "
+    "there: in its environment, by its machine's role, or in Spark's settings",
+}
+"""What no retry mends, and the way out."""
+
 
 class HadoopState:
     """Documents on a Hadoop file system, by the session's configuration."""
 
     def __init__(self, location: str, gateway: Any, configuration: Any) -> None:
+        """`SettingError` for a location that Spark has nothing for, or that will not let it in."""
         self._location = location.rstrip("/")
         self._gateway = gateway
+        self._tried = False
+        scheme = urlsplit(location).scheme
         try:
             path = self._path("")
             self._files = path.getFileSystem(configuration)
             self._context = None
-            if urlsplit(location).scheme not in WHOLE_ON_CLOSE:
+            if scheme not in WHOLE_ON_CLOSE:
                 contexts = gateway.jvm.org.apache.hadoop.fs.FileContext
                 self._context = contexts.getFileContext(path.toUri(), configuration)
-        except Py4JJavaError as error:
+        except (Py4JJavaError, PySparkException) as error:
             raise SettingError(
-                f"the location {location!r} cannot be opened ({_cause(error)}): name one on a file system that this "
-                f"Spark is set up for, such as hdfs://..., s3a://... or file:///..."
+                f"the location {location!r} cannot be opened ({_cause(error)}): {self._instead(scheme)}"
             ) from error
+        self._check_let_in()
 
     @classmethod
     def of(cls, location: str, session: Any) -> "HadoopState":
@@ -58,11 +90,17 @@ class HadoopState:
         path = self._path(name)
         with _explained("write", str(path)):
             if self._context is None:
-                self._write(path, text)
+                self._write(self._files.createFile(path).overwrite(True).opt(UNASKED, True), text)  # noqa: FBT003
                 return
             partial = self._path(name + TEMPORARY)
-            self._write(partial, text)
-            self._context.rename(partial, path, self._overwriting())
+            self._write(self._files.createFile(partial).overwrite(True), text)  # noqa: FBT003
+            self._context.rename(partial, path, self._how("OVERWRITE"))
+
+    def create(self, name: str, text: str) -> bool:
+        """Write the document where there is none of this name; whether it was written."""
+        with _explained("create", str(self._path(name))):
+            self._check_creates()
+            return self._created(name, text)
 
     def date(self, name: str, seconds: int) -> None:
         """Say that the document was changed so many seconds from now; object stores do not care."""
@@ -74,21 +112,26 @@ class HadoopState:
         """The document's text; None where there is none."""
         path = self._path(name)
         with _explained("read", str(path)):
-            if not self._files.exists(path):
-                return None
-            stream = self._files.open(path)
-            try:
-                return bytes(self._gateway.jvm.org.apache.commons.io.IOUtils.toByteArray(stream)).decode("utf-8")
-            finally:
-                stream.close()
+            for left in reversed(range(TRIES)):
+                try:
+                    return self._read(path)
+                except Py4JJavaError as error:
+                    if _kind(error) == MISSING:
+                        return None
+                    if not left:
+                        raise
+        raise AssertionError("the last try returns or raises")
 
     def names(self, folder: str = "") -> list[str]:
         """The names directly in this folder, sorted."""
         path = self._path(folder)
         with _explained("list", str(path)):
-            if not self._files.exists(path):
+            try:
+                found = [status.getPath().getName() for status in self._files.listStatus(path)]
+            except Py4JJavaError as error:
+                if _kind(error) != MISSING:
+                    raise
                 return []
-            found = [status.getPath().getName() for status in self._files.listStatus(path)]
         return sorted(name for name in found if not name.endswith(TEMPORARY))
 
     def delete(self, name: str) -> None:
@@ -97,8 +140,73 @@ class HadoopState:
         with _explained("delete", str(path)):
             self._files.delete(path, True)  # noqa: FBT003 - Hadoop's own signature
 
-    def _write(self, path: Any, text: str) -> None:
-        stream, whole = self._files.create(path, True), False  # noqa: FBT003 - Hadoop's own signature
+    def _read(self, path: Any) -> str:
+        stream = self._files.open(path)
+        try:
+            return bytes(self._gateway.jvm.org.apache.commons.io.IOUtils.toByteArray(stream)).decode("utf-8")
+        finally:
+            stream.close()
+
+    def _created(self, name: str, text: str) -> bool:
+        try:
+            self._create(name, text)
+        except Py4JJavaError as error:
+            if _kind(error) not in TAKEN:
+                raise
+            return False
+        return True
+
+    def _create(self, name: str, text: str) -> None:
+        path = self._path(name)
+        if self._context is None:
+            self._write(self._files.createFile(path).overwrite(False).opt(ONLY_NEW, True), text)  # noqa: FBT003
+            return
+        partial = self._path(f"{name}.{secrets.token_hex(4)}{TEMPORARY}")
+        self._write(self._files.createFile(partial), text)
+        try:
+            self._context.rename(partial, path, self._how("NONE"))
+        finally:
+            self._files.delete(partial, False)  # noqa: FBT003 - Hadoop's own signature
+
+    def _check_let_in(self) -> None:
+        """What is wrong for the moment only is said by the first question that meets it."""
+        try:
+            self._files.listStatus(self._path(""))
+        except (Py4JError, PySparkException) as error:
+            if (way_out := REFUSALS.get(_kind(error))) is not None:
+                raise SettingError(
+                    f"the location {self._location!r} cannot be reached ({_cause(error)}): {way_out}"
+                ) from error
+
+    def _instead(self, scheme: str) -> str:
+        if (package := PACKAGES.get(scheme)) is not None:
+            version = self._gateway.jvm.org.apache.hadoop.util.VersionInfo.getVersion()
+            return f"start Spark with `--packages org.apache.hadoop:{package}:{version}` (packages= in Airflow)"
+        if scheme in {"s3", "s3n"}:
+            return "name it with s3a://, as Hadoop's own client for S3 is called"
+        return "name one on a file system that this Spark is set up for, such as hdfs://..., s3a://... or file:///..."
+
+    def _check_creates(self) -> None:
+        """See once that one of two that create a document is refused: not all that speaks S3 heeds what S3 does."""
+        if self._tried or urlsplit(self._location).scheme in CREATES:
+            return
+        able = self._files.hasPathCapability(self._path(""), ONLY_NEW)
+        probe = f"{secrets.token_hex(8)}{TEMPORARY}"
+        try:
+            if not able or (self._created(probe, "1") and self._created(probe, "2")):
+                raise SettingError(
+                    f"the location {self._location!r} cannot hold what must be written once: of two that write it at "
+                    f"the same moment both would win. Use s3a:// with hadoop-aws 3.4.2 or newer, "
+                    f"fs.s3a.create.conditional.enabled and a store that heeds If-None-Match, or gs://, abfss:// or "
+                    f"hdfs://"
+                )
+        finally:
+            if able:
+                self.delete(probe)
+        self._tried = True
+
+    def _write(self, builder: Any, text: str) -> None:
+        stream, whole = builder.recursive().build(), False
         try:
             stream.write(bytearray(text.encode("utf-8")))
             stream.hsync()
@@ -107,10 +215,10 @@ class HadoopState:
             if whole or self._context is not None:  # closed, it would stand in the document's place
                 stream.close()
 
-    def _overwriting(self) -> Any:
-        rename = self._gateway.jvm.org.apache.hadoop.fs.Options.Rename
-        options = self._gateway.new_array(rename, 1)
-        options[0] = rename.OVERWRITE
+    def _how(self, rename: str) -> Any:
+        kinds = self._gateway.jvm.org.apache.hadoop.fs.Options.Rename
+        options = self._gateway.new_array(kinds, 1)
+        options[0] = getattr(kinds, rename)
         return options
 
     def _path(self, name: str) -> Any:
@@ -122,12 +230,19 @@ def _explained(action: str, path: str) -> Iterator[None]:
     """Turn what the JVM says into an error that says what is safe next."""
     try:
         yield
-    except Py4JJavaError as error:
+    except (Py4JJavaError, PySparkException) as error:
         raise failure(action, path, _cause(error)) from error
     except Py4JError as error:
         raise StateError(f"cannot {action} {path!r}: the connection to Spark's JVM is gone; run again") from error
 
 
-def _cause(error: Py4JJavaError) -> str:
+def _kind(error: Exception) -> str:
+    return str(error.java_exception.getClass().getName()) if isinstance(error, Py4JJavaError) else ""
+
+
+def _cause(error: Exception) -> str:
+    """What Java said, or PySpark of some of its exceptions."""
+    if not isinstance(error, Py4JJavaError):
+        return str(error).partition("\n")[0]
     cause = error.java_exception
     return f"{cause.getClass().getSimpleName()}: {cause.getMessage()}"

@@ -1,0 +1,106 @@
+"""Documents in an object store: a real server that speaks S3, and s3fs."""
+
+import secrets
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import fsspec
+import pytest
+from moto.server import ThreadedMotoServer
+
+from airflow_provider_orderedkafka.errors import SettingError, StateError
+from airflow_provider_orderedkafka.storage.objects import ObjectState, open_objects
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[str]:
+    """The URL of a server on this machine."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def bucket(s3: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A new bucket, to which the environment leads."""
+    settings = {
+        "AWS_ACCESS_KEY_ID": "a",
+        "AWS_SECRET_ACCESS_KEY": "b",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": s3,
+    }
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    name = f"orderedkafka-{secrets.token_hex(4)}"
+    fsspec.filesystem("s3", skip_instance_cache=True).mkdir(name)
+    return name
+
+
+@pytest.fixture
+def state(bucket: str) -> ObjectState:
+    return open_objects(f"s3://{bucket}/loads")
+
+
+def test_a_document_that_was_put_is_read_listed_replaced_and_deleted(state: ObjectState) -> None:
+    assert state.get("notes/1.json") is None
+    assert state.names("notes") == []
+    state.put("notes/1.json", "one")
+    assert state.names("notes") == ["1.json"]
+    state.put("notes/1.json", "zwölf")
+    state.put("report.json", "r")
+    assert state.get("notes/1.json") == "zwölf"
+    assert state.names() == ["notes", "report.json"]
+    state.delete("notes")
+    state.delete("notes")
+    assert state.names() == ["report.json"]
+
+
+def test_a_document_is_created_once_and_stays_as_it_was_created(state: ObjectState) -> None:
+    assert [state.create("ledger/1.json", text) for text in ("one", "two")] == [True, False]
+    assert state.get("ledger/1.json") == "one"
+    assert (state.names(), state.names("ledger")) == (["ledger"], ["1.json"])
+
+
+def test_what_another_one_writes_is_seen_at_once(state: ObjectState, bucket: str) -> None:
+    other = open_objects(f"s3://{bucket}/loads")
+    assert state.names("ledger") == []
+    for number in range(3):
+        assert other.create(f"ledger/{number}", "x")
+        assert state.names("ledger") == [str(each) for each in range(number + 1)]
+    other.delete("ledger/0")
+    assert (state.names("ledger"), state.get("ledger/0")) == (["1", "2"], None)
+
+
+def test_of_writers_at_the_same_moment_one_creates_the_object(state: ObjectState) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        for number in range(20):
+            created = list(pool.map(lambda writer, name=f"{number}": state.create(name, writer), "abcd"))
+            assert created.count(True) == 1
+            assert state.get(f"{number}") == "abcd"[created.index(True)]
+
+
+def test_a_store_that_ignores_preconditions_is_refused_before_anything_is_created(
+    state: ObjectState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files: Any = state._files
+    pipe = files.pipe_file
+    monkeypatch.setattr(files, "pipe_file", lambda path, data, **_: pipe(path, data))
+    with pytest.raises(SettingError, match="ignores preconditions"):
+        state.create("ledger/1.json", "x")
+    assert files.find(state.location) == []
+
+
+def test_a_file_system_that_looks_before_it_writes_is_refused() -> None:
+    for write in (ObjectState.create, ObjectState.put):
+        with pytest.raises(SettingError, match="of two writers at the same moment both would win on memory"):
+            write(open_objects("memory://loads"), "ledger/1.json", "x")
+
+
+def test_an_unknown_scheme_and_a_bucket_that_is_not_there_are_named(bucket: str) -> None:
+    with pytest.raises(SettingError, match=r"'nope://bucket/x' cannot be opened"):
+        open_objects("nope://bucket/x")
+    with pytest.raises(StateError, match=r"cannot create 's3://not-there-at-all/x/.*Nothing is lost"):
+        open_objects("s3://not-there-at-all/x").create("1.json", "x")
