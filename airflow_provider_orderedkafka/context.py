@@ -4,9 +4,9 @@ import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from airflow_provider_orderedkafka.compat.airflow import dag_run_state, keep_for_ever
+from airflow_provider_orderedkafka.compat.airflow import dag_run_state, has_state_stores
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.loads.ledger import LedgerStore
+from airflow_provider_orderedkafka.ledgers import ledger_in, ledger_location
 from airflow_provider_orderedkafka.loads.steps import Books
 from airflow_provider_orderedkafka.reports import has_notes, read_report
 
@@ -20,9 +20,13 @@ SCHEME = "orderedkafka"
 def ledger_asset(load: str) -> "Asset":
     """The asset whose state store holds a load's ledger. An inlet only: as an outlet, each success would emit.
 
+    `SettingError` where Airflow has no such store, and no location is set.
+
     :param load: Name of the load.
     """
     from airflow.sdk import Asset
+
+    ledger_location()
 
     return Asset(name=f"orderedkafka.{load}.ledger", uri=f"{SCHEME}://ledger/{load}", group="orderedkafka")
 
@@ -47,7 +51,7 @@ def is_active(owner: str) -> bool:
 def books_of(load: str, context: "Context") -> Books:
     """The books of a load, as this task sees them."""
     return Books(
-        store=LedgerStore(load, context["asset_state_store"][ledger_asset(load)]),
+        store=ledger_in(load, lambda: context["asset_state_store"][ledger_asset(load)]),
         run=run_of(context),
         is_active=is_active,
         now=now_ms,
@@ -56,24 +60,15 @@ def books_of(load: str, context: "Context") -> Books:
     )
 
 
-class TaskMemory:
-    """The task's own state store; values never expire."""
-
-    def __init__(self, context: "Context") -> None:
-        self._store: Any = context["task_state_store"]
-
-    def get(self, key: str) -> Any:
-        """The value, or None."""
-        return self._store.get(key)
-
-    def set(self, key: str, value: Any) -> None:
-        """Store a value, which is kept over retries and clears."""
-        keep_for_ever(self._store, key, value)
+def tell(context: "Context", key: str, value: Any) -> None:
+    """Show a value in the task's state store, where Airflow has one."""
+    if has_state_stores():
+        context["task_state_store"].set(key, value)
 
 
 def skip(context: "Context", reason: str) -> NoReturn:
     """Skip this task and those after it, with the reason as XCom `skipped`."""
-    from airflow.sdk.exceptions import AirflowSkipException
+    from airflow.providers.common.compat.sdk import AirflowSkipException
 
     context["ti"].xcom_push(key="skipped", value=reason)
     raise AirflowSkipException(reason)
@@ -81,7 +76,7 @@ def skip(context: "Context", reason: str) -> NoReturn:
 
 def fail(error: OrderedKafkaError) -> NoReturn:
     """Fail the task; without a retry if that would fail again."""
-    from airflow.sdk.exceptions import AirflowFailException
+    from airflow.providers.common.compat.sdk import AirflowFailException
 
     if error.retryable:
         raise error

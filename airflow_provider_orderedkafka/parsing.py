@@ -71,7 +71,7 @@ def _interval(load: OrderedLoad, dag: "DAG") -> None:
         raise SettingError(
             f"load {load.name!r} has mode='interval' and DAG {dag.dag_id!r} has the timetable {found}, "
             "whose runs have no data interval: use schedule=CronDataIntervalTimetable('@hourly', timezone='UTC') "
-            "(from airflow.sdk), or give the load mode='incremental'"
+            "(from airflow.timetables.interval), or give the load mode='incremental'"
         )
 
 

@@ -23,6 +23,24 @@ def get_provider_info() -> dict[str, Any]:
         "triggers": [_modules("triggers.offsets")],
         "hooks": [_modules("hooks.ordered_kafka")],
         "extra-links": ["airflow_provider_orderedkafka.links.RangeLink"],
+        "config": {
+            "orderedkafka": {
+                "description": "Settings of orderedkafka.",
+                "options": {
+                    "ledger_location": {
+                        "description": (
+                            "Where loads keep their ledgers: a folder or an object store that the scheduler, the "
+                            "workers and the triggerer reach. Required before Airflow 3.3; empty: in Airflow's own "
+                            "asset state store."
+                        ),
+                        "version_added": None,
+                        "type": "string",
+                        "example": "s3://bucket/ledgers",
+                        "default": "",
+                    }
+                },
+            }
+        },
         "asset-uris": [{"schemes": ["orderedkafka"], "handler": None}],
     }
 

@@ -7,10 +7,13 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
+
+from airflow_provider_orderedkafka.ledgers import location_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,6 +28,7 @@ os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
 # No test touches the Airflow of the person who runs it, not even by importing it.
 os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="orderedkafka-tests-")
 atexit.register(shutil.rmtree, os.environ["AIRFLOW_HOME"], ignore_errors=True)
+os.environ.update(location_in(Path(os.environ["AIRFLOW_HOME"])))
 # How long an example takes says more of what else the machine does than of the code.
 patient = hypothesis.settings(deadline=None, max_examples=int(os.environ.get("ORDEREDKAFKA_EXAMPLES", "100")))
 hypothesis.settings.register_profile("patient", patient)

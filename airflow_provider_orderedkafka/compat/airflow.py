@@ -3,6 +3,10 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -10,9 +14,13 @@ if TYPE_CHECKING:
     from airflow.sdk import Asset, TaskGroup
 
 PROCESS_CONTEXT = "_AIRFLOW_PROCESS_CONTEXT"
+STATE_STORES_SINCE = (1, 3)
+_DAG_BAG = "airflow.dag_processing.dagbag"
+TIMETABLES = ("airflow.sdk.definitions.timetables", "airflow.timetables")
+"""Where a DAG's timetable is from; since Airflow 3.2 in the first, unless the DAG names one of the second."""
 
 
-# airflow 3.3.2. Public would be: a command of Airflow's that runs ours with its connections at hand.
+# airflow 3.1.8 to 3.3.2. Public would be: a command of Airflow's that runs ours with its connections at hand.
 @contextmanager
 def server_context() -> Iterator[None]:
     """Find connections in Airflow's database, as Airflow's own commands do."""
@@ -25,7 +33,7 @@ def server_context() -> Iterator[None]:
         os.environ.update({} if before is None else {PROCESS_CONTEXT: before})
 
 
-# task-sdk 1.3.2. Public would be: `TaskGroup.mapped`; `iter_mapped_task_groups` is marked as private.
+# task-sdk 1.1.8 to 1.3.2. Public would be: `TaskGroup.mapped`; `iter_mapped_task_groups` is marked as private.
 def mapped_group(group: "TaskGroup") -> "TaskGroup | None":
     """The mapped task group that a group is, or is in."""
     from airflow.sdk.definitions.taskgroup import MappedTaskGroup
@@ -36,15 +44,14 @@ def mapped_group(group: "TaskGroup") -> "TaskGroup | None":
     return found
 
 
-# task-sdk 1.3.2. Public would be: a timetable that says whether its runs have a data interval.
+# airflow-core 3.1.8, task-sdk 1.2.2 and 1.3.2. Public would be: a timetable that says whether its runs have one.
 def has_data_intervals(timetable: Any) -> bool:
     """Whether a DAG's runs have a data interval; of a timetable that is not Airflow's own that is believed."""
-    from airflow.sdk.definitions.timetables import assets, simple, trigger
+    home, _, kind = type(timetable).__module__.rpartition(".")
+    return home not in TIMETABLES or kind not in {"assets", "simple", "trigger"}
 
-    return type(timetable).__module__ not in {assets.__name__, simple.__name__, trigger.__name__}
 
-
-# task-sdk 1.3.2. Public would be: what `ti.get_dagrun_state` is in a task, in the triggerer.
+# task-sdk 1.1.8 to 1.3.2. Public would be: what `ti.get_dagrun_state` is in a task, in the triggerer.
 def dag_run_state(dag_id: str, run_id: str) -> str | None:
     """The state of a DAG run, asked by a task or a trigger; None where there is no such run."""
     from airflow.sdk.exceptions import AirflowRuntimeError
@@ -57,6 +64,12 @@ def dag_run_state(dag_id: str, run_id: str) -> str | None:
             return None
         raise
     return str(getattr(state, "value", state))  # an enumeration, although Airflow calls it a text
+
+
+# task-sdk 1.1.8 and 1.2.2 have none; 1.3.2 has. Public would be: a way to ask what an Airflow can do.
+def has_state_stores() -> bool:
+    """Whether tasks and assets have state stores here: since Airflow 3.3."""
+    return tuple(map(int, version("apache-airflow-task-sdk").split(".")[:2])) >= STATE_STORES_SINCE
 
 
 # task-sdk 1.3.2. Public would be: the same name in `airflow.sdk`.
@@ -96,8 +109,26 @@ def to_keep(value: Any, key: str, scope: Any) -> Any:
     return _wrap_external_ref(keeper.serialize_asset_state_store_to_ref(value=value, key=key, scope=scope))
 
 
-# apache-kafka provider 2.1.0. Public would be: the configuration that `get_conn` makes its client of.
+# airflow 3.1.8 has it in models, 3.2.2 and 3.3.2 in dag_processing. Public would be: the DAGs of a file.
+def dags_of(path: Path, folder: Path) -> dict[str, Any]:
+    """The DAGs that a file in a DAG folder defines, by ID; `RuntimeError` where it cannot be parsed."""
+    bag: Any = import_module(_DAG_BAG if find_spec(_DAG_BAG) else "airflow.models.dagbag")
+    arguments = {"bundle_name": "dags-folder"} if bag.__name__ == _DAG_BAG else {}
+    found = bag.DagBag(str(path), bundle_path=folder, **arguments)
+    if found.import_errors:
+        raise RuntimeError(*found.import_errors.values())
+    dags: dict[str, Any] = found.dags
+    return dags
+
+
+# apache-kafka provider 1.12.0 and 2.1.0. Public would be: the configuration that `get_conn` makes its client of.
 def kafka_config(hook: "KafkaBaseHook") -> dict[str, Any]:
     """A Kafka connection's configuration with callbacks, those for Google's and Amazon's managed Kafka included."""
-    config: dict[str, Any] = hook._build_config()
+    from airflow.providers.apache.kafka.hooks.base import KafkaBaseHook
+
+    class Configuration(KafkaBaseHook):  # type: ignore[misc]
+        def _get_client(self, config: dict[str, Any]) -> dict[str, Any]:
+            return config
+
+    config: dict[str, Any] = Configuration(hook.kafka_config_id).get_conn
     return config

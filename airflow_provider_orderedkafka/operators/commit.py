@@ -71,15 +71,14 @@ class CommitOffsetRangeOperator(BaseOperator):
         return told
 
     def _topic_asset(self) -> "Asset | None":
-        from airflow.providers.apache.kafka.assets.kafka import create_asset
+        from airflow.sdk import Asset
 
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
         if not self.output_topic:
             return None
         first = OrderedKafkaHook(self.load.kafka_conn_id).config.servers.split(",", maxsplit=1)[0]
-        asset: Asset = create_asset(server=first, topic=self.output_topic)
-        return asset
+        return Asset(uri=f"kafka://{first}/{self.output_topic}")
 
     def _commit(self, context: "Context") -> Committed:
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from airflow.sdk import BaseOperator
 
 from airflow_provider_orderedkafka.context import (
-    TaskMemory,
     books_of,
     fail,
     interval_of,
@@ -18,6 +17,7 @@ from airflow_provider_orderedkafka.context import (
 from airflow_provider_orderedkafka.core.documents import Kind
 from airflow_provider_orderedkafka.core.notation.starts import parse_start
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
+from airflow_provider_orderedkafka.ledgers import memory_in
 from airflow_provider_orderedkafka.links import RangeLink, push, task_page
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.steps import Books, Resolved, claim_key, look, resolve, resolve_own
@@ -106,7 +106,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
         ledger = look(books, mirror, partial(hook.first_look, self.load), self.load.topics, home=home)
         return resolve(
             books,
-            TaskMemory(context),
+            memory_in(self.load.name, context),
             ledger,
             lambda seen: hook.plan(self.load, seen, self.digest),
             self.digest,
@@ -120,7 +120,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
             claim_key(self.load.name, "interval", books.run, times),
             again=self.on_clear == "reload",
             digest=self.digest,
-            memory=TaskMemory(context),
+            memory=memory_in(self.load.name, context),
         )
 
     def _replay(self, context: "Context", hook: "OrderedKafkaHook", books: Books) -> Resolved:
@@ -131,7 +131,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
             claim_key(self.load.name, "replay", books.run, str(asked[0]), str(asked[1])),
             again=self.on_clear == "reload",
             digest=self.digest,
-            memory=TaskMemory(context),
+            memory=memory_in(self.load.name, context),
         )
 
 

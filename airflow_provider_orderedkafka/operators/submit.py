@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_orderedkafka.context import TaskMemory, books_of, fail, ledger_asset, skip
+from airflow_provider_orderedkafka.context import books_of, fail, ledger_asset, skip, tell
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.core.lifecycle import ADVISE_AFTER, Action, way_out
@@ -17,6 +17,7 @@ from airflow_provider_orderedkafka.core.outputs import Outputs
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.errors import FINAL, USAGE, LifecycleError, OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.launching import check_keep_order, packaged_application
+from airflow_provider_orderedkafka.ledgers import memory_in
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.endings import TOLD, told
 from airflow_provider_orderedkafka.loads.steps import Loading
@@ -177,7 +178,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         process = SparkProcess(command, submission, partial(self._tell, context), self.post_submit_commands or ())
         if way.manager is None:
             return process
-        memory = TaskMemory(context)
+        memory = memory_in(self.load.name, context)
         before = memory.get(FOLLOWED) or {}
         known = before.get("application") if self.durable and before.get("checkpoint") == todo.checkpoint else None
         return FollowedProcess(
@@ -213,7 +214,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         return readable(place_of(self.checkpoint or self._local_root(submission), loaded.id, times))
 
     def _local_root(self, submission: Submission) -> str:
-        from airflow.sdk.configuration import conf
+        from airflow.providers.common.compat.sdk import conf
 
         if not submission.local:
             raise SettingError(no_checkpoint(self.load.name, self.conn_id, submission.master))
@@ -221,7 +222,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         return f"{home}/orderedkafka/{self.load.name}"
 
     def _tell(self, context: "Context", progress: Progress) -> None:
-        context["task_state_store"].set("progress", json.loads(progress.to_text()))
+        tell(context, "progress", json.loads(progress.to_text()))
 
 
 def _with_files(submission: Submission, path: Path) -> Submission:
@@ -242,7 +243,7 @@ def _with_files(submission: Submission, path: Path) -> Submission:
 
 def explained(output: str, code: int | None, todo: Loading, report: Report | None) -> Exception:
     """The exception for a failed application: why it failed and, after some attempts, the ways out."""
-    from airflow.sdk.exceptions import AirflowException, AirflowFailException
+    from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
     why = report.error if report is not None and report.error else _last_words(output)
     text = f"attempt {todo.attempt} of range {todo.range.id if todo.range else ''!r} ended with exit code {code}: {why}"
@@ -251,7 +252,8 @@ def explained(output: str, code: int | None, todo: Loading, report: Report | Non
             f"\nAfter {todo.attempt} attempts: mend the cause and clear this task, it goes on where it was; or "
             f"{way_out(todo.range)}"
         )
-    return AirflowFailException(text) if code in (USAGE, FINAL) else AirflowException(text)
+    kind: type[Exception] = AirflowFailException if code in (USAGE, FINAL) else AirflowException
+    return kind(text)
 
 
 def _last_words(text: str) -> str:

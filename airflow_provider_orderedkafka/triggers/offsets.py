@@ -21,6 +21,7 @@ from airflow_provider_orderedkafka.core.limits import limit_spent
 from airflow_provider_orderedkafka.core.pacing import Verdict, until
 from airflow_provider_orderedkafka.core.watching import Seen, Watch, fired, noticed, silent
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
+from airflow_provider_orderedkafka.ledgers import ledger_in
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 from airflow_provider_orderedkafka.loads.operations import ledger_of
@@ -190,7 +191,7 @@ def hook_of(conn_id: str) -> "OrderedKafkaHook":
 
 def ledger_store(load: str) -> LedgerStore:
     """The load's documents; the accessor that Airflow gives to a watcher is that of the asset it sits on."""
-    return LedgerStore(load, asset_state(ledger_asset(load)))
+    return ledger_in(load, lambda: asset_state(ledger_asset(load)))
 
 
 def _seen(load: OrderedLoad, ledger: Ledger | None) -> Seen:

@@ -38,6 +38,7 @@ def is_about_airflow(error: Exception) -> bool:
 
 def store_of(load: str) -> LedgerStore:
     """The documents of a load that Airflow knows."""
+    from airflow_provider_orderedkafka.ledgers import ledger_in
     from airflow_provider_orderedkafka.metadata import MetadataStore
 
-    return LedgerStore(load, MetadataStore(load))
+    return ledger_in(load, lambda: MetadataStore(load))

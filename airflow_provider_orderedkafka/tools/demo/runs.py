@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from airflow_provider_orderedkafka.core.documents import Report
+from airflow_provider_orderedkafka.ledgers import location_in
 from airflow_provider_orderedkafka.tools.demo.errors import DemoError
 
 READY_SECONDS = 180.0
@@ -121,6 +122,7 @@ def environment(home: Path, bootstrap_servers: str) -> dict[str, str]:
     kafka = {"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap_servers}}
     return kept | {
         "AIRFLOW_HOME": str(home),
+        **location_in(home),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__DAGS_FOLDER": str(home / "dags"),
         "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(kafka),

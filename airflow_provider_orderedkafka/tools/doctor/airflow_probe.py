@@ -40,7 +40,7 @@ def _database_problem() -> str | None:
 def _connection(conn_id: str) -> Any:
     """Search like Airflow: secrets backends, the environment, the database."""
     from airflow.models.connection import Connection
-    from airflow.sdk.exceptions import AirflowNotFoundException
+    from airflow.providers.common.compat.sdk import AirflowNotFoundException
 
     try:
         return Connection.get_connection_from_secrets(conn_id)
