@@ -67,6 +67,15 @@ def keep_for_ever(store: Any, key: str, value: Any) -> None:
     store.set(key, value, retention=NEVER_EXPIRE)
 
 
+# task-sdk 1.3.2. Public would be: a name in `airflow.sdk` that is there with the asset state store.
+def has_asset_state() -> bool:
+    """Whether this Airflow has a state store for assets: the task SDK from 1.3 on."""
+    from airflow.sdk import __version__
+
+    major, minor = __version__.split(".")[:2]
+    return (int(major), int(minor)) >= (1, 3)
+
+
 # task-sdk 1.3.2. Public would be: a watcher's way to the state of another asset than the one it sits on.
 def asset_state(asset: "Asset") -> Any:
     """The state store of an asset, for a trigger."""

@@ -99,6 +99,19 @@ class LedgerStore:
         spared = tuple(each for each in keys[:-kept] if not self._forget_claim(each))
         self._replace("claims", Claims((*spared, *keys[-kept:])), before)
 
+    def memory(self, run: str) -> dict[str, dict[str, Any]]:
+        """What the tasks of a run remember, where they have no other place for it."""
+        return self._store.get(_memory_key(run)) or {}
+
+    def remember(self, run: str, memory: Mapping[str, Mapping[str, Any]]) -> None:
+        """Keep what the tasks of a run remember."""
+        self._store.set(_memory_key(run), memory)
+
+    def forget_runs(self, runs: Iterable[str]) -> None:
+        """Remove what the tasks of these runs remember."""
+        for run in runs:
+            self._store.delete(_memory_key(run))
+
     def _forget_claim(self, key: str) -> bool:
         """Delete a claim; whether it is gone now, and its range."""
         claim = self.claim(key)
@@ -222,6 +235,10 @@ class LedgerStore:
         self._store.delete(key)
         for part in parts:
             self._store.delete(part)
+
+
+def _memory_key(run: str) -> str:
+    return f"memory/{sha256(run.encode()).hexdigest()[:32]}"
 
 
 def _parts(head: Any) -> list[str]:
