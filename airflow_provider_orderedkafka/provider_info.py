@@ -27,11 +27,10 @@ def get_provider_info() -> dict[str, Any]:
             "orderedkafka": {
                 "description": "Settings of orderedkafka.",
                 "options": {
-                    "ledger_location": {
+                    "ledger": {
                         "description": (
-                            "Where loads keep their ledgers: a folder or an object store that the scheduler, the "
-                            "workers and the triggerer reach. Required before Airflow 3.3; empty: in Airflow's own "
-                            "asset state store."
+                            "Where loads keep their ledgers that do not say it themselves: a folder or an object store "
+                            "that all of Airflow reaches. Empty: in Airflow's asset state store, since Airflow 3.3."
                         ),
                         "version_added": None,
                         "type": "string",

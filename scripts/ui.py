@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import psutil
-from airflow_provider_orderedkafka.ledgers import location_in
 
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
 from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka, sample
@@ -64,7 +63,6 @@ def environment(port: int, bootstrap_servers: str) -> dict[str, str]:
     page = f"http://{HOST}:{port}"
     return os.environ | {
         "AIRFLOW_HOME": str(HOME),
-        **location_in(HOME),
         "AIRFLOW__API__BASE_URL": page,
         "AIRFLOW__API__HOST": HOST,
         "AIRFLOW__API__PORT": str(port),

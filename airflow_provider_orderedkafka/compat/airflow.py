@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Asset, TaskGroup
 
 PROCESS_CONTEXT = "_AIRFLOW_PROCESS_CONTEXT"
-STATE_STORES_SINCE = (1, 3)
 _DAG_BAG = "airflow.dag_processing.dagbag"
 TIMETABLES = ("airflow.sdk.definitions.timetables", "airflow.timetables")
 """Where a DAG's timetable is from; since Airflow 3.2 in the first, unless the DAG names one of the second."""
@@ -66,18 +64,21 @@ def dag_run_state(dag_id: str, run_id: str) -> str | None:
     return str(getattr(state, "value", state))  # an enumeration, although Airflow calls it a text
 
 
-# task-sdk 1.1.8 and 1.2.2 have none; 1.3.2 has. Public would be: a way to ask what an Airflow can do.
-def has_state_stores() -> bool:
-    """Whether tasks and assets have state stores here: since Airflow 3.3."""
-    return tuple(map(int, version("apache-airflow-task-sdk").split(".")[:2])) >= STATE_STORES_SINCE
-
-
 # task-sdk 1.3.2. Public would be: the same name in `airflow.sdk`.
 def keep_for_ever(store: Any, key: str, value: Any) -> None:
     """Put a value into a task's state store, where it never expires."""
     from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
     store.set(key, value, retention=NEVER_EXPIRE)
+
+
+# task-sdk 1.3.2. Public would be: a name in `airflow.sdk` that is there with the asset state store.
+def has_asset_state() -> bool:
+    """Whether this Airflow has a state store for assets: the task SDK from 1.3 on."""
+    from airflow.sdk import __version__
+
+    major, minor = __version__.split(".")[:2]
+    return (int(major), int(minor)) >= (1, 3)
 
 
 # task-sdk 1.3.2. Public would be: a watcher's way to the state of another asset than the one it sits on.

@@ -43,7 +43,7 @@ class CommitOffsetRangeOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         given = {
-            "inlets": [ledger_asset(load.name)],
+            "inlets": [ledger_asset(load.name, load.ledger)],
             "outlets": [output_alias(load.name)],
             "trigger_rule": "none_failed_min_one_success",
             # At its first event Airflow creates the asset, and fails a task if another one creates it just then.
@@ -84,7 +84,7 @@ class CommitOffsetRangeOperator(BaseOperator):
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
         mirror = OrderedKafkaHook(self.load.kafka_conn_id).mirror(self.load.name, self.load.topics)
-        committed = commit(books_of(self.load.name, context), self.range_id or None, mirror)
+        committed = commit(books_of(self.load.name, context, self.load.ledger), self.range_id or None, mirror)
         if committed.action is Action.REFUSE:
             raise LifecycleError(f"nothing is committed for load {self.load.name!r}: {committed.reason}")
         return committed

@@ -11,13 +11,13 @@ from airflow_provider_orderedkafka.context import (
     fail,
     interval_of,
     ledger_asset,
+    memory_of,
     refuse_backfill,
     skip,
 )
 from airflow_provider_orderedkafka.core.documents import Kind
 from airflow_provider_orderedkafka.core.notation.starts import parse_start
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.ledgers import memory_in
 from airflow_provider_orderedkafka.links import RangeLink, push, task_page
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.steps import Books, Resolved, claim_key, look, resolve, resolve_own
@@ -66,7 +66,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         _check(load, mode, start, end, on_clear)
-        super().__init__(**{"inlets": [ledger_asset(load.name)], **kwargs})
+        super().__init__(**{"inlets": [ledger_asset(load.name, load.ledger)], **kwargs})
         self.load = load
         self.mode = mode
         self.start = start
@@ -88,7 +88,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
         }
         try:
             hook = OrderedKafkaHook(self.load.kafka_conn_id)
-            resolved = modes[self.mode](context, hook, books_of(self.load.name, context))
+            resolved = modes[self.mode](context, hook, books_of(self.load.name, context, self.load.ledger))
         except OrderedKafkaError as error:
             fail(error)
         self.log.info("%s: %s", self.load.name, resolved.reason)
@@ -106,7 +106,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
         ledger = look(books, mirror, partial(hook.first_look, self.load), self.load.topics, home=home)
         return resolve(
             books,
-            memory_in(self.load.name, context),
+            memory_of(books, context),
             ledger,
             lambda seen: hook.plan(self.load, seen, self.digest),
             self.digest,
@@ -120,7 +120,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
             claim_key(self.load.name, "interval", books.run, times),
             again=self.on_clear == "reload",
             digest=self.digest,
-            memory=memory_in(self.load.name, context),
+            memory=memory_of(books, context),
         )
 
     def _replay(self, context: "Context", hook: "OrderedKafkaHook", books: Books) -> Resolved:
@@ -131,7 +131,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
             claim_key(self.load.name, "replay", books.run, str(asked[0]), str(asked[1])),
             again=self.on_clear == "reload",
             digest=self.digest,
-            memory=memory_in(self.load.name, context),
+            memory=memory_of(books, context),
         )
 
 

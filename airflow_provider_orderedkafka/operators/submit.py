@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_orderedkafka.context import books_of, fail, ledger_asset, skip, tell
+from airflow_provider_orderedkafka.context import books_of, fail, ledger_asset, memory_of, skip, tell
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.core.lifecycle import ADVISE_AFTER, Action, way_out
@@ -17,7 +17,6 @@ from airflow_provider_orderedkafka.core.outputs import Outputs
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.errors import FINAL, USAGE, LifecycleError, OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.launching import check_keep_order, packaged_application
-from airflow_provider_orderedkafka.ledgers import memory_in
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.endings import TOLD, told
 from airflow_provider_orderedkafka.loads.steps import Loading
@@ -94,7 +93,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
             **{
                 "application": application or packaged_application("ordered_replay"),
                 "name": f"orderedkafka-{load.name}",
-                "inlets": [ledger_asset(load.name)],
+                "inlets": [ledger_asset(load.name, load.ledger)],
                 **kwargs,
             }
         )
@@ -122,7 +121,8 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         self._check_output()  # what cannot be submitted is no attempt
         way = self._way(context)
         place = partial(self._place, way.submission)
-        todo = what_to_do(books_of(self.load.name, context), self.range_id or None, place, self.digest)
+        books = books_of(self.load.name, context, self.load.ledger)
+        todo = what_to_do(books, self.range_id or None, place, self.digest)
         self.log.info("%s: %s", self.load.name, todo.reason)
         if todo.action is Action.SKIP:
             skip(context, todo.reason)
@@ -178,7 +178,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         process = SparkProcess(command, submission, partial(self._tell, context), self.post_submit_commands or ())
         if way.manager is None:
             return process
-        memory = memory_in(self.load.name, context)
+        memory = memory_of(books_of(self.load.name, context, self.load.ledger), context)
         before = memory.get(FOLLOWED) or {}
         known = before.get("application") if self.durable and before.get("checkpoint") == todo.checkpoint else None
         return FollowedProcess(

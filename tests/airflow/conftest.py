@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_orderedkafka.compat.airflow import has_state_stores
+from airflow_provider_orderedkafka.compat.airflow import has_asset_state
 
 if TYPE_CHECKING:
     from support.bench import Bench
@@ -111,7 +111,7 @@ def ledger_of() -> Callable[[str], Any]:
 @pytest.fixture
 def state_stores() -> None:
     """Airflow's own state stores, which it has since 3.3; before that, loads keep their ledgers in a location."""
-    if not has_state_stores():
+    if not has_asset_state():
         pytest.skip("Airflow has no state stores before 3.3")
 
 

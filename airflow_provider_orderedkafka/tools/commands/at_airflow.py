@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from airflow_provider_orderedkafka.compat.airflow import server_context
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.loads.ledger import LedgerStore
+from airflow_provider_orderedkafka.loads.ledger import AIRFLOW, LedgerStore
 
 
 @contextmanager
@@ -36,9 +36,10 @@ def is_about_airflow(error: Exception) -> bool:
     return isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "airflow"
 
 
-def store_of(load: str) -> LedgerStore:
-    """The documents of a load that Airflow knows."""
-    from airflow_provider_orderedkafka.ledgers import ledger_in
-    from airflow_provider_orderedkafka.metadata import MetadataStore
+def store_of(load: str, location: str | None = None) -> LedgerStore:
+    """The documents of a load, in this location or where its DAG says that they are."""
+    from airflow_provider_orderedkafka.ledgers import ledger_in, location_for
+    from airflow_provider_orderedkafka.metadata import MetadataStore, location_of
 
-    return ledger_in(load, lambda: MetadataStore(load))
+    found = location if location == AIRFLOW else location_for(load, location or location_of(load))
+    return LedgerStore(load, MetadataStore(load)) if found in {None, AIRFLOW} else ledger_in(load, str(found))

@@ -15,6 +15,8 @@ from airflow_provider_orderedkafka.tools.commands.at_airflow import airflow, sto
 
 START_HELP = "'earliest', 'latest', a timestamp ('2026-01-31T12:00:00Z'), a time ago ('-2h'), or offsets as JSON"
 
+AT_HELP = "where the ledger is: a location, or 'airflow' (default: where the load's DAG says)"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare `show`, `abandon`, `rewind` and `restore`."""
@@ -41,12 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     for action in (show, abandon, rewind, restore):
         action.add_argument("load", help="name of the load")
+        action.add_argument("--at", metavar="LOCATION", help=AT_HELP)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the action."""
     with airflow():
-        return _ACTIONS[arguments.action](arguments, store_of(arguments.load))
+        return _ACTIONS[arguments.action](arguments, store_of(arguments.load, arguments.at))
 
 
 def _show(arguments: argparse.Namespace, store: LedgerStore) -> int:

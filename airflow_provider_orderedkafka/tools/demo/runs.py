@@ -14,7 +14,6 @@ from types import TracebackType
 from typing import Any, Self
 
 from airflow_provider_orderedkafka.core.documents import Report
-from airflow_provider_orderedkafka.ledgers import location_in
 from airflow_provider_orderedkafka.tools.demo.errors import DemoError
 
 READY_SECONDS = 180.0
@@ -122,9 +121,9 @@ def environment(home: Path, bootstrap_servers: str) -> dict[str, str]:
     kafka = {"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap_servers}}
     return kept | {
         "AIRFLOW_HOME": str(home),
-        **location_in(home),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__DAGS_FOLDER": str(home / "dags"),
+        "AIRFLOW__ORDEREDKAFKA__LEDGER": str(home / "ledgers"),
         "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(kafka),
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[*]"}),
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
