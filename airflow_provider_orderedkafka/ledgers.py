@@ -16,14 +16,19 @@ def ledger_in(load: str, location: str) -> LedgerStore:
     return store_in(load, open_location(join(location, load)))
 
 
+def default_location() -> str | None:
+    """The location in Airflow's configuration, for loads without `ledger`."""
+    from airflow.providers.common.compat.sdk import conf
+
+    return conf.get("orderedkafka", "ledger", fallback=None) or None
+
+
 def location_for(load: str, ledger: str | None) -> str | None:
     """Where a load keeps its ledger: its own `ledger`, or the one of Airflow's configuration; None: in Airflow's store.
 
     `SettingError` where Airflow has no store for it, and nothing names a location.
     """
-    from airflow.providers.common.compat.sdk import conf
-
-    location: str | None = ledger or conf.get("orderedkafka", "ledger", fallback=None) or None
+    location = ledger or default_location()
     if location is None and not has_asset_state():
         raise SettingError(
             f"load {load!r}: ledger= is missing, and this Airflow has no asset state store (it came with 3.3): name a "
