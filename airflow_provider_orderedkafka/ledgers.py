@@ -29,13 +29,18 @@ def location_for(load: str, ledger: str | None) -> str | None:
     `SettingError` where Airflow has no store for it, and nothing names a location.
     """
     location = ledger or default_location()
+    check_kept(load, location)
+    return location
+
+
+def check_kept(load: str, location: str | None) -> None:
+    """`SettingError` for a load without a location where Airflow has no asset state store."""
     if location is None and not has_asset_state():
         raise SettingError(
             f"load {load!r}: ledger= is missing, and this Airflow has no asset state store (it came with 3.3): name a "
             "location that all of Airflow reaches, such as ledger='s3://bucket/ledgers' or a shared folder; or one for "
             f"all loads, as ledger in the section [orderedkafka] of airflow.cfg, or as {VARIABLE}"
         )
-    return location
 
 
 def open_location(location: str) -> State:

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from airflow_provider_orderedkafka.compat.airflow import kept_elsewhere, to_keep
+from airflow_provider_orderedkafka.compat.airflow import asset_state_keys, kept_elsewhere, to_keep
 from airflow_provider_orderedkafka.context import ACTIVE, ledger_asset
 from airflow_provider_orderedkafka.errors import LifecycleError
 
@@ -25,6 +25,10 @@ class MetadataStore:
     def set(self, key: str, value: Any) -> None:
         """Put a JSON value in place of what was there."""
         self._backend.set(self._scope, key, json.dumps(to_keep(value, key, self._scope)))
+
+    def keys(self) -> list[str]:
+        """The keys that have a value."""
+        return asset_state_keys(self._scope)
 
     def delete(self, key: str) -> None:
         """Remove the key."""

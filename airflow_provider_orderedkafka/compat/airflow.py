@@ -99,6 +99,18 @@ def kept_elsewhere(value: Any) -> Any:
     return value if keeper is None or reference is None else keeper.deserialize_asset_state_store_from_ref(reference)
 
 
+# airflow 3.3.2. Public would be: a backend that lists its keys.
+def asset_state_keys(scope: Any) -> list[str]:
+    """The keys of an asset's state store, as the database has them."""
+    from airflow.models.asset_state_store import AssetStateStoreModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        asked = select(AssetStateStoreModel.key).where(AssetStateStoreModel.asset_id == scope.asset_id)
+        return sorted(session.scalars(asked))
+
+
 # task-sdk 1.3.2; see above.
 def to_keep(value: Any, key: str, scope: Any) -> Any:
     """What the database is to have: the value, or a reference where the worker's backend keeps it."""

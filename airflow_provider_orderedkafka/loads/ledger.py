@@ -14,11 +14,11 @@ import json
 import time as clock
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from airflow_provider_orderedkafka.core.codec import Document, canonical
 from airflow_provider_orderedkafka.core.documents import Boundaries, Boundary, Claim, Claims, Ledger, Moved, Range
-from airflow_provider_orderedkafka.core.order.ports import Store
+from airflow_provider_orderedkafka.core.order.ports import Listed, Store
 from airflow_provider_orderedkafka.core.watching import Watch
 from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError, LifecycleError
 
@@ -34,6 +34,12 @@ TRIES = 3
 
 SETTLE_SECONDS = 0.5
 """After this long, what another step wrote at the same moment is seen."""
+
+_NESTED = {
+    **dict.fromkeys(("ledger", "claims", "boundaries", "watch"), 0),
+    **dict.fromkeys(("range", "claim", "boundary", "memory"), 1),
+}
+"""How many slashes a key of each kind has; the names of parts have one more."""
 
 Stored = TypeVar("Stored", bound=Document)
 
@@ -56,10 +62,21 @@ class LedgerStore:
         text = self.text(LEDGER)
         return Moved.from_text(text) if text is not None and "moved_to" in json.loads(text) else None
 
-    def mark_moved(self, to: str, before: Ledger | None) -> None:
+    def mark_moved(self, to: str, before: Ledger | None) -> Moved:
         """Let nobody go on from here: from now on, whoever reads the ledger is told where it is."""
         self._expect(LEDGER, Ledger, before)
-        self._write(LEDGER, Moved(to, before).to_text())
+        moved = Moved(to, before)
+        self._write(LEDGER, moved.to_text())
+        self.settle()
+        self._expect_text(LEDGER, moved.to_text())
+        return moved
+
+    def take(self, ledger: Ledger | None) -> None:
+        """Go on from here with a ledger that was moved here, in place of word that it was moved away."""
+        if ledger is None:
+            self._remove(LEDGER)
+        else:
+            self._write(LEDGER, ledger.to_text())
 
     def save(self, book: Ledger | Claim, before: Ledger | Claim | None, key: str = "") -> None:
         """Put a ledger, or the claim under this key, in place of what was read before; else `LedgerChangedError`."""
@@ -174,6 +191,11 @@ class LedgerStore:
         if text is not None:
             self._write(key, text)
 
+    def kept(self) -> list[str]:
+        """The keys of all that is kept, where the store can be asked for them; parts are no documents."""
+        found = cast("Listed", self._store).keys()
+        return [key for key in found if key.count("/") == _NESTED.get(key.partition("/")[0])]
+
     def _replace(self, key: str, document: Document, before: Document | None) -> None:
         outdated = set(_parts(self._store.get(key)))
         head, parts = _taken_apart(key, document.to_text(), self._part)
@@ -196,6 +218,9 @@ class LedgerStore:
 
     def _point(self, key: str, head: Any, text: str) -> None:
         self._store.set(key, head)
+        self._expect_text(key, text)
+
+    def _expect_text(self, key: str, text: str) -> None:
         if self.text(key) != text:
             raise self._changed(key)
 
@@ -216,10 +241,9 @@ class LedgerStore:
         return None if text is None else kind.from_text(text)
 
     def _elsewhere(self, to: str) -> str:
-        setting = "without ledger=" if to == AIRFLOW else f"with ledger={to!r}"
         return (
-            f"the ledger of load {self.load!r} was moved to {to!r}: go on there, {setting} in its OrderedLoad; if the "
-            f"move was interrupted, let it end with `orderedkafka ledger move {self.load} --to {to}`"
+            f"the ledger of load {self.load!r} was moved to {to!r}: go on there, {setting_for(to)} in its OrderedLoad; "
+            f"if the move was interrupted, let it end with `orderedkafka ledger move {self.load} --to {to}`"
         )
 
     def _join(self, head: Any) -> str | None:
@@ -235,6 +259,11 @@ class LedgerStore:
         self._store.delete(key)
         for part in parts:
             self._store.delete(part)
+
+
+def setting_for(place: str) -> str:
+    """How a load says that its ledger is there."""
+    return "without ledger=" if place == AIRFLOW else f"with ledger={place!r}"
 
 
 def _memory_key(run: str) -> str:

@@ -53,6 +53,32 @@ def test_the_command_line_finds_the_ledger_where_the_dag_says_that_it_is(bench, 
     assert [entry["offsets"] for entry in bench.diary] == [6, 6]
 
 
+def test_a_ledger_moves_from_airflow_to_a_location_and_back_and_runs_go_on_from_where_it_stands(
+    bench, location, capsys, state_stores
+):
+    def move(*arguments):
+        return cli.main(["ledger", "move", bench.load, *arguments, "--yes"])
+
+    bench.write(6)
+    in_airflow = bench.dag()
+    in_airflow.test()
+    assert move("--to", "airflow") == 2
+    assert "is to move to where it is, 'airflow'" in capsys.readouterr().err
+    assert move("--to", location) == 0
+    assert f"the ledger is at {location!r}; with ledger={location!r} in its OrderedLoad" in capsys.readouterr().out
+    bench.write(2)
+    assert in_airflow.test().state == "failed"
+    assert f"was moved to {location!r}: go on there" in capsys.readouterr().out
+    assert bench.dag(f"ledger={location!r}").test().state == "success"
+    assert move("--to", location) == 2
+    assert "say where it was with --from" in capsys.readouterr().err
+    assert move("--from", "airflow", "--to", location) == 0  # it has arrived: nothing changes
+    assert move("--to", "airflow") == 0
+    bench.write(3)
+    assert bench.dag().test().state == "success"
+    assert [entry["offsets"] for entry in bench.diary] == [6, 2, 3]
+
+
 def test_the_watcher_finds_ledger_and_watch_in_the_location(bench, location, monkeypatch):
     bench.write(1)
     bench.dag(f"ledger={location!r}").test()

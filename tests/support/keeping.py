@@ -34,6 +34,10 @@ class DictStore:
         touch(f"delete {key}")
         self.values.pop(key, None)
 
+    def keys(self) -> list[str]:
+        touch("list the keys")
+        return sorted(self.values)
+
     def opened(self, load: str, settle: Callable[[], None]) -> LedgerStore:
         return LedgerStore(load, self, settle)
 

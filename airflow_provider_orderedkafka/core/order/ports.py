@@ -62,6 +62,14 @@ class Log(Protocol):
         ...
 
 
+class Listed(Protocol):
+    """A store that can be asked for its keys. Airflow's tasks cannot ask theirs."""
+
+    def keys(self) -> list[str]:
+        """The keys that have a value."""
+        ...
+
+
 class Store(Protocol):
     """Where documents are kept: values under keys. Each `set` is atomic; nothing compares before it sets."""
 

@@ -38,8 +38,19 @@ def is_about_airflow(error: Exception) -> bool:
 
 def store_of(load: str, location: str | None = None) -> LedgerStore:
     """The documents of a load, in this location or where its DAG says that they are."""
-    from airflow_provider_orderedkafka.ledgers import ledger_in, location_for
-    from airflow_provider_orderedkafka.metadata import MetadataStore, location_of
+    from airflow_provider_orderedkafka.ledgers import check_kept, ledger_in
+    from airflow_provider_orderedkafka.metadata import MetadataStore
 
-    found = location if location == AIRFLOW else location_for(load, location or location_of(load))
-    return LedgerStore(load, MetadataStore(load)) if found in {None, AIRFLOW} else ledger_in(load, str(found))
+    place = place_of(load, location)
+    if place != AIRFLOW:
+        return ledger_in(load, place)
+    check_kept(load, None)
+    return LedgerStore(load, MetadataStore(load))
+
+
+def place_of(load: str, location: str | None = None) -> str:
+    """Where the ledger is: in this location, or where the load's DAG or Airflow's configuration says."""
+    from airflow_provider_orderedkafka.ledgers import location_for
+    from airflow_provider_orderedkafka.metadata import location_of
+
+    return location or location_for(load, location_of(load)) or AIRFLOW
