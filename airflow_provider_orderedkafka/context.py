@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow_provider_orderedkafka.compat.airflow import dag_run_state, keep_for_ever
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
+from airflow_provider_orderedkafka.ledgers import ledger_in, location_for
+from airflow_provider_orderedkafka.loads.books import Memory, RunMemory
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 from airflow_provider_orderedkafka.loads.steps import Books
 from airflow_provider_orderedkafka.reports import has_notes, read_report
@@ -19,14 +21,16 @@ ACTIVE = frozenset({"queued", "running"})
 SCHEME = "orderedkafka"
 
 
-def ledger_asset(load: str) -> "Asset":
-    """The asset whose state store holds a load's ledger. An inlet only: as an outlet, each success would emit.
+def ledger_asset(load: str, ledger: str | None = None) -> "Asset":
+    """The asset of a load's ledger. An inlet only: as an outlet, each success would emit.
 
     :param load: Name of the load.
+    :param ledger: The `ledger` of the load, which the command line finds here.
     """
     from airflow.sdk import Asset
 
-    return Asset(name=f"orderedkafka.{load}.ledger", uri=f"{SCHEME}://ledger/{load}", group="orderedkafka")
+    extra: dict[str, Any] = {} if ledger is None else {"ledger": ledger}
+    return Asset(name=f"orderedkafka.{load}.ledger", uri=f"{SCHEME}://ledger/{load}", group="orderedkafka", extra=extra)
 
 
 def beside(ours: "Mapping[str, Sequence[Any]]", given: "Mapping[str, Any]") -> dict[str, Any]:
@@ -53,16 +57,31 @@ def is_active(owner: str) -> bool:
     return dag_run_state(dag_id, run_id) in ACTIVE
 
 
-def books_of(load: str, context: "Context") -> Books:
-    """The books of a load, for this task."""
+def books_of(load: str, context: "Context", ledger: str | None = None) -> Books:
+    """The books of a load, for this task; `ledger` is where the load keeps its ledger."""
     return Books(
-        store=LedgerStore(load, context["asset_state_store"][ledger_asset(load)]),
+        store=_store_of(load, context, ledger),
         run=run_of(context),
         is_active=is_active,
         now=now_ms,
         report=read_report,
         noted=has_notes,
     )
+
+
+def _store_of(load: str, context: "Context", ledger: str | None) -> LedgerStore:
+    location = location_for(load, ledger)
+    if location is not None:
+        return ledger_in(load, location)
+    return LedgerStore(load, context["asset_state_store"][ledger_asset(load)])
+
+
+def memory_of(books: Books, context: "Context") -> Memory:
+    """What this task remembers: in its own state store or, where Airflow has none, beside the ledger."""
+    if context.get("task_state_store") is not None:
+        return TaskMemory(context)
+    ti = context["ti"]
+    return RunMemory(books.store, books.run, f"{ti.task_id}[{ti.map_index}]")
 
 
 class TaskMemory:
@@ -80,9 +99,15 @@ class TaskMemory:
         keep_for_ever(self._store, key, value)
 
 
+def tell(context: "Context", key: str, value: Any) -> None:
+    """Show a value in the task's state store, where Airflow has one."""
+    if context.get("task_state_store") is not None:
+        context["task_state_store"].set(key, value)
+
+
 def skip(context: "Context", reason: str) -> NoReturn:
     """Skip this task and those after it, with the reason as XCom `skipped`."""
-    from airflow.sdk.exceptions import AirflowSkipException
+    from airflow.providers.common.compat.sdk import AirflowSkipException
 
     context["ti"].xcom_push(key="skipped", value=reason)
     raise AirflowSkipException(reason)
@@ -90,7 +115,7 @@ def skip(context: "Context", reason: str) -> NoReturn:
 
 def fail(error: OrderedKafkaError) -> NoReturn:
     """Fail the task; without a retry if that would fail again."""
-    from airflow.sdk.exceptions import AirflowFailException
+    from airflow.providers.common.compat.sdk import AirflowFailException
 
     if error.retryable:
         raise error

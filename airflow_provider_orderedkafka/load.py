@@ -22,6 +22,7 @@ Duration = str | timedelta
 StartSetting = str | datetime | Mapping[str, Sequence[int]]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+_ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
@@ -54,6 +55,8 @@ class OrderedLoad:
     :param on_data_loss: What to do if offsets are deleted before they are read: `"fail"`, or `"count"` them and go on.
     :param isolation: Which records to read: `"read_committed"` or `"read_uncommitted"`.
     :param include_headers: Whether to read record headers.
+    :param ledger: Where the ledger is kept: a folder or a location in an object store, such as `"s3://bucket/ledgers"`,
+        that all of Airflow reaches. None: in Airflow's asset state store, which it has from 3.3 on.
     """
 
     name: str
@@ -71,6 +74,7 @@ class OrderedLoad:
     on_data_loss: OnDataLoss = "fail"
     isolation: Isolation = "read_committed"
     include_headers: bool = True
+    ledger: str | None = None
 
     def __post_init__(self) -> None:
         _check_topics(self)
@@ -79,7 +83,7 @@ class OrderedLoad:
         if isinstance(self.start, Mapping):
             parse_start(dict(self.start), "start")  # an invalid start may not be JSON either
             object.__setattr__(self, "start", canonical(self.start))
-        for rule in (_check_name, _check_numbers, _check_choices, _check_times, _check_pairs):
+        for rule in (_check_name, _check_numbers, _check_choices, _check_times, _check_pairs, _check_ledger):
             rule(self)
 
     @property
@@ -177,4 +181,12 @@ def _check_pairs(load: OrderedLoad) -> None:
         raise SettingError(
             f"load {load.name!r}: min_offsets={load.min_offsets!r} is more than max_offsets={load.max_offsets!r}: what "
             "is left after a run would wait for ever more; lower min_offsets or raise max_offsets"
+        )
+
+
+def _check_ledger(load: OrderedLoad) -> None:
+    if load.ledger is not None and not _ABSOLUTE.match(load.ledger):
+        raise SettingError(
+            f"load {load.name!r}: ledger must be an absolute path or a location such as 's3://bucket/ledgers', found "
+            f"{load.ledger!r}: each of Airflow's processes would see it somewhere else"
         )

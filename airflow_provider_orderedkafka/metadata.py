@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from airflow_provider_orderedkafka.compat.airflow import kept_elsewhere, to_keep
+from airflow_provider_orderedkafka.compat.airflow import asset_state_keys, kept_elsewhere, to_keep
 from airflow_provider_orderedkafka.context import ACTIVE, ledger_asset
 from airflow_provider_orderedkafka.errors import LifecycleError
 
@@ -14,7 +14,7 @@ class MetadataStore:
     def __init__(self, load: str) -> None:
         from airflow.state import AssetScope, get_state_backend
 
-        self._scope = AssetScope(asset_id=_asset_id(load))
+        self._scope = AssetScope(asset_id=_asset(load).id)
         self._backend = get_state_backend()
 
     def get(self, key: str) -> Any:
@@ -25,6 +25,10 @@ class MetadataStore:
     def set(self, key: str, value: Any) -> None:
         """Put a JSON value in place of what was there."""
         self._backend.set(self._scope, key, json.dumps(to_keep(value, key, self._scope)))
+
+    def keys(self) -> list[str]:
+        """The keys that have a value."""
+        return asset_state_keys(self._scope)
 
     def delete(self, key: str) -> None:
         """Remove the key."""
@@ -43,17 +47,24 @@ def run_is_active(owner: str) -> bool:
     return state is not None and str(getattr(state, "value", state)) in ACTIVE
 
 
-def _asset_id(load: str) -> int:
+def location_of(load: str) -> str | None:
+    """Where the load's DAG says that its ledger is kept; None if it does not, as with Airflow's own store."""
+    told = (_asset(load).extra or {}).get("ledger")
+    return None if told is None else str(told)
+
+
+def _asset(load: str) -> Any:
     from airflow.models.asset import AssetModel
     from airflow.utils.session import create_session
     from sqlalchemy import select
 
     asset = ledger_asset(load)
     with create_session() as session:
-        found = session.scalar(select(AssetModel.id).where(AssetModel.uri == asset.uri))
+        found = session.scalar(select(AssetModel).where(AssetModel.uri == asset.uri))
         names = session.scalars(select(AssetModel.uri).where(AssetModel.uri.like("orderedkafka://ledger/%"))).all()
+        session.expunge_all()
     if found is not None:
-        return int(found)
+        return found
     known = ", ".join(sorted(repr(name.rsplit("/", 1)[1]) for name in names)) or "none"
     raise LifecycleError(
         f"Airflow knows no load {load!r}; it knows {known}. A load is known once Airflow has parsed its DAG: is this "

@@ -10,6 +10,7 @@ from airflow_provider_orderedkafka.core.notation.starts import parse_start
 from airflow_provider_orderedkafka.core.outputs import Outputs, check_not_fed_back
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.launching import packaged_application
+from airflow_provider_orderedkafka.ledgers import location_for
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.submission import master_of
 
@@ -43,6 +44,7 @@ def check_dag(load: OrderedLoad, mode: Kind, group: "TaskGroup") -> None:
             f"load {load.name!r} is inside the mapped task group {mapped.group_id!r}: one load is one ledger, and "
             "mapped copies would share it; make several loads in a loop, each with its own name"
         )
+    location_for(load.name, load.ledger)
     if mode == "incremental":
         _incremental(load, group.dag)
     if mode == "interval":
@@ -69,7 +71,7 @@ def _interval(load: OrderedLoad, dag: "DAG") -> None:
         raise SettingError(
             f"load {load.name!r} has mode='interval' and DAG {dag.dag_id!r} has the timetable {found}, "
             "whose runs have no data interval: use schedule=CronDataIntervalTimetable('@hourly', timezone='UTC') "
-            "(from airflow.sdk), or give the load mode='incremental'"
+            "(from airflow.timetables.interval), or give the load mode='incremental'"
         )
 
 

@@ -23,6 +23,23 @@ def get_provider_info() -> dict[str, Any]:
         "triggers": [_modules("triggers.offsets")],
         "hooks": [_modules("hooks.ordered_kafka")],
         "extra-links": ["airflow_provider_orderedkafka.links.RangeLink"],
+        "config": {
+            "orderedkafka": {
+                "description": "Settings of orderedkafka.",
+                "options": {
+                    "ledger": {
+                        "description": (
+                            "Where loads keep their ledgers that do not say it themselves: a folder or an object store "
+                            "that all of Airflow reaches. Empty: in Airflow's asset state store, since Airflow 3.3."
+                        ),
+                        "version_added": None,
+                        "type": "string",
+                        "example": "s3://bucket/ledgers",
+                        "default": "",
+                    }
+                },
+            }
+        },
         "asset-uris": [{"schemes": ["orderedkafka"], "handler": None}],
     }
 

@@ -124,7 +124,7 @@ class SparkSubmitParameters(BaseOperator):
     def lineage(self, context: "Context") -> Mapping[str, Any]:
         """Spark's settings, with those of Airflow's OpenLineage provider if enabled."""
         from airflow.providers.common.compat.openlineage.utils import spark
-        from airflow.sdk.configuration import conf as settings
+        from airflow.providers.common.compat.sdk import conf as settings
 
         conf = dict(self.conf or {})
         for asked, option, add in (
@@ -144,8 +144,8 @@ class SparkSubmitParameters(BaseOperator):
         return conf
 
     def _connection(self) -> Any:
+        from airflow.providers.common.compat.sdk import AirflowNotFoundException
         from airflow.sdk import BaseHook
-        from airflow.sdk.exceptions import AirflowNotFoundException
 
         try:
             return BaseHook.get_connection(self.conn_id)

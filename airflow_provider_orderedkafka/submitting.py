@@ -65,7 +65,7 @@ def submitted(
     told = f"{{{{ {pulled} }}}}"
     task = {
         "task_id": "load",
-        "inlets": [ledger_asset(load.name)],
+        "inlets": [ledger_asset(load.name, load.ledger)],
         "pre_execute": lambda context: begin_attempt(context, load, resolve, digest),
         **more,
     }
@@ -85,7 +85,8 @@ def begin_attempt(context: "Context", load: OrderedLoad, resolve: str, digest: s
     ti = context["ti"]
     where, range_id = ti.xcom_pull(task_ids=resolve, key="checkpoint"), ti.xcom_pull(task_ids=resolve)
     try:
-        todo = what_to_do(books_of(load.name, context), range_id or None, lambda *_: readable(str(where)), digest)
+        books = books_of(load.name, context, load.ledger)
+        todo = what_to_do(books, range_id or None, lambda *_: readable(str(where)), digest)
     except OrderedKafkaError as error:
         fail(error)
     if todo.action is Action.SKIP:

@@ -5,7 +5,8 @@ airflow backfill create --dag-id orders_hourly --from-date 2026-01-01 --to-date 
 
 from datetime import UTC, datetime
 
-from airflow.sdk import DAG, CronDataIntervalTimetable
+from airflow.sdk import DAG
+from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_provider_orderedkafka import OrderedLoad, ordered_load
 

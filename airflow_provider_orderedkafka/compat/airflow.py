@@ -3,6 +3,9 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -10,9 +13,12 @@ if TYPE_CHECKING:
     from airflow.sdk import Asset, TaskGroup
 
 PROCESS_CONTEXT = "_AIRFLOW_PROCESS_CONTEXT"
+_DAG_BAG = "airflow.dag_processing.dagbag"
+TIMETABLES = ("airflow.sdk.definitions.timetables", "airflow.timetables")
+"""Where a DAG's timetable is from; since Airflow 3.2 in the first, unless the DAG names one of the second."""
 
 
-# airflow 3.3.2. Public would be: a command of Airflow's that runs ours with its connections at hand.
+# airflow 3.1.8 to 3.3.2. Public would be: a command of Airflow's that runs ours with its connections at hand.
 @contextmanager
 def server_context() -> Iterator[None]:
     """Find connections in Airflow's database, as Airflow's own commands do."""
@@ -25,7 +31,7 @@ def server_context() -> Iterator[None]:
         os.environ.update({} if before is None else {PROCESS_CONTEXT: before})
 
 
-# task-sdk 1.3.2. Public would be: `TaskGroup.mapped`; `iter_mapped_task_groups` is marked as private.
+# task-sdk 1.1.8 to 1.3.2. Public would be: `TaskGroup.mapped`; `iter_mapped_task_groups` is marked as private.
 def mapped_group(group: "TaskGroup") -> "TaskGroup | None":
     """The group itself if it is mapped, or else the nearest mapped group around it."""
     from airflow.sdk.definitions.taskgroup import MappedTaskGroup
@@ -36,15 +42,14 @@ def mapped_group(group: "TaskGroup") -> "TaskGroup | None":
     return found
 
 
-# task-sdk 1.3.2. Public would be: a timetable that says whether its runs have a data interval.
+# airflow-core 3.1.8, task-sdk 1.2.2 and 1.3.2. Public would be: a timetable that says whether its runs have one.
 def has_data_intervals(timetable: Any) -> bool:
     """Whether a DAG's runs have a data interval; assumed of timetables that are not Airflow's own."""
-    from airflow.sdk.definitions.timetables import assets, simple, trigger
+    home, _, kind = type(timetable).__module__.rpartition(".")
+    return home not in TIMETABLES or kind not in {"assets", "simple", "trigger"}
 
-    return type(timetable).__module__ not in {assets.__name__, simple.__name__, trigger.__name__}
 
-
-# task-sdk 1.3.2. Public would be: what `ti.get_dagrun_state` is in a task, in the triggerer.
+# task-sdk 1.1.8 to 1.3.2. Public would be: what `ti.get_dagrun_state` is in a task, in the triggerer.
 def dag_run_state(dag_id: str, run_id: str) -> str | None:
     """The state of a DAG run, for a task or a trigger; None if there is no such run."""
     from airflow.sdk.exceptions import AirflowRuntimeError
@@ -67,6 +72,15 @@ def keep_for_ever(store: Any, key: str, value: Any) -> None:
     store.set(key, value, retention=NEVER_EXPIRE)
 
 
+# task-sdk 1.3.2. Public would be: a name in `airflow.sdk` that is there with the asset state store.
+def has_asset_state() -> bool:
+    """Whether this Airflow has a state store for assets: the task SDK from 1.3 on."""
+    from airflow.sdk import __version__
+
+    major, minor = __version__.split(".")[:2]
+    return (int(major), int(minor)) >= (1, 3)
+
+
 # task-sdk 1.3.2. Public would be: a watcher's way to the state of another asset than the one it sits on.
 def asset_state(asset: "Asset") -> Any:
     """The state store of an asset, for a trigger."""
@@ -85,6 +99,18 @@ def kept_elsewhere(value: Any) -> Any:
     return value if keeper is None or reference is None else keeper.deserialize_asset_state_store_from_ref(reference)
 
 
+# airflow 3.3.2. Public would be: a backend that lists its keys.
+def asset_state_keys(scope: Any) -> list[str]:
+    """The keys of an asset's state store, as the database has them."""
+    from airflow.models.asset_state_store import AssetStateStoreModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        asked = select(AssetStateStoreModel.key).where(AssetStateStoreModel.asset_id == scope.asset_id)
+        return sorted(session.scalars(asked))
+
+
 # task-sdk 1.3.2; see above.
 def to_keep(value: Any, key: str, scope: Any) -> Any:
     """Store a value in the worker's backend, if there is one, and return what the database should have."""
@@ -96,8 +122,26 @@ def to_keep(value: Any, key: str, scope: Any) -> Any:
     return _wrap_external_ref(keeper.serialize_asset_state_store_to_ref(value=value, key=key, scope=scope))
 
 
-# apache-kafka provider 2.1.0. Public would be: the configuration that `get_conn` makes its client of.
+# airflow 3.1.8 has it in models, 3.2.2 and 3.3.2 in dag_processing. Public would be: the DAGs of a file.
+def dags_of(path: Path, folder: Path) -> dict[str, Any]:
+    """The DAGs that a file in a DAG folder defines, by ID; `RuntimeError` where it cannot be parsed."""
+    bag: Any = import_module(_DAG_BAG if find_spec(_DAG_BAG) else "airflow.models.dagbag")
+    arguments = {"bundle_name": "dags-folder"} if bag.__name__ == _DAG_BAG else {}
+    found = bag.DagBag(str(path), bundle_path=folder, **arguments)
+    if found.import_errors:
+        raise RuntimeError(*found.import_errors.values())
+    dags: dict[str, Any] = found.dags
+    return dags
+
+
+# apache-kafka provider 1.12.0 and 2.1.0. Public would be: the configuration that `get_conn` makes its client of.
 def kafka_config(hook: "KafkaBaseHook") -> dict[str, Any]:
     """A Kafka connection's configuration with callbacks, those for Google's and Amazon's managed Kafka included."""
-    config: dict[str, Any] = hook._build_config()
+    from airflow.providers.apache.kafka.hooks.base import KafkaBaseHook
+
+    class Configuration(KafkaBaseHook):  # type: ignore[misc]
+        def _get_client(self, config: dict[str, Any]) -> dict[str, Any]:
+            return config
+
+    config: dict[str, Any] = Configuration(hook.kafka_config_id).get_conn
     return config

@@ -145,6 +145,17 @@ class Ledger(Document):
 
 
 @dataclass(frozen=True, slots=True)
+class Moved(Document):
+    """Stands in the place of a ledger that was moved to another store: where to, and the ledger as it was then.
+
+    A load in intervals alone has no ledger.
+    """
+
+    moved_to: str
+    ledger: Ledger | None
+
+
+@dataclass(frozen=True, slots=True)
 class Claim(Document):
     """The state of an interval's or a replay's range, which belongs to its run and does not move the ledger.
 

@@ -70,7 +70,7 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
 
     def _built(self) -> dict[str, Any]:
         """The configuration from Airflow's own hook, with callbacks for managed clusters."""
-        from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
+        from airflow.providers.common.compat.sdk import AirflowException, AirflowNotFoundException
 
         try:
             return kafka_config(self)

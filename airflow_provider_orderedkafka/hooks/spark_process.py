@@ -160,7 +160,7 @@ def ticket(submission: Submission) -> Mapping[str, str]:
     """The environment of YARN's command line; with a new Kerberos ticket if there is a keytab."""
     if not submission.keytab or not submission.principal:
         return {}
-    from airflow.sdk.configuration import conf
+    from airflow.providers.common.compat.sdk import conf
     from airflow.security.kerberos import renew_from_kt
 
     renew_from_kt(submission.principal, submission.keytab, exit_on_fail=False)

@@ -29,6 +29,24 @@ class Memory(Protocol):
         ...
 
 
+class RunMemory:
+    """What a task remembers, beside the ledger; as long as the ledger knows how its run's range ended."""
+
+    def __init__(self, store: LedgerStore, run: str, task: str) -> None:
+        self._store = store
+        self._run = run
+        self._task = task
+
+    def get(self, key: str) -> Any:
+        """The value, or None."""
+        return self._store.memory(self._run).get(self._task, {}).get(key)
+
+    def set(self, key: str, value: Any) -> None:
+        """Remember it."""
+        known = self._store.memory(self._run)
+        self._store.remember(self._run, {**known, self._task: {**known.get(self._task, {}), key: value}})
+
+
 class Mirror(Protocol):
     """The ledger's copy in the consumer group."""
 

@@ -65,4 +65,6 @@ def _moved(books: Books, book: Ledger | Claim, loaded: Range, report: Report) ->
 
 def _forget(store: LedgerStore, before: Ledger | Claim, after: Ledger | Claim) -> None:
     kept = {outcome.range_id for outcome in after.outcomes}
-    store.forget_ranges(outcome.range_id for outcome in before.outcomes if outcome.range_id not in kept)
+    forgotten = [outcome for outcome in before.outcomes if outcome.range_id not in kept]
+    store.forget_ranges(outcome.range_id for outcome in forgotten)
+    store.forget_runs({outcome.by for outcome in forgotten} - {outcome.by for outcome in after.outcomes})

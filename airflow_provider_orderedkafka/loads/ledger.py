@@ -4,22 +4,27 @@ Small documents are stored as they are. Large ones (thousands of partitions) are
 refuses values of more than 65,535 bytes. Parts are named by their content and written first, the document that points
 at them last, so that a reader sees either the old or the new document. Every write is read back.
 
-The store has no compare-and-set. `save` compares with what the step has read immediately before it writes, and again
-after: of two steps that write at the same moment at most the last one goes on. Where more hangs on it, `check_stands`
-waits until whoever compared at the same moment has written too, and compares once more.
+Airflow's store has no compare-and-set. `save` compares with what the step has read immediately before it writes, and
+again after: of two steps that write at the same moment at most the last one goes on. Where more hangs on it,
+`check_stands` waits until whoever compared at the same moment has written too, and compares once more. A store of
+`loads.revisions` refuses the write of whoever comes second, so nothing has to settle there.
 """
 
 import json
 import time as clock
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from airflow_provider_orderedkafka.core.codec import Document, canonical
-from airflow_provider_orderedkafka.core.documents import Boundaries, Boundary, Claim, Claims, Ledger, Range
-from airflow_provider_orderedkafka.core.order.ports import Store
+from airflow_provider_orderedkafka.core.documents import Boundaries, Boundary, Claim, Claims, Ledger, Moved, Range
+from airflow_provider_orderedkafka.core.order.ports import Listed, Store
 from airflow_provider_orderedkafka.core.watching import WatcherState
-from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError
+from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError, LifecycleError
+
+LEDGER = "ledger"
+AIRFLOW = "airflow"
+"""The name of Airflow's asset state store, among locations."""
 
 PART = 30_000
 """Characters of a part: at most 65,535 bytes, even if each one is escaped."""
@@ -29,6 +34,12 @@ TRIES = 3
 
 SETTLE_SECONDS = 0.5
 """The time after which a concurrent write of another step is visible."""
+
+_NESTED = {
+    **dict.fromkeys(("ledger", "claims", "boundaries", "watch"), 0),
+    **dict.fromkeys(("range", "claim", "boundary", "memory"), 1),
+}
+"""How many slashes a key of each kind has; the names of parts have one more."""
 
 Stored = TypeVar("Stored", bound=Document)
 
@@ -43,17 +54,38 @@ class LedgerStore:
         self.settle = settle or (lambda: clock.sleep(SETTLE_SECONDS))
 
     def ledger(self) -> Ledger | None:
-        """The ledger, or None before the first look."""
-        return self._read(Ledger, "ledger")
+        """The ledger, or None before the first look; `LifecycleError` if it was moved to another store."""
+        return self._read(Ledger, LEDGER)
+
+    def moved(self) -> Moved | None:
+        """What stands in the ledger's place since it was moved."""
+        text = self.text(LEDGER)
+        return Moved.from_text(text) if text is not None and "moved_to" in json.loads(text) else None
+
+    def mark_moved(self, to: str, before: Ledger | None) -> Moved:
+        """Let nobody go on from here: from now on, whoever reads the ledger is told where it is."""
+        self._expect(LEDGER, Ledger, before)
+        moved = Moved(to, before)
+        self._write(LEDGER, moved.to_text())
+        self.settle()
+        self._expect_text(LEDGER, moved.to_text())
+        return moved
+
+    def take(self, ledger: Ledger | None) -> None:
+        """Go on from here with a ledger that was moved here, in place of word that it was moved away."""
+        if ledger is None:
+            self._remove(LEDGER)
+        else:
+            self._write(LEDGER, ledger.to_text())
 
     def save(self, book: Ledger | Claim, before: Ledger | Claim | None, key: str = "") -> None:
         """Replace a ledger, or the claim under this key; `LedgerChangedError` if it is not `before` any more."""
-        self._replace("ledger" if isinstance(book, Ledger) else f"claim/{key}", book, before)
+        self._replace(LEDGER if isinstance(book, Ledger) else f"claim/{key}", book, before)
 
     def check_stands(self, ledger: Ledger) -> None:
         """Raise `LedgerChangedError` if the ledger was overwritten within a moment after it was saved."""
         self.settle()
-        self._expect("ledger", Ledger, ledger)
+        self._expect(LEDGER, Ledger, ledger)
 
     def range(self, range_id: str) -> Range | None:
         return self._read(Range, f"range/{range_id}")
@@ -82,6 +114,19 @@ class LedgerStore:
         spared = tuple(each for each in keys[:-kept] if not self._forget_claim(each))
         self._replace("claims", Claims((*spared, *keys[-kept:])), before)
 
+    def memory(self, run: str) -> dict[str, dict[str, Any]]:
+        """What the tasks of a run remember, where they have no other place for it."""
+        return self._store.get(_memory_key(run)) or {}
+
+    def remember(self, run: str, memory: Mapping[str, Mapping[str, Any]]) -> None:
+        """Keep what the tasks of a run remember."""
+        self._store.set(_memory_key(run), memory)
+
+    def forget_runs(self, runs: Iterable[str]) -> None:
+        """Remove what the tasks of these runs remember."""
+        for run in runs:
+            self._store.delete(_memory_key(run))
+
     def _forget_claim(self, key: str) -> bool:
         """Delete a claim that is not open, and its range; whether they are gone."""
         claim = self.claim(key)
@@ -95,7 +140,7 @@ class LedgerStore:
         return self._read(Boundary, f"boundary/{time}")
 
     def add_boundary(self, boundary: Boundary) -> None:
-        self._write(f"boundary/{boundary.time}", boundary)
+        self._write(f"boundary/{boundary.time}", boundary.to_text())
 
     def boundaries(self) -> tuple[int, ...]:
         found = self._read(Boundaries, "boundaries")
@@ -104,7 +149,7 @@ class LedgerStore:
     def name_boundary(self, time: int, kept: int) -> None:
         """Add a time to the boundaries; forget the oldest beyond `kept`."""
         times = sorted({*self.boundaries(), time})
-        self._write("boundaries", Boundaries(tuple(times[-kept:])))
+        self._write("boundaries", Boundaries(tuple(times[-kept:])).to_text())
         for old in times[:-kept]:
             self._remove(f"boundary/{old}")
 
@@ -114,56 +159,86 @@ class LedgerStore:
 
     def save_watch(self, watch: WatcherState) -> None:
         """Store the state of the load's watcher."""
-        self._write("watch", watch)
+        self._write("watch", watch.to_text())
 
     def forget_ranges(self, range_ids: Iterable[str]) -> None:
         """Remove ranges that no outcome refers to any more."""
         for range_id in range_ids:
             self._remove(f"range/{range_id}")
 
-    def _replace(self, key: str, document: Document, before: Document | None) -> None:
-        outdated = set(_parts(self._store.get(key)))
-        head, parts = _taken_apart(key, document, self._part)
-        self._expect(key, type(document), before)
-        if parts:
-            self._put(parts)
-            self._expect(key, type(document), before)  # once more: many parts take a while
-        self._point(key, head, document)
-        for part in outdated - parts.keys():
-            self._store.delete(part)
-
-    def _write(self, key: str, document: Document) -> None:
-        head, parts = _taken_apart(key, document, self._part)
-        self._put(parts)
-        self._point(key, head, document)
-
-    def _put(self, parts: Mapping[str, str]) -> None:
-        for name, part in parts.items():
-            self._store.set(name, part)
-
-    def _point(self, key: str, head: Any, document: Document) -> None:
-        self._store.set(key, head)
-        self._expect(key, type(document), document)
-
-    def _expect(self, key: str, kind: type[Document], expected: Document | None) -> None:
-        found = self._read(kind, key)
-        if found != expected:
-            raise LedgerChangedError(
-                f"{key!r} of load {self.load!r} was written by another step at the same moment; "
-                "try again: the next attempt starts from what it says now"
-            )
-
-    def _read(self, kind: type[Stored], key: str) -> Stored | None:
+    def text(self, key: str) -> str | None:
+        """The text under a key, whole."""
         for _ in range(TRIES):
             head = self._store.get(key)
             if head is None:
                 return None
             text = self._join(head)
             if text is not None:
-                return kind.from_text(text)
+                return text
         raise DocumentError(
             f"{key!r} of load {self.load!r} is damaged: its parts are missing or do not belong together; "
             f"see `orderedkafka ledger restore {self.load}`"
+        )
+
+    def copy(self, key: str, source: "LedgerStore") -> None:
+        """Take over what another store has under this key."""
+        text = source.text(key)
+        if text is not None:
+            self._write(key, text)
+
+    def kept(self) -> list[str]:
+        """The keys of all that is kept, where the store can be asked for them; parts are no documents."""
+        found = cast("Listed", self._store).keys()
+        return [key for key in found if key.count("/") == _NESTED.get(key.partition("/")[0])]
+
+    def _replace(self, key: str, document: Document, before: Document | None) -> None:
+        outdated = set(_parts(self._store.get(key)))
+        head, parts = _taken_apart(key, document.to_text(), self._part)
+        self._expect(key, type(document), before)
+        if parts:
+            self._put(parts)
+            self._expect(key, type(document), before)  # once more: many parts take a while
+        self._point(key, head, document.to_text())
+        for part in outdated - parts.keys():
+            self._store.delete(part)
+
+    def _write(self, key: str, text: str) -> None:
+        head, parts = _taken_apart(key, text, self._part)
+        self._put(parts)
+        self._point(key, head, text)
+
+    def _put(self, parts: Mapping[str, str]) -> None:
+        for name, part in parts.items():
+            self._store.set(name, part)
+
+    def _point(self, key: str, head: Any, text: str) -> None:
+        self._store.set(key, head)
+        self._expect_text(key, text)
+
+    def _expect_text(self, key: str, text: str) -> None:
+        if self.text(key) != text:
+            raise self._changed(key)
+
+    def _expect(self, key: str, kind: type[Document], expected: Document | None) -> None:
+        if self._read(kind, key) != expected:
+            raise self._changed(key)
+
+    def _changed(self, key: str) -> LedgerChangedError:
+        return LedgerChangedError(
+            f"{key!r} of load {self.load!r} was written by another step at the same moment; "
+            "try again: the next attempt starts from what it says now"
+        )
+
+    def _read(self, kind: type[Stored], key: str) -> Stored | None:
+        text = self.text(key)
+        if text is not None and key == LEDGER and "moved_to" in json.loads(text):
+            raise LifecycleError(self._elsewhere(Moved.from_text(text).moved_to))
+        return None if text is None else kind.from_text(text)
+
+    def _elsewhere(self, to: str) -> str:
+        return (
+            f"the ledger of load {self.load!r} was moved to {to!r}: go on there, {setting_for(to)} in its OrderedLoad; "
+            f"if the move was interrupted, let it end with `orderedkafka ledger move {self.load} --to {to}`"
         )
 
     def _join(self, head: Any) -> str | None:
@@ -181,13 +256,21 @@ class LedgerStore:
             self._store.delete(part)
 
 
+def setting_for(place: str) -> str:
+    """How a load says that its ledger is there."""
+    return "without ledger=" if place == AIRFLOW else f"with ledger={place!r}"
+
+
+def _memory_key(run: str) -> str:
+    return f"memory/{sha256(run.encode()).hexdigest()[:32]}"
+
+
 def _parts(head: Any) -> list[str]:
     return list(head.get("parts", ())) if isinstance(head, dict) else []
 
 
-def _taken_apart(key: str, document: Document, part: int) -> tuple[Any, dict[str, str]]:
+def _taken_apart(key: str, text: str, part: int) -> tuple[Any, dict[str, str]]:
     """The value to store under the key, and the parts of a large document."""
-    text = document.to_text()
     if len(text) <= part:
         return json.loads(text), {}
     parts = {f"{key}/{_digest(each)}": each for each in _cut(text, part)}

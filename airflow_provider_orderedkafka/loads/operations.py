@@ -1,4 +1,4 @@
-"""Operations on a ledger: show, abandon, rewind, restore.
+"""Operations on a ledger: show, abandon, rewind, restore, move to another store.
 
 Each change is recorded among the outcomes, with a person and a reason, and is refused while the run that owns the open
 range is active. A move is previewed first. The command line and the operations DAG both use this module.
@@ -17,7 +17,7 @@ from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPar
 from airflow_provider_orderedkafka.errors import LifecycleError, SettingError
 from airflow_provider_orderedkafka.loads.books import Mirror, show
 from airflow_provider_orderedkafka.loads.endings import doubts
-from airflow_provider_orderedkafka.loads.ledger import LedgerStore
+from airflow_provider_orderedkafka.loads.ledger import LEDGER, LedgerStore
 from airflow_provider_orderedkafka.loads.mirror import Mirrored
 
 SHOWN = 20
@@ -151,6 +151,48 @@ def restore(
     store.save(after, before)
     show(store, mirror, after)
     return after
+
+
+def move(source: LedgerStore, target: LedgerStore, to: str) -> None:
+    """Move all that is kept of a load to another store, which is called `to`; a move that was interrupted goes on.
+
+    Nobody goes on from the source once the move has begun, nor from the target before it has ended.
+    """
+    moved = source.moved()
+    if moved is not None and moved.moved_to != to:
+        source.ledger()  # says where it is
+    if moved is None:
+        _check_free(target, to)
+        _check_closed(source)
+        moved = source.mark_moved(to, source.ledger())
+    outdated = target.moved() is not None
+    if not outdated and target.ledger() is not None:
+        return  # it has arrived, and may have gone on since
+    there = {LEDGER, *(() if outdated else target.kept())}
+    for key in source.kept():
+        if key not in there:
+            target.copy(key, source)
+    target.take(moved.ledger)
+
+
+def _check_free(target: LedgerStore, to: str) -> None:
+    found = [] if target.moved() is not None else [key for key in target.kept() if key != "watch"]
+    if found:
+        raise LifecycleError(
+            f"{to!r} has books of load {target.load!r} already ({', '.join(map(repr, found[:SHOWN]))}): one of the two "
+            "must not be gone on from. Name another location, or delete the one that is outdated"
+        )
+
+
+def _check_closed(source: LedgerStore) -> None:
+    keys = [key.partition("/")[2] for key in source.kept() if key.startswith("claim/")]
+    for book in (source.ledger(), *map(source.claim, keys)):
+        if book is not None and book.open is not None:
+            raise LifecycleError(
+                f"the ledger of load {source.load!r} cannot move: range {book.open.range_id!r} of {book.open.owner} is "
+                f"open. Let its run finish, or clear it if it failed; or, if it is the ledger's own, abandon it with "
+                f"`orderedkafka ledger abandon {source.load}`"
+            )
 
 
 def _not_owned(ledger: Ledger, person: Person) -> None:

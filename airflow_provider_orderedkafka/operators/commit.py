@@ -48,7 +48,10 @@ class CommitOffsetRangeOperator(BaseOperator):
             "max_active_tis_per_dag": 1,
             **kwargs,
         }
-        ours: dict[str, list[Any]] = {"inlets": [ledger_asset(load.name)], "outlets": [output_alias(load.name)]}
+        ours: dict[str, list[Any]] = {
+            "inlets": [ledger_asset(load.name, load.ledger)],
+            "outlets": [output_alias(load.name)],
+        }
         super().__init__(**beside(ours, given))
         self.load = load
         self.range_id: Any = range_id
@@ -71,21 +74,20 @@ class CommitOffsetRangeOperator(BaseOperator):
         return told
 
     def _topic_asset(self) -> "Asset | None":
-        from airflow.providers.apache.kafka.assets.kafka import create_asset
+        from airflow.sdk import Asset
 
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
         if not self.output_topic:
             return None
         first = OrderedKafkaHook(self.load.kafka_conn_id).config.servers.split(",", maxsplit=1)[0]
-        asset: Asset = create_asset(server=first, topic=self.output_topic)
-        return asset
+        return Asset(uri=f"kafka://{first}/{self.output_topic}")
 
     def _commit(self, context: "Context") -> CommitResult:
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
         mirror = OrderedKafkaHook(self.load.kafka_conn_id).mirror(self.load.name, self.load.topics)
-        committed = commit(books_of(self.load.name, context), self.range_id or None, mirror)
+        committed = commit(books_of(self.load.name, context, self.load.ledger), self.range_id or None, mirror)
         if committed.action is Action.REFUSE:
             raise LifecycleError(f"nothing is committed for load {self.load.name!r}: {committed.reason}")
         return committed

@@ -31,6 +31,7 @@ class LedgerOperationsOperator(BaseOperator):
     :param reason: Why; kept in the ledger.
     :param confirmed: Whether to make the change: `True`, or `"True"` from a template.
     :param kafka_conn_id: ID of the Airflow connection to Kafka.
+    :param ledger: Where the load keeps its ledger: its `ledger`.
     """
 
     template_fields: Sequence[str] = ("action", "to", "topics", "reason", "confirmed")
@@ -46,9 +47,10 @@ class LedgerOperationsOperator(BaseOperator):
         reason: str = "",
         confirmed: bool | str = False,
         kafka_conn_id: str = "kafka_default",
+        ledger: str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**beside({"inlets": [ledger_asset(load)]}, kwargs))
+        super().__init__(**beside({"inlets": [ledger_asset(load, ledger)]}, kwargs))
         self.load = load
         self.action = action
         self.to = to
@@ -56,6 +58,7 @@ class LedgerOperationsOperator(BaseOperator):
         self.reason = reason
         self.confirmed = confirmed
         self.kafka_conn_id = kafka_conn_id
+        self.ledger = ledger
 
     def execute(self, context: "Context") -> str:
         """Make the change, or describe it."""
@@ -69,7 +72,7 @@ class LedgerOperationsOperator(BaseOperator):
     def _operate(self, context: "Context") -> str:
         if self.action not in ACTIONS:
             raise SettingError(f"action must be one of {', '.join(map(repr, ACTIONS))}, found {self.action!r}")
-        store = books_of(self.load, context).store
+        store = books_of(self.load, context, self.ledger).store
         ledger = operations.ledger_of(store)
         if self.action == "show":
             return operations.shown(ledger)

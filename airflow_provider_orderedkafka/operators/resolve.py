@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from airflow.sdk import BaseOperator
 
 from airflow_provider_orderedkafka.context import (
-    TaskMemory,
     beside,
     books_of,
     fail,
     interval_of,
     ledger_asset,
+    memory_of,
     refuse_backfill,
     skip,
 )
@@ -67,7 +67,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         _check(load, mode, start, end, on_clear)
-        super().__init__(**beside({"inlets": [ledger_asset(load.name)]}, kwargs))
+        super().__init__(**beside({"inlets": [ledger_asset(load.name, load.ledger)]}, kwargs))
         self.load = load
         self.mode = mode
         self.start = start
@@ -89,7 +89,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
         }
         try:
             hook = OrderedKafkaHook(self.load.kafka_conn_id)
-            resolved = modes[self.mode](context, hook, books_of(self.load.name, context))
+            resolved = modes[self.mode](context, hook, books_of(self.load.name, context, self.load.ledger))
         except OrderedKafkaError as error:
             fail(error)
         self.log.info("%s: %s", self.load.name, resolved.reason)
@@ -109,7 +109,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
         ledger = look(books, mirror, partial(hook.first_look, self.load), self.load.topics, home=home)
         return resolve(
             books,
-            TaskMemory(context),
+            memory_of(books, context),
             ledger,
             lambda seen: hook.plan(self.load, seen, self.digest),
             self.digest,
@@ -123,7 +123,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
             claim_key(self.load.name, "interval", books.run, times),
             again=self.on_clear == "reload",
             digest=self.digest,
-            memory=TaskMemory(context),
+            memory=memory_of(books, context),
         )
 
     def _replay(self, context: "Context", hook: "OrderedKafkaHook", books: Books) -> Resolved:
@@ -134,7 +134,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
             claim_key(self.load.name, "replay", books.run, str(asked[0]), str(asked[1])),
             again=self.on_clear == "reload",
             digest=self.digest,
-            memory=TaskMemory(context),
+            memory=memory_of(books, context),
         )
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_orderedkafka.context import TaskMemory, beside, books_of, fail, ledger_asset, skip
+from airflow_provider_orderedkafka.context import beside, books_of, fail, ledger_asset, memory_of, skip, tell
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.core.lifecycle import ADVISE_AFTER, Action, way_out
@@ -91,7 +91,9 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
     ) -> None:
         super().__init__(
             application=application or packaged_application("ordered_replay"),
-            **beside({"inlets": [ledger_asset(load.name)]}, {"name": f"orderedkafka-{load.name}", **kwargs}),
+            **beside(
+                {"inlets": [ledger_asset(load.name, load.ledger)]}, {"name": f"orderedkafka-{load.name}", **kwargs}
+            ),
         )
         self.load = load
         self.range_id: Any = range_id
@@ -117,7 +119,8 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         self._check_output()  # raises before an attempt is counted
         way = self._way(context)
         place = partial(self._place, way.submission)
-        todo = what_to_do(books_of(self.load.name, context), self.range_id or None, place, self.digest)
+        books = books_of(self.load.name, context, self.load.ledger)
+        todo = what_to_do(books, self.range_id or None, place, self.digest)
         self.log.info("%s: %s", self.load.name, todo.reason)
         if todo.action is Action.SKIP:
             skip(context, todo.reason)
@@ -174,7 +177,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         process = SparkProcess(command, submission, partial(self._tell, context), self.post_submit_commands or ())
         if way.manager is None:
             return process
-        memory = TaskMemory(context)
+        memory = memory_of(books_of(self.load.name, context, self.load.ledger), context)
         before = memory.get(FOLLOWED) or {}
         known = before.get("application") if self.durable and before.get("checkpoint") == todo.checkpoint else None
         return FollowedProcess(
@@ -210,7 +213,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         return readable(place_of(self.checkpoint or self._local_root(submission), loaded.id, times))
 
     def _local_root(self, submission: Submission) -> str:
-        from airflow.sdk.configuration import conf
+        from airflow.providers.common.compat.sdk import conf
 
         if not submission.local:
             raise SettingError(no_checkpoint(self.load.name, self.conn_id, submission.master))
@@ -218,7 +221,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         return f"{home}/orderedkafka/{self.load.name}"
 
     def _tell(self, context: "Context", progress: Progress) -> None:
-        context["task_state_store"].set("progress", json.loads(progress.to_text()))
+        tell(context, "progress", json.loads(progress.to_text()))
 
 
 def _with_files(submission: Submission, path: Path) -> Submission:
@@ -239,7 +242,7 @@ def _with_files(submission: Submission, path: Path) -> Submission:
 
 def explained(output: str, code: int | None, todo: Loading, report: Report | None) -> Exception:
     """The exception for a failed application: why it failed and, after some attempts, the ways out."""
-    from airflow.sdk.exceptions import AirflowException, AirflowFailException
+    from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
     why = report.error if report is not None and report.error else _last_words(output)
     text = f"attempt {todo.attempt} of range {todo.range.id if todo.range else ''!r} ended with exit code {code}: {why}"
@@ -248,7 +251,8 @@ def explained(output: str, code: int | None, todo: Loading, report: Report | Non
             f"\nAfter {todo.attempt} attempts: mend the cause and clear this task, it goes on where it was; or "
             f"{way_out(todo.range)}"
         )
-    return AirflowFailException(text) if code in (USAGE, FINAL) else AirflowException(text)
+    kind: type[Exception] = AirflowFailException if code in (USAGE, FINAL) else AirflowException
+    return kind(text)
 
 
 def _last_words(text: str) -> str:

@@ -55,7 +55,8 @@ class OffsetRangeSensor(BaseSensorOperator):
         poke_interval: timedelta | float = POLL_SECONDS,
         **kwargs: Any,
     ) -> None:
-        super().__init__(poke_interval=poke_interval, **beside({"inlets": [ledger_asset(load.name)]}, kwargs))
+        ours = {"inlets": [ledger_asset(load.name, load.ledger)]}
+        super().__init__(poke_interval=poke_interval, **beside(ours, kwargs))
         self.load = load
         self.kind = kind
         self.deferrable = deferrable
@@ -96,7 +97,7 @@ class OffsetRangeSensor(BaseSensorOperator):
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
         hook = OrderedKafkaHook(self.load.kafka_conn_id)
-        books, home = books_of(self.load.name, context), context["ti"].dag_id
+        books, home = books_of(self.load.name, context, self.load.ledger), context["ti"].dag_id
         try:
             refuse_backfill(context, self.load.name)
             mirror = hook.mirror(self.load.name, self.load.topics)

@@ -33,7 +33,7 @@ COMMANDS = {
     "broker": Command("airflow_provider_orderedkafka.tools.embedded.command", "run a real Kafka on this machine"),
     "doctor": Command("airflow_provider_orderedkafka.tools.doctor", "check the installation and the connections"),
     "ledger": Command(
-        "airflow_provider_orderedkafka.tools.commands.ledger", "show, abandon, rewind or restore a ledger"
+        "airflow_provider_orderedkafka.tools.commands.ledger", "show, abandon, rewind, restore or move a ledger"
     ),
     "plan": Command(
         "airflow_provider_orderedkafka.tools.commands.plan", "show what a load's next run would load, and why"

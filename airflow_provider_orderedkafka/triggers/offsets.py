@@ -21,6 +21,7 @@ from airflow_provider_orderedkafka.core.limits import limit_spent
 from airflow_provider_orderedkafka.core.pacing import Verdict, until
 from airflow_provider_orderedkafka.core.watching import Seen, WatcherState, fired, noticed, silent
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
+from airflow_provider_orderedkafka.ledgers import ledger_in, location_for
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 from airflow_provider_orderedkafka.loads.operations import ledger_of
@@ -106,7 +107,7 @@ class OffsetRangeTrigger(BaseEventTrigger):
         """Outages of Kafka are waited out; an error that a retry cannot mend ends the wait."""
         ledger = None if self.ledger is None else Ledger.from_text(self.ledger)
         if self.stored:
-            ledger = await _in_thread(lambda: ledger_of(ledger_store(load.name)))
+            ledger = await _in_thread(lambda: ledger_of(ledger_store(load)))
         while True:
             try:
                 verdict = await self._verdict(load, ledger)
@@ -141,7 +142,7 @@ class OffsetRangeTrigger(BaseEventTrigger):
 
     def _due(self, load: OrderedLoad) -> str | None:
         """Why to start a run now, if at all; stored before the run starts."""
-        store = ledger_store(load.name)
+        store = ledger_store(load)
         before, seen = store.watch(), _seen(load, store.ledger())
         watch = noticed(before, seen)
         if watch is not None and watch != before:
@@ -188,9 +189,12 @@ def hook_of(conn_id: str) -> "OrderedKafkaHook":
     return hook
 
 
-def ledger_store(load: str) -> LedgerStore:
+def ledger_store(load: OrderedLoad) -> LedgerStore:
     """The load's documents; the accessor that Airflow gives to a watcher is that of the asset it sits on."""
-    return LedgerStore(load, asset_state(ledger_asset(load)))
+    location = location_for(load.name, load.ledger)
+    if location is not None:
+        return ledger_in(load.name, location)
+    return LedgerStore(load.name, asset_state(ledger_asset(load.name)))
 
 
 def _seen(load: OrderedLoad, ledger: Ledger | None) -> Seen:

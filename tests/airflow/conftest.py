@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_orderedkafka.compat.airflow import has_asset_state
+
 if TYPE_CHECKING:
     from support.bench import Bench
 
@@ -65,7 +67,7 @@ def connections(kafka: "EmbeddedKafka", monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.fixture
 def dag_file(airflow_home: Path) -> Iterator[Callable[[str], Any]]:
     """Writes a DAG file where Airflow looks for it; gives the DAG that it defines, or the named one."""
-    from airflow.dag_processing.dagbag import DagBag
+    from airflow_provider_orderedkafka.compat.airflow import dags_of
 
     written: list[Path] = []
 
@@ -73,11 +75,10 @@ def dag_file(airflow_home: Path) -> Iterator[Callable[[str], Any]]:
         path = DAGS / name
         path.write_text(source, encoding="utf-8")
         written.append(path)
-        bag = DagBag(str(path), bundle_path=DAGS, bundle_name="dags-folder")
-        assert not bag.import_errors, bag.import_errors
+        found = dags_of(path, DAGS)
         if dag_id is not None:
-            return bag.dags[dag_id]
-        (dag,) = bag.dags.values()
+            return found[dag_id]
+        (dag,) = found.values()
         return dag
 
     yield write
@@ -101,11 +102,17 @@ def example(dag_file: Callable[..., Any]) -> Callable[..., Any]:
 
 @pytest.fixture
 def ledger_of() -> Callable[[str], Any]:
-    """A load's ledger as the database has it."""
-    from airflow_provider_orderedkafka.loads.ledger import LedgerStore
-    from airflow_provider_orderedkafka.metadata import MetadataStore
+    """A load's ledger, as a command finds it."""
+    from airflow_provider_orderedkafka.tools.commands.at_airflow import store_of
 
-    return lambda load: LedgerStore(load, MetadataStore(load)).ledger()
+    return lambda load: store_of(load).ledger()
+
+
+@pytest.fixture
+def state_stores() -> None:
+    """Airflow's own state stores, which it has since 3.3; before that, loads keep their ledgers in a location."""
+    if not has_asset_state():
+        pytest.skip("Airflow has no state stores before 3.3")
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from airflow_provider_orderedkafka.errors import TopicChangedError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.lookup.identity import check_topics
 from airflow_provider_orderedkafka.tools import cli
+from airflow_provider_orderedkafka.tools.commands.at_airflow import store_of
 
 SCRIPT = str(Path(sysconfig.get_path("scripts")) / "orderedkafka")
 
@@ -79,12 +80,10 @@ def test_a_ledger_is_shown_moved_and_given_up_from_a_shell(bench, ledger, ledger
 
 
 def test_a_lost_ledger_is_taken_up_again_from_its_mirror(bench, ledger, ledger_of):
-    from airflow_provider_orderedkafka.metadata import MetadataStore
-
     bench.write(6)
     dag = bench.dag()
     dag.test()
-    MetadataStore(bench.load).delete("ledger")
+    store_of(bench.load)._remove("ledger")
     code, said = ledger("show")
     assert code == 65
     assert f"orderedkafka ledger restore {bench.load}" in said

@@ -3,7 +3,9 @@
 import os
 
 import pytest
-from airflow.sdk import DAG, CronDataIntervalTimetable, CronTriggerTimetable, TaskGroup
+from airflow.sdk import DAG, TaskGroup
+from airflow.timetables.interval import CronDataIntervalTimetable
+from airflow.timetables.trigger import CronTriggerTimetable
 
 from airflow_provider_orderedkafka.compat.airflow import (
     PROCESS_CONTEXT,
@@ -26,7 +28,7 @@ def test_the_context_of_a_server_ends_with_the_work(monkeypatch, before):
 
 
 @pytest.fixture
-def worker_backend(monkeypatch, tmp_path):
+def worker_backend(state_stores, monkeypatch, tmp_path):
     """Airflow's own backend of workers: what tasks put into their state lies in files."""
     from airflow.providers.common.io.state_store import backend
     from airflow.sdk.execution_time import context
@@ -52,7 +54,7 @@ def test_a_value_that_the_worker_s_backend_keeps_is_put_there_and_found_there(wo
     assert kept_elsewhere({"revision": 2}) == {"revision": 2}
 
 
-def test_without_such_a_backend_a_value_is_what_the_database_has():
+def test_without_such_a_backend_a_value_is_what_the_database_has(state_stores):
     assert to_keep({"revision": 1}, "ledger", None) == {"revision": 1}
     assert kept_elsewhere({"revision": 1}) == {"revision": 1}
 

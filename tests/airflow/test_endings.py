@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 from support.runs import a_range, a_report
 
 from airflow_provider_orderedkafka.core.lifecycle import Action

@@ -10,6 +10,7 @@ import pytest
 from support.records import Record
 
 from airflow_provider_orderedkafka import OrderedLoad
+from airflow_provider_orderedkafka.compat.airflow import dags_of
 from airflow_provider_orderedkafka.tools.embedded.sample import TOPICS
 
 ROOT = Path(__file__).parents[2]
@@ -170,18 +171,15 @@ def test_the_consumer_example_says_what_a_commit_told(bench, example, capsys):
 
 
 def test_the_sample_has_every_topic_that_the_examples_read_and_write(airflow_home):
-    from airflow.dag_processing.dagbag import DagBag
-
     topics = TOPICS.keys()
-    bag = DagBag(str(ROOT / "dags"), bundle_path=ROOT / "dags", bundle_name="dags-folder")
-    assert bag.import_errors == {}
-    tasks = [task for dag in bag.dags.values() for task in dag.tasks]
+    dags = dags_of(ROOT / "dags", ROOT / "dags")
+    tasks = [task for dag in dags.values() for task in dag.tasks]
     read = {
         topic for task in tasks if isinstance(getattr(task, "load", None), OrderedLoad) for topic in task.load.topics
     }
     written = {task.output_topic for task in tasks if getattr(task, "output_topic", None)} - {"{{ params.target }}"}
     assert len(read) > 2 < len(written)
-    assert read | written | {bag.dags["orders_replay"].params["target"]} <= topics
+    assert read | written | {dags["orders_replay"].params["target"]} <= topics
 
 
 def test_the_form_of_every_example_can_be_sent_as_it_stands(airflow_home):

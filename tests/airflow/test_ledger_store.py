@@ -1,18 +1,18 @@
-"""The documents of a load in Airflow's own asset state store."""
+"""The documents of a load where Airflow keeps them: in its own asset state store, or before 3.3 in a location."""
 
 SOURCE = """
 from airflow.sdk import DAG, task
 
 from airflow_provider_orderedkafka.assets import ledger_asset
+from airflow_provider_orderedkafka.context import books_of
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.moves import first_look, opened, abandoned
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 
 with DAG("under_test", schedule=None):
     @task(inlets=[ledger_asset("{load}")])
-    def walk(asset_state_store=None):
-        store = LedgerStore("{load}", asset_state_store[ledger_asset("{load}")])
+    def walk(**context):
+        store = books_of("{load}", context).store
         offsets = Offsets((TopicPartition("t", p), p * 1_000_000_007) for p in range({partitions}))
         place = Place(offsets, Floor())
         ledger = first_look("{load}", instance="i", home_dag="d", place=place, topics={{"t": "x"}}, now=1)

@@ -24,12 +24,14 @@ def parse(dag=None, load=None, **arguments):
 
 
 def timetable(name):
-    from airflow import sdk
+    from airflow.sdk import Asset
+    from airflow.timetables.interval import CronDataIntervalTimetable
+    from airflow.timetables.trigger import CronTriggerTimetable
 
     made = {
-        "CronDataIntervalTimetable": lambda: sdk.CronDataIntervalTimetable("@hourly", timezone="UTC"),
-        "CronTriggerTimetable": lambda: sdk.CronTriggerTimetable("@hourly", timezone="UTC"),
-        "asset": lambda: [sdk.Asset("an-asset")],
+        "CronDataIntervalTimetable": lambda: CronDataIntervalTimetable("@hourly", timezone="UTC"),
+        "CronTriggerTimetable": lambda: CronTriggerTimetable("@hourly", timezone="UTC"),
+        "asset": lambda: [Asset("an-asset")],
     }
     return made.get(name, lambda: name)()
 

@@ -1,12 +1,7 @@
 """The sensor's timeout and soft failure: those of every sensor of Airflow's, waiting here or in the triggerer."""
 
 import pytest
-from airflow.sdk.exceptions import (
-    AirflowFailException,
-    AirflowSensorTimeout,
-    AirflowSkipException,
-    TaskDeferralTimeout,
-)
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 from support.bench import steps_of
 
 from airflow_provider_orderedkafka import OrderedLoad
@@ -38,11 +33,13 @@ def test_what_the_triggerer_found_ends_the_wait_well_or_as_soft_fail_says():
 
 
 def test_a_wait_in_the_triggerer_that_lasts_too_long_is_a_sensor_s_timeout(monkeypatch):
+    from airflow.sdk.bases import sensor as of_airflow
+
     sensor = OffsetRangeSensor(task_id="wait", load=OrderedLoad("orders", ["orders"]))
 
     def timed_out(context, event):
-        raise TaskDeferralTimeout("too long")
+        raise of_airflow.TaskDeferralTimeout("too long")
 
     monkeypatch.setattr(sensor, "resume", timed_out)
-    with pytest.raises(AirflowSensorTimeout, match="too long"):
+    with pytest.raises(of_airflow.AirflowSensorTimeout, match="too long"):
         resumed(sensor)

@@ -9,7 +9,8 @@ import fsspec
 import pytest
 from moto.server import ThreadedMotoServer
 
-from airflow_provider_orderedkafka.errors import SettingError, StateError
+from airflow_provider_orderedkafka.errors import LedgerChangedError, SettingError, StateError
+from airflow_provider_orderedkafka.loads.revisions import KEPT, Revisions
 from airflow_provider_orderedkafka.storage.objects import ObjectState, open_objects
 
 
@@ -80,6 +81,23 @@ def test_of_writers_at_the_same_moment_one_creates_the_object(state: ObjectState
             created = list(pool.map(lambda writer, name=f"{number}": state.create(name, writer), "abcd"))
             assert created.count(True) == 1
             assert state.get(f"{number}") == "abcd"[created.index(True)]
+
+
+def test_of_writers_of_the_same_revision_one_wins_and_old_revisions_go(state: ObjectState, bucket: str) -> None:
+    def write(writer: str) -> bool:
+        store = Revisions(open_objects(f"s3://{bucket}/loads"))
+        values = store.get("ledger") or []
+        try:
+            store.set("ledger", [*values, writer])
+        except LedgerChangedError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(3) as pool:
+        told = [list(pool.map(write, "abc")).count(True) for _ in range(KEPT)]
+    assert all(told)
+    assert len(Revisions(state).get("ledger")) == sum(told)
+    assert len(state.names("ledger")) <= KEPT
 
 
 def test_a_store_that_ignores_preconditions_is_refused_before_anything_is_created(

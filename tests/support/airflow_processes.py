@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx
 import psutil
 
+from airflow_provider_orderedkafka.ledgers import VARIABLE
 from support import quick_java
 
 HOST = "127.0.0.1"
@@ -125,6 +126,7 @@ class AirflowProcesses:
             **inherited,
             **quick_java.environment(),
             **{f"AIRFLOW__{name}": value for name, value in settings.items()},
+            **{name: value for name, value in os.environ.items() if name == VARIABLE},
             "AIRFLOW_HOME": str(self.home),
             "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(kafka),
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),

@@ -10,7 +10,8 @@ APPLICATION = Path(__file__).parents[1] / "airflow" / "apps" / "quick.py"
 EARLY = 1_700_000_000_000
 
 SOURCE = """
-from airflow.sdk import DAG, CronDataIntervalTimetable
+from airflow.sdk import DAG
+from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.dag import ordered_load

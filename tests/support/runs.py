@@ -15,30 +15,12 @@ from airflow_provider_orderedkafka.loads import operations, steps
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 from airflow_provider_orderedkafka.loads.mirror import Mirrored
 from support.interleaving import Killed, touch
+from support.keeping import DictStore, DictView, FolderStore
 from support.plain import plain_range, plain_report
 
 LOAD = "orders"
 PARTITION = TopicPartition("orders", 0)
 TOPICS = {"orders": "topic-id"}
-
-
-class DictStore:
-    """The port by hand: values under keys. Every access is a touch of the outside."""
-
-    def __init__(self) -> None:
-        self.values: dict[str, Any] = {}
-
-    def get(self, key: str) -> Any:
-        touch(f"get {key}")
-        return self.values.get(key)
-
-    def set(self, key: str, value: Any) -> None:
-        touch(f"set {key}")
-        self.values[key] = value
-
-    def delete(self, key: str) -> None:
-        touch(f"delete {key}")
-        self.values.pop(key, None)
 
 
 def place(offset: int) -> Place:
@@ -102,7 +84,7 @@ class MirrorByHand:
 class World:
     """Everything that outlives a process."""
 
-    store: DictStore = field(default_factory=DictStore)
+    store: DictStore | FolderStore = field(default_factory=DictStore)
     mirror: MirrorByHand = field(default_factory=MirrorByHand)
     high: int = 0
     active: set[str] = field(default_factory=set)
@@ -121,28 +103,12 @@ class World:
 
     @property
     def ledger_store(self) -> LedgerStore:
-        return LedgerStore(LOAD, self.store, self.settle)
+        return self.store.opened(LOAD, self.settle)
 
     @property
     def ledger(self) -> Ledger | None:
         """The ledger, without touching it."""
-        return LedgerStore(LOAD, DictView(self.store.values)).ledger()
-
-
-@dataclass(frozen=True)
-class DictView:
-    """A store that nobody else touches."""
-
-    values: dict[str, Any]
-
-    def get(self, key: str) -> Any:
-        return self.values.get(key)
-
-    def set(self, key: str, value: Any) -> None:
-        self.values[key] = value
-
-    def delete(self, key: str) -> None:
-        self.values.pop(key, None)
+        return self.store.watched(LOAD).ledger()
 
 
 class Skipped(Exception):  # noqa: N818 - a skip is no error

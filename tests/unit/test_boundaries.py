@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 import pytest
+from support import interleaving
+from support.keeping import FolderStore
 from support.runs import LOAD, PARTITION, TOPICS, DictStore, DictView, MirrorByHand, World, a_range, a_report
 
 from airflow_provider_orderedkafka import OrderedLoad
@@ -122,6 +124,22 @@ def test_a_name_that_a_neighbour_wrote_over_is_written_again():
     world = World(SharedStore("boundaries", lambda other: other.name_boundary(ONE + 1, kept=1)))
     assert decider(world, 4).boundary(ONE).place == at(ONE, 4)
     assert world.ledger_store.boundaries() == (ONE, ONE + 1)
+
+
+@pytest.mark.parametrize("moment", range(1, 10))
+def test_of_two_decisions_at_the_same_moment_the_first_one_holds_for_both_where_the_store_compares(moment):
+    world, looks, others = World(FolderStore()), [], []
+
+    def meanwhile(what):
+        looks.append(what)
+        if len(looks) == moment:
+            others.append(decider(world, 3).boundary(ONE))
+
+    with interleaving.at(meanwhile):
+        decided = decider(world, 4).boundary(ONE)
+    stands = world.store.watched(LOAD).boundary(ONE)
+    assert [each.place for each in (decided, *others)] == [stands.place] * 2
+    assert world.ledger_store.boundaries() == (ONE,)
 
 
 def test_a_boundary_lies_between_its_neighbours(world):

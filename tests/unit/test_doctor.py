@@ -6,6 +6,7 @@ from importlib import metadata
 
 import pytest
 
+from airflow_provider_orderedkafka.compat.airflow import has_asset_state
 from airflow_provider_orderedkafka.tools import cli, doctor
 from airflow_provider_orderedkafka.tools.doctor.finding import Finding, as_json, as_table, must_be_mended
 from airflow_provider_orderedkafka.tools.doctor.installed import installed
@@ -154,6 +155,18 @@ def test_connections_of_the_environment_are_found_and_tried(no_airflow, monkeypa
     assert "127.0.0.1:9 cannot be reached" in kafka.found
     assert named(findings, "connection master").found == "master spark://there:7077"
     assert named(findings, "spark-submit").status == "ok"
+
+
+def test_where_ledgers_are_kept_is_told(no_airflow, monkeypatch):
+    monkeypatch.setenv("AIRFLOW_CONN_BROKER", '{"conn_type": "kafka"}')
+    monkeypatch.setenv("AIRFLOW__ORDEREDKAFKA__LEDGER", "s3://bucket/ledgers")
+    assert named(doctor.examine("broker", "master"), "ledgers").found == "s3://bucket/ledgers"
+    monkeypatch.delenv("AIRFLOW__ORDEREDKAFKA__LEDGER")
+    found = named(doctor.examine("broker", "master"), "ledgers")
+    if has_asset_state():
+        assert (found.status, found.found) == ("ok", "in Airflow's asset state store")
+    else:
+        assert (found.status, "AIRFLOW__ORDEREDKAFKA__LEDGER" in found.remedy) == ("warning", True)
 
 
 def test_settings_that_librdkafka_refuses_and_missing_ones_are_named(no_airflow, monkeypatch):

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from support.interleaving import Killed, at
+from support.keeping import DictStore, FolderStore
 from support.runs import DictView, MirrorByHand, World, a_range, a_report
 
 from airflow_provider_orderedkafka.core.documents import Claim, Open
@@ -14,9 +15,15 @@ from airflow_provider_orderedkafka.loads import committing, steps
 from airflow_provider_orderedkafka.loads.resolving import RANGE_KEY
 
 
+@pytest.fixture(params=[DictStore, FolderStore], ids=["in Airflow", "in a folder"])
+def kept_in(request):
+    """Where the ledger is kept."""
+    return request.param
+
+
 @pytest.fixture
-def world():
-    return World()
+def world(kept_in):
+    return World(kept_in())
 
 
 def resolved(world, planned=None, *, again=False):
@@ -48,9 +55,9 @@ def ranges_of(world):
     return sorted(key for key in world.store.values if key.startswith("range/"))
 
 
-def test_a_try_that_is_killed_at_any_moment_leaves_one_range_with_one_id_which_the_next_one_goes_on_with(world):
-    for moment in range(40):
-        world = World()
+def test_a_try_that_is_killed_at_any_moment_leaves_one_range_with_one_id_which_the_next_one_goes_on_with(kept_in):
+    for moment in range(200):
+        world = World(kept_in())
         later = replace(a_range("r2", 0, 5, 12), planned_at=77)
         try:
             with at(Dying(moment)):
@@ -209,7 +216,7 @@ def test_a_commit_that_is_killed_before_it_names_what_ended_does_so_when_it_runs
 def test_two_commits_at_the_same_moment_both_succeed(world):
     def another(what):
         if what == "set claims":
-            world.store.values["claims"] = {"keys": ["another"], "version": 2}
+            world.store.put("claims", {"keys": ["another"], "version": 2})
 
     with at(another):
         ended(world, "one")

@@ -62,6 +62,14 @@ class Log(Protocol):
         ...
 
 
+class Listed(Protocol):
+    """A store that can be asked for its keys. Airflow's tasks cannot ask theirs."""
+
+    def keys(self) -> list[str]:
+        """The keys that have a value."""
+        ...
+
+
 class Store(Protocol):
     """A key-value store for documents. Each `set` is atomic; there is no compare-and-set."""
 

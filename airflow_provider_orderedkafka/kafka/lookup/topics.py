@@ -64,11 +64,14 @@ def _id(described: Any) -> str:
 def _cluster_id(asked: Admin, deadline: float) -> str:
     """The cluster's id, empty if Kafka gives none.
 
-    Not by `describe_cluster`: librdkafka 2.16 ends the process if a broker answers that it knows no broker.
+    Not by `describe_cluster`: librdkafka 2.16 ends the process if a broker answers that it knows no broker. Clients
+    older than 2.15 give it only together with the names of all topics.
     """
 
     def ask(questions: Sequence[str], seconds: float) -> list[Future[Any]]:
-        return [_at_once(lambda: asked.client.cluster_id(seconds)) for _ in questions]
+        client = asked.client
+        known = getattr(client, "cluster_id", None) or (lambda wait: client.list_topics(timeout=wait).cluster_id)
+        return [_at_once(lambda: known(seconds)) for _ in questions]
 
     found = gather(asked, ask, ["the cluster"], Patience(deadline, "the id of"))
     return str(found["the cluster"] or "")

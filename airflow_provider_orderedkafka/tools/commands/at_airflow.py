@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from airflow_provider_orderedkafka.compat.airflow import server_context
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.loads.ledger import LedgerStore
+from airflow_provider_orderedkafka.loads.ledger import AIRFLOW, LedgerStore
 
 
 @contextmanager
@@ -36,8 +36,21 @@ def is_about_airflow(error: Exception) -> bool:
     return isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "airflow"
 
 
-def store_of(load: str) -> LedgerStore:
-    """The documents of a load that Airflow knows."""
+def store_of(load: str, location: str | None = None) -> LedgerStore:
+    """The documents of a load, in this location or where its DAG says that they are."""
+    from airflow_provider_orderedkafka.ledgers import check_kept, ledger_in
     from airflow_provider_orderedkafka.metadata import MetadataStore
 
+    place = place_of(load, location)
+    if place != AIRFLOW:
+        return ledger_in(load, place)
+    check_kept(load, None)
     return LedgerStore(load, MetadataStore(load))
+
+
+def place_of(load: str, location: str | None = None) -> str:
+    """Where the ledger is: in this location, or where the load's DAG or Airflow's configuration says."""
+    from airflow_provider_orderedkafka.ledgers import location_for
+    from airflow_provider_orderedkafka.metadata import location_of
+
+    return location or location_for(load, location_of(load)) or AIRFLOW

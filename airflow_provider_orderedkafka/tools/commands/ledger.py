@@ -1,4 +1,4 @@
-"""Show, abandon, rewind or restore the ledger of a load.
+"""Show, abandon, rewind, restore or move the ledger of a load.
 
 Needs Airflow's configuration (AIRFLOW_HOME) and its metadata database; rewind and restore need Kafka, too.
 """
@@ -10,15 +10,17 @@ from collections.abc import Callable
 
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.loads import operations
-from airflow_provider_orderedkafka.loads.ledger import LedgerStore
-from airflow_provider_orderedkafka.tools.commands.at_airflow import airflow, store_of
+from airflow_provider_orderedkafka.loads.ledger import LedgerStore, setting_for
+from airflow_provider_orderedkafka.tools.commands.at_airflow import airflow, place_of, store_of
 
 START_HELP = "'earliest', 'latest', a timestamp ('2026-01-31T12:00:00Z'), a time ago ('-2h'), or offsets as JSON"
 
+AT_HELP = "where the ledger is: a location, or 'airflow' (default: where the load's DAG says)"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare `show`, `abandon`, `rewind` and `restore`."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="show|abandon|rewind|restore")
+    """Declare `show`, `abandon`, `rewind`, `restore` and `move`."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="show|abandon|rewind|restore|move")
     show = actions.add_parser("show", help="show how far the load has come, and its latest runs")
     show.add_argument("--json", action="store_true", help="print the ledger as JSON")
     abandon = actions.add_parser("abandon", help="drop the open range; the next run plans a new one from the ledger")
@@ -30,6 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     rewind.add_argument("--topic", action="append", default=[], help="rewind only this topic; can be repeated")
     restore = actions.add_parser("restore", help="restore a lost ledger from its copy in the consumer group")
+    move = actions.add_parser("move", help="move the ledger to another store; no range may be open")
+    move.add_argument("--to", required=True, metavar="LOCATION", help="where to: a location, or 'airflow'")
+    move.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     for action in (rewind, restore):
         action.add_argument(
             "--kafka-conn-id",
@@ -39,14 +44,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for action in (abandon, rewind, restore):
         action.add_argument("--reason", required=True, help="why, in a few words; kept in the ledger")
         action.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    for action in (show, abandon, rewind, restore):
+    for action in (show, abandon, rewind, restore, move):
         action.add_argument("load", help="name of the load")
+        action.add_argument("--from" if action is move else "--at", dest="at", metavar="LOCATION", help=AT_HELP)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the action."""
     with airflow():
-        return _ACTIONS[arguments.action](arguments, store_of(arguments.load))
+        return _ACTIONS[arguments.action](arguments, store_of(arguments.load, arguments.at))
 
 
 def _show(arguments: argparse.Namespace, store: LedgerStore) -> int:
@@ -89,11 +95,26 @@ def _restore(arguments: argparse.Namespace, store: LedgerStore) -> int:
     return _done(operations.restore(store, mirror, _person(arguments), mirrored, topics).revision)
 
 
+def _move(arguments: argparse.Namespace, store: LedgerStore) -> int:
+    to = arguments.to.rstrip("/")
+    if to == place_of(arguments.load, arguments.at).rstrip("/"):
+        raise SettingError(
+            f"the ledger of load {arguments.load!r} is to move to where it is, {to!r}: if its DAG names the new place "
+            "already, say where it was with --from"
+        )
+    print(f"load {arguments.load}: from now on nobody goes on from the ledger where it is; pause its DAG")
+    _agreed(arguments, f"Move the ledger to {to!r}?")
+    operations.move(store, store_of(arguments.load, to), to)
+    print(f"done: the ledger is at {to!r}; {setting_for(to)} in its OrderedLoad")
+    return 0
+
+
 _ACTIONS: dict[str, Callable[[argparse.Namespace, LedgerStore], int]] = {
     "show": _show,
     "abandon": _abandon,
     "rewind": _rewind,
     "restore": _restore,
+    "move": _move,
 }
 
 

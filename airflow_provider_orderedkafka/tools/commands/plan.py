@@ -18,8 +18,9 @@ from airflow_provider_orderedkafka.core.order.planning import Planner
 from airflow_provider_orderedkafka.core.pacing import Verdict
 from airflow_provider_orderedkafka.core.plan import WINDOW, Planned, needs_sample, size_of, window
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError
+from airflow_provider_orderedkafka.ledgers import location_for
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.loads.ledger import LedgerStore
+from airflow_provider_orderedkafka.loads.ledger import AIRFLOW, LedgerStore
 from airflow_provider_orderedkafka.tools.commands.at_airflow import airflow, is_about_airflow, store_of
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def _defined(path: Path) -> Iterable[object]:
 def _store(load: OrderedLoad) -> LedgerStore | None:
     """The load's documents; None if Airflow has not parsed the DAG yet."""
     try:
-        return store_of(load.name)
+        return store_of(load.name, location_for(load.name, load.ledger) or AIRFLOW)
     except LifecycleError:
         return None
 

@@ -15,6 +15,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from airflow_provider_orderedkafka.compat.airflow import dags_of
+
 END = "end"
 
 
@@ -69,23 +71,19 @@ def _end_all() -> None:
 
 def _prepare(dag_file: Path) -> Any:
     import httpx
-    from airflow.dag_processing.dagbag import DagBag
     from airflow.sdk.execution_time.supervisor import in_process_api_server
     from airflow.utils.db import initdb
 
     initdb()
     with httpx.Client(transport=in_process_api_server().transport, base_url="http://in-process.invalid") as client:
         client.get("health/ping")  # the first request builds the API: now, while the story is written
-    bag = DagBag(str(dag_file), bundle_path=dag_file.parent, bundle_name="dags-folder")
-    if bag.import_errors:
-        raise RuntimeError(*bag.import_errors.values())
-    (dag,) = bag.dags.values()
+    (dag,) = dags_of(dag_file, dag_file.parent).values()
     return dag
 
 
 def _listen(voice: Voice) -> None:
     from airflow.listeners import hookimpl
-    from airflow.sdk.listener import get_listener_manager
+    from airflow.providers.common.compat.sdk import get_listener_manager
 
     class Listener:
         """What Airflow calls when a task's state changes."""
@@ -106,7 +104,7 @@ def _listen(voice: Voice) -> None:
         def on_task_instance_failed(self, task_instance: Any, error: Any) -> None:
             voice.task(task_instance, "failed", error)
 
-    get_listener_manager().add_listener(Listener())  # type: ignore[no-untyped-call]
+    get_listener_manager().add_listener(Listener())
 
 
 if __name__ == "__main__":

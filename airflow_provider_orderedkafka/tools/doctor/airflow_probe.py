@@ -3,7 +3,7 @@
     python -m airflow_provider_orderedkafka.tools.doctor.airflow_probe KAFKA_CONN_ID SPARK_CONN_ID
 
 Prints one JSON object: `database` (what is wrong with it, or null), `kafka` and `spark` (null if the connection is
-not defined). No secret is printed.
+not defined), and `ledgers`. No secret is printed.
 """
 
 import json
@@ -22,7 +22,19 @@ def main(kafka_conn_id: str, spark_conn_id: str) -> dict[str, Any]:
         "database": _database_problem(),
         "kafka": _kafka(_connection(kafka_conn_id)),
         "spark": _spark(_connection(spark_conn_id)),
+        "ledgers": _ledgers(),
     }
+
+
+def _ledgers() -> dict[str, str | bool]:
+    """Where loads keep their ledgers that do not say it themselves; `missing` where they have to."""
+    from airflow.version import version
+
+    from airflow_provider_orderedkafka.compat.airflow import has_asset_state
+    from airflow_provider_orderedkafka.ledgers import default_location
+
+    location = default_location()
+    return {"airflow": version, "location": location or "", "missing": not location and not has_asset_state()}
 
 
 def _database_problem() -> str | None:
@@ -40,7 +52,7 @@ def _database_problem() -> str | None:
 def _connection(conn_id: str) -> Any:
     """Search like Airflow: secrets backends, the environment, the database."""
     from airflow.models.connection import Connection
-    from airflow.sdk.exceptions import AirflowNotFoundException
+    from airflow.providers.common.compat.sdk import AirflowNotFoundException
 
     try:
         return Connection.get_connection_from_secrets(conn_id)

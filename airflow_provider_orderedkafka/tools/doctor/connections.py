@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from airflow_provider_orderedkafka.ledgers import VARIABLE
 from airflow_provider_orderedkafka.tools.doctor.finding import Finding, Status
 
 _ANSWER_SECONDS = 60
 _SIGNS_OF_AIRFLOW = ("airflow.cfg", "airflow.db")
-_NOTHING = {"database": None, "kafka": None, "spark": None}
+_NOTHING = {"database": None, "kafka": None, "spark": None, "ledgers": None}
 _DATABASE_VARIABLES = ("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_CMD")
 
 
@@ -34,6 +35,7 @@ def connections(kafka_conn_id: str, spark_conn_id: str) -> list[Finding]:
         _airflow(home, facts["database"], configured=configured),
         *_kafka(kafka_conn_id, facts["kafka"], missing),
         *_spark(spark_conn_id, facts["spark"], missing),
+        *_ledgers(facts["ledgers"]),
     ]
 
 
@@ -76,6 +78,17 @@ def _airflow(home: Path, problem: str | None, *, configured: bool) -> Finding:
     if problem:
         return Finding("airflow database", "broken", f"the database of {home} {problem}", "Run: airflow db migrate")
     return Finding("airflow database", "ok", f"Airflow's home is {home}")
+
+
+def _ledgers(facts: dict[str, Any] | None) -> Iterator[Finding]:
+    if facts is None:
+        return
+    if facts["missing"]:
+        found = f"Airflow {facts['airflow']} has no asset state store (it came with 3.3), and no location is set"
+        remedy = f"Set {VARIABLE} to a location that all of Airflow reaches, or ledger= of each load"
+        yield Finding("ledgers", "warning", found, remedy)
+    else:
+        yield Finding("ledgers", "ok", facts["location"] or "in Airflow's asset state store")
 
 
 def _kafka(conn_id: str, facts: dict[str, Any] | None, missing: Status) -> Iterator[Finding]:

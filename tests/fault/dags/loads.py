@@ -5,7 +5,8 @@ Pools hold a run back where a test wants it: they are as large as the test makes
 
 from datetime import UTC, datetime, timedelta
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, Param, task
+from airflow.sdk import DAG, Param, task
+from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.assets import watched_ledger_asset

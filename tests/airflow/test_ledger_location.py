@@ -1,0 +1,110 @@
+"""A load that keeps its ledger in a location of its own, in a real Airflow: tasks, watcher, command line."""
+
+import asyncio
+
+import pytest
+from airflow.sdk import timezone
+
+from airflow_provider_orderedkafka import OrderedLoad
+from airflow_provider_orderedkafka.compat.airflow import has_asset_state
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.ledgers import VARIABLE, ledger_in, location_for
+from airflow_provider_orderedkafka.loads.ledger import LedgerStore
+from airflow_provider_orderedkafka.metadata import MetadataStore
+from airflow_provider_orderedkafka.tools import cli
+from airflow_provider_orderedkafka.triggers import offsets
+
+
+@pytest.fixture
+def location(tmp_path):
+    return str(tmp_path / "ledgers")
+
+
+def test_runs_go_on_from_the_ledger_in_its_location_and_airflow_keeps_none(bench, location):
+    settings = f"ledger={location!r}"
+    for count in (6, 4):
+        bench.write(count)
+        assert bench.dag(settings).test().state == "success"
+    assert [entry["offsets"] for entry in bench.diary] == [6, 4]
+    assert ledger_in(bench.load, location).ledger().revision == 2
+    if has_asset_state():
+        assert LedgerStore(bench.load, MetadataStore(bench.load)).ledger() is None
+
+
+def test_an_interval_is_loaded_once(bench, location):
+    bench.write(6)
+    settings, schedule = f"ledger={location!r}", "CronDataIntervalTimetable('@hourly', timezone='UTC')"
+    dag = bench.dag(settings, 'mode="interval"', schedule)
+    assert dag.test(logical_date=timezone.datetime(2023, 11, 14, 23)).state == "success"
+    assert [entry["offsets"] for entry in bench.diary] == [6]
+
+
+def test_the_command_line_finds_the_ledger_where_the_dag_says_that_it_is(bench, location, capsys):
+    bench.write(6)
+    dag = bench.dag(f"ledger={location!r}")
+    dag.test()
+    for found in ([], ["--at", location]):
+        assert cli.main(["ledger", "show", bench.load, *found]) == 0
+        assert "rows written  6" in capsys.readouterr().out
+    assert cli.main(["ledger", "rewind", bench.load, "--to", "earliest", "--reason", "a bug", "--yes"]) == 0
+    assert cli.main(["plan", dag.fileloc]) == 0
+    assert "6 offsets" in capsys.readouterr().out
+    assert dag.test().state == "success"
+    assert [entry["offsets"] for entry in bench.diary] == [6, 6]
+
+
+def test_a_ledger_moves_from_airflow_to_a_location_and_back_and_runs_go_on_from_where_it_stands(
+    bench, location, capsys, state_stores
+):
+    def move(*arguments):
+        return cli.main(["ledger", "move", bench.load, *arguments, "--yes"])
+
+    bench.write(6)
+    in_airflow = bench.dag()
+    in_airflow.test()
+    assert move("--to", "airflow") == 2
+    assert "is to move to where it is, 'airflow'" in capsys.readouterr().err
+    assert move("--to", location) == 0
+    assert f"the ledger is at {location!r}; with ledger={location!r} in its OrderedLoad" in capsys.readouterr().out
+    bench.write(2)
+    assert in_airflow.test().state == "failed"
+    assert f"was moved to {location!r}: go on there" in capsys.readouterr().out
+    assert bench.dag(f"ledger={location!r}").test().state == "success"
+    assert move("--to", location) == 2
+    assert "say where it was with --from" in capsys.readouterr().err
+    assert move("--from", "airflow", "--to", location) == 0  # it has arrived: nothing changes
+    assert move("--to", "airflow") == 0
+    bench.write(3)
+    assert bench.dag().test().state == "success"
+    assert [entry["offsets"] for entry in bench.diary] == [6, 2, 3]
+
+
+def test_the_watcher_finds_ledger_and_watch_in_the_location(bench, location, monkeypatch):
+    bench.write(1)
+    bench.dag(f"ledger={location!r}").test()
+    load = OrderedLoad(bench.load, topics=[bench.topic], ledger=location)
+    trigger = offsets.OffsetRangeTrigger(**offsets.OffsetRangeTrigger.watching(load, 0.1).serialize()[1])
+    bench.write(1)
+    assert asyncio.run(anext(trigger.run())).payload["load"] == bench.load
+    assert ledger_in(bench.load, location).watch().revision == "1"
+
+
+@pytest.mark.parametrize("wrong", ["ledgers", "./ledgers"])
+def test_a_relative_location_is_refused(wrong):
+    with pytest.raises(SettingError, match="ledger must be an absolute path or a location"):
+        OrderedLoad("orders", topics=["orders"], ledger=wrong)
+
+
+def test_an_airflow_without_asset_state_asks_for_a_location(monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setattr("airflow.sdk.__version__", "1.1.8")
+    with pytest.raises(SettingError, match=r"ledger= is missing, and this Airflow has no asset state store"):
+        location_for("orders", None)
+    assert location_for("orders", "s3://bucket/ledgers") == "s3://bucket/ledgers"
+    monkeypatch.setenv(VARIABLE, "/ledgers")
+    assert location_for("orders", None) == "/ledgers"
+
+
+def test_what_cannot_be_opened_is_named():
+    with pytest.raises(SettingError, match=r"Airflow cannot open 'nope://bucket/orders' here"):
+        ledger_in("orders", "nope://bucket")
