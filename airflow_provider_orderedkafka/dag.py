@@ -8,7 +8,7 @@ from airflow.sdk import TaskGroup
 
 from airflow_provider_orderedkafka.core.documents import Kind
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.launching import packaged_application
+from airflow_provider_orderedkafka.launching import check_keep_order, output_arguments, packaged_application
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.parsing import check_form
 from airflow_provider_orderedkafka.submitting import Launch, Submit, submitted
@@ -134,6 +134,7 @@ def ordered_load(
                 application=_application(application, group.dag) or packaged_application("ordered_replay"),
                 checkpoint=checkpoint,
                 digest=digest,
+                output=output_arguments(output_topic, check_keep_order(keep_order)),
                 more=arguments,
             )
         commit = CommitOffsetRangeOperator(

@@ -8,14 +8,14 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypedDict, get_args
 
 from airflow_provider_orderedkafka.core.lanes import OrderBy
-from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
+from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE, Outputs
 from airflow_provider_orderedkafka.errors import SettingError
 
 SECRET_REFERENCE = f"spark.kubernetes.driver.secretKeyRef.{OPTIONS_VARIABLE}"
@@ -81,6 +81,15 @@ def check_keep_order(value: Any) -> OrderBy | None:
     if value not in allowed:
         raise SettingError(f"keep_order must be one of {', '.join(map(repr, allowed))}, found {value!r}")
     return value  # type: ignore[no-any-return]
+
+
+def output_arguments(output_topic: str | None, keep_order: OrderBy | None, more: Sequence[Any] = ()) -> list[str]:
+    """The output and its order on the application's command line; `more` is what else stands there."""
+    named = Outputs.of(output_topic, more)
+    arguments = ["--output-topic", output_topic] if output_topic else []
+    if named.names("output_topic", "topic", "outputtopics") and not named.names("keeporder"):
+        arguments += ["--sink-option", f"keepOrder={keep_order or 'none'}"]
+    return arguments
 
 
 class SubmitArguments(TypedDict, total=False):

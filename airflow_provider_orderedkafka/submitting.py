@@ -4,7 +4,7 @@ The attempt is recorded in the ledger before that operator begins, and the commi
 checkpoint, as with spark-submit.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,23 +23,29 @@ if TYPE_CHECKING:
 class Launch:
     """What a `submit=` function gets, to make the operator that runs the application.
 
+    :param load: Name of the load.
     :param range: Template of the range document's text.
+    :param packed_range: Template of the same as one word, which nothing on its way changes.
     :param checkpoint: Template of the checkpoint's location, as Spark knows it.
     :param report: Template of the report's location.
     :param application: Path of the application, as this DAG file sees it.
+    :param output: The arguments that name the output and its order.
     :param task: Arguments that the operator must get, as `**launch.task`.
     """
 
+    load: str
     range: str
+    packed_range: str
     checkpoint: str
     report: str
     application: str
+    output: Sequence[str]
     task: Mapping[str, Any]
 
     @property
     def arguments(self) -> list[str]:
-        """The arguments of the application, without the output and the Kafka options."""
-        return ["--range", self.range, "--checkpoint", self.checkpoint]
+        """The command line of the application, without the Kafka options."""
+        return ["--range", self.packed_range, "--checkpoint", self.checkpoint, *self.output]
 
 
 Submit = Callable[[Launch], "BaseOperator"]
@@ -53,6 +59,7 @@ def submitted(
     application: str,
     checkpoint: str | None,
     digest: str,
+    output: Sequence[str],
     more: Mapping[str, Any],
 ) -> "BaseOperator":
     """Make the user's operator and check it; `resolve` is the ID of the task whose range it loads."""
@@ -69,9 +76,18 @@ def submitted(
         "pre_execute": lambda context: begin_attempt(context, load, resolve, digest),
         **more,
     }
-    on_spark = f"{{{{ {pulled % 'spark_checkpoint'} or {pulled % 'checkpoint'} }}}}"  # before, there was but one
-    report = report_location(told % "checkpoint")
-    made = submit(Launch(told % "range", on_spark, report, application, task))
+    launch = Launch(
+        load=load.name,
+        range=told % "range",
+        packed_range=told % "packed_range",
+        # Airflow may name a connection in the location; before it did, there was but one.
+        checkpoint=f"{{{{ {pulled % 'spark_checkpoint'} or {pulled % 'checkpoint'} }}}}",
+        report=report_location(told % "checkpoint"),
+        application=application,
+        output=output,
+        task=task,
+    )
+    made = submit(launch)
     if made.task_id.rpartition(".")[2] != task["task_id"] or not made.inlets:
         raise SettingError(
             f"load {load.name!r}: the operator that submit= gives must pass all of the launch's `task` on to its base, "

@@ -10,6 +10,8 @@ field that they lack takes its default, which must describe how things were befo
 import dataclasses
 import json
 import types
+import zlib
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, Literal, Self, Union, get_args, get_origin, get_type_hints
@@ -20,6 +22,7 @@ from airflow_provider_orderedkafka.errors import DocumentError
 
 VERSION = 2
 OLDEST = 1
+PACKED = "packed:"
 
 _BY_THEMSELVES = (Offsets, Floor)  # these convert themselves
 _OPTIONAL = (types.UnionType, Union)  # `int | None` is the first, `Literal["a"] | None` before Python 3.14 the second
@@ -28,6 +31,19 @@ _OPTIONAL = (types.UnionType, Union)  # `int | None` is the first, `Literal["a"]
 def canonical(value: Any) -> str:
     """Canonical JSON: equal values give equal text."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def packed(text: str) -> str:
+    """The text as one word without quotes and braces: in cluster mode, YARN drops `}}` from arguments."""
+    return PACKED + urlsafe_b64encode(zlib.compress(text.encode())).decode()
+
+
+def unpacked(word: str) -> str:
+    """The text that was packed; `DocumentError` if the word is cut or changed."""
+    try:
+        return zlib.decompress(urlsafe_b64decode(word.removeprefix(PACKED))).decode()
+    except (ValueError, zlib.error) as error:
+        raise DocumentError(f"not what was packed ({error}), found {word[:80]!r}: was it cut on its way?") from error
 
 
 class Document:

@@ -16,6 +16,7 @@ from airflow_provider_orderedkafka.context import (
     refuse_backfill,
     skip,
 )
+from airflow_provider_orderedkafka.core.codec import packed
 from airflow_provider_orderedkafka.core.documents import Kind
 from airflow_provider_orderedkafka.core.notation.starts import parse_start
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
@@ -96,6 +97,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
         if resolved.range is None:
             skip(context, resolved.reason)
         ti.xcom_push(key="range", value=resolved.range.to_text())
+        ti.xcom_push(key="packed_range", value=packed(resolved.range.to_text()))
         if self.checkpoint:
             place = place_of(self.checkpoint, resolved.range.id, resolved.times)
             ti.xcom_push(key="checkpoint", value=place)

@@ -13,10 +13,9 @@ from airflow_provider_orderedkafka.context import beside, books_of, fail, ledger
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.core.lifecycle import ADVISE_AFTER, Action, way_out
-from airflow_provider_orderedkafka.core.outputs import Outputs
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.errors import FINAL, USAGE, LifecycleError, OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.launching import check_keep_order, packaged_application
+from airflow_provider_orderedkafka.launching import check_keep_order, output_arguments, packaged_application
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.endings import TOLD, told
 from airflow_provider_orderedkafka.loads.steps import Loading
@@ -200,13 +199,8 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         return options_for(options, clustered=submission.clustered, conf=submission.conf, load=self.load.name)
 
     def _arguments(self, path: str, checkpoint: str, attempt: int) -> list[str]:
-        arguments = ["--range", path, "--checkpoint", checkpoint, "--attempt", str(attempt)]
-        if self.output_topic:
-            arguments += ["--output-topic", self.output_topic]
-        named = Outputs.of(self.output_topic, self.application_args or ())
-        if named.names("output_topic", "topic", "outputtopics") and not named.names("keeporder"):
-            arguments += ["--sink-option", f"keepOrder={self.keep_order or 'none'}"]
-        return arguments
+        output = output_arguments(self.output_topic, self.keep_order, self.application_args or ())
+        return ["--range", path, "--checkpoint", checkpoint, "--attempt", str(attempt), *output]
 
     def _place(self, submission: Submission, loaded: Range, times: int) -> str:
         """The range's own folder, checked to be readable; another one each time that it is loaded anew."""

@@ -167,6 +167,25 @@ def test_another_way_to_submit_asks_for_a_checkpoint_and_for_what_the_group_sets
     assert group.steps["load"].task_id == "orders.load"
 
 
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ({"output_topic": "out"}, ["--output-topic", "out", "--sink-option", "keepOrder=key"]),
+        ({"output_topic": "out", "keep_order": None}, ["--output-topic", "out", "--sink-option", "keepOrder=none"]),
+        ({"output_topic": None, "application": "apps/mine.py"}, []),
+    ],
+)
+def test_another_way_to_submit_is_told_the_output_and_its_order(how, told):
+    from airflow.providers.standard.operators.empty import EmptyOperator
+
+    launches = []
+    parse(submit=lambda launch: launches.append(launch) or EmptyOperator(**launch.task), checkpoint="/shared", **how)
+    (launch,) = launches
+    assert launch.arguments == ["--range", launch.packed_range, "--checkpoint", launch.checkpoint, *told]
+    with pytest.raises(SettingError, match="keep_order must be one of"):
+        parse(submit=lambda launch: EmptyOperator(**launch.task), checkpoint="/shared", **how | {"keep_order": "keys"})
+
+
 def test_a_load_s_tasks_read_its_ledger_and_none_emits_it():
     from airflow_provider_orderedkafka.assets import ledger_asset, output_alias
 

@@ -1,11 +1,13 @@
 """The command line of the applications."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from support.loop import a_range
 
+from airflow_provider_orderedkafka.core.codec import packed
 from airflow_provider_orderedkafka.core.notation.subscriptions import Named
 from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
@@ -21,11 +23,21 @@ def read(*argv: str) -> Arguments:
     return read_arguments(argv, "app")
 
 
-def test_a_range_is_taken_as_json_or_from_a_file(tmp_path: Path) -> None:
+def test_a_range_is_taken_as_json_packed_or_from_a_file(tmp_path: Path) -> None:
     text = a_range().to_text()
     (tmp_path / "range.json").write_text(text)
-    for given in (text, str(tmp_path / "range.json")):
+    for given in (text, packed(text), str(tmp_path / "range.json")):
         assert read("--range", given, *CLUSTER).range == a_range()
+
+
+def test_a_packed_range_has_nothing_that_a_shell_a_template_or_a_launcher_would_change() -> None:
+    assert re.fullmatch(r"packed:[\w=-]+", packed(a_range().to_text()))
+
+
+@pytest.mark.parametrize("left", [8, 30, -1])
+def test_a_packed_range_that_was_cut_on_its_way_is_refused(left: int) -> None:
+    with pytest.raises(DocumentError, match=r"not what was packed .*: was it cut on its way\?"):
+        read("--range", packed(a_range().to_text())[:left], *CLUSTER)
 
 
 def test_options_are_pairs_whose_values_may_hold_anything() -> None:

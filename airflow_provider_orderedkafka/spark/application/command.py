@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from airflow_provider_orderedkafka.core.codec import PACKED, unpacked
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.order.positions import whole_number
 from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
@@ -55,7 +56,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     what = parser.add_argument_group("what to load")
-    what.add_argument("--range", metavar="RANGE", help="a range document, as JSON or as a path")
+    what.add_argument("--range", metavar="RANGE", help="a range document, as JSON, packed, or as a path")
     what.add_argument(
         "--option",
         metavar="NAME=VALUE",
@@ -124,6 +125,8 @@ def _positive(text: str) -> int:
 def _range(text: str) -> Range:
     if text.lstrip().startswith("{"):
         return Range.from_text(text)
+    if text.startswith(PACKED):
+        return Range.from_text(unpacked(text))
     try:
         found = Path(text).read_text("utf-8")
     except (OSError, ValueError) as error:

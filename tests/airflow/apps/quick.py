@@ -13,6 +13,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from airflow_provider_orderedkafka.core.codec import PACKED, unpacked
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.progress import Progress
 
@@ -27,8 +28,7 @@ def main():
         parser.add_argument(f"--{name}", required=name in {"range", "checkpoint"})
     parser.add_argument("--orders")
     arguments, rest = parser.parse_known_args()
-    text = arguments.range if arguments.range.startswith("{") else Path(arguments.range).read_text()
-    loaded = Range.from_text(text)
+    loaded = the_range(arguments.range)
     environment = json.loads(os.environ.get("ORDEREDKAFKA_OPTIONS", "{}"))
     with Path(arguments.diary).open("a") as diary:
         line = {"range": loaded.id, "offsets": loaded.offsets, "attempt": int(arguments.attempt or 0), "rest": rest}
@@ -47,6 +47,12 @@ def main():
         report = replace(report, dead_letters=2, may_be_doubled=3, may_be_out_of_order=4, lost=5)
     (checkpoint / "report.json").write_text(report.to_text())
     sys.exit(int(order[1]) if failed else 0)
+
+
+def the_range(given):
+    if given.startswith(PACKED):
+        return Range.from_text(unpacked(given))
+    return Range.from_text(given if given.startswith("{") else Path(given).read_text())
 
 
 def next_order(path):
