@@ -1,4 +1,4 @@
-"""What PySpark has no public way for. All of it was seen in pyspark 4.2.0.
+"""What PySpark has no public way for. All of it was seen in pyspark 3.5.8, 4.0.4, 4.1.3, 4.2.0 and 4.3.0.
 
 The functions on nodes read a physical plan in the JVM. Public would be: a plan as a document, and not as text alone.
 """
@@ -73,7 +73,7 @@ def spark_schema(schema: "Schema") -> "StructType":
     """An Arrow schema as Spark's; as text Spark would start its parser of SQL, which takes half a second."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    return from_arrow_schema(schema)
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)  # the default from 4.2 on
 
 
 def executed_plan(frame: "DataFrame") -> Node:

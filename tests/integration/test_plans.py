@@ -11,7 +11,7 @@ from support.topics import Topics
 from airflow_provider_orderedkafka.core.batches import Batch
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-from airflow_provider_orderedkafka.spark.connector.source import OrderedKafkaDataSource
+from airflow_provider_orderedkafka.spark import register
 from airflow_provider_orderedkafka.spark.lanes.frames import SOURCE, RangeFrames
 from airflow_provider_orderedkafka.spark.ordering import SEQUENCE, dealt
 from airflow_provider_orderedkafka.spark.session.lazy import LazySession
@@ -247,7 +247,7 @@ def test_the_rows_before_they_were_dealt_are_looked_at_below_their_number(rows, 
 
 
 def test_a_frame_of_the_source_is_its_own_records(spark, loaded, config):
-    spark.dataSource.register(OrderedKafkaDataSource)
+    register(spark)
     [topic] = loaded.topics
     read = (
         spark.read.format("orderedkafka")

@@ -11,7 +11,7 @@ from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.provenance import read_provenance
 from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings, Written, written_columns
 from airflow_provider_orderedkafka.kafka.write.writing import plan_write, write
-from airflow_provider_orderedkafka.spark.connector.source import OrderedKafkaDataSource
+from airflow_provider_orderedkafka.spark import register
 from airflow_provider_orderedkafka.spark.ordering import keep_order
 
 ROWS = 12_000
@@ -20,7 +20,7 @@ KEYS = 101
 
 @pytest.fixture(scope="module", autouse=True)
 def registered(spark):
-    spark.dataSource.register(OrderedKafkaDataSource)
+    register(spark)
 
 
 @pytest.fixture
