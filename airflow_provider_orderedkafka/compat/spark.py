@@ -25,6 +25,9 @@ WITHIN: Final[dict[str, Callable[[Node], Node]]] = {
 }
 """Nodes that only say how the one inside them is run."""
 
+NAMES: Final = {"PythonMapInArrow": "MapInArrow"}
+"""What nodes were called by Spark before 4.0."""
+
 SHOWN: Final = 100
 """Characters of a node that are shown."""
 
@@ -76,6 +79,12 @@ def spark_schema(schema: "Schema") -> "StructType":
     return from_arrow_schema(schema, prefer_timestamp_ntz=True)  # the default from 4.2 on
 
 
+# Public is StructType.toDDL, from 4.0 on.
+def columns_as_ddl(frame: "DataFrame") -> str:
+    """The columns as CREATE TABLE takes them."""
+    return str(frame._jdf.schema().toDDL())
+
+
 def executed_plan(frame: "DataFrame") -> Node:
     """The plan that runs."""
     return inner(frame._jdf.queryExecution().executedPlan())
@@ -91,7 +100,8 @@ def inner(node: Node) -> Node:
 def name(node: Node) -> str:
     """What kind of node it is."""
     text: str = node.nodeName()
-    return text.partition(" ")[0]
+    kind = text.partition(" ")[0]
+    return NAMES.get(kind, kind)
 
 
 def shown(node: Node) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from airflow_provider_orderedkafka.core.lifecycle import ADVISE_AFTER, Action, w
 from airflow_provider_orderedkafka.core.outputs import Outputs
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.errors import FINAL, USAGE, LifecycleError, OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.launching import check_keep_order, packaged_application
+from airflow_provider_orderedkafka.launching import PYTHON, check_keep_order, packaged_application
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.endings import TOLD, told
 from airflow_provider_orderedkafka.loads.steps import Loading
@@ -132,12 +133,12 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         return {name: getattr(report, name) for name in TOLD}
 
     def _way(self, context: "Context") -> Way:
-        from airflow_provider_orderedkafka.hooks.spark_process import check_found, interpreter_environment
+        from airflow_provider_orderedkafka.hooks.spark_process import check_found
         from airflow_provider_orderedkafka.hooks.yarn import manager_of
 
         submission = replace(self.submission(), conf=self.lineage(context))
         options = self._options(submission)
-        environment = {} if submission.clustered else interpreter_environment() | options.environment
+        environment = {} if submission.clustered else _environment(submission) | options.environment
         check_found(submission.spark_binary, environment)
         return Way(submission, options, environment, manager_of(submission, self.yarn_rm_auth))
 
@@ -167,7 +168,8 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
 
         path = folder / "range.json"
         path.write_text(todo.range.to_text() if todo.range else "", encoding="utf-8")
-        submission = _with_files(way.submission, path)
+        elsewhere = not way.submission.local or way.environment[PYTHON] != sys.executable
+        submission = _with_files(way.submission, path, shipped=elsewhere)
         arguments = [
             *(self.application_args or []),
             *self._arguments(path.name if submission.clustered else str(path), str(todo.checkpoint), todo.attempt),
@@ -224,14 +226,22 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         context["task_state_store"].set("progress", json.loads(progress.to_text()))
 
 
-def _with_files(submission: Submission, path: Path) -> Submission:
-    """With what lies in the folder of this submission: the range, the package for a cluster, the keytab."""
+def _environment(submission: Submission) -> dict[str, str]:
+    """Where Spark and its Python are; the load's own `env_vars` may name others."""
+    from airflow_provider_orderedkafka.hooks.spark_process import interpreter_environment
+
+    found = interpreter_environment(submission.spark_binary)
+    return found | {name: str(value) for name, value in submission.env_vars.items() if name in found}
+
+
+def _with_files(submission: Submission, path: Path, *, shipped: bool) -> Submission:
+    """With what lies in the folder of this submission: the range, the package for another Python, the keytab."""
     from airflow_provider_orderedkafka.launching import packed
 
     more: dict[str, Any] = {}
     if submission.clustered:
         more["files"] = ",".join(filter(None, [submission.files, str(path)]))
-    if not submission.local:
+    if shipped:
         more["py_files"] = ",".join(filter(None, [submission.py_files, packed(path.parent)]))
     if submission.keytab_content is not None:
         keytab = path.with_name("keytab")

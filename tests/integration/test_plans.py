@@ -12,6 +12,7 @@ from airflow_provider_orderedkafka.core.batches import Batch
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.spark import register
+from airflow_provider_orderedkafka.spark.connector.versions import arrow_udf
 from airflow_provider_orderedkafka.spark.lanes.frames import SOURCE, RangeFrames
 from airflow_provider_orderedkafka.spark.ordering import SEQUENCE, dealt
 from airflow_provider_orderedkafka.spark.session.lazy import LazySession
@@ -74,7 +75,7 @@ def in_python(kind):
         (lambda frame: frame.observe("seen", f.count(f.lit(1))), True),
         (in_python(f.udf), True),
         (in_python(f.pandas_udf), True),
-        (in_python(f.arrow_udf), True),
+        (in_python(arrow_udf), True),
         (lambda frame: frame.select(SOURCE).cache(), True),
         (several, False),
         (lambda frame: several(frame).cache().where("part = 1"), False),
