@@ -6,6 +6,7 @@ from pyspark.sql import functions as f
 from support.applications import events
 from support.ranges import whole_range
 from support.records import Records
+from support.spark import since
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.core.batches import Batch
@@ -17,6 +18,8 @@ from airflow_provider_orderedkafka.spark.lanes.frames import SOURCE, RangeFrames
 from airflow_provider_orderedkafka.spark.ordering import SEQUENCE, dealt
 from airflow_provider_orderedkafka.spark.session.lazy import LazySession
 from airflow_provider_orderedkafka.spark.session.plans import read_any_plan, read_plan
+
+pytestmark = pytest.mark.versions
 
 ROWS = 60
 
@@ -247,6 +250,7 @@ def test_the_rows_before_they_were_dealt_are_looked_at_below_their_number(rows, 
         assert (facts.ordered, facts.trusted) == (False, False)
 
 
+@since(4, 0)
 def test_a_frame_of_the_source_is_its_own_records(spark, loaded, config):
     register(spark)
     [topic] = loaded.topics
