@@ -19,7 +19,7 @@ from pathlib import Path
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
 from airflow_provider_orderedkafka.launching import interpreter, own_spark
-from airflow_provider_orderedkafka.submission import Command, Submission, kill_command
+from airflow_provider_orderedkafka.submission import BINARY, Command, Submission, kill_command
 
 PR_SET_PDEATHSIG = 1
 GRACE_SECONDS = 5.0
@@ -177,7 +177,7 @@ def check_found(binary: str, environment: Mapping[str, str]) -> None:
         )
 
 
-def interpreter_environment(binary: str) -> dict[str, str]:
+def interpreter_environment(binary: str = BINARY) -> dict[str, str]:
     """The interpreter for driver and executors, and where Spark is: this environment's, or that of the named program.
 
     Without a name of a path, the worker's environment says which Spark it is.

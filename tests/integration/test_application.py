@@ -165,7 +165,7 @@ def test_a_transform_may_say_the_partition_and_each_partition_keeps_its_order(
 ) -> None:
     source, output = topics.create("a", 3), topics.create("out", 2)
     records.produce(source, events(300, 1))
-    transform = {"transform": lambda frame: frame.selectExpr("* except (partition)", "1 as partition")}
+    transform = {"transform": lambda frame: frame.withColumn("partition", lit(1))}
     options = ("keepOrder=partition", "usePartition=true", "writers=3")
     app.load(
         whole_range(app.servers, source),
