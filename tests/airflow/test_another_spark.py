@@ -26,7 +26,7 @@ from airflow.sdk import DAG
 from airflow_provider_orderedkafka import OrderedLoad, ordered_load
 
 load = OrderedLoad({output!r}, topics=[{source!r}], start="earliest")
-with DAG("another_spark", schedule=None):
+with DAG("another_spark", schedule=None, max_active_runs=1):
     ordered_load(
         load,
         output_topic={output!r},
