@@ -7,7 +7,6 @@ driver does not see this environment: a secret needs another way there, or nothi
 import importlib
 import json
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -20,6 +19,7 @@ from airflow_provider_orderedkafka.errors import SettingError
 
 SECRET_REFERENCE = f"spark.kubernetes.driver.secretKeyRef.{OPTIONS_VARIABLE}"
 BUNDLE = "airflow_provider_orderedkafka.spark.bundle"
+PYTHON, DRIVERS_PYTHON = "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ def options_for(options: Mapping[str, str], *, clustered: bool, conf: Mapping[st
     return Options([part for option in plain for part in ("--option", option)])
 
 
-def interpreter() -> dict[str, str]:
+def interpreter(python: str) -> dict[str, str]:
     """The Python of driver and executors: this one, unless the environment names another."""
-    return {name: os.environ.get(name, sys.executable) for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")}
+    return {name: os.environ.get(name, python) for name in (PYTHON, DRIVERS_PYTHON)}
 
 
 def own_spark() -> Path | None:

@@ -1,4 +1,4 @@
-"""What PySpark has no public API for, written for pyspark 4.2.0.
+"""What PySpark has no public API for, seen in pyspark 3.5.8, 4.0.4, 4.1.3, 4.2.0 and 4.3.0.
 
 The functions on nodes read a physical plan in the JVM. Public would be: a plan as a document, and not as text alone.
 """
@@ -24,6 +24,9 @@ WITHIN: Final[dict[str, Callable[[Node], Node]]] = {
     "WholeStageCodegen": lambda node: node.children().head(),
 }
 """Wrappers that only say how the node inside them is run."""
+
+NAMES: Final = {"PythonMapInArrow": "MapInArrow"}
+"""What nodes were called by Spark before 4.0."""
 
 SHOWN: Final = 100
 """The most characters of a node to show."""
@@ -72,7 +75,13 @@ def spark_schema(schema: "Schema") -> "StructType":
     """Convert an Arrow schema to Spark's; through text it would take half a second, to start Spark's SQL parser."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    return from_arrow_schema(schema)
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)  # the default from 4.2 on
+
+
+# Public is StructType.toDDL, from 4.0 on.
+def columns_as_ddl(frame: "DataFrame") -> str:
+    """The columns as CREATE TABLE takes them."""
+    return str(frame._jdf.schema().toDDL())
 
 
 def executed_plan(frame: "DataFrame") -> Node:
@@ -89,7 +98,8 @@ def inner(node: Node) -> Node:
 def name(node: Node) -> str:
     """The type of the node."""
     text: str = node.nodeName()
-    return text.partition(" ")[0]
+    kind = text.partition(" ")[0]
+    return NAMES.get(kind, kind)
 
 
 def shown(node: Node) -> str:

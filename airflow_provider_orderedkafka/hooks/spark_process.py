@@ -19,7 +19,7 @@ from pathlib import Path
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
 from airflow_provider_orderedkafka.launching import interpreter, own_spark
-from airflow_provider_orderedkafka.submission import Command, Submission, kill_command
+from airflow_provider_orderedkafka.submission import BINARY, Command, Submission, kill_command
 
 PR_SET_PDEATHSIG = 1
 GRACE_SECONDS = 5.0
@@ -177,13 +177,24 @@ def check_found(binary: str, environment: Mapping[str, str]) -> None:
         )
 
 
-def interpreter_environment() -> dict[str, str]:
-    """The environment with this interpreter for driver and executors, and with spark-submit on the PATH."""
-    found = interpreter()
-    own, submit = Path(sys.executable).parent, shutil.which("spark-submit")
-    if submit is None:
-        found["PATH"] = os.pathsep.join([str(own), os.environ.get("PATH", os.defpath)])
-    return found | (_own_spark() if submit is None or Path(submit).parent == own else {})
+def interpreter_environment(binary: str = BINARY) -> dict[str, str]:
+    """The interpreter for driver and executors, and where Spark is: this environment's, or that of the named program.
+
+    Without a name of a path, the worker's environment says which Spark it is.
+    """
+    own, submit = Path(sys.executable).parent, shutil.which(binary)
+    if os.sep in binary and submit is not None and Path(submit).parent != own:
+        return _of_another(Path(submit).parents[1])
+    path = {} if submit else {"PATH": os.pathsep.join([str(own), os.environ.get("PATH", os.defpath)])}
+    return interpreter(sys.executable) | path | (_own_spark() if not submit or Path(submit).parent == own else {})
+
+
+def _of_another(root: Path) -> dict[str, str]:
+    """Another virtual environment has a Python of its own; a Spark that was unpacked has none."""
+    python = root / "bin" / "python" if (root / "pyvenv.cfg").exists() else sys.executable
+    homes = [root, *root.glob("lib/python*/site-packages/pyspark")]
+    home = next((home for home in homes if (home / "jars").is_dir()), None)
+    return interpreter(str(python)) | ({} if home is None else {"SPARK_HOME": str(home)})
 
 
 def _own_spark() -> dict[str, str]:

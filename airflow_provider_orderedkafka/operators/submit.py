@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.core.lifecycle import ADVISE_AFTER, Action, way_out
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.errors import FINAL, USAGE, LifecycleError, OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.launching import check_keep_order, output_arguments, packaged_application
+from airflow_provider_orderedkafka.launching import PYTHON, check_keep_order, output_arguments, packaged_application
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.endings import TOLD, told
 from airflow_provider_orderedkafka.loads.steps import Loading
@@ -130,12 +131,12 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         return {name: getattr(report, name) for name in TOLD}
 
     def _way(self, context: "Context") -> Way:
-        from airflow_provider_orderedkafka.hooks.spark_process import check_found, interpreter_environment
+        from airflow_provider_orderedkafka.hooks.spark_process import check_found
         from airflow_provider_orderedkafka.hooks.yarn import manager_of
 
         submission = replace(self.submission(), conf=self.lineage(context))
         options = self._options(submission)
-        environment = {} if submission.clustered else interpreter_environment() | options.environment
+        environment = {} if submission.clustered else _environment(submission) | options.environment
         check_found(submission.spark_binary, environment)
         return Way(submission, options, environment, manager_of(submission, self.yarn_rm_auth))
 
@@ -165,7 +166,8 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
 
         path = folder / "range.json"
         path.write_text(todo.range.to_text() if todo.range else "", encoding="utf-8")
-        submission = _with_files(way.submission, path)
+        elsewhere = not way.submission.local or way.environment[PYTHON] != sys.executable
+        submission = _with_files(way.submission, path, shipped=elsewhere)
         named = path.name if submission.clustered else str(path)
         arguments = [
             *(self.application_args or []),
@@ -218,14 +220,22 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         tell(context, "progress", json.loads(progress.to_text()))
 
 
-def _with_files(submission: Submission, path: Path) -> Submission:
-    """The submission with its files: the range, the package for a cluster, the keytab."""
+def _environment(submission: Submission) -> dict[str, str]:
+    """Where Spark and its Python are; the load's own `env_vars` may name others."""
+    from airflow_provider_orderedkafka.hooks.spark_process import interpreter_environment
+
+    found = interpreter_environment(submission.spark_binary)
+    return found | {name: str(value) for name, value in submission.env_vars.items() if name in found}
+
+
+def _with_files(submission: Submission, path: Path, *, shipped: bool) -> Submission:
+    """The submission with its files: the range, the package for another Python, the keytab."""
     from airflow_provider_orderedkafka.launching import packed
 
     more: dict[str, Any] = {}
     if submission.clustered:
         more["files"] = ",".join(filter(None, [submission.files, str(path)]))
-    if not submission.local:
+    if shipped:
         more["py_files"] = ",".join(filter(None, [submission.py_files, packed(path.parent)]))
     if submission.keytab_content is not None:
         keytab = path.with_name("keytab")

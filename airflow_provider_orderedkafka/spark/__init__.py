@@ -9,8 +9,13 @@ if TYPE_CHECKING:
 def register(session: "SparkSession") -> None:
     """Register the data source `orderedkafka`, for `spark.read`, `readStream`, `df.write` and `writeStream`.
 
+    Reading and writing need Spark 4.0 or newer, writeStream 4.1, readStream 4.2; a `SettingError` says so.
+
     :param session: The Spark session.
     """
+    from airflow_provider_orderedkafka.spark.connector.versions import check_data_sources
+
+    check_data_sources()
     from airflow_provider_orderedkafka.spark.connector.source import OrderedKafkaDataSource
 
     session.dataSource.register(OrderedKafkaDataSource)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, get_args
 from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.provenance import SEQUENCE, SOURCE
+from airflow_provider_orderedkafka.spark.connector.versions import arrow_udf, dealt_by
 from airflow_provider_orderedkafka.spark.session.plans import read_any_plan
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def dealt(frame: "DataFrame", by: OrderBy, writers: int, partitions: int | None 
         frame = _with_partition(frame, partitions)
     if writers == 1 or (by == "key" and "key" not in frame.columns):
         return frame.coalesce(1)
-    return frame.repartitionById(writers, _writer(by, writers)).sortWithinPartitions(SEQUENCE)
+    return dealt_by(frame, by, writers, _writer(by, writers)).sortWithinPartitions(SEQUENCE)
 
 
 def default_writers(session: "SparkSession") -> int:
@@ -100,7 +101,7 @@ def _with_partition(frame: "DataFrame", partitions: int) -> "DataFrame":
     def partition(key):  # type: ignore[no-untyped-def]
         return partitions_of(key, partitions)
 
-    by_key = f.arrow_udf(partition, "int")
+    by_key = arrow_udf(partition, "int")
     return frame.withColumn("partition", f.coalesce(by_key(f.col("key").cast("binary")), spread))
 
 

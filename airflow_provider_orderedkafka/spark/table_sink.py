@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from airflow_provider_orderedkafka.compat.spark import columns_as_ddl
 from airflow_provider_orderedkafka.core.batches import Batch, Note, Setup, Tally
 from airflow_provider_orderedkafka.core.notation.spelling import nearest
 from airflow_provider_orderedkafka.core.order.positions import Offsets
@@ -160,7 +161,7 @@ class _InTable:
         self._make(kind, options)
 
     def _make(self, kind: str, options: Mapping[str, str]) -> None:
-        columns = _named(self._frames.rows.drop(SOURCE), "", 0).schema.toDDL()
+        columns = columns_as_ddl(_named(self._frames.rows.drop(SOURCE), "", 0))
         listed = ", ".join(f"{_quoted(name)} = {_quoted(value)}" for name, value in options.items())
         self._frames.session.sql(
             f"CREATE TABLE IF NOT EXISTS {self._table} ({columns}) USING {kind} "

@@ -16,7 +16,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "kafka": {"confluent_kafka", "numpy", "pyarrow"},
     "loads": set(),
     "compat.spark": {"pyarrow", "pyspark"},
-    "spark": {"confluent_kafka", "numpy", "py4j", "pyarrow", "pyspark"},
+    "spark": {"confluent_kafka", "numpy", "pandas", "py4j", "pyarrow", "pyspark"},
     "embedded": {"confluent_kafka", "cryptography", "psutil"},
     "cache": set(),
     "cli": set(),

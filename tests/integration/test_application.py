@@ -20,6 +20,7 @@ from airflow_provider_orderedkafka.core.progress import Progress
 EXAMPLE = Path(__file__).parents[2] / "spark_apps" / "enrich_orders.py"
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("transform", [None, unchanged], ids=["direct", "frames"])
 @pytest.mark.parametrize("batch", [None, 70])
 def test_a_plain_copy_has_every_record_once_unchanged_and_in_order_for_each_key(
@@ -104,6 +105,7 @@ def test_each_batch_is_told_to_people_and_to_programs_and_the_report_is_copied(
     assert Report.from_text(copy.read_text()) == report
 
 
+@pytest.mark.versions
 def test_what_an_arrow_transform_makes_is_written(app: Application, topics: Topics, records: Records) -> None:
     source, output = topics.create("a", 3), topics.create("out", 2)
     records.produce(source, events(120, 1))
@@ -163,7 +165,7 @@ def test_a_transform_may_say_the_partition_and_each_partition_keeps_its_order(
 ) -> None:
     source, output = topics.create("a", 3), topics.create("out", 2)
     records.produce(source, events(300, 1))
-    transform = {"transform": lambda frame: frame.selectExpr("* except (partition)", "1 as partition")}
+    transform = {"transform": lambda frame: frame.withColumn("partition", lit(1))}
     options = ("keepOrder=partition", "usePartition=true", "writers=3")
     app.load(
         whole_range(app.servers, source),
@@ -187,6 +189,7 @@ def into_partition_1() -> Any:
     return transform
 
 
+@pytest.mark.versions
 def test_keys_that_are_in_several_partitions_keep_their_order(
     app: Application, topics: Topics, records: Records
 ) -> None:
@@ -196,6 +199,7 @@ def test_keys_that_are_in_several_partitions_keep_their_order(
     assert check(expected_of(records, source), records.read(output)) == FLAWLESS
 
 
+@pytest.mark.versions
 def test_order_is_kept_in_each_output_partition_where_that_is_asked_for(
     app: Application, topics: Topics, records: Records
 ) -> None:
@@ -254,6 +258,7 @@ def test_a_transform_that_loses_the_order_or_its_source_is_refused_with_the_way_
     assert records.read(output) == []
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("writers", [1, 2])
 def test_a_transform_that_begins_to_sort_in_a_later_batch_is_refused_there(
     app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], writers: int
@@ -351,6 +356,7 @@ def test_rows_that_cannot_be_known_again_are_written_again_and_counted_as_perhap
     assert "is written again whole: the transform may make other rows each time: Exchange" in caplog.text
 
 
+@pytest.mark.versions
 def test_the_example_with_a_transform_writes_paid_orders_with_their_customers_country(
     app: Application, topics: Topics, records: Records
 ) -> None:

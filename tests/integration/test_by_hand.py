@@ -15,6 +15,7 @@ from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
 from airflow_provider_orderedkafka.spark.application import by_hand
 
 
+@pytest.mark.versions
 def test_by_hand_ranges_follow_each_other_and_nothing_new_is_nothing_to_do(
     app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -123,6 +124,7 @@ def failing(_: object) -> object:
     raise ValueError("not today")
 
 
+@pytest.mark.versions
 def test_by_hand_a_run_that_failed_takes_the_same_range_up_again(
     app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
 ) -> None:

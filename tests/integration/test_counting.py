@@ -9,6 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_provider_orderedkafka.spark.session.counting import TaskCounter
 
+pytestmark = pytest.mark.versions
+
 PIECES = 5
 
 

@@ -10,6 +10,8 @@ from airflow_provider_orderedkafka.errors import SettingError, StateError
 from airflow_provider_orderedkafka.spark.state import hadoop_state
 from airflow_provider_orderedkafka.spark.state.hadoop_state import HadoopState
 
+pytestmark = pytest.mark.versions
+
 
 @pytest.fixture(params=["renames", "puts whole"])
 def state(

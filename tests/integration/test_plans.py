@@ -6,16 +6,20 @@ from pyspark.sql import functions as f
 from support.applications import events
 from support.ranges import whole_range
 from support.records import Records
+from support.spark import since
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.core.batches import Batch
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-from airflow_provider_orderedkafka.spark.connector.source import OrderedKafkaDataSource
+from airflow_provider_orderedkafka.spark import register
+from airflow_provider_orderedkafka.spark.connector.versions import arrow_udf
 from airflow_provider_orderedkafka.spark.lanes.frames import SOURCE, RangeFrames
 from airflow_provider_orderedkafka.spark.ordering import SEQUENCE, dealt
 from airflow_provider_orderedkafka.spark.session.lazy import LazySession
 from airflow_provider_orderedkafka.spark.session.plans import read_any_plan, read_plan
+
+pytestmark = pytest.mark.versions
 
 ROWS = 60
 
@@ -74,7 +78,7 @@ def in_python(kind):
         (lambda frame: frame.observe("seen", f.count(f.lit(1))), True),
         (in_python(f.udf), True),
         (in_python(f.pandas_udf), True),
-        (in_python(f.arrow_udf), True),
+        (in_python(arrow_udf), True),
         (lambda frame: frame.select(SOURCE).cache(), True),
         (several, False),
         (lambda frame: several(frame).cache().where("part = 1"), False),
@@ -246,8 +250,9 @@ def test_the_rows_before_they_were_dealt_are_looked_at_below_their_number(rows, 
         assert (facts.ordered, facts.trusted) == (False, False)
 
 
+@since(4, 0)
 def test_a_frame_of_the_source_is_its_own_records(spark, loaded, config):
-    spark.dataSource.register(OrderedKafkaDataSource)
+    register(spark)
     [topic] = loaded.topics
     read = (
         spark.read.format("orderedkafka")

@@ -17,6 +17,8 @@ from airflow_provider_orderedkafka.core import plan
 from airflow_provider_orderedkafka.spark.application.query import METRICS, Query
 from airflow_provider_orderedkafka.storage.store import LocalState
 
+pytestmark = pytest.mark.versions
+
 LANES = {"direct": None, "frames": lambda frame: frame}
 ONE_WRITER = ("--sink-option", "writers=1")
 """Then what has no transform takes the direct lane."""

@@ -6,8 +6,11 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 from support.records import Record
+from support.spark import since
 
 from airflow_provider_orderedkafka.spark import register
+
+pytestmark = since(4, 0)
 
 BASE = 1_700_000_000_000
 SECONDS_FOR_AN_ERROR = 25
@@ -45,6 +48,7 @@ def told(topics, records):
     return topic
 
 
+@pytest.mark.versions
 def test_columns_and_types_are_those_of_sparks_own_source_and_two_more(read, told):
     assert read(subscribe=told).dtypes == [
         ("key", "binary"),
@@ -94,6 +98,7 @@ def test_a_schema_that_does_not_fit_is_told_by_name(read_columns, told, columns,
         read_columns(columns, subscribe=told).collect()
 
 
+@pytest.mark.versions
 def test_spark_partition_i_is_slice_i_and_narrow_transformations_keep_the_order(read, told):
     frame = read(subscribe=told, sliceOffsets=7)
     kept = (

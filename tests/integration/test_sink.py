@@ -6,13 +6,16 @@ import pytest
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import functions as f
 from support.records import Record
+from support.spark import since
 
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.provenance import read_provenance
 from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings, Written, written_columns
 from airflow_provider_orderedkafka.kafka.write.writing import plan_write, write
-from airflow_provider_orderedkafka.spark.connector.source import OrderedKafkaDataSource
+from airflow_provider_orderedkafka.spark import register
 from airflow_provider_orderedkafka.spark.ordering import keep_order
+
+pytestmark = since(4, 0)
 
 ROWS = 12_000
 KEYS = 101
@@ -20,7 +23,7 @@ KEYS = 101
 
 @pytest.fixture(scope="module", autouse=True)
 def registered(spark):
-    spark.dataSource.register(OrderedKafkaDataSource)
+    register(spark)
 
 
 @pytest.fixture
@@ -70,6 +73,7 @@ def complete(seen):
     return sorted(int(record.value) for record in seen) == list(range(ROWS))
 
 
+@pytest.mark.versions
 def test_a_frame_is_written_whole_with_its_timestamps_and_provenance(frame, save, topics, records):
     topic = topics.create(partitions=3)
     save(frame, topic=topic)
@@ -134,6 +138,8 @@ def test_a_row_that_cannot_be_written_fails_the_write_and_names_it(frame, save, 
         save(frame.withColumn("partition", f.expr("if(id = 11000, 7, 0)")), topic=topics.create())
 
 
+@pytest.mark.versions
+@since(4, 1)
 def test_a_stream_is_written_by_the_same_code(spark, kafka, topics, records, tmp_path):
     source, output = topics.create(), topics.create(partitions=2)
     lines = tmp_path / "lines"
@@ -159,6 +165,7 @@ def test_a_stream_is_written_by_the_same_code(spark, kafka, topics, records, tmp
     assert (len(identities), {each.range for each in identities}) == (300, {query.id})
 
 
+@since(4, 2)
 def test_a_stream_goes_from_a_topic_to_a_topic_in_order_and_goes_on_where_it_ended(
     spark, kafka, topics, records, tmp_path
 ):
@@ -199,6 +206,7 @@ def ordered_write(frame, kafka, topic, **settings):
     return Written(rows=sum(row.rows for row in rows)), len(rows)
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("writers", [1, 2, 5])
 def test_rows_of_a_key_stay_in_order(frame, kafka, topics, records, writers):
     topic = topics.create(partitions=4)
@@ -209,6 +217,7 @@ def test_rows_of_a_key_stay_in_order(frame, kafka, topics, records, writers):
     assert violations(seen, by_key) == 0
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("writers", [1, 3, 8])
 def test_rows_of_an_output_partition_stay_in_order(frame, kafka, topics, records, writers):
     topic = topics.create(partitions=5)
@@ -221,6 +230,7 @@ def test_rows_of_an_output_partition_stay_in_order(frame, kafka, topics, records
     assert violations([record for record in seen if record.key], by_key) == 0
 
 
+@pytest.mark.versions
 def test_keys_that_spark_routes_land_where_the_producer_would_put_them(frame, kafka, topics, records):
     routed, plain = topics.create(partitions=5), topics.create(partitions=5)
     ordered_write(keep_order(frame, by="partition", writers=2, partitions=5), kafka, routed, use_partition="always")

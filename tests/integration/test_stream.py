@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 from pyspark.errors import StreamingQueryException
 from support.records import Record
+from support.spark import since
 
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.spark import register
 from airflow_provider_orderedkafka.spark.connector.options import parse_options
 from airflow_provider_orderedkafka.spark.connector.stream import Stream
+
+pytestmark = since(4, 2)
 
 BASE = 1_700_000_000_000
 HOUR = 3_600_000
@@ -72,6 +75,7 @@ def ordered(rows):
     return [row[:4] for row in rows] == sorted(row[:4] for row in rows)
 
 
+@pytest.mark.versions
 def test_batches_hold_the_maximum_exactly_and_are_in_order_one_after_the_other(runs, topics, records):
     topic = topics.create(partitions=3)
     for partition in range(3):
@@ -128,6 +132,7 @@ def test_what_arrives_late_between_two_runs_is_flagged_and_comes_after_the_cut(r
     assert [(row[2], row[3], row[4]) for row in second[0]] == [(1, 0, True), (0, 2, False), (1, 1, False)]
 
 
+@pytest.mark.versions
 def test_a_minimum_holds_from_the_very_first_batch_and_what_is_there_stays_for_the_next_run(runs, topics, records):
     topic = topics.create()
     write(records, topic, range(9))

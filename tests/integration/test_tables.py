@@ -15,6 +15,7 @@ def table(app: Application, *options: str) -> list[str]:
     return [argument for option in options for argument in ("--sink-option", option)]
 
 
+@pytest.mark.versions
 def test_a_table_of_files_has_every_row_once_and_a_batch_is_replaced_by_its_number(
     app: Application, topics: Topics, records: Records, spark: SparkSession
 ) -> None:
@@ -34,6 +35,7 @@ def test_a_table_of_files_has_every_row_once_and_a_batch_is_replaced_by_its_numb
     assert (report.rows_read, report.rows_emitted) == (90, len(expected))
 
 
+@pytest.mark.versions
 def test_a_table_of_a_catalog_is_made_and_a_batch_replaces_its_partition(
     app: Application, topics: Topics, records: Records, spark: SparkSession
 ) -> None:

@@ -3,9 +3,23 @@
 import os
 from pathlib import Path
 
+import pyspark
+import pytest
 from pyspark.sql import SparkSession
 
 from support import quick_java
+
+VERSION = tuple(map(int, pyspark.__version__.split(".")[:2]))
+
+
+def since(*version: int) -> pytest.MarkDecorator:
+    """Marks what only Spark from this version on can do."""
+    return pytest.mark.skipif(version > VERSION, reason=f"needs Spark {version}")
+
+
+def before(*version: int) -> pytest.MarkDecorator:
+    """Marks what is said where Spark is older."""
+    return pytest.mark.skipif(version <= VERSION, reason=f"is for Spark before {version}")
 
 
 def local_session(directory: Path) -> SparkSession:

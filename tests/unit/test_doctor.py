@@ -10,6 +10,7 @@ from airflow_provider_orderedkafka.compat.airflow import has_asset_state
 from airflow_provider_orderedkafka.tools import cli, doctor
 from airflow_provider_orderedkafka.tools.doctor.finding import Finding, as_json, as_table, must_be_mended
 from airflow_provider_orderedkafka.tools.doctor.installed import installed
+from airflow_provider_orderedkafka.tools.doctor.spark import fits, spark_behind
 from airflow_provider_orderedkafka.tools.doctor.workers import workers_python
 
 OK = Finding("java", "ok", "17.0.1")
@@ -211,3 +212,32 @@ def test_an_airflow_that_cannot_be_asked_is_broken(no_airflow, monkeypatch):
     assert named(doctor.examine("kafka_default", "spark_default"), "airflow").found.startswith(
         "Airflow cannot be asked:"
     )
+
+
+@pytest.mark.parametrize(
+    ("version", "python", "java", "status", "said"),
+    [
+        ((3, 5), (3, 11), 17, "ok", ""),
+        ((4, 3), (3, 13), 21, "ok", ""),
+        ((4, 2), (3, 13), 25, "ok", ""),
+        ((3, 5), None, None, "ok", ""),
+        ((3, 4), (3, 11), 17, "broken", "is too old"),
+        ((3, 5), (3, 12), 17, "broken", "does not know Python 3.12"),
+        ((4, 1), (3, 11), 25, "broken", "does not start on Java 25"),
+        ((4, 4), (3, 11), 17, "warning", "newer than what was tried"),
+    ],
+)
+def test_a_spark_that_does_not_go_with_its_python_or_its_java_is_told(version, python, java, status, said):
+    finding = fits("this one", version, python, java)
+    assert (finding.status, said in finding.found) == (status, True)
+
+
+def test_the_spark_behind_a_spark_submit_is_named_by_its_jars(tmp_path):
+    binary = executable(tmp_path / "bin" / "spark-submit", "#!/bin/sh\n")
+    assert list(spark_behind(str(binary))) == []
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "spark-core_2.12-3.4.1.jar").touch()
+    (finding,) = spark_behind(str(binary))
+    assert finding.found == f"3.4.1 (Scala 2.12) at {tmp_path} is too old"
+    (ours,) = spark_behind("spark-submit")
+    assert (ours.status, metadata.version("pyspark") in ours.found) == ("ok", True)

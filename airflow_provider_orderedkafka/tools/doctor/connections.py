@@ -12,6 +12,7 @@ from typing import Any
 
 from airflow_provider_orderedkafka.ledgers import VARIABLE
 from airflow_provider_orderedkafka.tools.doctor.finding import Finding, Status
+from airflow_provider_orderedkafka.tools.doctor.spark import spark_behind
 
 _ANSWER_SECONDS = 60
 _SIGNS_OF_AIRFLOW = ("airflow.cfg", "airflow.db")
@@ -118,6 +119,7 @@ def _spark(conn_id: str, facts: dict[str, Any] | None, missing: Status) -> Itera
         return
     yield Finding(name, "ok", f"master {facts['master']}")
     yield _spark_submit(facts["binary"])
+    yield from spark_behind(facts["binary"])
 
 
 def _spark_submit(binary: str) -> Finding:

@@ -1,0 +1,23 @@
+"""An environment with another Spark than this one: built the first time, kept in `.cache`."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+OLDEST = ("pyspark==3.5.8", "confluent-kafka", "pyarrow<19", "numpy<2", "pandas<2.3", "setuptools<81")
+"""The oldest Spark that loads run on, with what it goes together with; nothing of ours."""
+
+
+def environment(requirements: tuple[str, ...] = OLDEST) -> Path:
+    """The environment's folder."""
+    home = ROOT / ".cache" / requirements[0].replace("==", "-")
+    if not (home / "complete").exists():
+        uv = str(ROOT / "scripts" / "uv")
+        shutil.rmtree(home, ignore_errors=True)
+        python = str(home / "bin" / "python")
+        subprocess.run([uv, "venv", "--quiet", "--no-python-downloads", "--python", sys.executable, home], check=True)
+        subprocess.run([uv, "pip", "install", "--quiet", "--python", python, *requirements], check=True)
+        (home / "complete").touch()
+    return home
