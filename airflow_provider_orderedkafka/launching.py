@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import distributions
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypedDict, get_args
@@ -19,6 +20,7 @@ from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
 from airflow_provider_orderedkafka.errors import SettingError
 
 SECRET_REFERENCE = f"spark.kubernetes.driver.secretKeyRef.{OPTIONS_VARIABLE}"
+PAIR = ("pyspark", "pyspark-client")
 BUNDLE = "airflow_provider_orderedkafka.spark.bundle"
 
 
@@ -54,11 +56,23 @@ def interpreter() -> dict[str, str]:
 
 
 def own_spark() -> Path | None:
-    """Where SPARK_HOME says that Spark is, else where pyspark has its own."""
+    """Where SPARK_HOME says that Spark is, else where pyspark has its own, which must be whole."""
     if home := os.environ.get("SPARK_HOME"):
         return Path(home)
+    _check_same_spark()
     spec = find_spec("pyspark")  # finds it without importing it
     return Path(spec.origin).parent if spec and spec.origin else None
+
+
+def _check_same_spark() -> None:
+    """`SettingError` where pyspark-client has unpacked over a pyspark of another version."""
+    full, client = (next((each.version for each in distributions(name=name)), None) for name in PAIR)
+    if full and client and full != client:
+        raise SettingError(
+            f"pyspark is {full} and pyspark-client, which Airflow's Spark provider brings, is {client}: both unpack into "
+            f"one directory, so they must be the same version. Run: pip install --force-reinstall --no-deps "
+            f"pyspark-client=={full} pyspark=={full}; or name the spark-submit of another Spark with spark_binary="
+        )
 
 
 def packed(folder: Path) -> str:
