@@ -69,8 +69,8 @@ def _check_same_spark() -> None:
     full, client = (next((each.version for each in distributions(name=name)), None) for name in PAIR)
     if full and client and full != client:
         raise SettingError(
-            f"pyspark is {full} and pyspark-client, which Airflow's Spark provider brings, is {client}: both unpack into "
-            f"one directory, so they must be the same version. Run: pip install --force-reinstall --no-deps "
+            f"pyspark is {full} and pyspark-client, which Airflow's Spark provider brings, is {client}: both unpack "
+            f"into one directory, so they must be the same version. Run: pip install --force-reinstall --no-deps "
             f"pyspark-client=={full} pyspark=={full}; or name the spark-submit of another Spark with spark_binary="
         )
 
