@@ -68,13 +68,15 @@ APPLICATIONS = ("tests/integration", "-m", "versions")
 TASKS = ("tests/airflow/test_provider.py", "tests/airflow/test_parsing.py", "tests/airflow/test_load_group.py")
 WHOLE_WAY = "tests/fault/test_kafka_versions.py::test_a_load_goes_its_whole_way_on_a_secured_kafka_of_each_version"
 
+LOWEST = ("--resolution", "lowest-direct", "-r", "pyproject.toml")
+
 ENVIRONMENTS = (
     _spark("3.5.8", python="python3.11"),
     _spark("4.0.4"),
     _spark("4.1.3"),
     _spark("4.2.0"),
     _spark("4.3.0"),
-    _airflow("3.1.8", "<4.1", "2026-03-20", " with the lowest", ("--resolution", "lowest-direct")),
+    _airflow("3.1.8", "<4.1", "2026-03-20", " with the lowest", LOWEST),
     _airflow("3.1.8", "<4.1", "2026-03-20"),
     _airflow("3.2.2", "<4.2", "2026-06-15"),
     _airflow("3.3.2", "<4.3"),
