@@ -9,7 +9,7 @@ export PYTHON PORT
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help environment demo ui test faults newest soak mutants bench lint lock clean
+.PHONY: help environment demo ui test faults newest versions soak mutants bench lint lock clean
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -39,6 +39,9 @@ newest: WORKERS ?= 4
 newest: ## run the tests with the newest releases of Airflow, its providers, Kafka's client and pyarrow, caps or not
 	@scripts/newest
 	.cache/newest/bin/python -m pytest -m "not fault" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+
+versions: environment ## run some tests with each supported Spark, Airflow and Kafka (ARGS="--only spark --write": see CONTRIBUTING)
+	@$(BIN)/python scripts/versions.py $(ARGS)
 
 soak: WORKERS ?= 2
 soak: environment ## try 10,000 examples of each property, hours of them

@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import distributions
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypedDict, get_args
@@ -18,6 +19,7 @@ from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE, Outputs
 from airflow_provider_orderedkafka.errors import SettingError
 
 SECRET_REFERENCE = f"spark.kubernetes.driver.secretKeyRef.{OPTIONS_VARIABLE}"
+PAIR = ("pyspark", "pyspark-client")
 BUNDLE = "airflow_provider_orderedkafka.spark.bundle"
 PYTHON, DRIVERS_PYTHON = "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"
 
@@ -54,11 +56,23 @@ def interpreter(python: str) -> dict[str, str]:
 
 
 def own_spark() -> Path | None:
-    """Spark's folder: SPARK_HOME, or else pyspark's own."""
+    """Spark's folder: SPARK_HOME, or else pyspark's own, which must be complete."""
     if home := os.environ.get("SPARK_HOME"):
         return Path(home)
+    _check_same_spark()
     spec = find_spec("pyspark")  # finds it without importing it
     return Path(spec.origin).parent if spec and spec.origin else None
+
+
+def _check_same_spark() -> None:
+    """`SettingError` where pyspark-client has unpacked over a pyspark of another version."""
+    full, client = (next((each.version for each in distributions(name=name)), None) for name in PAIR)
+    if full and client and full != client:
+        raise SettingError(
+            f"pyspark is {full} and pyspark-client, which Airflow's Spark provider brings, is {client}: both unpack "
+            f"into one directory, so they must be the same version. Run: pip install --force-reinstall --no-deps "
+            f"pyspark-client=={full} pyspark=={full}; or name the spark-submit of another Spark with spark_binary="
+        )
 
 
 def packed(folder: Path) -> str:

@@ -1,6 +1,7 @@
 """What is installed with the package, and what its lock promises."""
 
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -18,6 +19,11 @@ def pins(text: str, name: str) -> list[str]:
     return re.findall(rf"^{re.escape(name)}==(\S+)", text, re.MULTILINE)
 
 
+def split(requirement: str) -> tuple[str, str]:
+    """The name and the bounds, without what is asked for in brackets."""
+    return re.match(r"([\w.-]+)(?:\[.*?\])?(.*)", requirement).groups()
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     """The wheel, built by the backend itself: nothing is fetched."""
@@ -30,11 +36,11 @@ def wheel(tmp_path_factory):
         yield archive
 
 
-def test_pyspark_and_pyspark_client_are_pinned_to_one_version():
-    required = "\n".join(PROJECT["dependencies"])
-    (spark,) = pins(required, "pyspark")
-    assert pins(required, "pyspark-client") == [spark]
-    assert pins(LOCK, "pyspark") == pins(LOCK, "pyspark-client") == [spark]
+def test_pyspark_and_pyspark_client_have_the_same_bounds_and_are_locked_to_one_version():
+    bounds = {name: bound for name, bound in map(split, PROJECT["dependencies"]) if name.startswith("pyspark")}
+    assert bounds["pyspark"] == bounds["pyspark-client"]
+    (spark,) = pins(LOCK, "pyspark")
+    assert pins(LOCK, "pyspark-client") == [spark]
 
 
 def test_the_lock_names_versions_and_no_place():
@@ -46,8 +52,9 @@ def test_the_lock_names_versions_and_no_place():
 def test_the_lock_has_every_direct_dependency():
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
     extras = PROJECT["optional-dependencies"].values()
-    direct = [*PROJECT["dependencies"], *groups["dev"], *(name for extra in extras for name in extra)]
-    names = {re.match(r"[A-Za-z0-9._-]+", requirement)[0] for requirement in direct}
+    of_groups = [each for group in groups.values() for each in group if isinstance(each, str)]
+    direct = [*PROJECT["dependencies"], *of_groups, *(name for extra in extras for name in extra)]
+    names = {split(requirement)[0] for requirement in direct}
     assert {name for name in names if not pins(LOCK, name)} == set()
 
 
@@ -90,7 +97,40 @@ def test_airflow_and_the_shell_find_their_entry_points(wheel):
         assert line in text.splitlines()
 
 
-def test_the_provider_names_the_package_that_is_installed():
+def test_the_provider_names_the_package_that_is_installed_and_its_page():
     from airflow_provider_orderedkafka.provider_info import get_provider_info
 
-    assert get_provider_info()["package-name"] == PROJECT["name"]
+    told = get_provider_info()
+    assert told["package-name"] == PROJECT["name"]
+    assert {each["external-doc-url"] for each in told["integrations"]} == {PROJECT["urls"]["Homepage"]}
+
+
+VERSIONS = runpy.run_path(str(ROOT / "scripts" / "versions.py"))
+
+
+def test_the_readme_has_only_rows_of_environments_in_their_order_and_each_passed():
+    rows = VERSIONS["rows_of"]((ROOT / "README.md").read_text())
+    assert list(rows) == [each.name for each in VERSIONS["ENVIRONMENTS"] if each.name in rows]
+    assert not [row for row in rows.values() if "FAILED" in row]
+
+
+def test_the_tests_of_each_environment_are_there():
+    for each in VERSIONS["ENVIRONMENTS"]:
+        tests = [test.partition("::")[0] for test in each.tests if test.startswith("tests/")]
+        assert tests
+        assert [test for test in tests if not (ROOT / test).exists()] == []
+
+
+def test_a_row_is_written_in_the_place_of_the_one_before_and_others_stay():
+    made, written = VERSIONS["Result"], VERSIONS["written"]
+    older, newer = VERSIONS["ENVIRONMENTS"][0].name, VERSIONS["ENVIRONMENTS"][1].name
+    page = "before\n<!-- versions -->\n<!-- end of versions -->\nafter"
+    page = written(page, [made(newer, "Python", "2 passed", passed=True)])
+    page = written(page, [made(older, "Python", "1 passed", passed=True)])
+    assert page.splitlines()[1:-1] == [
+        "<!-- versions -->",
+        *VERSIONS["HEAD"],
+        f"| {older} | Python | 1 passed |",
+        f"| {newer} | Python | 2 passed |",
+        "<!-- end of versions -->",
+    ]

@@ -1,13 +1,100 @@
-"""The doctor with a real broker."""
+"""The doctor with a real broker and a real Spark."""
 
 import json
 
-from airflow_provider_orderedkafka.tools import doctor
+import pytest
+from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+from support.topics import Topics
+
+from airflow_provider_orderedkafka.tools import cli, doctor
+from airflow_provider_orderedkafka.tools.doctor.finding import Tries
+from airflow_provider_orderedkafka.tools.embedded import Authority, EmbeddedKafka, Secured
 
 
-def test_a_connection_that_leads_to_a_broker_is_ok(kafka, tmp_path, monkeypatch):
+@pytest.fixture
+def connect(tmp_path, monkeypatch):
+    """Defines a connection of Airflow's in the environment."""
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))
-    extra = json.dumps({"bootstrap.servers": kafka.bootstrap_servers})
-    monkeypatch.setenv("AIRFLOW_CONN_BROKER", json.dumps({"conn_type": "kafka", "extra": extra}))
+
+    def made(name, **connection):
+        monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps(connection))
+
+    return made
+
+
+def statuses(findings, *words):
+    return {each.name: each.status for each in findings if each.name.startswith(words)}
+
+
+def test_a_connection_that_leads_to_a_broker_is_ok(kafka, connect):
+    connect("broker", conn_type="kafka", extra=json.dumps({"bootstrap.servers": kafka.bootstrap_servers}))
     (finding,) = [f for f in doctor.examine("broker", "nowhere") if f.name == "connection broker"]
     assert (finding.status, finding.found) == ("ok", f"{kafka.bootstrap_servers} answers")
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory):
+    scram = Secured.sasl("SCRAM-SHA-512", {"loader": "sesame"}, tls=Authority.make())
+    with EmbeddedKafka(tmp_path_factory.mktemp("secured"), secured={"SCRAM": scram}) as kafka:
+        yield kafka
+
+
+def allow(topics, kind, name, *operations):
+    rules = [
+        AclBinding(kind, name, ResourcePatternType.LITERAL, "User:loader", "*", each, AclPermissionType.ALLOW)
+        for each in operations
+    ]
+    for answer in topics.admin.create_acls(rules).values():
+        answer.result(20)
+
+
+def test_certificates_and_each_missing_permission_are_told_by_name(secured, connect, request):
+    topics = Topics(secured.bootstrap_servers, request.node.name)
+    source, output, closed = topics.create("in"), topics.create("out"), topics.create("closed")
+    allow(topics, ResourceType.TOPIC, source, AclOperation.READ)
+    allow(topics, ResourceType.TOPIC, output, AclOperation.READ)
+    allow(topics, ResourceType.GROUP, "orderedkafka.orders", AclOperation.READ)
+    connect("broker", conn_type="kafka", extra=json.dumps(secured.secured_config("SCRAM", "loader")))
+    tries = Tries(topics=[source, closed], outputs=[output], load="orders")
+    findings = doctor.examine("broker", "nowhere", tries)
+    assert statuses(findings, "topic", "output", "group") == {
+        f"topic {source}": "ok",
+        f"topic {closed}": "broken",
+        f"output {output}": "broken",
+        "group orderedkafka.orders": "ok",
+    }
+    (lacking,) = [each for each in findings if each.name == f"output {output}"]
+    assert lacking.found == "its principal lacks WRITE"
+    assert set(statuses(findings, "certificate").values()) == {"ok"}
+    assert any(name.startswith("certificate of ") for name in statuses(findings, "certificate"))
+    (denied,) = [each for each in doctor.examine("broker", "no", Tries(load="other")) if each.name.startswith("group")]
+    assert denied.status == "broken"
+
+
+def test_driver_and_executors_are_tried_at_the_checkpoint(connect, tmp_path, capsys):
+    connect("master", conn_type="spark", host="local[2]")
+    place = tmp_path / "checkpoints"
+    asked = ["doctor", "--json", "--kafka-conn-id", "no", "--spark-conn-id", "master", "--spark"]
+    assert cli.main([*asked, "--checkpoint", str(place)]) == 0
+    found = json.loads(capsys.readouterr().out)["findings"]
+    names = ("checkpoint from here", "spark driver", "spark executors", "checkpoint from the driver")
+    assert {each["name"]: each["status"] for each in found}.items() >= {
+        **dict.fromkeys(names, "ok"),
+        "checkpoint from executors": "ok",
+    }.items()
+    assert list(place.iterdir()) == []
+
+
+def test_a_checkpoint_that_spark_cannot_write_to_is_broken_for_driver_and_executors(connect, tmp_path):
+    connect("master", conn_type="spark", host="local[2]")
+    (tmp_path / "file").touch()
+    findings = doctor.examine("no", "master", Tries(checkpoint=f"{tmp_path}/file", spark=True))
+    assert set(statuses(findings, "checkpoint").values()) == {"broken"}
+    assert statuses(findings, "spark driver") == {"spark driver": "ok"}
+
+
+def test_a_master_that_is_not_there_is_told_with_the_command_to_try(connect, monkeypatch):
+    connect("master", conn_type="spark", host="no-such-master")
+    (finding,) = [each for each in doctor.examine("no", "master", Tries(spark=True)) if each.name == "spark"]
+    assert finding.status == "broken"
+    assert "probe.py" in finding.remedy

@@ -2,16 +2,19 @@
 
 import json
 import sys
+from datetime import UTC, datetime, timedelta
 from importlib import metadata
 
 import pytest
 
 from airflow_provider_orderedkafka.compat.airflow import has_asset_state
 from airflow_provider_orderedkafka.tools import cli, doctor
-from airflow_provider_orderedkafka.tools.doctor.finding import Finding, as_json, as_table, must_be_mended
+from airflow_provider_orderedkafka.tools.doctor.certificates import certificates
+from airflow_provider_orderedkafka.tools.doctor.finding import Finding, Tries, as_json, as_table, must_be_mended
 from airflow_provider_orderedkafka.tools.doctor.installed import installed
 from airflow_provider_orderedkafka.tools.doctor.spark import fits, spark_behind
 from airflow_provider_orderedkafka.tools.doctor.workers import workers_python
+from airflow_provider_orderedkafka.tools.embedded import Authority
 
 OK = Finding("java", "ok", "17.0.1")
 WARNING = Finding("airflow database", "warning", "never set up", "Run: airflow db migrate")
@@ -92,6 +95,71 @@ def test_two_versions_of_spark_are_broken_and_the_remedy_names_one(client):
     finding = named(installed(lambda name: versions.get(name, "1")), "pyspark = pyspark-client")
     assert finding.status == "broken"
     assert "pyspark-client==4.2.0 pyspark==4.2.0" in finding.remedy
+
+
+def test_a_version_that_is_not_supported_is_broken_and_the_remedy_names_those_that_are():
+    finding = named(installed(lambda name: "2.11.0" if name == "apache-airflow" else "1"), "apache-airflow")
+    assert finding.status == "broken"
+    assert finding.found.startswith("2.11.0 is not supported: ")
+    assert finding.remedy.startswith("Run: pip install 'apache-airflow")
+
+
+CA = Authority.make()
+TLS = {"bootstrap.servers": "127.0.0.1:9", "security.protocol": "ssl"}
+
+
+@pytest.mark.parametrize(
+    ("days", "status", "said"), [(-1, "broken", "expired on"), (13, "warning", "in 12 days"), (20, "ok", "valid until")]
+)
+def test_a_certificate_is_told_by_its_setting_and_its_date(tmp_path, days, status, said):
+    pem = tmp_path / "loader.pem"
+    pem.write_text(CA.issue("loader", days=days).certificate)
+    (finding,) = certificates(TLS | {"ssl.certificate.location": str(pem)})
+    assert (finding.name, finding.status) == ("certificate ssl.certificate.location", status)
+    assert said in finding.found
+
+
+def test_of_authorities_one_that_lasts_is_enough():
+    old = CA.issue("old", days=-1).certificate
+    (finding,) = certificates(TLS | {"ssl.ca.pem": old + CA.certificate})
+    assert finding.status == "ok"
+    (finding,) = certificates(TLS | {"ssl.ca.pem": old})
+    assert finding.status == "broken"
+
+
+def test_a_certificate_of_the_future_is_broken():
+    (finding,) = certificates(TLS | {"ssl.ca.pem": CA.certificate}, datetime.now(UTC) - timedelta(days=3650))
+    assert "is only valid from" in finding.found
+
+
+@pytest.mark.parametrize(("text", "said"), [(None, "No such file"), ("nothing", "holds no certificate")])
+def test_a_certificate_that_cannot_be_read_is_broken(tmp_path, text, said):
+    place = tmp_path / "ca.pem"
+    if text is not None:
+        place.write_text(text)
+    (finding,) = certificates(TLS | {"ssl.ca.location": str(place)})
+    assert finding.status == "broken"
+    assert said in finding.found
+
+
+def test_without_tls_no_certificate_is_looked_at():
+    assert list(certificates({"bootstrap.servers": "127.0.0.1:9", "ssl.ca.location": "/no/such"})) == []
+
+
+def test_a_checkpoint_is_tried_from_here_and_nothing_is_left_there(no_airflow, tmp_path):
+    place = tmp_path / "checkpoints"
+    finding = named(doctor.examine("no", "no", Tries(checkpoint=str(place))), "checkpoint from here")
+    assert finding.status == "ok"
+    assert list(place.iterdir()) == []
+
+
+@pytest.mark.parametrize("location", ["{file}/below", "nowhere://bucket/checkpoints"])
+def test_a_checkpoint_that_cannot_be_reached_from_here_is_broken(no_airflow, tmp_path, location):
+    (tmp_path / "file").touch()
+    location = location.format(file=tmp_path / "file")
+    finding = named(doctor.examine("no", "no", Tries(checkpoint=location)), "checkpoint from here")
+    assert finding.status == "broken"
+    assert location in finding.found
 
 
 def test_no_java_is_broken_and_the_remedy_says_how_to_install_it(monkeypatch, tmp_path):

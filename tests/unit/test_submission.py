@@ -2,11 +2,13 @@
 
 from base64 import b64encode
 from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from itertools import pairwise
 
 import pytest
 
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.launching import own_spark
 from airflow_provider_orderedkafka.submission import (
     Command,
     Submission,
@@ -211,3 +213,16 @@ def test_a_line_of_output_is_told_without_its_secrets(line, without):
 
 def test_a_long_line_is_masked_in_no_time():
     assert masked("password" * 100_000) == "password" * 100_000
+
+
+def test_a_pyspark_that_another_client_was_unpacked_over_is_refused_with_the_way_out(tmp_path, monkeypatch):
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    assert own_spark() is not None
+    (tmp_path / "pyspark_client-4.0.0.dist-info").mkdir()
+    (tmp_path / "pyspark_client-4.0.0.dist-info" / "METADATA").write_text("Name: pyspark-client\nVersion: 4.0.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    full = version("pyspark")
+    with pytest.raises(SettingError, match=f"is 4.0.0: both unpack .* pyspark-client=={full} pyspark=={full}"):
+        own_spark()
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    assert own_spark() == tmp_path

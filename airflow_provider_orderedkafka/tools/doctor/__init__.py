@@ -1,9 +1,18 @@
-"""Check what is installed, whether the versions match, and whether Airflow's connections work."""
+"""Check what is installed, whether the versions match, Airflow's connections, and what their principals may do."""
 
 import argparse
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
+from typing import Any
 
-from airflow_provider_orderedkafka.tools.doctor.finding import Finding, as_json, as_table, must_be_mended
+from airflow_provider_orderedkafka.tools.doctor.finding import (
+    NOTHING_MORE,
+    Finding,
+    Tries,
+    as_json,
+    as_table,
+    must_be_mended,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -11,16 +20,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     parser.add_argument("--kafka-conn-id", default="kafka_default", metavar="ID", help="default: %(default)s")
     parser.add_argument("--spark-conn-id", default="spark_default", metavar="ID", help="default: %(default)s")
+    topic: dict[str, Any] = {"action": "append", "default": [], "metavar": "TOPIC"}
+    parser.add_argument("--topic", dest="topics", help="a topic to read; may be repeated", **topic)
+    parser.add_argument("--output-topic", dest="outputs", help="a topic to write to; may be repeated", **topic)
+    parser.add_argument("--load", default="", metavar="NAME", help="a load, whose consumer group has to be usable")
+    parser.add_argument("--checkpoint", default="", metavar="LOCATION", help="write, read and delete a document there")
+    parser.add_argument("--spark", action="store_true", help="submit an application that tries it from Spark, too")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the findings; return 1 if anything is broken."""
-    findings = examine(arguments.kafka_conn_id, arguments.spark_conn_id)
+    tries = Tries(**{each.name: getattr(arguments, each.name) for each in fields(Tries)})
+    findings = examine(arguments.kafka_conn_id, arguments.spark_conn_id, tries)
     print(as_json(findings) if arguments.json else as_table(findings))
     return 1 if must_be_mended(findings) else 0
 
 
-def examine(kafka_conn_id: str, spark_conn_id: str) -> list[Finding]:
+def examine(kafka_conn_id: str, spark_conn_id: str, tries: Tries = NOTHING_MORE) -> list[Finding]:
     """Check everything; checks that wait for another process run in parallel."""
     from airflow_provider_orderedkafka.tools.doctor.connections import connections
     from airflow_provider_orderedkafka.tools.doctor.installed import installed, version_here
@@ -28,5 +44,5 @@ def examine(kafka_conn_id: str, spark_conn_id: str) -> list[Finding]:
 
     with ThreadPoolExecutor() as pool:
         workers = pool.submit(workers_python)
-        airflow = pool.submit(connections, kafka_conn_id, spark_conn_id)
+        airflow = pool.submit(connections, kafka_conn_id, spark_conn_id, tries)
         return [*installed(version_here), workers.result(), *airflow.result()]

@@ -1,28 +1,36 @@
 """Read the connections from Airflow, in a separate process, because Airflow logs and keeps state.
 
-    python -m airflow_provider_orderedkafka.tools.doctor.airflow_probe KAFKA_CONN_ID SPARK_CONN_ID
+    python -m airflow_provider_orderedkafka.tools.doctor.airflow_probe KAFKA_CONN_ID SPARK_CONN_ID TRIES
 
 Prints one JSON object: `database` (what is wrong with it, or null), `kafka` and `spark` (null if the connection is
-not defined), and `ledgers`. No secret is printed.
+not defined), `ledgers`, and `tried`, the findings of what else is tried. No secret is printed.
 """
 
 import json
 import os
 import sys
+from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
+from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.submission import BINARY, master_of
+from airflow_provider_orderedkafka.tools.doctor.finding import Finding, Tries
 
 _ANSWER_SECONDS = 5
 
 
-def main(kafka_conn_id: str, spark_conn_id: str) -> dict[str, Any]:
+def main(kafka_conn_id: str, spark_conn_id: str, tries: str) -> dict[str, Any]:
     """Collect the facts."""
+    kafka, spark = _connection(kafka_conn_id), _connection(spark_conn_id)
+    found = _kafka(kafka)
+    tried = _tried_more(kafka, spark, Tries(**json.loads(tries)), answers=_answers(found))
     return {
         "database": _database_problem(),
-        "kafka": _kafka(_connection(kafka_conn_id)),
-        "spark": _spark(_connection(spark_conn_id)),
+        "kafka": found,
+        "spark": _spark(spark),
         "ledgers": _ledgers(),
+        "tried": [asdict(finding) for finding in tried],
     }
 
 
@@ -35,6 +43,37 @@ def _ledgers() -> dict[str, str | bool]:
 
     location = default_location()
     return {"airflow": version, "location": location or "", "missing": not location and not has_asset_state()}
+
+
+def _tried_more(kafka: Any, spark: Any, tries: Tries, *, answers: bool) -> Iterator[Finding]:
+    from airflow_provider_orderedkafka.tools.doctor.certificates import certificates
+    from airflow_provider_orderedkafka.tools.doctor.locations import from_here, from_spark
+
+    if kafka is not None and kafka.extra_dejson.get("bootstrap.servers"):
+        yield from certificates(kafka.extra_dejson)
+    if answers:
+        yield from _permissions(kafka, tries)
+    if tries.checkpoint:
+        yield from_here(tries.checkpoint)
+    if tries.spark and spark is not None:
+        yield from from_spark(spark, tries.checkpoint)
+
+
+def _answers(kafka: dict[str, Any] | None) -> bool:
+    """Whether there is a Kafka to ask."""
+    return bool(kafka and kafka["bootstrap_servers"] and not kafka["refused"] and not kafka["unreachable"])
+
+
+def _permissions(kafka: Any, tries: Tries) -> Iterator[Finding]:
+    from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+    from airflow_provider_orderedkafka.tools.doctor.permissions import permissions
+
+    try:
+        config = KafkaConfig.from_connection(kafka.extra_dejson)
+    except SettingError as error:
+        yield Finding(f"connection {kafka.conn_id}", "broken", str(error), "Correct the connection's extra")
+        return
+    yield from permissions(config, tries)
 
 
 def _database_problem() -> str | None:

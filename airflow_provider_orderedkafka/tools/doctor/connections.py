@@ -7,27 +7,29 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from airflow_provider_orderedkafka.ledgers import VARIABLE
-from airflow_provider_orderedkafka.tools.doctor.finding import Finding, Status
+from airflow_provider_orderedkafka.tools.doctor.finding import NOTHING_MORE, Finding, Status, Tries
 from airflow_provider_orderedkafka.tools.doctor.spark import spark_behind
 
 _ANSWER_SECONDS = 60
+_LONGER_WITH_SPARK = 5
 _SIGNS_OF_AIRFLOW = ("airflow.cfg", "airflow.db")
-_NOTHING = {"database": None, "kafka": None, "spark": None, "ledgers": None}
+_NOTHING: dict[str, Any] = {"database": None, "kafka": None, "spark": None, "ledgers": None, "tried": []}
 _DATABASE_VARIABLES = ("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_CMD")
 
 
-def connections(kafka_conn_id: str, spark_conn_id: str) -> list[Finding]:
+def connections(kafka_conn_id: str, spark_conn_id: str, tries: Tries = NOTHING_MORE) -> list[Finding]:
     """Check both connections; without an Airflow database, only those in environment variables."""
     home = Path(os.environ.get("AIRFLOW_HOME") or Path.home() / "airflow").expanduser()
     configured = any((home / name).exists() for name in _SIGNS_OF_AIRFLOW) or any(
         map(os.environ.get, _DATABASE_VARIABLES)
     )
-    asked = configured or _environment_may_say(kafka_conn_id, spark_conn_id)
-    facts = _ask(kafka_conn_id, spark_conn_id, configured=configured) if asked else dict(_NOTHING)
+    asked = configured or tries != NOTHING_MORE or _environment_may_say(kafka_conn_id, spark_conn_id)
+    facts = _ask(kafka_conn_id, spark_conn_id, tries, configured=configured) if asked else dict(_NOTHING)
     if isinstance(facts, str):
         return [Finding("airflow", "broken", facts, "Run: airflow config list (its output may show why)")]
     # What is not defined must be mended only where there is an Airflow to define it in.
@@ -37,6 +39,7 @@ def connections(kafka_conn_id: str, spark_conn_id: str) -> list[Finding]:
         *_kafka(kafka_conn_id, facts["kafka"], missing),
         *_spark(spark_conn_id, facts["spark"], missing),
         *_ledgers(facts["ledgers"]),
+        *(Finding(**found) for found in facts["tried"]),
     ]
 
 
@@ -45,23 +48,25 @@ def _environment_may_say(*conn_ids: str) -> bool:
     return any(map(os.environ.get, [*names, "AIRFLOW__SECRETS__BACKEND"]))
 
 
-def _ask(kafka_conn_id: str, spark_conn_id: str, *, configured: bool) -> dict[str, Any] | str:
+def _ask(kafka_conn_id: str, spark_conn_id: str, tries: Tries, *, configured: bool) -> dict[str, Any] | str:
     command = [
         sys.executable,
         "-m",
         "airflow_provider_orderedkafka.tools.doctor.airflow_probe",
         kafka_conn_id,
         spark_conn_id,
+        json.dumps(asdict(tries)),
     ]
+    seconds = _ANSWER_SECONDS * (_LONGER_WITH_SPARK if tries.spark else 1)
     with tempfile.TemporaryDirectory() as nowhere:
         # Airflow writes into its home when it is only looked at: one that was never set up is not begun here.
         environment = os.environ if configured else {**os.environ, "AIRFLOW_HOME": nowhere}
         try:
             answer = subprocess.run(  # noqa: S603 - our own module
-                command, env=environment, capture_output=True, text=True, timeout=_ANSWER_SECONDS, check=False
+                command, env=environment, capture_output=True, text=True, timeout=seconds, check=False
             )
         except subprocess.TimeoutExpired:
-            return f"Airflow did not answer within {_ANSWER_SECONDS} seconds"
+            return f"Airflow did not answer within {seconds} seconds"
     if answer.returncode:
         return f"Airflow cannot be asked: {(answer.stderr.strip().splitlines() or ['it said nothing'])[-1]}"
     facts: dict[str, Any] = json.loads(answer.stdout)

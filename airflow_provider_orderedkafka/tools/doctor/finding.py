@@ -1,4 +1,4 @@
-"""The doctor's findings, and how they are printed."""
+"""What the doctor is asked to try, its findings, and how they are printed."""
 
 import json
 from collections.abc import Sequence
@@ -6,6 +6,20 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 Status = Literal["ok", "warning", "broken"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tries:
+    """What else is tried: topics to read and to write, a load's group, a checkpoint's location, and all from Spark."""
+
+    topics: Sequence[str] = ()
+    outputs: Sequence[str] = ()
+    load: str = ""
+    checkpoint: str = ""
+    spark: bool = False
+
+
+NOTHING_MORE = Tries()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Check what is installed, in which version, and whether the versions match."""
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from importlib import metadata
@@ -9,6 +10,7 @@ from airflow_provider_orderedkafka.tools.doctor.finding import Finding
 from airflow_provider_orderedkafka.tools.embedded.java import HOW_TO_INSTALL, OLDEST, find_java
 
 _OLDEST_PYTHON, _FIRST_UNKNOWN_PYTHON = (3, 11), (3, 14)
+_REQUIREMENT = re.compile(r"([\w.-]+?)\s*\(?([<>=!~][^;()]*)\)?")  # without those of extras
 _DISTRIBUTIONS = (
     "airflow-provider-orderedkafka",
     "apache-airflow",
@@ -24,9 +26,10 @@ _DISTRIBUTIONS = (
 
 def installed(version_of: Callable[[str], str | None]) -> Iterator[Finding]:
     """Check Python, each package, librdkafka and Java; `version_of` returns None for a missing package."""
+    required = _required()
     yield _python(sys.version_info[:2])
     for name in _DISTRIBUTIONS:
-        yield _package(name, version_of(name))
+        yield _package(name, version_of(name), required.get(name))
     yield _librdkafka()
     yield _same_spark(version_of("pyspark"), version_of("pyspark-client"))
     yield _java()
@@ -47,10 +50,24 @@ def _python(version: tuple[int, int]) -> Finding:
     return Finding("python", "broken", found, "Use Python 3.11, 3.12 or 3.13.")
 
 
-def _package(name: str, version: str | None) -> Finding:
-    if version:
-        return Finding(name, "ok", version)
-    return Finding(name, "broken", "not installed", "Run: pip install airflow-provider-orderedkafka")
+def _required() -> dict[str, str]:
+    """The versions that this package asks for, by the name of each package."""
+    try:
+        stated = metadata.requires(_DISTRIBUTIONS[0]) or []
+    except metadata.PackageNotFoundError:
+        return {}
+    return {found[1]: found[2] for each in stated if (found := _REQUIREMENT.fullmatch(each))}
+
+
+def _package(name: str, version: str | None, required: str | None) -> Finding:
+    from packaging.specifiers import SpecifierSet
+
+    if not version:
+        return Finding(name, "broken", "not installed", "Run: pip install airflow-provider-orderedkafka")
+    if required and not SpecifierSet(required).contains(version, prereleases=True):
+        found = f"{version} is not supported: {required} is needed"
+        return Finding(name, "broken", found, f"Run: pip install '{name}{required}'")
+    return Finding(name, "ok", version)
 
 
 def _librdkafka() -> Finding:

@@ -1,0 +1,83 @@
+"""What a driver and its executors can do at a location: an application that `orderedkafka doctor --spark` submits.
+
+    spark-submit probe.py FILE [LOCATION]
+
+Writes a JSON array of [name, found, problem] into the file, on the driver; the problem is empty where all is well.
+"""
+
+import json
+import platform
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from airflow_provider_orderedkafka.errors import OrderedKafkaError
+from airflow_provider_orderedkafka.spark.session.executors import check_executors
+from airflow_provider_orderedkafka.spark.state.checkpoint import open_state
+from airflow_provider_orderedkafka.storage.store import join
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ROWS = 8
+
+
+def look(session: "SparkSession", location: str) -> Iterator[tuple[str, str, str]]:
+    """Try the executors' Python, then the location from the driver and from the executors."""
+    found = f"Spark {session.version}, Python {platform.python_version()}, master {session.sparkContext.master}"
+    yield "spark driver", found, ""
+    yield _tried("spark executors", "have what tasks import", lambda: check_executors(session))
+    if location:
+        name = f"orderedkafka-doctor-{uuid.uuid4().hex}"
+        by = f"write, read and delete at {location}"
+        yield _tried("checkpoint from the driver", by, lambda: _by_driver(session, location, name))
+        yield _tried("checkpoint from executors", by, lambda: _by_executors(session, location, name))
+
+
+def _tried(name: str, good: str, trial: Callable[[], None]) -> tuple[str, str, str]:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        trial()
+    except (OrderedKafkaError, PySparkException, Py4JError) as error:
+        return name, "", f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+    return name, good, ""
+
+
+def _by_driver(session: "SparkSession", location: str, name: str) -> None:
+    state = open_state(location, session)
+    state.put(name, name)
+    found = state.get(name)
+    state.delete(name)
+    if found != name:
+        raise OrderedKafkaError(f"what was written to {join(location, name)!r} is not what is read")
+
+
+def _by_executors(session: "SparkSession", location: str, name: str) -> None:
+    """Each task writes a file; the driver's look at them shows whether it is the same place."""
+    folder = join(location, name)
+    try:
+        session.range(0, _ROWS, 1, _ROWS).selectExpr("cast(id as string)").write.text(folder)
+        seen = session.read.schema("value string").text(folder).count()
+    finally:
+        open_state(location, session).delete(name)
+    if seen != _ROWS:
+        raise OrderedKafkaError(
+            f"of {_ROWS} rows that executors wrote to {folder!r} the driver sees {seen}: it is not the same place there"
+        )
+
+
+def main(file: str, location: str = "") -> None:
+    """Write what is found."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.builder.getOrCreate()
+    Path(file).write_text(json.dumps(list(look(session, location))), encoding="utf-8")
+    session.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,244 @@
+"""Runs some tests with each supported version of Spark, Airflow and Kafka: one of them varies, the others are usual.
+
+    python scripts/versions.py [--only AXIS] [--ends] [--write] [name ...]
+
+Each environment is built anew in `.cache/versions`, with the wheel as a user installs it; the tests are the checkout's.
+Prints a table; `--write` puts its rows into README.md. Ends with 1 if a test fails or an environment cannot be built.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PLACE = ROOT / ".cache" / "versions"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+SECONDS = 1_200
+PYTEST = ("-q", "-p", "no:cacheprovider", "-W", "default")  # what other versions warn of is no failure
+SUMMARY = re.compile(r"^(\d+ \w+(?:, \d+ \w+)*) in [\d.]+s", re.MULTILINE)
+MARKED = re.compile(r"(?<=<!-- versions -->\n).*?(?=<!-- end of versions -->)", re.DOTALL)
+HEAD = ("| version | together with | tests |", "| --- | --- | --- |")
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What is installed, and which tests run there.
+
+    Without `requirements` it is the environment of the checkout. `until` is a day: nothing that was released later is
+    installed. An Airflow's constraints name what there was when it was released, so this comes close to them.
+    """
+
+    axis: str
+    name: str
+    tests: tuple[str, ...]
+    requirements: tuple[str, ...] = ()
+    until: str = ""
+    options: tuple[str, ...] = ()
+    python: str = ""
+
+    @property
+    def home(self) -> Path:
+        """Where it is built."""
+        return PLACE / self.name.replace(" ", "-").lower() if self.requirements else ROOT / ".venv"
+
+
+def _spark(version: str, python: str = "") -> Environment:
+    """A cluster's environment: no Airflow; the wheel without its dependencies, and what executors import."""
+    return Environment("spark", f"Spark {version}", APPLICATIONS, (f"pyspark=={version}",), python=python)
+
+
+def _airflow(version: str, spark: str, until: str = "", note: str = "", options: tuple[str, ...] = ()) -> Environment:
+    requirements = (f"apache-airflow=={version}", f"pyspark{spark}")
+    return Environment("airflow", f"Airflow {version}{note}", TASKS, requirements, until, options)
+
+
+def _kafka(version: str) -> Environment:
+    return Environment("kafka", f"Kafka {version}", (f"{WHOLE_WAY}[{version}]",))
+
+
+APPLICATIONS = ("tests/integration", "-m", "versions")
+TASKS = ("tests/airflow/test_provider.py", "tests/airflow/test_parsing.py", "tests/airflow/test_load_group.py")
+WHOLE_WAY = "tests/fault/test_kafka_versions.py::test_a_load_goes_its_whole_way_on_a_secured_kafka_of_each_version"
+
+LOWEST = ("--resolution", "lowest-direct", "-r", "pyproject.toml")
+
+ENVIRONMENTS = (
+    _spark("3.5.8", python="python3.11"),
+    _spark("4.0.4"),
+    _spark("4.1.3"),
+    _spark("4.2.0"),
+    _spark("4.3.0"),
+    _airflow("3.1.8", "<4.1", "2026-03-20", " with the lowest", LOWEST),
+    _airflow("3.1.8", "<4.1", "2026-03-20"),
+    _airflow("3.2.2", "<4.2", "2026-06-15"),
+    _airflow("3.3.2", "<4.3"),
+    _kafka("3.9.1"),
+    _kafka("4.0.1"),
+    _kafka("4.1.1"),
+    _kafka("4.4.0"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A row of the table."""
+
+    name: str
+    together_with: str
+    tests: str
+    passed: bool
+
+    def __str__(self) -> str:
+        return f"| {self.name} | {self.together_with} | {self.tests} |"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Try the environments that are asked for, one after the other."""
+    arguments = _arguments(argv)
+    chosen = list(_chosen(arguments))
+    if not chosen:
+        sys.exit(f"No environment is called so. There are: {', '.join(each.name for each in ENVIRONMENTS)}")
+    wheel = _built_wheel()
+    results = []
+    for environment in chosen:
+        begun = time.monotonic()
+        results.append(_tried(environment, wheel))
+        print(f"{results[-1]} {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
+    print("\n".join([*HEAD, *map(str, results)]))
+    if arguments.write:
+        page = ROOT / "README.md"
+        page.write_text(written(page.read_text(encoding="utf-8"), results), encoding="utf-8")
+    return 0 if all(result.passed for result in results) else 1
+
+
+def _arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Run some tests with each supported version.")
+    parser.add_argument("names", nargs="*", metavar="name", help="a part of a name, such as 'Spark 4.0'")
+    parser.add_argument("--only", choices=sorted({each.axis for each in ENVIRONMENTS}))
+    parser.add_argument("--ends", action="store_true", help="the oldest and the newest of each axis")
+    parser.add_argument("--write", action="store_true", help="put the rows into README.md")
+    return parser.parse_args(argv)
+
+
+def _chosen(arguments: argparse.Namespace) -> Iterator[Environment]:
+    for axis, group in groupby(ENVIRONMENTS, lambda each: each.axis):
+        rows = list(group)
+        for each in (rows[0], rows[-1]) if arguments.ends else rows:
+            named = not arguments.names or any(name.lower() in each.name.lower() for name in arguments.names)
+            if named and arguments.only in {None, axis}:
+                yield each
+
+
+def _built_wheel() -> Path:
+    """The wheel; it and the source distribution are what an index accepts, or the script ends."""
+    dist = PLACE / "dist"
+    _uv("build", "--quiet", "--clear", "--out-dir", str(dist))
+    (wheel,) = dist.glob("*.whl")
+    _uv("tool", "run", "--quiet", "twine", "check", "--strict", *map(str, dist.glob("*.[wt]*")))
+    return wheel
+
+
+def _tried(environment: Environment, wheel: Path) -> Result:
+    try:
+        if environment.requirements:
+            _build(environment, wheel)
+        tests, passed = _tested(environment)
+    except subprocess.SubprocessError as error:
+        return Result(environment.name, "", f"FAILED: {error}", passed=False)
+    return Result(environment.name, _together_with(environment), tests, passed)
+
+
+def _build(environment: Environment, wheel: Path) -> None:
+    """An environment with Airflow gets the wheel with its dependencies, another one without them."""
+    named = {"PYTHON": environment.python} if environment.python else {}
+    python = _said("scripts/python", **named).strip()
+    _uv("venv", "--quiet", "--clear", "--no-python-downloads", "--python", python, str(environment.home))
+    install = ("pip", "install", "--quiet", "--python", str(environment.home / "bin" / "python"))
+    what = [*environment.requirements, "--group", "test", *environment.options]
+    if environment.until:
+        what += ["--exclude-newer", environment.until]
+    if environment.axis == "airflow":
+        _uv(*install, *what, f"{wheel}[tools]")
+    else:
+        _uv(*install, *what, *_for_executors(), *PROJECT["optional-dependencies"]["tools"])
+        _uv(*install, "--no-deps", str(wheel))
+
+
+def _for_executors() -> list[str]:
+    """What a cluster needs beside Spark: all that is required but Airflow and PySpark."""
+    return [each for each in PROJECT["dependencies"] if not each.startswith(("apache-airflow", "pyspark"))]
+
+
+def _tested(environment: Environment) -> tuple[str, bool]:
+    """How many tests passed and failed; `bin/pytest` does not put the checkout before what is installed."""
+    program = environment.home / "bin" / "pytest"
+    clean = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "PYSPARK_PYTHON"}}
+    ended = subprocess.run(  # noqa: S603 - our own tests
+        [program, *PYTEST, *environment.tests],
+        cwd=ROOT,
+        env=clean | {"COLUMNS": "1000"},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    log = PLACE / f"{environment.name.replace(' ', '-').lower()}.log"
+    log.write_text(ended.stdout + ended.stderr, encoding="utf-8")
+    counts = SUMMARY.findall(ended.stdout)
+    if ended.returncode == 0 and counts:
+        return counts[-1].partition(",")[0], True
+    return (
+        f"FAILED: {counts[-1] if counts else f'pytest ended with {ended.returncode}'}, see {log.relative_to(ROOT)}",
+        False,
+    )
+
+
+def _together_with(environment: Environment) -> str:
+    """The versions of what is installed and matters, other than the one that the row is named by."""
+    python = environment.home / "bin" / "python"
+    listed = _said("scripts/uv", "pip", "freeze", "--quiet", "--python", str(python))
+    versions = dict(re.findall(r"^([\w-]+)==(\S+)", listed, re.MULTILINE))
+    names = {
+        "pyspark": "Spark",
+        "apache-airflow": "Airflow",
+        "confluent-kafka": "confluent-kafka",
+        "pyarrow": "pyarrow",
+    }
+    known = [f"{title} {versions[name]}" for name, title in names.items() if name in versions]
+    number = _said(str(python), "-c", "import platform; print(platform.python_version())").strip()
+    return ", ".join(each for each in (f"Python {number}", *known) if each not in environment.name)
+
+
+def _uv(*arguments: str) -> None:
+    subprocess.run(["scripts/uv", *arguments], cwd=ROOT, check=True)  # noqa: S603, S607 - in ROOT
+
+
+def _said(*command: str, **environment: str) -> str:
+    return subprocess.run(  # noqa: S603
+        command, cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
+
+
+def written(page: str, results: Iterable[Result]) -> str:
+    """The page with the rows of the results in their places; rows of other environments stay as they are."""
+    rows = rows_of(page) | {result.name: str(result) for result in results}
+    ordered = [rows[each.name] for each in ENVIRONMENTS if each.name in rows]
+    return MARKED.sub(lambda _: "\n".join([*HEAD, *ordered, ""]), page)
+
+
+def rows_of(page: str) -> dict[str, str]:
+    """The rows of the table in the page, by their names."""
+    (table,) = MARKED.findall(page)
+    return {line.split(" | ")[0].removeprefix("| "): line for line in table.splitlines()[len(HEAD) :]}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
