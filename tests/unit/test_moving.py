@@ -7,7 +7,7 @@ from support.interleaving import Killed, at
 from support.keeping import DictStore, FolderStore
 from support.runs import LOAD, MirrorByHand, Skipped, World, a_range
 
-from airflow_provider_orderedkafka.core.watching import Watch
+from airflow_provider_orderedkafka.core.watching import WatcherState
 from airflow_provider_orderedkafka.errors import LifecycleError
 from airflow_provider_orderedkafka.loads import operations, steps
 
@@ -26,7 +26,7 @@ def loaded_world(kept, memory=None):
     found = steps.resolve_own(books, lambda: a_range("own", 0, 0, 5), "own", again=False, memory=MirrorMemory())
     world.run("d/replay").load(found.range.id)
     steps.commit(books, found.range.id, world.mirror)
-    books.store.save_watch(Watch("2", 7, 1))
+    books.store.save_watch(WatcherState("2", 7, 1))
     return world
 
 
@@ -61,7 +61,7 @@ def test_it_takes_all_that_is_kept_along_and_runs_go_on_there(stores):
     world.store, world.high = target, 12
     world.run("d/12").whole()
     assert [(o.range_id, o.revision) for o in world.ledger.outcomes] == [("range-1", 1), ("range-2", 2), ("range-3", 3)]
-    assert world.ledger_store.watch() == Watch("2", 7, 1)
+    assert world.ledger_store.watch() == WatcherState("2", 7, 1)
 
 
 def test_whoever_goes_on_where_it_was_is_told_where_it_is_and_changes_nothing(stores):
