@@ -40,6 +40,14 @@ def connect_to_the_jvm() -> None:
     SparkContext._ensure_initialized()
 
 
+# Public is SparkSession.getActiveSession, which knows only what this thread made.
+def context_runs() -> bool:
+    """Whether Spark runs in this process already."""
+    from pyspark import SparkContext
+
+    return SparkContext._active_spark_context is not None
+
+
 # Nothing public leads to Java.
 def gateway(session: "SparkSession") -> Any:
     """The Py4J gateway to Spark's JVM."""

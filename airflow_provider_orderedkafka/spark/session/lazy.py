@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
-from airflow_provider_orderedkafka.compat.spark import connect_to_the_jvm
+from airflow_provider_orderedkafka.compat.spark import connect_to_the_jvm, context_runs
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.storage.store import local_path
 
@@ -64,10 +64,8 @@ class LazySession:
             session.stop()
 
     def _begun(self) -> "Future[SparkSession]":
-        from pyspark.sql import SparkSession
-
         if self._coming is None:
-            self._ours = SparkSession.getActiveSession() is None  # it is active in the thread that made it
+            self._ours = not context_runs()
             self._coming = in_background(self._start)
         return self._coming
 
