@@ -45,7 +45,7 @@ def keep_order(
 
 
 def dealt(frame: "DataFrame", by: OrderBy, writers: int, partitions: int | None = None) -> "DataFrame":
-    """What `keep_order` makes of rows whose plan is not looked at: who uses it looks at the plan that runs."""
+    """`keep_order` without its check of the plan: the caller checks the plan that runs."""
     _check(frame, by, writers, partitions)
     frame = _numbered(frame)
     if by == "partition" and partitions is not None:
@@ -56,7 +56,7 @@ def dealt(frame: "DataFrame", by: OrderBy, writers: int, partitions: int | None 
 
 
 def default_writers(session: "SparkSession") -> int:
-    """How many tasks write side by side when nobody says."""
+    """The default number of tasks that write in parallel."""
     cores = session.sparkContext.defaultParallelism
     return 1 if cores <= ONE_WRITER_UP_TO else cores
 
@@ -90,7 +90,7 @@ def _writer(by: OrderBy, writers: int) -> "Column":
 
 
 def _with_partition(frame: "DataFrame", partitions: int) -> "DataFrame":
-    """Only the key is sent to Python for this."""
+    """Add the partition of each row; only keys are sent to Python."""
     from pyspark.sql import functions as f
 
     spread = _spread(frame, partitions)
@@ -106,7 +106,7 @@ def _with_partition(frame: "DataFrame", partitions: int) -> "DataFrame":
 
 
 def _spread(frame: "DataFrame", partitions: int) -> "Column":
-    """The partition of a row without a key: its source alone decides, so a rewrite puts it there again."""
+    """The partition of a row without a key, by its source alone, so that a rerun gives the same."""
     from pyspark.sql import functions as f
 
     place = f.col(SEQUENCE)

@@ -1,8 +1,8 @@
-"""What a driver and its executors can do at a location: an application that `orderedkafka doctor --spark` submits.
+"""The application that `orderedkafka doctor --spark` submits: tries Spark's driver and executors at a location.
 
     spark-submit probe.py FILE [LOCATION]
 
-Writes a JSON array of [name, found, problem] into the file, on the driver; the problem is empty where all is well.
+Writes a JSON array of [name, found, problem] into the file, on the driver; the problem is empty if there is none.
 """
 
 import json
@@ -25,7 +25,7 @@ _ROWS = 8
 
 
 def look(session: "SparkSession", location: str) -> Iterator[tuple[str, str, str]]:
-    """Try the executors' Python, then the location from the driver and from the executors."""
+    """Check the executors' Python, then the location from the driver and from the executors."""
     found = f"Spark {session.version}, Python {platform.python_version()}, master {session.sparkContext.master}"
     yield "spark driver", found, ""
     yield _tried("spark executors", "have what tasks import", lambda: check_executors(session))
@@ -57,7 +57,7 @@ def _by_driver(session: "SparkSession", location: str, name: str) -> None:
 
 
 def _by_executors(session: "SparkSession", location: str, name: str) -> None:
-    """Each task writes a file; the driver's look at them shows whether it is the same place."""
+    """Each task writes a file, which the driver must be able to read."""
     folder = join(location, name)
     try:
         session.range(0, _ROWS, 1, _ROWS).selectExpr("cast(id as string)").write.text(folder)
@@ -71,7 +71,7 @@ def _by_executors(session: "SparkSession", location: str, name: str) -> None:
 
 
 def main(file: str, location: str = "") -> None:
-    """Write what is found."""
+    """Write the findings to the file."""
     from pyspark.sql import SparkSession
 
     session = SparkSession.builder.getOrCreate()

@@ -35,25 +35,25 @@ FILES = frozenset({"parquet", "orc", "json", "csv", "avro"})
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """An output of which each batch is written in place of itself: nothing needs protection."""
+    """An output whose batches are overwritten by a rerun, so that nothing has to be noted."""
 
     unprotected: None = None
 
     def noted(self, batch: Batch, attempt: int) -> Note:
-        """Nothing is appended to it."""
+        """The note, without outputs."""
         return Note(batch.number, attempt, batch.start, batch.end, Offsets(), {})
 
     def joined(self, note: Note) -> Note:
-        """Whoever takes part replaces it."""
+        """The note, unchanged."""
         return note
 
     def before(self, note: Note) -> None:
-        """What is there is replaced."""
+        """None: a rerun overwrites."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableWriter:
-    """Writes each batch in place of itself."""
+    """Writes each batch over what an earlier attempt wrote of it."""
 
     frames: RangeFrames
     put: Callable[["DataFrame", int], None]
@@ -61,7 +61,7 @@ class TableWriter:
     output: Output = Replaced()
 
     def write(self, batch: Batch, note: Note, before: None) -> Tally:  # noqa: ARG002 - it is replaced in any case
-        """Write the batch in place of what is there of it."""
+        """Write the batch over what an earlier attempt wrote of it."""
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
@@ -125,7 +125,7 @@ def _check_columns(rows: "DataFrame") -> None:
 
 @dataclass(frozen=True, slots=True)
 class _InFolders:
-    """A folder for each batch, written over as a whole."""
+    """A folder for each batch, overwritten as a whole."""
 
     range_id: str
     path: str
@@ -139,7 +139,7 @@ class _InFolders:
 
 @dataclass(frozen=True, slots=True)
 class _ByCondition:
-    """A format by path that replaces what fits a condition, as Delta does."""
+    """A format by path that replaces what matches a condition, such as Delta."""
 
     range_id: str
     path: str

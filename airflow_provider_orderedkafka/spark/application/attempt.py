@@ -53,9 +53,9 @@ class Attempt:
         self._unprotected: str | None = None
 
     def run(self, loaded: Range, prepare: Callable[[], Writer]) -> Report:
-        """Load the range; raise what went wrong when the report says so already.
+        """Load the range; raise the error that ended it, after the report was written.
 
-        `prepare` looks at source and output: it runs once the lease is held, and what it raises is reported too.
+        `prepare` checks source and output once the lease is held; its errors are reported, too.
         """
         self._lease.acquire(_tell_waiting)
         done = already_loaded(self._checkpoint, loaded)  # by the attempt that was waited for
@@ -84,7 +84,7 @@ class Attempt:
         raise error
 
     def _lost(self) -> OrderedKafkaError | None:
-        """Why this attempt may not say that it is done: a newer one may be at work where this one stood still."""
+        """Why this attempt must not report success: a newer one may have taken over while this one was stuck."""
         try:
             self._lease.check()
         except (FencedError, StateError) as error:
@@ -108,10 +108,10 @@ class Attempt:
         return (self._loop and self._loop.error) or self._heartbeat.lost
 
     def _load(self, loaded: Range, writer: Writer) -> None:
-        """Load batch after batch, until no row may follow or the lease is lost.
+        """Load batches until the row limit, the range's end or the loss of the lease.
 
-        In a thread of its own: a thread that is interrupted in the middle of a call to the JVM cannot call it any more,
-        and this one has a query to stop when it is told to end.
+        In a separate thread: a thread that is interrupted during a call to the JVM cannot call it again, and the main
+        thread has to stop the query on SIGTERM.
         """
         self._unprotected = writer.output.unprotected
         plan, limit = Plan(writer.frames, self._checkpoint), RowLimit.of(writer.frames)
@@ -126,15 +126,15 @@ class Attempt:
         self._printer.begin(self._clock.now())
 
     def before_a_retry(self) -> None:
-        """A batch is only run again where nothing of it runs any more."""
+        """Wait until no task of the failed batch runs any more."""
         self._wait_for_tasks()
 
     def tell(self, counts: Counts, planned: Planned) -> None:
-        """Say how far it is."""
+        """Print and store the progress."""
         self._printer.tell(counts, planned, self._clock.now())
 
     def _stop(self) -> None:
-        """Let no task run any more."""
+        """Cancel all tasks."""
         if self._running is not None and not self._running.done():
             self._cancel()
             wait([self._running], QUIET_SECONDS)
@@ -142,7 +142,7 @@ class Attempt:
             self._wait_for_tasks()
 
     def _cancel(self) -> None:
-        """The lease is lost, or the attempt is told to end."""
+        """Called when the lease is lost or the attempt is terminated."""
         if self._loop is not None and self._query is not None:
             self._loop.stop()
             self._query.stop(QUIET_SECONDS)
@@ -158,7 +158,7 @@ class Attempt:
 
 
 def already_loaded(checkpoint: Checkpoint, loaded: Range) -> Report | None:
-    """The complete report of this range, if there is one; what a killed cleaning left is deleted."""
+    """The complete report of this range, if there is one; finishes an interrupted cleanup."""
     found = checkpoint.proof(loaded)
     if found is not None:
         checkpoint.clean()
@@ -167,7 +167,7 @@ def already_loaded(checkpoint: Checkpoint, loaded: Range) -> Report | None:
 
 
 def _behind(raised: Exception, executors: Future[None]) -> OrderedKafkaError:
-    """What an exception comes from: where Python lacks a package, Spark fails in ways that do not say so."""
+    """The cause of an exception: if Python lacks a package, Spark's own errors do not say so."""
     found = classify_failure(raised)
     if isinstance(raised, OrderedKafkaError) or isinstance(found, SettingError):
         return found
@@ -175,7 +175,7 @@ def _behind(raised: Exception, executors: Future[None]) -> OrderedKafkaError:
 
 
 def _unfinished(loaded: Range, counts: Counts | None) -> OrderedKafkaError | None:
-    """Batches that ended well must have come to the end: nothing is called complete that is not."""
+    """The error for batches that succeeded without reaching the range's end."""
     rows, reached = (0, loaded.start) if counts is None else (counts.total.rows, counts.end)
     if rows_left(loaded.rows_left, rows) == 0 or reached.offsets == loaded.end.offsets:
         return None

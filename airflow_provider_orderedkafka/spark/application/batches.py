@@ -1,4 +1,4 @@
-"""The batch loop: what is done with each batch of a range, in which order, so that a kill at any moment can be mended.
+"""The batch loop: the steps for each batch of a range, in an order that survives a kill at any moment.
 
 For each batch of the plan: see that the lease is held, decide how far the row limit lets it go, note it, write it,
 count it. A batch that was noted before and not counted is a replay: its writer leaves out what is there already. A
@@ -29,24 +29,24 @@ _log = logging.getLogger(__name__)
 
 
 class Host(Protocol):
-    """Whose loop it is: asked and told of what goes on around the batches."""
+    """The attempt around the loop."""
 
     def ready(self) -> None:
-        """Wait until batches can be written; planning goes on beside."""
+        """Wait until batches can be written, while planning goes on."""
         ...
 
     def before_a_retry(self) -> None:
-        """Wait until nothing of a failed batch runs any more."""
+        """Wait until no task of the failed batch runs any more."""
         ...
 
     def tell(self, counts: Counts, planned: Planned) -> None:
-        """A batch is done."""
+        """Called after each batch."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is loaded, from which plan, by whom, and how far the row limit lets it go."""
+    """What the loop works with: the range, its checkpoint, lease, plan, writer and row limit."""
 
     loaded: Range
     checkpoint: Checkpoint
@@ -61,7 +61,7 @@ Run = Callable[[Sequence[Planned], "BatchLoop"], None]
 
 
 class BatchLoop:
-    """Loads one batch after the other. `counts` are the newest; `error` is what ended it."""
+    """Loads one batch after the other. `counts` are the latest; `error` is the one that ended it."""
 
     def __init__(self, work: Work, host: Host) -> None:
         self._work = work
@@ -74,15 +74,15 @@ class BatchLoop:
 
     @property
     def over(self) -> bool:
-        """Whether nothing more of this window may be loaded."""
+        """Whether to load no more batches of this window."""
         return self.error is not None or self._stopped or self._off_plan or self._left() == 0
 
     def stop(self) -> None:
-        """Begin no other batch, and try none again; from any thread."""
+        """Start no further batch or retry; may be called from any thread."""
         self._stopped = True
 
     def run(self, run: Run) -> None:
-        """Load batch after batch to the range's end; an error is kept, and ends it."""
+        """Load batches to the range's end; stops at the first error and keeps it."""
         while not self.over and (window := self._work.plan.window(*self._next())):
             self._host.ready()
             self._early.clear()
@@ -96,7 +96,7 @@ class BatchLoop:
             self._off_plan = False
 
     def take(self, planned: Planned) -> None:
-        """Load a batch of the window once it is the next one; what comes early waits for those before it."""
+        """Load a batch of the window in its turn; one that arrives early waits."""
         self._early[planned.batch] = planned
         try:
             while not self.over and (following := self._early.pop(self._next()[0], None)):
@@ -105,7 +105,7 @@ class BatchLoop:
             self.error = classify_failure(error)
 
     def _next(self) -> tuple[int, Place]:
-        """The number of the next batch, and where it begins: the limit may have ended the one before it early."""
+        """The number and start of the next batch; the limit may have ended the previous one early."""
         counts = self.counts
         return (1, self._work.loaded.start) if counts is None else (counts.batch + 1, counts.end)
 
@@ -150,7 +150,7 @@ class BatchLoop:
         raise AssertionError("the last try returns or raises")
 
     def _noted(self, batch: Batch) -> tuple[Note, Before | None]:
-        """The batch's note and what is there before: written down before a write, and when something is added to it."""
+        """The batch's note, stored before a write and whenever it changes, and what landed before."""
         output, found = self._work.writer.output, self._work.checkpoint.note(batch.number)
         if found is None:
             note, before = output.noted(batch, self._work.lease.attempt), None

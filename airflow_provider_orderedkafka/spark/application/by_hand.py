@@ -1,10 +1,10 @@
-"""Loads without Airflow: the same steps, with their documents under the checkpoint.
+"""Loads without Airflow: the same steps, with their documents in the checkpoint.
 
     <checkpoint>/ledger.json      where the load stands: next offsets, the open range, rows emitted
     <checkpoint>/range.json       the open range
     <checkpoint>/<range id>/      the checkpoint of each range
 
-A run that finds a range open takes it over. That an application still works on it shows in the range's own lease.
+A run takes over an open range. The range's lease shows whether an application is still working on it.
 """
 
 import json
@@ -37,7 +37,7 @@ WAY_OUT = NEW_CHECKPOINT._replace(who="the load")
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """The store of a ledger, over the files of a checkpoint. There is one range at a time: `range.json` has it."""
+    """A ledger's store in the files of a checkpoint. `range.json` is the only range."""
 
     state: State
 
@@ -55,7 +55,7 @@ class Documents:
         self.state.put(_file(key), canonical(value))
 
     def delete(self, key: str) -> None:
-        """Delete the document, unless another one stands in its place."""
+        """Delete the document, unless it was replaced by another one."""
         if self.get(key) is not None:
             self.state.delete(_file(key))
 
@@ -69,19 +69,19 @@ def _is(found: Any, key: str) -> bool:
 
 
 class Alone:
-    """What a load by hand has neither of: a mirror in a consumer group, and a task that remembers."""
+    """A mirror and a task's memory that do nothing: a load by hand has neither."""
 
     def check(self, ledger: Ledger | None) -> None:
-        """Nothing to compare with."""
+        """Do nothing."""
 
     def write(self, ledger: Ledger) -> None:
-        """Nowhere to show it."""
+        """Do nothing."""
 
     def get(self, key: str) -> Any:
-        """Nothing: the ledger says it all."""
+        """None, always."""
 
     def set(self, key: str, value: Any) -> None:
-        """Nothing to remember."""
+        """Do nothing."""
 
 
 def store_of(state: State) -> LedgerStore:
@@ -90,7 +90,7 @@ def store_of(state: State) -> LedgerStore:
 
 
 def books_of(state: State, now: Callable[[], int], open_state: Callable[[str], State]) -> Books:
-    """The books under a checkpoint, which must not have lost any; `open_state` opens the folder of a range there."""
+    """The books in a checkpoint; an error if it lost some. `open_state` opens the folder of a range."""
     store = store_of(state)
     _check_complete(store, state)
     return Books(
@@ -104,7 +104,7 @@ def books_of(state: State, now: Callable[[], int], open_state: Callable[[str], S
 
 
 def next_range(books: Books, arguments: Arguments) -> tuple[Range | None, str]:
-    """The range to load now, taken over or newly planned, its attempt written down; or none, and why."""
+    """The range to load now, taken over or new, with its attempt recorded; or None; and the reason."""
     options = arguments.source
     terms = replace(terms_of(options), load=BY_HAND, row_limit=arguments.row_limit, way_out=WAY_OUT)
     named = names(terms.subscription)

@@ -1,4 +1,4 @@
-"""Loading a range: what has to be there before an attempt can begin, and what is said when it ended."""
+"""Load a range: check the command line, run the attempt, print the outcome."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +20,7 @@ MakeSink = Callable[[Arguments, RangeFrames], Writer]
 
 
 class Loader:
-    """Loads ranges by one command line; Spark is only started where there is something to do."""
+    """Loads a range as the command line asks; starts Spark only if there is something to load."""
 
     def __init__(self, arguments: Arguments, make_sink: MakeSink) -> None:
         self._arguments = arguments
@@ -29,7 +29,7 @@ class Loader:
         self._clock = SystemClock()
 
     def load(self) -> Report | None:
-        """Load what was asked for; None where there was nothing to load."""
+        """Load the range; None if there is nothing to load."""
         try:
             if self._arguments.range is None:
                 return self._by_hand()
@@ -83,7 +83,7 @@ class Loader:
 
 
 def _tell(loaded: Range, found: Report, copy: str | None) -> None:
-    """Print the report, and copy it where it was asked for."""
+    """Print the report, and copy it to `--report`."""
     if copy is not None:
         try:
             Path(copy).write_text(found.to_text(), "utf-8")

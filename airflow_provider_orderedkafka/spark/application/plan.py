@@ -1,4 +1,4 @@
-"""Where the batches of a range end: planned with Kafka, a window at a time, behind what earlier attempts wrote down."""
+"""Plan where the batches of a range end, a window at a time; what earlier attempts stored comes first."""
 
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Plan:
-    """The batches of a range that are left."""
+    """The remaining batches of a range."""
 
     def __init__(self, frames: RangeFrames, checkpoint: Checkpoint) -> None:
         self._frames = frames
@@ -24,7 +24,7 @@ class Plan:
         self._own: dict[TopicPartition, OwnIndex] = {}
 
     def window(self, number: int, start: Place) -> list[Planned]:
-        """The next batches from this number and place on; none at the range's end."""
+        """The next batches from this number and place; none at the range's end."""
         loaded = self._frames.loaded
         if start.offsets == loaded.end.offsets:
             return []
@@ -36,13 +36,13 @@ class Plan:
         return plan.window(loaded, number, start, ends, size)
 
     def _begun(self, number: int) -> Place | None:
-        """The end of a batch that an earlier attempt began: its rows are numbered up to there."""
+        """The end of a batch that an earlier attempt began."""
         begun = self._checkpoint.note(number) or self._checkpoint.allotment(number)
         return None if begun is None else begun.end
 
     @cached_property
     def _size(self) -> Size:
-        """Found out before the first window, together with whether the topics are still those of the range."""
+        """Determined before the first window; also checks that the topics are still the range's."""
         from airflow_provider_orderedkafka.kafka.read.samples import average_bytes
 
         loaded, cluster = self._frames.loaded, self._frames.cluster

@@ -1,4 +1,4 @@
-"""Print a run's progress after each batch, for people and programs."""
+"""Print the progress after each batch, for people and programs."""
 
 import sys
 from typing import TextIO
@@ -13,7 +13,7 @@ WIDTH = 30
 
 
 class ProgressPrinter:
-    """Prints how far an attempt is: a sentence for each batch, above a bar on a terminal, else with a marked line."""
+    """Prints a sentence for each batch, and a bar on a terminal or else a line for programs."""
 
     def __init__(self, loaded: Range, attempt: int, counts: Counts | None, out: TextIO | None = None) -> None:
         self._loaded = loaded
@@ -25,14 +25,14 @@ class ProgressPrinter:
         self._drawn = False
 
     def begin(self, now: int) -> None:
-        """The first batch begins: from here on the speed is counted, without the start of Spark."""
+        """Start to measure the speed, at the first batch."""
         if self._begun is None:
             before = self._before
             done = 0 if before is None else before.end.offsets.since(self._loaded.start.offsets)
             self._begun = AttemptStart(now, done, 0 if before is None else before.total.rows_read)
 
     def tell(self, counts: Counts, planned: Planned, now: int) -> None:
-        """Say how far it is."""
+        """Print the progress."""
         assert self._begun is not None
         found = progress(self._loaded, self._attempt, counts, planned, self._begun, now=now)
         if self._terminal:
@@ -42,13 +42,13 @@ class ProgressPrinter:
             print(f"{found.sentence}\n{found.line}", file=self._out, flush=True)
 
     def close(self) -> None:
-        """Leave the bar's line to what is said next."""
+        """End the bar's line."""
         if self._drawn:
             print(file=self._out, flush=True)
 
 
 def bar(found: Progress) -> str:
-    """How much is done, drawn; narrow enough for any terminal."""
+    """A progress bar that fits any terminal."""
     filled = round(found.share * WIDTH)
     left = "" if not found.seconds_left else f", about {format_duration(found.seconds_left * 1_000, 2)} left"
     return f"[{'#' * filled}{'.' * (WIDTH - filled)}] {found.share:.0%}{left}"

@@ -1,9 +1,9 @@
 """The streaming query of a load: available now, over the documents of a plan.
 
-It streams a folder with one file for each planned batch, one file a micro-batch, and what `foreachBatch` finds in its
-own micro-batch is the batch that is loaded. So Spark's page of streaming queries and its listeners follow a load like
-any other query. Its checkpoint is new for each window of each attempt: what is done is known by notes and counts alone.
-So it is on the driver's disk, where Spark's many small files and renames cost nothing.
+It streams a folder with one file for each planned batch, one file a micro-batch, and `foreachBatch` loads the batch in
+its file. So Spark's page of streaming queries and its listeners follow a load like any other query. Its checkpoint is
+new for each window of each attempt, because notes and counts alone say what is done. It is on the driver's disk, where
+Spark's many small files and renames are cheap.
 
 Available-now lists its files once, so each window of the plan has a query. Spark takes files by the time of their last
 change: that is set where the store lets us; what comes early all the same waits in the loop.
@@ -50,7 +50,7 @@ class Query:
         self._running: StreamingQuery | None = None
 
     def run(self, window: Sequence[Planned], loop: "BatchLoop") -> None:
-        """Give the loop each batch of the window; return once Spark's query has ended, or nothing may follow."""
+        """Pass each batch of the window to the loop; return when Spark's query or the loop has ended."""
         folder = f"{self._token}/{window[0].batch:08d}"
         self._checkpoint.put_plan(folder, window)
         with tempfile.TemporaryDirectory(prefix="orderedkafka-query-", ignore_cleanup_errors=True) as own:
@@ -61,7 +61,7 @@ class Query:
         self._checkpoint.forget_plan(folder)
 
     def stop(self, seconds: float) -> None:
-        """Stop it, and wait that long until nothing of it runs: what it would still begin is cancelled, too."""
+        """Stop the query and cancel its tasks, and wait up to `seconds` for that."""
         with self._lock:
             query = self._running
         if query is None:
@@ -73,7 +73,7 @@ class Query:
             wait([stopping], LOOK_SECONDS)
 
     def _begun(self, folder: str, own: str, window: Sequence[Planned], loop: "BatchLoop") -> "StreamingQuery | None":
-        """The query, unless there is nothing to begin any more."""
+        """The started query; None if the loop is over."""
         session = self._frames.session  # outside of the lock: a cluster may take minutes for it
         with self._lock:
             self._running = None if loop.over else self._start(session, folder, own, window, loop)
@@ -95,7 +95,7 @@ class Query:
         return writer.trigger(availableNow=True).start(checkpointLocation=_for_spark(own))
 
     def _name_jobs(self, session: "SparkSession", planned: Planned) -> None:
-        """Mark the jobs that follow in this thread; their group is the query's own."""
+        """Describe the jobs of this thread; their group is the query's own."""
         session.sparkContext.addJobTag(self._tag)
         session.sparkContext.setJobDescription(f"{self._name}, batch {planned.batch} of {planned.batches}")
 
@@ -105,7 +105,7 @@ class Query:
 
 
 def _documents(session: "SparkSession", folder: str) -> "DataFrame":
-    """The planned batches in a folder as a stream that tells, for each, how large it is and how much is left."""
+    """The planned batches in a folder as a stream, with observed metrics of each batch."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import StringType, StructType
 
@@ -117,11 +117,11 @@ def _documents(session: "SparkSession", folder: str) -> "DataFrame":
 
 
 def _for_spark(location: str) -> str:
-    """The location for Spark, whose own file system may be another one than the local disk."""
+    """The location as a URI: Spark's default file system may not be the local disk."""
     path = local_path(location)
     return location if path is None else f"file:{path.absolute()}"
 
 
 def _literal(location: str) -> str:
-    """The location for one who reads patterns."""
+    """The location with the characters of patterns escaped."""
     return re.sub(r"([\\{}\[\]*?])", r"\\\1", location)

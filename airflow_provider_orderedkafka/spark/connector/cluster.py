@@ -1,4 +1,4 @@
-"""The cluster as the source asks about it: its topics, and the log for the planner."""
+"""What the source needs to know about the cluster: its topics, and the log for the planner."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -35,11 +35,11 @@ class Cluster:
 
     @cached_property
     def log(self) -> KafkaLog:
-        """The records, as a planner asks for them."""
+        """The log that a planner asks."""
         return KafkaLog(self.kafka, self.isolation)
 
     def topics(self) -> Discovery:
-        """The topics and partitions that are read, as they are now."""
+        """The topics and partitions that are read, at present."""
         return self._found(self.subscription)
 
     def compacted(self, topics: Iterable[str]) -> list[str]:
@@ -50,7 +50,7 @@ class Cluster:
         return [topic for topic in wanted if self._compacted[topic]]
 
     def planner(self, span: Span, own: "Own | None" = None, *, literal: bool = False) -> Planner:
-        """What cuts a span; what one had to read of the log is kept in `own` for those that follow.
+        """The planner of a span; `own` keeps what it read of the log for the next one.
 
         With `literal`, or where records may be compacted away, each cut is a literal offset, found by looking.
         """
@@ -66,7 +66,7 @@ class Cluster:
 
 
 def _check_cluster(loaded: Range, found: str, servers: str) -> None:
-    """Offsets mean nothing on another cluster, whatever its topics are called; without an id it is not known."""
+    """Raise if it is another cluster, where offsets mean nothing; not checked if a cluster gives no id."""
     if loaded.cluster_id and found and loaded.cluster_id != found:
         raise SettingError(
             f"range {loaded.id!r} was planned on the cluster {loaded.cluster_id!r}, and {servers!r} is the cluster "

@@ -1,6 +1,6 @@
 """Select columns by a schema: `spark.read.schema("key binary, value binary")` makes no others.
 
-What is not made does not have to cross from Python to Spark either. The types are the source's own.
+Other columns are neither made nor sent from Python to Spark. The types are the source's own.
 """
 
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def spark_columns(*, include_headers: bool) -> dict[str, str]:
-    """The source's columns and their types, as Spark says them."""
+    """The source's columns and their types, in Spark's notation."""
     from airflow_provider_orderedkafka.kafka.read import arrow
 
     schema = spark_schema(arrow.schema(include_headers=include_headers))
@@ -22,7 +22,7 @@ def spark_columns(*, include_headers: bool) -> dict[str, str]:
 
 
 def asked_columns(schema: "StructType", *, include_headers: bool) -> tuple[str, ...] | None:
-    """The names of the columns, or None where all are asked for; a `SettingError` names one that is not there."""
+    """The names of the columns, or None for all; raises `SettingError` for an unknown one."""
     there = spark_columns(include_headers=include_headers)
     if not schema.fields:
         raise SettingError(f"the schema names no column; there are {', '.join(there)}")

@@ -1,7 +1,6 @@
-"""How an option is described and read: a row of a table, and what makes values of texts.
+"""The description of an option, and the parsers of values.
 
-Spark hands options over in lower case. An unknown option is named with the nearest known one, a known one with a value
-that it cannot have says what it can have.
+Spark passes options in lower case. An error suggests the nearest known option, or says which values an option takes.
 """
 
 import re
@@ -47,13 +46,13 @@ class Option:
 
     @property
     def shown(self) -> str:
-        """The default, as people read it."""
+        """The default, for people."""
         return f"`{self.default}` {self.unset}".strip() if self.default else self.unset
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The options that one place takes. `instead` refuses some by name, with a way out; `ignored` are Spark's own."""
+    """The options of one place. `instead` refuses some of them, with a way out; `ignored` are Spark's."""
 
     options: tuple[Option, ...]
     of: str = ""
@@ -63,11 +62,11 @@ class Table:
 
     @property
     def parsers(self) -> dict[str, Parse]:
-        """What reads each option's text."""
+        """The parser of each option."""
         return {option.name: option.parse for option in self.options if option.parse is not None}
 
     def parsed(self, given: Mapping[str, str]) -> dict[str, Any]:
-        """The options but `kafka.*`, by their own names; a `SettingError` names one that is unknown or wrong."""
+        """The options but `kafka.*`, parsed; raises `SettingError` for one that is unknown or wrong."""
         parsers = self.parsers
         canonical = {name.lower(): name for name in parsers}
         values = {}
@@ -80,7 +79,7 @@ class Table:
         return values
 
     def value(self, values: Mapping[str, Any], name: str) -> Any:
-        """What an option was set to, or its default."""
+        """An option's value, or its default."""
         if name in values:
             return values[name]
         return next(o.parse(name, o.default) for o in self.options if o.name == name and o.parse is not None)
@@ -94,7 +93,7 @@ class Table:
         return SettingError(f"unknown option {given!r}{self.of}: {hint}")
 
     def markdown(self, group: str) -> str:
-        """The table of a group, as the documents have it."""
+        """The table of a group, in Markdown."""
         shown = [option for option in self.options if option.group == group]
         rows = "".join(f"| `{option.name}` | {option.shown} | {option.help} |\n" for option in shown)
         return "| option | default | value |\n| --- | --- | --- |\n" + rows.replace("|  |", "| |")
@@ -168,7 +167,7 @@ def spark_duration(name: str, text: str) -> int:
 
 
 def range_document(name: str, text: str) -> Range:
-    """A range, as JSON or as a path to a file that holds it."""
+    """A range, as JSON or as the path of its file."""
     if text.lstrip().startswith("{"):
         return Range.from_text(text)
     try:
@@ -181,7 +180,7 @@ def range_document(name: str, text: str) -> Range:
 
 
 def subscription(name: str, text: str) -> Subscription:
-    """Topics, as the option of this name says them."""
+    """A subscription, by the option's name."""
     return parse_subscription(name, text)
 
 

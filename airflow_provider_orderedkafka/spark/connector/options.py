@@ -1,4 +1,4 @@
-"""What the options of the source come to: those of Spark's own Kafka connector by the same names, and a few of ours.
+"""The options of the source: those of Spark's own Kafka connector by the same names, and more.
 
 Everything is checked here, before Kafka is asked anything.
 """
@@ -18,7 +18,7 @@ from airflow_provider_orderedkafka.spark.connector.option_tables import ISOLATIO
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What a reader or a stream was asked for; `range` replaces everything that says what to read."""
+    """The parsed options of a reader or a stream; `range` replaces all that say what to read."""
 
     kafka: KafkaConfig
     subscription: Subscription | None
@@ -42,7 +42,7 @@ EXCLUSIVE: Final = (("startingOffsets", "startingTimestamp"), ("endingOffsets", 
 
 
 def parse_options(given: Mapping[str, str], *, stream: bool, loaded: Range | None = None) -> SourceOptions:
-    """Read the options of a source; a `SettingError` names the one that is wrong and the way out.
+    """Parse the options of a source; raises `SettingError` for a wrong one.
 
     `loaded` is a range that is given otherwise than by the option `range`, and shapes the reading like that one.
     """

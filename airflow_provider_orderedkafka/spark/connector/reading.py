@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def read_settings(options: "SourceOptions", isolation: Isolation, topics: Mapping[str, str]) -> ReadSettings:
-    """What a reader of slices is told."""
+    """The settings for reading slices."""
     return ReadSettings(
         options.kafka,
         isolation=isolation,
@@ -27,14 +27,14 @@ def read_settings(options: "SourceOptions", isolation: Isolation, topics: Mappin
 
 
 def read_batches(slice_: Slice, settings: ReadSettings, tally: ReadTally | None = None) -> Iterator["RecordBatch"]:
-    """The records of a slice, in order, as Arrow batches; one that is larger than the byte budget is cut again."""
+    """The records of a slice, in order, as Arrow batches of at most the byte budget."""
     from airflow_provider_orderedkafka.kafka.read.arrow import BatchBuilder
 
     return _read(slice_, settings, tally, BatchBuilder.batch)
 
 
 def read_records(slice_: Slice, settings: ReadSettings, tally: ReadTally | None = None) -> Iterator["Records"]:
-    """The same for those who pass the records on as they are."""
+    """The same, for a plain copy."""
     from airflow_provider_orderedkafka.kafka.read.records import Records
 
     return _read(slice_, settings, tally, Records.of)

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class TaskWritten(WriterCommitMessage):
-    """The numbers of what a task wrote."""
+    """What a task wrote, in numbers."""
 
     written: Written = field(default_factory=Written)
 

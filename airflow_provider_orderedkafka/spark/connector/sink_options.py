@@ -1,4 +1,4 @@
-"""What the options of the sink come to: those of Spark's Kafka sink by the same names, and a few of ours."""
+"""The options of the sink: those of Spark's Kafka sink by the same names, and more."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _USE_PARTITION: dict[bool | None, UsePartition] = {None: "given", True: "always"
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """What a writer was asked for. Unless it is said, the rows decide about their partitions and about provenance."""
+    """The parsed options of a writer. By default the rows' columns decide on partitions and provenance."""
 
     kafka: KafkaConfig
     topic: str | None = None
@@ -34,7 +34,7 @@ class SinkOptions:
             )
 
     def settings(self, columns: Sequence[Column]) -> WriteSettings:
-        """How rows of these columns are written; which range they belong to is added by whoever knows it."""
+        """The settings to write rows of these columns; the caller adds their range."""
         found = source_of(columns) or ("struct" if self.provenance else None)
         return WriteSettings(
             self.kafka,
@@ -50,7 +50,7 @@ class SinkOptions:
 def parse_sink_options(
     given: Mapping[str, str], columns: Sequence[Column], *, overwrite: bool = False
 ) -> WriteSettings:
-    """What a writer was asked for; a `SettingError` names the option that is wrong and the way out."""
+    """Parse the options of a writer; raises `SettingError` for a wrong one."""
     if overwrite:
         raise SettingError("a topic can only be appended to: use mode('append') instead of mode('overwrite')")
     kafka, values = KafkaConfig.from_options(given), SINK.parsed(given)
@@ -66,7 +66,7 @@ def parse_sink_options(
 
 
 def application_options(given: Mapping[str, str], source: KafkaConfig, output_topic: str | None) -> SinkOptions:
-    """What an application was asked to write: to the source's cluster where none is named, with provenance."""
+    """Parse an application's sink options: by default to the source's cluster, with provenance."""
     values = APPLICATION_SINK.parsed(given)
     topic = values.get("topic", output_topic)
     if output_topic is not None and topic != output_topic:

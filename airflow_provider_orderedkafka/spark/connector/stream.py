@@ -1,4 +1,4 @@
-"""A stream: where it begins, how far it may read, and where each batch ends.
+"""A stream: its start, how far it may read, and the end of each batch.
 
 A batch ends at a cut, at most so many offsets away. What that is decided from is looked at once for an available-now
 query and anew for every trigger otherwise; what shapes the batch goes into its offset, so that a logged batch is
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class Stream:
-    """The stream, or the batch, that some options describe; asks Kafka when it must."""
+    """A stream or a batch read, by its options; asks Kafka."""
 
     def __init__(self, options: SourceOptions, cluster: Cluster | None = None) -> None:
         self._options = options
@@ -40,7 +40,7 @@ class Stream:
         self._own: Own = {}
 
     def fix_target(self) -> None:
-        """From now on read to what there is now, and no further; whether it is enough is decided once."""
+        """Read no further than to the present ends; decide once whether that is enough."""
         self._fixed, self._decided = self._look(NOWHERE), None
 
     def first(self) -> StreamOffset:
@@ -61,7 +61,7 @@ class Stream:
         return self._offset(Place(start.offsets, NOWHERE.floor), Offsets(), seen, seen.now, None)
 
     def after(self, at: StreamOffset, most: int | None) -> StreamOffset | None:
-        """Where the next batch ends; None when there is nothing to run now."""
+        """The end of the next batch; None if no batch is due."""
         seen = self._fixed or self._look(at.place)
         seen.check(at.place, at.topics, self._terms.way_out)
         if not self._enough(at, seen):
@@ -75,7 +75,7 @@ class Stream:
         return self._offset(place, Offsets(added), seen, at.first_looked_at, seen.now)
 
     def whole(self) -> tuple[StreamOffset, StreamOffset]:
-        """Start and end of everything that a batch read asks for, as it is now."""
+        """Start and end of a batch read."""
         self.fix_target()
         start = self.first()
         return start, self.after(start, None) or start
@@ -149,7 +149,7 @@ def terms_of(options: SourceOptions) -> Terms:
 
 
 def _raised(ends: Ends, to: Offsets) -> Ends:
-    """The same, and no end before these."""
+    """The same ends, at least up to these."""
     higher = {partition: max(end, to[partition]) for partition, end in ends.offsets.items()}
     written = {partition: max(end, to[partition]) for partition, end in ends.written.items()}
     return replace(ends, offsets=Offsets(higher), written=Offsets(written))

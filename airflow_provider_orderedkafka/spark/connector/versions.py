@@ -1,6 +1,6 @@
-"""What only newer versions of Spark have: an error that says so and what to use instead, or another way to do it.
+"""Features of newer versions of Spark: an error with what to use instead, or a substitute.
 
-Applications need none of it, and run from Spark 3.5 on.
+Applications run from Spark 3.5 on.
 """
 
 from collections.abc import Callable
@@ -49,7 +49,7 @@ def _numbers(version: str) -> list[int]:
 
 
 def dealt_by(frame: "DataFrame", column: str, writers: int, writer: "Column") -> "DataFrame":
-    """The rows, dealt to writers such that those with the same value of a column come to the same one.
+    """Distribute rows among writers, those with the same value of a column to the same one.
 
     Before 4.1, Spark chooses the writer by the value's hash: as well for keys, and less evenly for partitions.
     """

@@ -1,4 +1,4 @@
-"""What an application is asked to do, as its command line says it."""
+"""The arguments of an application."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ class Arguments:
 
     @property
     def range(self) -> Range | None:
-        """The range that is given; None where the next one is to be found."""
+        """The given range; None to load the next one."""
         return self.source.range
 
     @property

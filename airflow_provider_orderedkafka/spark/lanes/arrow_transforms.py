@@ -15,7 +15,7 @@ ArrowTransform = Callable[["RecordBatch"], "RecordBatch"]
 
 
 def with_source(batch: "RecordBatch") -> "RecordBatch":
-    """The records, each with the position it came from: what a transform keeps."""
+    """The records with `_source`, which a transform must keep."""
     import pyarrow as pa
 
     if SOURCE in batch.schema.names:
@@ -25,7 +25,7 @@ def with_source(batch: "RecordBatch") -> "RecordBatch":
 
 
 def applied(transform: ArrowTransform, batch: "RecordBatch", *, same_keys: bool = False) -> "RecordBatch":
-    """What the transform makes of a batch; `same_keys` refuses one that changes keys."""
+    """Apply the transform to a batch; `same_keys` refuses one that changes keys."""
     import pyarrow as pa
 
     try:
@@ -45,7 +45,7 @@ def applied(transform: ArrowTransform, batch: "RecordBatch", *, same_keys: bool 
 
 
 def rekeys(batch: "RecordBatch", found: "RecordBatch") -> bool:
-    """Whether rows have keys that no record of the batch had, or no key at all any more."""
+    """Whether rows have keys that no record of the batch had, or lost their keys."""
     import pyarrow.compute as pc
 
     if "key" not in found.schema.names:
@@ -58,7 +58,7 @@ def rekeys(batch: "RecordBatch", found: "RecordBatch") -> bool:
 def output_schema(
     transform: ArrowTransform, sampled: Sequence["RecordBatch"] = (), *, include_headers: bool
 ) -> "Schema":
-    """The columns that the transform makes, from a sample, or from no record at all."""
+    """The columns that the transform makes, of a sample or of no records."""
     import pyarrow as pa
 
     from airflow_provider_orderedkafka.kafka.read.arrow import schema

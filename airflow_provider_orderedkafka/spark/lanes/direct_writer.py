@@ -30,7 +30,7 @@ Share = list[tuple[Slice, Landed]]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a task is told beside its slices."""
+    """The work of a task, without its slices."""
 
     read: ReadSettings
     write: WriteSettings
@@ -51,7 +51,7 @@ class DirectWriter:
     setup: Setup
 
     def write(self, batch: Batch, note: Note, before: Before | None) -> Tally:
-        """Read and write the batch but for what is there already."""
+        """Read and write the batch, without the rows that landed."""
         before = before or NOTHING_BEFORE
         shares = self._shares(batch, before.landed)
         work = Work(
@@ -70,7 +70,7 @@ class DirectWriter:
         return total.plus(batch_tally(note, before, written))
 
     def _shares(self, batch: Batch, landed: Landed) -> list[Share]:
-        """The batch's slices, split by partition number, each with what landed of it."""
+        """The batch's slices for each task, split by partition number, with what landed of them."""
         loaded, tasks = self.frames.loaded, self.setup.writers
         each = self.frames.slice_offsets * tasks
         slices = self.frames.slices(batch, each, literal=bool(landed))

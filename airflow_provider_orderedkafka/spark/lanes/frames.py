@@ -61,17 +61,17 @@ class RangeFrames:
 
     @cached_property
     def options(self) -> SourceOptions:
-        """What the source would be told to read it."""
+        """The options of the source for this range."""
         return range_options(self.kafka, self.loaded, self.slice_offsets)
 
     @cached_property
     def cluster(self) -> Cluster:
-        """What is asked for all of them: what it knows already, each batch need not look up again."""
+        """The cluster, shared by all batches."""
         return Cluster.of_range(self.kafka, self.loaded)
 
     @cached_property
     def read(self) -> ReadSettings:
-        """How the tasks read."""
+        """The settings for the tasks that read."""
         return read_settings(self.options, self.loaded.isolation, self.loaded.topics)
 
     @property
@@ -86,16 +86,16 @@ class RangeFrames:
         landed: "Sequence[Landed]" = (),
         counters: Counters | None = None,
     ) -> "DataFrame":
-        """The records of a batch, by its slices, counted as they are read; what landed is not lost."""
+        """The records of a batch, by its slices, counted as they are read; what landed does not count as lost."""
         cut = self.slices(batch, self.slice_offsets) if slices is None else slices
         return self._of_slices(list(zip_longest(cut, landed)), max(len(cut), 1), counters)
 
     def counter(self) -> TaskCounter:
-        """What the tasks of a batch count something with."""
+        """A new counter for the tasks of a batch."""
         return TaskCounter(self.session.sparkContext)
 
     def counters(self, placement: Placement | None = None) -> Counters:
-        """What the tasks of a batch count their records with."""
+        """New counters for the tasks of a batch."""
         return Counters(self.counter(), self.counter(), placement)
 
     def slices(self, batch: "Batch", each: int, *, literal: bool = False) -> list[Slice]:
@@ -108,15 +108,15 @@ class RangeFrames:
 
     @property
     def may_shrink(self) -> bool:
-        """Whether records of the range may be gone at the next look, and that is no error."""
+        """Whether records of the range may disappear without an error."""
         return self.loaded.on_data_loss == "count" or bool(self.cluster.compacted(self.loaded.topics))
 
     def span(self, batch: "Batch") -> Span:
-        """What a batch spans."""
+        """The span of a batch."""
         return Span(batch.start.offsets, batch.end.offsets, batch.start.floor, self.loaded.latest)
 
     def columns(self) -> list[tuple[str, str]]:
-        """Names and types of what the transform makes; where there is none, without waiting for Spark."""
+        """Names and types of the transform's columns; without a transform it needs no session."""
         if self.transform is not None:
             return list(self.rows.dtypes)
         records = spark_columns(include_headers=self.loaded.include_headers)
@@ -125,11 +125,11 @@ class RangeFrames:
 
     @cached_property
     def rows(self) -> "DataFrame":
-        """What the transform makes of no record: to be looked at before anything runs."""
+        """The transform's rows for no records, to look at their plan."""
         return self.transformed(self._of_slices((), SHOWING_SHUFFLES))
 
     def transformed(self, records: "DataFrame") -> "DataFrame":
-        """The rows that the records become, each with `_source`."""
+        """Apply the transform to the records, with `_source`."""
         sourced = with_source(records)
         if self.transform is None:
             return sourced
@@ -176,19 +176,19 @@ def _read(
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, without the plan or the traceback behind it."""
+    """The first line of an error, without Spark's plan or traceback."""
     return str(error).strip().split("\n", 1)[0]
 
 
 def with_source(frame: "DataFrame") -> "DataFrame":
-    """The records, each with the position it came from: what a transform keeps."""
+    """The records with `_source`, which a transform must keep."""
     from pyspark.sql import functions as f
 
     return frame.withColumn(SOURCE, f.struct(*SOURCE_FIELDS))
 
 
 def counted(frame: "DataFrame") -> "tuple[DataFrame, Callable[[], Tally]]":
-    """The records, counted as they pass, and what they came to, once they have."""
+    """The records, and a function that gives their counts once they were processed."""
     from pyspark.sql import Observation
 
     read = Observation()
@@ -196,7 +196,7 @@ def counted(frame: "DataFrame") -> "tuple[DataFrame, Callable[[], Tally]]":
 
 
 def _read_counts() -> list["Column"]:
-    """How many records, how many late, their bytes."""
+    """The numbers of records, late records and bytes."""
     from pyspark.sql import functions as f
 
     size = f.coalesce(f.octet_length("key"), f.lit(0)) + f.coalesce(f.octet_length("value"), f.lit(0))

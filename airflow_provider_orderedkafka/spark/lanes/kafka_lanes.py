@@ -30,7 +30,7 @@ TASKS_FOR_A_CORE = 2
 
 
 def writer_for(arguments: "Arguments", frames: RangeFrames) -> KafkaWriter | DirectWriter:
-    """What writes the batches of a range to Kafka."""
+    """The writer of a range's batches to Kafka."""
     asked = application_options(arguments.sink_options, arguments.source.kafka, arguments.output_topic)
     probed = probe(frames, arguments)
     if arguments.arrow_transform is not None:
@@ -96,7 +96,7 @@ def _output(frames: RangeFrames, asked: SinkOptions) -> KafkaOutput:
 
 
 def _check_read_back(settings: WriteSettings) -> None:
-    """What a killed attempt has written is found by reading: whoever may not would fail at the next attempt alone."""
+    """Raise if the outputs may not be read: the attempt after a kill has to."""
     for name, output in settings.outputs.items() if settings.source is not None else ():
         check_allowed(name, output.operations, "READ", "to find in it what a killed attempt has written")
 

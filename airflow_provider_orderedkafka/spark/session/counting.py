@@ -1,4 +1,4 @@
-"""What tasks tell the driver beside their rows: a count for each piece of their work, such as a slice.
+"""Counts that tasks report to the driver beside their rows, one for each piece of work, such as a slice.
 
     TaskCounter(session.sparkContext)    on the driver; it goes to the tasks with the function that they run
     counter.tell(piece, count)           in a task, once it is done with the piece
@@ -24,17 +24,17 @@ class TaskCounter:
         self._told = context.accumulator({}, _Most())
 
     def tell(self, piece: Hashable, count: int) -> None:
-        """Say in a task what a piece came to."""
+        """Report the count of a piece, in a task."""
         if count:
             self._told.add({piece: count})
 
     def total(self) -> int:
-        """What all pieces came to."""
+        """The sum over all pieces."""
         return sum(self._told.value.values())
 
 
 class _Most:
-    """How what was told of the same pieces becomes one."""
+    """Merges reports by the maximum for each piece."""
 
     def zero(self, _value: Told) -> Told:
         return {}

@@ -1,4 +1,4 @@
-"""Check that the executors have what tasks need, and that there are any."""
+"""Check that there are executors, and that they have what tasks need."""
 
 import os
 import subprocess
@@ -29,7 +29,7 @@ class Missing(NamedTuple):
 
 
 def check_executors(session: "SparkSession") -> None:
-    """`SettingError` where the executors' Python lacks a package, with the ways to ship it."""
+    """Raise `SettingError` if the executors' Python lacks a package, with the ways to ship it."""
     context = session.sparkContext
     found = _missing_here(context) if LOCAL.fullmatch(context.master) else _missing_there(context)
     if found is None:
@@ -50,7 +50,7 @@ def check_executors(session: "SparkSession") -> None:
 
 
 def _missing_here(context: "SparkContext") -> Missing | None:
-    """What a local master's workers would lack, asked of their interpreter: a job would hold up the first batch."""
+    """What the workers of a local master lack, asked of their interpreter without a Spark job."""
     interpreter = python_of_workers(context)
     folders = [*_shipped(context), os.environ.get("PYTHONPATH", "")]
     try:
@@ -72,7 +72,7 @@ def _missing_here(context: "SparkContext") -> Missing | None:
 
 
 def _shipped(context: "SparkContext") -> list[str]:
-    """Where Spark puts files of --py-files."""
+    """The folder of --py-files."""
     from pyspark import SparkFiles
 
     names = shipped_names(context)
@@ -83,7 +83,7 @@ def _shipped(context: "SparkContext") -> list[str]:
 
 
 def _missing_there(context: "SparkContext") -> Missing | None:
-    """What an executor lacks; the task itself needs only the standard library."""
+    """What an executor lacks; this task needs only the standard library."""
     needed = (OURS, *PACKAGES)
 
     def look(_: Iterator[Any]) -> Iterator[tuple[str, list[str]]]:

@@ -1,4 +1,4 @@
-"""Find our own errors in what Spark says of a failed task, and classify the others."""
+"""Find the package's own errors in the text of a failed Spark task, and classify the others."""
 
 import re
 
@@ -35,7 +35,7 @@ _KINDS = {
 
 
 def classify_failure(error: BaseException) -> OrderedKafkaError:
-    """The error of ours behind it; else what Spark says, in its own words, as one that can be retried or not."""
+    """The package's own error behind it, or else Spark's text as an error that is retryable or not."""
     if isinstance(error, OrderedKafkaError):
         return error
     text = str(error)

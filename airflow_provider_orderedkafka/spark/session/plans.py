@@ -1,4 +1,4 @@
-"""What a plan of Spark's does to the records: whether its rows keep their order, and whether they stay the same rows.
+"""Read from a Spark plan whether its rows keep the records' order, and whether a rerun makes the same rows.
 
 A plan is read as the tree that runs, from its top down to the node that reads the records. What is not listed here is
 not known to keep the order, and so does not.
@@ -107,16 +107,16 @@ class PlanFacts:
 
     @property
     def trusted(self) -> bool:
-        """Whether each row can be known again by the record it came from."""
+        """Whether each row can be identified by the record that it came from."""
         return self.untrusted is None
 
     def check_ordered(self, otherwise: str) -> None:
-        """Refuse rows that do not keep the order; `otherwise` is how to do without it."""
+        """Raise if the rows do not keep the order; `otherwise` says how to do without it."""
         if self.disordered is not None:
             raise SettingError(f"the rows do not keep the order of the records: {self.disordered}; or {otherwise}")
 
     def check_trusted(self, otherwise: str) -> None:
-        """Refuse rows that cannot be known again, where that was relied on; `otherwise` is how to do without it."""
+        """Raise if rows cannot be identified again; `otherwise` says how to do without that."""
         if self.untrusted is not None:
             raise SettingError(
                 f"this batch is planned in another way than it was when the load began, and a rerun could not know its "

@@ -38,7 +38,7 @@ Kind = TypeVar("Kind", bound=Document)
 
 
 def open_state(location: str, session: Any = None) -> State:
-    """The store at this location; anything but a local one needs a Spark session, whose file systems it uses."""
+    """The store at this location; any but a local one uses the file systems of a Spark session."""
     path = local_path(location)
     if path is not None:
         return LocalState(path.absolute())
@@ -55,7 +55,7 @@ class Checkpoint:
 
     @property
     def location(self) -> str:
-        """Where it is."""
+        """The folder."""
         return self.state.location
 
     def report(self) -> Report | None:
@@ -63,7 +63,7 @@ class Checkpoint:
         return self._get(REPORT, Report)
 
     def proof(self, loaded: Range) -> Report | None:
-        """The complete report of this range, if there is one; refused if it is another range's."""
+        """The complete report of this range, if there is one; raises if it is another range's."""
         found = self.report()
         if found is None or not found.complete:
             return None
@@ -75,7 +75,7 @@ class Checkpoint:
         self.state.put(REPORT, report.to_text())
 
     def take_up(self, loaded: Range) -> None:
-        """Bind the checkpoint to this range; refused when it is bound to another one, or has lost what was noted."""
+        """Bind the checkpoint to this range; raises if it is bound to another one or has lost its notes."""
         found = self._get(RANGE, Range)  # before the report: who is done deletes it after writing that
         report = self.report()
         if found is not None:
@@ -91,18 +91,18 @@ class Checkpoint:
         self.state.put(RANGE, loaded.to_text())
 
     def loss(self) -> StateError | None:
-        """The error of a checkpoint that was lost at work; None for one that is there, or cannot be looked at."""
+        """The error for a checkpoint that was deleted during an attempt; None if it exists or cannot be read."""
         with suppress(StateError):
             if RANGE not in self.state.names():
                 return self._gone("is gone while it is in use: someone deleted or unmounted it")
         return None
 
     def setup(self) -> Setup | None:
-        """How the range is loaded, once a batch was noted: before that, another way may be taken."""
+        """The setup, once a batch was noted; before that it may still change."""
         return self._get(SETUP, Setup) if self.state.names(NOTES) else None
 
     def set_up(self, setup: Setup) -> None:
-        """Write down how it is loaded; refused when something else is asked for than what batches were begun with."""
+        """Store the setup; raises if it does not fit the one that batches were begun with."""
         found = self.setup()
         if found is not None and not found.fits(setup):
             raise SettingError(
@@ -127,24 +127,24 @@ class Checkpoint:
         return self._get(f"{ALLOTMENTS}/{batch}.json", Allotment)
 
     def put_allotment(self, allotment: Allotment) -> None:
-        """Write down how far the limit lets the batch go."""
+        """Store the batch's allotment."""
         self._put(f"{ALLOTMENTS}/{allotment.batch}.json", allotment)
 
     def counts(self) -> Counts | None:
-        """The newest counts: they hold the totals."""
+        """The latest counts, with the totals."""
         newest = max((int(name.removesuffix(".json")) for name in self.state.names(COUNTS)), default=None)
         return None if newest is None else self._get(f"{COUNTS}/{newest}.json", Counts)
 
     def put_counts(self, counts: Counts) -> None:
-        """The batch is done."""
+        """Store a batch's counts: it is done."""
         self._put(f"{COUNTS}/{counts.batch}.json", counts)
 
     def plan(self, folder: str) -> str:
-        """Where a plan's folder is."""
+        """The location of a plan's folder."""
         return join(self.location, PLAN, folder)
 
     def put_plan(self, folder: str, window: Sequence[Planned]) -> None:
-        """Write the batches of a window down, a file for each, in the order of their names and of their times."""
+        """Store the batches of a window, one file each, ordered by name and modification time."""
         if (lost := self.loss()) is not None:
             raise lost
         latest = window[-1].batch
@@ -154,7 +154,7 @@ class Checkpoint:
             self.state.date(name, planned.batch - latest)
 
     def forget_plan(self, folder: str) -> None:
-        """Delete what a window's query has left."""
+        """Delete the files of a window's query."""
         self.state.delete(f"{PLAN}/{folder}")
 
     def clean(self) -> None:
@@ -173,7 +173,7 @@ class Checkpoint:
         return None if text is None else kind.from_text(text)
 
     def _put(self, name: str, document: Document) -> None:
-        """Put it only where the range still lies: a checkpoint that lost its notes must not look like a fresh one."""
+        """Store a document only while `range.json` exists: a checkpoint that lost its notes must not look new."""
         if (lost := self.loss()) is not None:
             raise lost
         self.state.put(name, document.to_text())

@@ -27,7 +27,7 @@ FOLDER = "lease"
 
 
 class Clock(Protocol):
-    """Time, as far as the lease needs it."""
+    """The time, for the lease."""
 
     def now(self) -> int:
         """Milliseconds since the epoch."""
@@ -51,20 +51,20 @@ class Process(NamedTuple):
 
 
 class Processes(Protocol):
-    """What can be known about processes."""
+    """What the lease asks about processes."""
 
     def this(self) -> Process:
         """The process that asks."""
         ...
 
     def is_dead(self, process: Process) -> bool:
-        """Whether it surely ended; false for processes of other machines."""
+        """Whether it has certainly ended; False for processes of other machines."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """What the lease needs from outside: documents, time, processes, a unique token."""
+    """What the lease works with: documents, time, processes, a unique token."""
 
     state: State
     clock: Clock
@@ -114,7 +114,7 @@ class Lease:
         self.check()
 
     def check(self) -> None:
-        """`FencedError` when a newer attempt has appeared, or this one's heart has not beaten for the lease."""
+        """Raise `FencedError` if a newer attempt has appeared, or if the last heartbeat is older than the lease."""
         names = self._outside.state.names(FOLDER)
         newest = max(names, default="")
         if newest > self._name.removeprefix(f"{FOLDER}/"):
@@ -221,11 +221,11 @@ class Heartbeat:
         self.lost: FencedError | StateError | None = None
 
     def start(self) -> None:
-        """Begin to beat."""
+        """Start the heartbeat."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop beating, and wait until the last beat is over."""
+        """Stop the heartbeat and wait for the last one."""
         self._stop.set()
         self._thread.join()
 

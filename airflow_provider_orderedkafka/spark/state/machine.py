@@ -41,7 +41,7 @@ class SystemProcesses:
         return Process(_machine(), number, _started(number) or NOT_KNOWN)
 
     def is_dead(self, process: Process) -> bool:
-        """Whether it surely ended."""
+        """Whether it has certainly ended."""
         if process.started == NOT_KNOWN or process.machine != _machine():
             return False
         return _started(process.number) != process.started
