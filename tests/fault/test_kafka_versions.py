@@ -15,7 +15,11 @@ from airflow_provider_orderedkafka.tools.embedded import Authority, EmbeddedKafk
 pytestmark = pytest.mark.fault
 
 
-@pytest.mark.parametrize("version", ["3.9.1", "4.0.1", "4.1.1", "4.4.0"])
+BETWEEN = [pytest.param(version, marks=pytest.mark.versions) for version in ("4.0.1", "4.1.1")]
+"""Those that `make versions` alone tries."""
+
+
+@pytest.mark.parametrize("version", ["3.9.1", *BETWEEN, "4.4.0"])
 def test_a_load_goes_its_whole_way_on_a_secured_kafka_of_each_version(spark, tmp_path, monkeypatch, version):
     scram = Secured.sasl("SCRAM-SHA-512", {"loader": "sesame"}, tls=Authority.make())
     everything = {"allow.everyone.if.no.acl.found": True}
