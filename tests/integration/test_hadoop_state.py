@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from support.stores import check_puts_reads_lists_replaces_and_deletes
 
 from airflow_provider_orderedkafka.errors import SettingError, StateError
 from airflow_provider_orderedkafka.spark.state import hadoop_state
@@ -23,16 +24,7 @@ def state(
 
 
 def test_a_document_that_was_put_is_read_listed_replaced_and_deleted(state: HadoopState) -> None:
-    assert state.get("notes/1.json") is None
-    assert state.names("notes") == []
-    state.put("notes/1.json", "one")
-    state.put("notes/1.json", "zwölf")
-    state.put("report.json", "r")
-    assert state.get("notes/1.json") == "zwölf"
-    assert state.names() == ["notes", "report.json"]
-    state.delete("notes")
-    state.delete("notes")
-    assert state.names() == ["report.json"]
+    check_puts_reads_lists_replaces_and_deletes(state)
 
 
 def test_documents_are_dated_in_the_order_that_was_asked_for(state: HadoopState) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import fsspec
 import pytest
 from moto.server import ThreadedMotoServer
+from support.stores import check_puts_reads_lists_replaces_and_deletes
 
 from airflow_provider_orderedkafka.errors import LedgerChangedError, SettingError, StateError
 from airflow_provider_orderedkafka.loads.revisions import KEPT, Revisions
@@ -46,17 +47,7 @@ def state(bucket: str) -> ObjectState:
 
 
 def test_a_document_that_was_put_is_read_listed_replaced_and_deleted(state: ObjectState) -> None:
-    assert state.get("notes/1.json") is None
-    assert state.names("notes") == []
-    state.put("notes/1.json", "one")
-    assert state.names("notes") == ["1.json"]
-    state.put("notes/1.json", "zwölf")
-    state.put("report.json", "r")
-    assert state.get("notes/1.json") == "zwölf"
-    assert state.names() == ["notes", "report.json"]
-    state.delete("notes")
-    state.delete("notes")
-    assert state.names() == ["report.json"]
+    check_puts_reads_lists_replaces_and_deletes(state)
 
 
 def test_a_document_is_created_once_and_stays_as_it_was_created(state: ObjectState) -> None:

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from support import hadoop_aws
 from support.documents import REPORT
 from support.object_store import BUCKET, KEY, REGION, SECRET, ObjectStore
+from support.stores import check_puts_reads_lists_replaces_and_deletes
 
 from airflow_provider_orderedkafka.compat.spark import gateway
 from airflow_provider_orderedkafka.errors import FencedError, SettingError
@@ -43,17 +44,8 @@ def state(opened: Any, request: pytest.FixtureRequest) -> HadoopState:
     return found
 
 
-def test_a_document_is_put_read_listed_replaced_and_deleted(state: HadoopState) -> None:
-    assert state.get("notes/1.json") is None
-    assert state.names("notes") == []
-    state.put("notes/1.json", "one")
-    state.put("notes/1.json", "zwölf")
-    state.put("report.json", "r")
-    assert state.get("notes/1.json") == "zwölf"
-    assert state.names() == ["notes", "report.json"]
-    state.delete("notes")
-    state.delete("notes")
-    assert state.names() == ["report.json"]
+def test_a_document_that_was_put_is_read_listed_replaced_and_deleted(state: HadoopState) -> None:
+    check_puts_reads_lists_replaces_and_deletes(state)
 
 
 def test_of_many_that_create_the_same_document_one_does(opened: Any, state: HadoopState) -> None:

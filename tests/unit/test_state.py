@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.interleaving import Killed
+from support.stores import check_puts_reads_lists_replaces_and_deletes
 
 from airflow_provider_orderedkafka.errors import SettingError, StateError
 from airflow_provider_orderedkafka.spark.state.checkpoint import open_state
@@ -17,16 +18,7 @@ from airflow_provider_orderedkafka.storage.store import LocalState
 
 def test_a_document_that_was_put_is_read_listed_replaced_and_deleted(tmp_path: Path) -> None:
     state = LocalState(tmp_path)
-    assert state.get("notes/1.json") is None
-    assert state.names("notes") == []
-    state.put("notes/1.json", "one")
-    state.put("notes/1.json", "zwölf")
-    state.put("report.json", "r")
-    assert state.get("notes/1.json") == "zwölf"
-    assert state.names() == ["notes", "report.json"]
-    state.delete("notes")
-    state.delete("notes")
-    assert state.names() == ["report.json"]
+    check_puts_reads_lists_replaces_and_deletes(state)
 
 
 def test_a_document_is_created_once_and_stays_as_it_was_created(tmp_path: Path) -> None:
