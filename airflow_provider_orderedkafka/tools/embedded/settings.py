@@ -1,17 +1,15 @@
 """What a broker is started with: its version, its place in the cluster, and the properties that Kafka reads."""
 
-import itertools
 import random
 import re
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.tools.embedded.errors import PortTakenError
-from airflow_provider_orderedkafka.tools.embedded.secured import AUTHORIZED, Secured
 
 HOST = "127.0.0.1"
 Property = str | int | float | bool
@@ -73,11 +71,10 @@ _OURS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Where one broker listens: for clients, for the controllers of its cluster, and on its secured listeners."""
+    """Where one broker listens: for clients, and for the controllers of its cluster."""
 
     client: int
     controller: int
-    secured: tuple[int, ...] = ()
 
     @property
     def address(self) -> str:
@@ -85,16 +82,15 @@ class Ports:
         return f"{HOST}:{self.client}"
 
     def __iter__(self) -> Iterator[int]:
-        return iter((self.client, self.controller, *self.secured))
+        return iter((self.client, self.controller))
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What all brokers of a cluster are started with: the version, the user's properties, the secured listeners."""
+    """What all brokers of a cluster are started with: the version, and properties that win over those set here."""
 
     version: str = DEFAULT_VERSION
     own: Mapping[str, Property] = field(default_factory=dict)
-    secured: Mapping[str, Secured] = field(default_factory=dict)
 
 
 def free_port(taken: Sequence[int] = ()) -> int:
@@ -132,15 +128,6 @@ def choose_ports(brokers: int, wanted: Sequence[int] | None) -> tuple[Ports, ...
     return tuple(Ports(client=port or next(free), controller=next(free)) for port in asked)
 
 
-def with_secured(cluster: Sequence[Ports], count: int) -> tuple[Ports, ...]:
-    """The same ports, and for each broker free ones for so many secured listeners."""
-    taken = [port for ports in cluster for port in ports]
-    for _ in range(count * len(cluster)):
-        taken.append(free_port(taken))
-    free = iter(taken[2 * len(cluster) :])
-    return tuple(replace(ports, secured=tuple(itertools.islice(free, count))) for ports in cluster)
-
-
 def checked(properties: Mapping[str, Property]) -> dict[str, Property]:
     """Return the user's broker properties; raise where they name what the cluster sets itself."""
     if refused := sorted(_OURS.intersection(properties)):
@@ -169,14 +156,19 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def server_properties(number: int, cluster: Sequence[Ports], data: Path, settings: Settings) -> str:
-    """Return the properties file of broker `number` (from 1) of a cluster; the user's own properties win."""
+    """Return the properties file of broker `number` (from 1) of a cluster."""
     ports = cluster[number - 1]
+    client = f"PLAINTEXT://{ports.address}"
     voters = [f"{node}@{HOST}:{other.controller}" for node, other in enumerate(cluster, start=1)]
     replicas = min(3, len(cluster))
     ours: dict[str, Property] = {
         "process.roles": "broker,controller",
         "node.id": number,
-        **_listeners(ports, settings.secured),
+        "listeners": f"{client},CONTROLLER://{HOST}:{ports.controller}",
+        "advertised.listeners": client,
+        "controller.listener.names": "CONTROLLER",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "controller.quorum.voters": ",".join(voters),
         "log.dirs": str(data),
     }
@@ -188,27 +180,10 @@ def server_properties(number: int, cluster: Sequence[Ports], data: Path, setting
         "transaction.state.log.replication.factor": replicas,
         "transaction.state.log.min.isr": max(1, replicas - 1),
     }
-    defaults = _PROPERTIES | replication | (AUTHORIZED if settings.secured else {})
+    defaults = _PROPERTIES | replication
     known = {name: defaults[name] for name in defaults.keys() - too_new(settings.version, defaults)}
-    merged = known | dict(settings.own) | ours
+    merged = known | ours | dict(settings.own)
     return "".join(f"{name}={_text(value)}\n" for name, value in sorted(merged.items()))
-
-
-def _listeners(ports: Ports, secured: Mapping[str, Secured]) -> dict[str, str]:
-    """The listeners: the plain one, by which the brokers talk as well, the controllers' and the secured ones."""
-    protocols = {"PLAINTEXT": "PLAINTEXT"} | {name: each.protocol for name, each in secured.items()}
-    clients = [f"{name}://{HOST}:{port}" for name, port in zip(protocols, (ports.client, *ports.secured), strict=True)]
-    everyone = protocols | {"CONTROLLER": "PLAINTEXT"}
-    properties = {
-        "listeners": ",".join([*clients, f"CONTROLLER://{HOST}:{ports.controller}"]),
-        "advertised.listeners": ",".join(clients),
-        "controller.listener.names": "CONTROLLER",
-        "inter.broker.listener.name": "PLAINTEXT",
-        "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in everyone.items()),
-    }
-    for name, each in secured.items():
-        properties |= each.properties(name)
-    return properties
 
 
 def _text(value: Property) -> str:
