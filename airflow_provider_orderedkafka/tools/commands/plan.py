@@ -24,7 +24,7 @@ from airflow_provider_orderedkafka.loads.ledger import AIRFLOW, LedgerStore
 from airflow_provider_orderedkafka.tools.commands.at_airflow import airflow, is_about_airflow, store_of
 
 if TYPE_CHECKING:
-    from airflow_provider_orderedkafka.loads.steps import First
+    from airflow_provider_orderedkafka.loads.waiting import First
 
 SHOWN = 50
 SHOWN_ENDS = 3
