@@ -47,8 +47,8 @@ def discover(config: Mapping[str, str], subscription: Subscription, deadline: fl
     described = _describe(asked, wanted, deadline)
     if isinstance(subscription, Matching):
         described = {name: topic for name, topic in described.items() if not topic.is_internal}
-    policies = _policies(asked, tuple(described), deadline)
-    topics = tuple(_topic(described[name], policies[name]) for name in sorted(described))
+    settings = _settings(asked, tuple(described), deadline)
+    topics = tuple(_topic(described[name], settings[name]) for name in sorted(described))
     return Discovery(_cluster_id(asked, deadline), topics, _partitions(subscription, topics))
 
 
@@ -77,10 +77,10 @@ def _cluster_id(asked: Admin, deadline: float) -> str:
     return str(found["the cluster"] or "")
 
 
-def _topic(described: Any, policy: str | None) -> Topic:
-    compacted = policy is None or "compact" in policy
+def _topic(described: Any, settings: Mapping[str, str] | None) -> Topic:
+    compacted = settings is None or "compact" in settings["cleanup.policy"]
     operations = frozenset(operation.name for operation in described.authorized_operations or ())
-    return Topic(described.name, _id(described), len(described.partitions), compacted, operations)
+    return Topic(described.name, _id(described), len(described.partitions), compacted, operations, settings or {})
 
 
 def _partitions(subscription: Subscription, topics: Sequence[Topic]) -> tuple[TopicPartition, ...]:
@@ -165,19 +165,16 @@ def _unknown(asked: Admin, names: Sequence[str], patience: Patience) -> UnknownT
     return UnknownTopicError(f"topic {lost!r} does not exist at {asked.servers!r}; {hint}", topic=lost)
 
 
-def _policies(asked: Admin, names: Sequence[str], deadline: float) -> dict[str, str | None]:
-    """Each topic's cleanup policy; None if the principal may not read it."""
-    try:
-        found = _configs(asked, names, deadline)
-    except AccessDeniedError:  # of one of them; which one it is shows when each is asked for alone
-        alone = [{names[0]: None}] if len(names) == 1 else [_policies(asked, [name], deadline) for name in names]
-        return {name: policy for each in alone for name, policy in each.items()}
-    return {name: found[name]["cleanup.policy"].value for name in names}
+def _settings(asked: Admin, names: Sequence[str], deadline: float) -> dict[str, dict[str, str] | None]:
+    """Each topic's settings; None if the principal may not read them."""
 
-
-def _configs(asked: Admin, names: Sequence[str], deadline: float) -> dict[str, Any]:
     def ask(questions: Sequence[str], seconds: float) -> list[Future[Any]]:
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in questions]
         return list(asked.client.describe_configs(resources, request_timeout=seconds).values())
 
-    return gather(asked, ask, names, Patience(deadline, "the settings of topic"), by_controller=True)
+    try:
+        found = gather(asked, ask, names, Patience(deadline, "the settings of topic"), by_controller=True)
+    except AccessDeniedError:  # of one of them; which one it is shows when each is asked for alone
+        alone = [{names[0]: None}] if len(names) == 1 else [_settings(asked, [name], deadline) for name in names]
+        return {name: settings for each in alone for name, settings in each.items()}
+    return {name: {key: entry.value for key, entry in found[name].items()} for name in names}
