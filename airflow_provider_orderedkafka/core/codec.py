@@ -79,7 +79,6 @@ class Document:
 
 
 def encode(value: Any) -> Any:
-    """Convert a value of a document to JSON types."""
     if isinstance(value, _BY_THEMSELVES):
         return value.to_json()
     if dataclasses.is_dataclass(value):

@@ -94,8 +94,6 @@ class Range(Document):
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """An open range: its owner, its number of attempts, and its checkpoint."""
-
     range_id: str
     owner: str
     attempt: int = 0

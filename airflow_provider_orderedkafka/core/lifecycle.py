@@ -86,8 +86,6 @@ which a kill may have prevented.
 
 @dataclass(frozen=True, slots=True)
 class RangeStatus:
-    """The state of a range, its owner, its attempts and its outcome."""
-
     range_id: str
     state: State
     owner: str | None = None

@@ -84,7 +84,6 @@ class Books:
         return report if report is not None and report.complete else None
 
     def decide(self, found: RangeStatus, step: Step) -> Action:
-        """The action for this run."""
         return action(found, step, self.asker(found))
 
     def asker(self, found: RangeStatus) -> Asker:

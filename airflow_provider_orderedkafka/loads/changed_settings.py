@@ -33,7 +33,6 @@ def with_changes(books: Books, book: Ledger | Claim, found: RangeStatus, loaded:
 
 
 def store_changes(books: Books, after: Range, before: Range) -> None:
-    """Store the range if its settings have changed."""
     if after != before:
         books.store.replace_range(after, before)
 

@@ -45,8 +45,6 @@ Stored = TypeVar("Stored", bound=Document)
 
 
 class LedgerStore:
-    """The documents of one load."""
-
     def __init__(self, load: str, store: Store, settle: Callable[[], None] | None = None, part: int = PART) -> None:
         self.load = load
         self._part = part
@@ -95,7 +93,6 @@ class LedgerStore:
         self._replace(f"range/{planned.id}", planned, None)
 
     def replace_range(self, planned: Range, before: Range) -> None:
-        """Replace a range that was read before."""
         self._replace(f"range/{planned.id}", planned, before)
 
     def claim(self, key: str) -> Claim | None:
@@ -119,11 +116,9 @@ class LedgerStore:
         return self._store.get(_memory_key(run)) or {}
 
     def remember(self, run: str, memory: Mapping[str, Mapping[str, Any]]) -> None:
-        """Keep what the tasks of a run remember."""
         self._store.set(_memory_key(run), memory)
 
     def forget_runs(self, runs: Iterable[str]) -> None:
-        """Remove what the tasks of these runs remember."""
         for run in runs:
             self._store.delete(_memory_key(run))
 
@@ -154,11 +149,9 @@ class LedgerStore:
             self._remove(f"boundary/{old}")
 
     def watch(self) -> WatcherState | None:
-        """The state of the load's watcher."""
         return self._read(WatcherState, "watch")
 
     def save_watch(self, watch: WatcherState) -> None:
-        """Store the state of the load's watcher."""
         self._write("watch", watch.to_text())
 
     def forget_ranges(self, range_ids: Iterable[str]) -> None:

@@ -49,7 +49,6 @@ def ledger_of(store: LedgerStore) -> Ledger:
 
 
 def shown(ledger: Ledger) -> str:
-    """The ledger as text, for people."""
     lines = [
         f"load          {ledger.load} (instance {ledger.instance}, home DAG {ledger.home_dag or 'none'})",
         f"revision      {ledger.revision}",

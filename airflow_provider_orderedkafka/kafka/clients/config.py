@@ -112,12 +112,10 @@ class KafkaConfig(Mapping[str, str]):
 
 
 def redacted(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with secrets masked."""
     return {name: _MASK if is_secret(name) else value for name, value in settings.items()}
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of this setting must not be shown."""
     return _SECRET.search(name.lower()) is not None
 
 

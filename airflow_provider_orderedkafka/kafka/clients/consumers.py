@@ -91,7 +91,6 @@ def pooled_consumer(settings: ReadSettings, fetch: int = _FETCH_BYTES[-1]) -> It
 
 
 def close_idle() -> None:
-    """Close the idle consumers of this process."""
     with _idle.held() as found:
         for idle in found.values():
             while idle:

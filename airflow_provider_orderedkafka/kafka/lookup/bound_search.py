@@ -28,7 +28,6 @@ class BoundSearch:
         self.reached({partition: bound.offset for partition, bound in bounds.items()})
 
     def judge(self, partition: TopicPartition, offset: int, timestamp: int) -> None:
-        """Take the next visible record of a partition into account."""
         if partition not in self.open or offset >= self._limits[partition]:
             return
         passed = self.open[partition]

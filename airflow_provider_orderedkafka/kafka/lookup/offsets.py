@@ -48,7 +48,6 @@ class _Question(NamedTuple):
 
 
 def log_starts(config: Mapping[str, str], partitions: Iterable[TopicPartition], deadline: float = DEADLINE) -> Offsets:
-    """The first offset of each partition."""
     questions = [_Question("earliest", partition) for partition in partitions]
     return _as_offsets(_ask(config, questions, "read_uncommitted", Patience(deadline, "the log start of")))
 

@@ -1,9 +1,4 @@
-"""Discover topics and partitions, with what planning needs to know of them.
-
-    discover(config, Subscription(("orders",)))  ->  Discovery
-
-No topic is created by this.
-"""
+"""Discover topics and partitions, with what planning needs to know of them; no topic is created by this."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence

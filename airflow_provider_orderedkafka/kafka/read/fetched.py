@@ -67,7 +67,6 @@ class FetchedRecords:
             self._headers.add(headers_of(messages))
 
     def lose(self, partition: TopicPartition, offsets: int) -> None:
-        """Count offsets that retention deleted."""
         if offsets > 0:
             self.lost[partition] = self.lost.get(partition, 0) + offsets
 

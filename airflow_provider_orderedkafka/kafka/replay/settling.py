@@ -1,8 +1,5 @@
 """Read outputs until no more rows of a dead writer's batch land in them.
 
-    read_until_settled(config, partitions, noted, take, settle) -> Settled
-    take(messages) -> how many of them are rows of the batch      called with all records, in the log's order
-
 Requests of a dead writer may still be on their way, so the outputs are read to their ends again and again until no rows
 of the batch were found for a settle time. Only pauses between reads count: while a read is slow or a broker does not
 answer, requests may be held up as well. What others write does not matter.
@@ -31,6 +28,7 @@ _TUNING: Final = {"queued.max.messages.kbytes": "16384", "fetch.max.bytes": "160
 _LOOK_SECONDS: Final = 0.1
 
 Take = Callable[[Sequence[Any]], int]
+"""Called with all records, in the log's order; says how many of them are rows of the batch."""
 
 
 @dataclass(frozen=True, slots=True)

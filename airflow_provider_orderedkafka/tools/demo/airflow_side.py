@@ -21,19 +21,15 @@ END = "end"
 
 
 class Voice:
-    """Sends messages to the demo."""
-
     def __init__(self) -> None:
         self._stream = os.fdopen(os.dup(1), "w", encoding="utf-8")
         os.dup2(2, 1)  # from here on, only messages go to the demo
 
     def tell(self, **what: Any) -> None:
-        """Send one message."""
         self._stream.write(json.dumps(what) + "\n")
         self._stream.flush()
 
     def task(self, task_instance: Any, state: str, error: object = None) -> None:
-        """A task begins or ends."""
         self.tell(task=task_instance.task_id, state=state, error=None if error is None else str(error))
 
 
@@ -86,8 +82,6 @@ def _listen(voice: Voice) -> None:
     from airflow.providers.common.compat.sdk import get_listener_manager
 
     class Listener:
-        """What Airflow calls when a task's state changes."""
-
         @hookimpl
         def on_task_instance_running(self, task_instance: Any) -> None:
             voice.task(task_instance, "running")

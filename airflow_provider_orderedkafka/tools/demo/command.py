@@ -22,7 +22,6 @@ _WIDTH, _LINES = 96, 8
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument(
         "--directory",
         type=Path,

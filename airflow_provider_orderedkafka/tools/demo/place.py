@@ -46,7 +46,6 @@ class Place:
         return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
     def note(self, text: str) -> None:
-        """Add to the log."""
         with self.log.open("a", encoding="utf-8") as log:
             log.write(text)
 

@@ -151,5 +151,4 @@ _STATES = {"running": "runs", "success": "is done", "skipped": "is skipped", "fa
 
 
 def now_ms() -> int:
-    """Milliseconds since the epoch."""
     return time.time_ns() // 1_000_000

@@ -33,7 +33,6 @@ class Reading:
         return sum(self.ends.values())
 
     def after(self, earlier: "Reading") -> "Reading":
-        """Join an earlier reading and this one."""
         return Reading(
             np.concatenate([earlier.events, self.events]),
             np.concatenate([earlier.times, self.times]),
@@ -74,7 +73,6 @@ class TopicEnd:
         self._consumer.close()
 
     def end(self) -> int:
-        """Its present end."""
         return _end(self._consumer, *self._place)
 
 

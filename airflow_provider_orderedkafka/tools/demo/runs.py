@@ -67,7 +67,6 @@ class AirflowSide:
             process.wait()
 
     def wait_until_ready(self) -> None:
-        """Return when the DAG can be run."""
         self._until("ready", READY_SECONDS, lambda _: None)
 
     def run(self, tell: Callable[[Message | None], None]) -> Report:

@@ -13,15 +13,12 @@ _LINE_SECONDS = 5.0
 
 
 class Screen:
-    """Writes steps to a stream."""
-
     def __init__(self, stream: TextIO, check: Callable[[], None] = lambda: None) -> None:
         self.stream = stream
         self._check = check
         self.live = stream.isatty()
 
     def say(self, text: str = "") -> None:
-        """Write text as it is."""
         self.stream.write(f"{text}\n")
         self.stream.flush()
 
@@ -43,8 +40,6 @@ class Screen:
 
 
 class Step:
-    """The line of a step on the screen."""
-
     def __init__(self, screen: Screen, name: str, text: str) -> None:
         self._screen = screen
         self._name = name
@@ -74,7 +69,6 @@ class Step:
             self._say_between(self._text)
 
     def conclude(self, text: str) -> None:
-        """Set the text that stays when the step has ended."""
         self._text = text
 
     def end(self, why: str | None) -> None:

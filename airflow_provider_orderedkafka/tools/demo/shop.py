@@ -21,8 +21,6 @@ Tell = Callable[[int], None]
 
 
 class Shop:
-    """Writes the events to a cluster."""
-
     def __init__(self, bootstrap_servers: str) -> None:
         self._servers = bootstrap_servers
         self._admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})

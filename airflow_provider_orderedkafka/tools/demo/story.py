@@ -49,8 +49,6 @@ TRANSACTION_LANE = len(LANES) - 1
 
 
 class Event(NamedTuple):
-    """One event as it is written."""
-
     lane: Lane
     timestamp: int
     key: bytes

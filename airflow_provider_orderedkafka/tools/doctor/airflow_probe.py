@@ -21,7 +21,6 @@ _ANSWER_SECONDS = 5
 
 
 def main(kafka_conn_id: str, spark_conn_id: str, tries: str) -> dict[str, Any]:
-    """Collect the facts."""
     kafka, spark = _connection(kafka_conn_id), _connection(spark_conn_id)
     found = _kafka(kafka)
     tried = _tried_more(kafka, spark, Tries(**json.loads(tries)), answers=_answers(found))

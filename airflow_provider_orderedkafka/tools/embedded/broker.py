@@ -45,7 +45,6 @@ class Installation:
     options: tuple[str, ...] = ()
 
     def command(self, main_class: str, *arguments: str) -> list[str]:
-        """The command line of one of Kafka's programs."""
         java = (str(self.java.executable), *_JVM_OPTIONS, *self.options)
         return [*java, "-cp", f"{self.jars}/*", main_class, *arguments]
 
@@ -68,12 +67,10 @@ class Broker:
 
     @property
     def address(self) -> str:
-        """`host:port` for clients."""
         return self.ports.address
 
     @property
     def pid(self) -> int | None:
-        """The process id, or none when the broker does not run."""
         return self._process.pid
 
     @property
@@ -142,7 +139,6 @@ class Broker:
         self._process.signal(signal.SIGCONT)  # a paused process would never hear of it
 
     def restart(self) -> None:
-        """Stop in order and start again, on the same ports and data."""
         self.stop()
         self.start()
 
@@ -156,7 +152,6 @@ class Broker:
         self._process.freeze()
 
     def resume(self) -> None:
-        """Let a paused process go on."""
         self._process.signal(signal.SIGCONT)
 
     def _format(self, installation: Installation, cluster_id: str) -> None:

@@ -21,7 +21,6 @@ _STOP_SECONDS = 60.0
 
 
 def archive(installation: Installation) -> Path:
-    """Path of the archive for this Kafka and this Java."""
     jars = installation.jars
     return jars.with_name(f"{jars.name}-java-{installation.java.version}.jsa")
 

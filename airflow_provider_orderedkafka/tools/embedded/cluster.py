@@ -63,22 +63,18 @@ class EmbeddedKafka:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of all brokers, for clients."""
         return ",".join(broker.address for broker in self.brokers)
 
     @property
     def cluster_id(self) -> str:
-        """The ID of the cluster."""
         return self._layout.cluster_id
 
     @property
     def version(self) -> str:
-        """The version of Kafka."""
         return self._layout.kafka
 
     @property
     def running(self) -> bool:
-        """Whether any of its brokers runs."""
         return any(broker.running for broker in self.brokers)
 
     def start(self) -> Self:

@@ -20,7 +20,6 @@ class ServerLog:
         self._began = self.path.stat().st_size if self.path.exists() else 0
 
     def mentions(self, text: str) -> bool:
-        """Whether the text was written since the start."""
         return any(text in line for line in self._lines())
 
     def excerpt(self) -> str:

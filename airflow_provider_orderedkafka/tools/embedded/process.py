@@ -26,7 +26,6 @@ class ServerProcess:
 
     @property
     def pid(self) -> int | None:
-        """The process id of the running program, or none."""
         import psutil
 
         with contextlib.suppress(OSError, ValueError, psutil.Error):
@@ -53,7 +52,6 @@ class ServerProcess:
                 output.read()
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal where the program runs."""
         if pid := self.pid:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)

@@ -78,7 +78,6 @@ class Ports:
 
     @property
     def address(self) -> str:
-        """`host:port` for clients."""
         return f"{HOST}:{self.client}"
 
     def __iter__(self) -> Iterator[int]:
@@ -102,7 +101,6 @@ def free_port(taken: Sequence[int] = ()) -> int:
 
 
 def is_free(port: int) -> bool:
-    """Say whether a server could listen on this port now."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
