@@ -11,7 +11,7 @@ import traceback
 from pathlib import Path
 
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.tools.demo.errors import DemoError
+from airflow_provider_orderedkafka.tools.demo import DemoError
 
 EVENTS = 240_000
 LEAST_EVENTS = 48_000
@@ -39,10 +39,9 @@ def run(arguments: argparse.Namespace) -> int:
             f"--events {arguments.events} is too few, expected {LEAST_EVENTS} or more: each of the two runs needs the "
             "10,000 new offsets that the example DAG waits for"
         )
-    from airflow_provider_orderedkafka.tools.demo.interrupts import remembered
     from airflow_provider_orderedkafka.tools.demo.place import Place
     from airflow_provider_orderedkafka.tools.demo.play import Play
-    from airflow_provider_orderedkafka.tools.demo.screen import Screen
+    from airflow_provider_orderedkafka.tools.demo.screen import Screen, remembered
 
     with Place.claim(arguments.directory) as place, remembered() as check:
         screen = Screen(sys.stdout, check)

@@ -9,7 +9,7 @@ from airflow_provider_orderedkafka.tools.demo.reading import NOTHING, Reading, T
 from airflow_provider_orderedkafka.tools.demo.runs import AirflowSide, Message, example_dag
 from airflow_provider_orderedkafka.tools.demo.screen import Screen, Step
 from airflow_provider_orderedkafka.tools.demo.shop import OUTPUT, Shop
-from airflow_provider_orderedkafka.tools.demo.story import LANES, Chapter, Plan, chapter
+from airflow_provider_orderedkafka.tools.demo.story import LANES, Chapter, Length, chapter
 from airflow_provider_orderedkafka.tools.demo.summary import summary
 from airflow_provider_orderedkafka.tools.demo.verdict import Loaded, Order, Told, Verdict, judge
 from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
@@ -30,7 +30,7 @@ class Play:
         self._place = place
         self._screen = screen
         self._seed = seed
-        self._plans = [Plan(events - second, _FIRST_SECONDS), Plan(second, _SECOND_SECONDS, _OFFLINE)]
+        self._plans = [Length(events - second, _FIRST_SECONDS), Length(second, _SECOND_SECONDS, _OFFLINE)]
         self._chapters: list[Chapter] = []
         self._runs: list[Loaded] = []
         self._plain = NOTHING

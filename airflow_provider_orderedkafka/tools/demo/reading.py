@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from airflow_provider_orderedkafka.tools.demo.errors import DemoError
+from airflow_provider_orderedkafka.tools.demo import DemoError
 from airflow_provider_orderedkafka.tools.demo.shop import Tell
 from airflow_provider_orderedkafka.tools.demo.story import Numbers
 

@@ -1,5 +1,6 @@
-"""The demo's progress: a line for each step, updated in place on a terminal."""
+"""The demo's progress: a line for each step, updated in place on a terminal; and no Ctrl-C is lost."""
 
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +11,27 @@ _NAME_WIDTH = 14
 _ROOM = WIDTH - _NAME_WIDTH - 11
 _REPAINT_SECONDS = 0.1
 _LINE_SECONDS = 5.0
+
+
+@contextmanager
+def remembered() -> Iterator[Callable[[], None]]:
+    """Give a check that raises KeyboardInterrupt if there was one, even if a callback from C code swallowed it."""
+    heard = False
+
+    def hear(*_: object) -> None:
+        nonlocal heard
+        heard = True
+        raise KeyboardInterrupt
+
+    def check() -> None:
+        if heard:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, hear)
+    try:
+        yield check
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class Screen:

@@ -8,8 +8,8 @@ from typing import Any
 from confluent_kafka import IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from airflow_provider_orderedkafka.tools.demo.errors import DemoError
-from airflow_provider_orderedkafka.tools.demo.story import LANES, Chapter, Event
+from airflow_provider_orderedkafka.tools.demo import DemoError
+from airflow_provider_orderedkafka.tools.demo.story import LANES, Chapter, ShopEvent
 
 OUTPUT = "orders-ordered"
 _DEADLINE_SECONDS = 60.0
@@ -69,7 +69,7 @@ class Shop:
         return [answer.result(_DEADLINE_SECONDS).offset for answer in answers.values()]
 
 
-def _produce(producer: Any, events: Iterable[Event], tell: Tell) -> None:
+def _produce(producer: Any, events: Iterable[ShopEvent], tell: Tell) -> None:
     failures: list[Any] = []
 
     def delivered(error: Any, _message: Any) -> None:
@@ -88,7 +88,7 @@ def _produce(producer: Any, events: Iterable[Event], tell: Tell) -> None:
     tell(done)
 
 
-def _send(producer: Any, event: Event, delivered: Callable[[Any, Any], None]) -> None:
+def _send(producer: Any, event: ShopEvent, delivered: Callable[[Any, Any], None]) -> None:
     lane = event.lane
     while True:
         try:
