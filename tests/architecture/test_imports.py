@@ -18,7 +18,6 @@ THIRD_PARTY: dict[str, set[str]] = {
     "compat.spark": {"pyarrow", "pyspark"},
     "spark": {"confluent_kafka", "numpy", "pandas", "py4j", "pyarrow", "pyspark"},
     "embedded": {"confluent_kafka", "psutil"},
-    "cache": set(),
     "cli": set(),
 }
 

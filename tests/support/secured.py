@@ -11,7 +11,7 @@ A client with a name may do what ACLs allow it. One without a name, as on the pl
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -170,11 +170,10 @@ class SecuredKafka(EmbeddedKafka):
         self._ports: dict[str, int] = {}
         for name in self._listeners:
             self._ports[name] = free_port((*plain, *self._ports.values()))
-        own = {**self._settings.own, **AUTHORIZED, **self._properties(plain)}
-        self._settings = replace(self._settings, own=own)
+        self._properties = {**self._properties, **AUTHORIZED, **self._of_listeners(plain)}
         super()._take(layout)
 
-    def _properties(self, plain: Ports) -> dict[str, Property]:
+    def _of_listeners(self, plain: Ports) -> dict[str, Property]:
         clients = [f"PLAINTEXT://{plain.address}", *(f"{name}://{HOST}:{port}" for name, port in self._ports.items())]
         protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
         protocols |= {name: each.protocol for name, each in self._listeners.items()}

@@ -11,16 +11,15 @@ import pytest
 
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError, UnreachableError
 from airflow_provider_orderedkafka.tools import cli
-from airflow_provider_orderedkafka.tools.cache import cache_directory
 from airflow_provider_orderedkafka.tools.embedded import jars, sample, settings
 from airflow_provider_orderedkafka.tools.embedded.broker import Installation
 from airflow_provider_orderedkafka.tools.embedded.classes import archive, quick
 from airflow_provider_orderedkafka.tools.embedded.errors import FetchError, JavaError
+from airflow_provider_orderedkafka.tools.embedded.jars import cache_directory
 from airflow_provider_orderedkafka.tools.embedded.java import Java, find_java
 from airflow_provider_orderedkafka.tools.embedded.layout import Layout
-from airflow_provider_orderedkafka.tools.embedded.log import ServerLog
-from airflow_provider_orderedkafka.tools.embedded.process import ServerProcess
-from airflow_provider_orderedkafka.tools.embedded.settings import Ports, Settings
+from airflow_provider_orderedkafka.tools.embedded.process import ServerLog, ServerProcess
+from airflow_provider_orderedkafka.tools.embedded.settings import Ports
 
 # In place of Java: does what Ivy would, slowly, and notes each time it was run.
 IVY = """#!/bin/sh
@@ -154,7 +153,7 @@ def test_ports_that_cannot_be_are_refused(wanted):
 
 def test_the_users_properties_win_over_the_defaults_but_not_over_the_clusters_own():
     text = settings.server_properties(
-        1, [Ports(1, 2)], Path("/data"), Settings(own={"num.io.threads": 9, "log.cleaner.enable": False})
+        1, [Ports(1, 2)], Path("/data"), {"num.io.threads": 9, "log.cleaner.enable": False}
     )
     assert "num.io.threads=9\n" in text
     assert "log.cleaner.enable=false\n" in text
@@ -163,7 +162,7 @@ def test_the_users_properties_win_over_the_defaults_but_not_over_the_clusters_ow
 
 
 def test_a_path_that_is_not_ascii_is_written_as_java_reads_it():
-    text = settings.server_properties(1, [Ports(1, 2)], Path("/Größe\\😀"), Settings())
+    text = settings.server_properties(1, [Ports(1, 2)], Path("/Größe\\😀"), {})
     assert r"log.dirs=/Gr\u00f6\u00dfe\u005c\ud83d\ude00" in text
 
 
@@ -199,12 +198,6 @@ def test_a_layout_that_names_no_version_is_of_the_only_one_that_there_was(tmp_pa
 def test_a_version_that_cannot_be_run_is_refused(tmp_path, version):
     with pytest.raises(SettingError, match=r"from 3\.9\.0 on, such as"):
         Layout.of(tmp_path, 1, None, version)
-
-
-@pytest.mark.parametrize(("version", "knows"), [("3.9.1", False), ("4.0.0", True), ("4.1.1", True), ("10.0.0", True)])
-def test_a_broker_is_told_only_what_its_version_knows(version, knows):
-    text = settings.server_properties(1, [Ports(1, 2)], Path("/data"), Settings(version))
-    assert ("share.coordinator.state.topic.num.partitions=4\n" in text) is knows
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"version": 9, "cluster_id": "x", "brokers": []}'])

@@ -18,7 +18,7 @@ from airflow_provider_orderedkafka.tools.embedded.errors import AlreadyRunningEr
 from airflow_provider_orderedkafka.tools.embedded.jars import Announce, kafka_jars, say
 from airflow_provider_orderedkafka.tools.embedded.java import find_java
 from airflow_provider_orderedkafka.tools.embedded.layout import Layout
-from airflow_provider_orderedkafka.tools.embedded.settings import Property, Settings, checked, choose_ports
+from airflow_provider_orderedkafka.tools.embedded.settings import Property, checked, choose_ports
 
 _MOVES = 5
 """How often to try other free ports: another program may take one in the meantime."""
@@ -52,7 +52,7 @@ class EmbeddedKafka:
         self._announce = announce
         self._wanted = ports
         layout = Layout.of(self.directory, brokers, ports, version)
-        self._settings = Settings(layout.kafka, checked(properties or {}))
+        self._properties = checked(properties or {})
         self._take(layout)
 
     @classmethod
@@ -118,7 +118,7 @@ class EmbeddedKafka:
     def _take(self, layout: Layout) -> None:
         self._layout = layout
         self.brokers = tuple(
-            Broker(number, layout.ports, self.directory / f"broker-{number}", self._settings)
+            Broker(number, layout.ports, self.directory / f"broker-{number}", self._properties)
             for number in range(1, len(layout.ports) + 1)
         )
 

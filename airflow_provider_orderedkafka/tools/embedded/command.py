@@ -4,9 +4,9 @@ import argparse
 from pathlib import Path
 
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.tools.cache import cache_directory
 from airflow_provider_orderedkafka.tools.embedded import sample
 from airflow_provider_orderedkafka.tools.embedded.cluster import EmbeddedKafka
+from airflow_provider_orderedkafka.tools.embedded.jars import cache_directory
 from airflow_provider_orderedkafka.tools.embedded.settings import DEFAULT_VERSION
 
 _DEFAULT_PORT = 9092

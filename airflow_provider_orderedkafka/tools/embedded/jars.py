@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import importlib.util
+import os
 import subprocess
 import sys
 import tempfile
@@ -10,7 +11,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from airflow_provider_orderedkafka.tools.cache import cache_directory
 from airflow_provider_orderedkafka.tools.embedded.errors import FetchError
 from airflow_provider_orderedkafka.tools.embedded.java import Java
 from airflow_provider_orderedkafka.tools.embedded.settings import DEFAULT_VERSION
@@ -31,6 +31,14 @@ _DEPENDENCIES = """<ivy-module version="2.0">
 """
 
 Announce = Callable[[str], None]
+
+
+def cache_directory() -> Path:
+    """ORDEREDKAFKA_CACHE, else a folder of the user's cache directory."""
+    if own := os.environ.get("ORDEREDKAFKA_CACHE"):
+        return Path(own).expanduser().absolute()
+    shared = os.environ.get("XDG_CACHE_HOME")
+    return (Path(shared) if shared else Path.home() / ".cache") / "orderedkafka"
 
 
 def say(line: str) -> None:

@@ -3,8 +3,8 @@
 import random
 import re
 import socket
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -16,11 +16,6 @@ Property = str | int | float | bool
 
 DEFAULT_VERSION: Final = "4.1.1"
 _OLDEST: Final = "3.9.0"
-_SINCE: Final = {
-    "share.coordinator.state.topic.min.isr": "4.0.0",
-    "share.coordinator.state.topic.num.partitions": "4.0.0",
-    "share.coordinator.state.topic.replication.factor": "4.0.0",
-}
 
 # Below the range that systems take outgoing connections' ports from, so that a stopped broker finds its port again.
 _FREE_PORTS = range(20_000, 32_768)
@@ -84,14 +79,6 @@ class Ports:
         return iter((self.client, self.controller))
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What all brokers of a cluster are started with: the version, and properties that win over those set here."""
-
-    version: str = DEFAULT_VERSION
-    own: Mapping[str, Property] = field(default_factory=dict)
-
-
 def free_port(taken: Sequence[int] = ()) -> int:
     """Return a port that nothing listens on and that is not among those taken."""
     for port in _RANDOM.sample(_FREE_PORTS, _TRIES):
@@ -144,17 +131,12 @@ def checked_version(version: str) -> str:
     return version
 
 
-def too_new(version: str, properties: Iterable[str]) -> set[str]:
-    """Those of the properties that this version does not know yet."""
-    return {name for name in properties if _numbers(_SINCE.get(name, _OLDEST)) > _numbers(version)}
-
-
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
-def server_properties(number: int, cluster: Sequence[Ports], data: Path, settings: Settings) -> str:
-    """Return the properties file of broker `number` (from 1) of a cluster."""
+def server_properties(number: int, cluster: Sequence[Ports], data: Path, own: Mapping[str, Property]) -> str:
+    """Return the properties file of broker `number` (from 1) of a cluster; its `own` properties win."""
     ports = cluster[number - 1]
     client = f"PLAINTEXT://{ports.address}"
     voters = [f"{node}@{HOST}:{other.controller}" for node, other in enumerate(cluster, start=1)]
@@ -178,9 +160,7 @@ def server_properties(number: int, cluster: Sequence[Ports], data: Path, setting
         "transaction.state.log.replication.factor": replicas,
         "transaction.state.log.min.isr": max(1, replicas - 1),
     }
-    defaults = _PROPERTIES | replication
-    known = {name: defaults[name] for name in defaults.keys() - too_new(settings.version, defaults)}
-    merged = known | ours | dict(settings.own)
+    merged = _PROPERTIES | replication | ours | dict(own)
     return "".join(f"{name}={_text(value)}\n" for name, value in sorted(merged.items()))
 
 
