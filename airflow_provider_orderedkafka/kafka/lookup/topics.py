@@ -1,4 +1,7 @@
-"""Discover topics and partitions, with what planning needs to know of them; no topic is created by this."""
+"""Discover topics and partitions, with what planning needs to know of them; no topic is created by this.
+
+And check that a topic is the one that was planned, and was not deleted and created again.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -8,6 +11,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import ConfigResource, ResourceType
 
+from airflow_provider_orderedkafka.core.next_range import created_again
 from airflow_provider_orderedkafka.core.notation.spelling import meant
 from airflow_provider_orderedkafka.core.notation.subscriptions import (
     Assigned,
@@ -18,12 +22,19 @@ from airflow_provider_orderedkafka.core.notation.subscriptions import (
     Topic,
 )
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
-from airflow_provider_orderedkafka.errors import AccessDeniedError, UnknownTopicError, UnreachableError
+from airflow_provider_orderedkafka.errors import (
+    AccessDeniedError,
+    TopicChangedError,
+    UnknownTopicError,
+    UnreachableError,
+)
 from airflow_provider_orderedkafka.kafka.clients.admin import Admin, admin
 from airflow_provider_orderedkafka.kafka.clients.answers import DEADLINE, Patience, gather, listed
 
 _SHORT: Final = 1.0
 """Seconds for the first try of a blocking call, after which reported refusals are checked."""
+
+_RECHECK_SECONDS: Final = 4.0
 
 
 def discover(config: Mapping[str, str], subscription: Subscription, deadline: float = DEADLINE) -> Discovery:
@@ -50,6 +61,35 @@ def discover(config: Mapping[str, str], subscription: Subscription, deadline: fl
 def topic_ids(config: Mapping[str, str], names: Sequence[str], deadline: float = DEADLINE) -> dict[str, str]:
     """The topics' present ids by name; raises what `discover` raises."""
     return {name: _id(described) for name, described in _describe(admin(config), names, deadline).items()}
+
+
+def check_topics(config: Mapping[str, str], topics: Iterable[str], planned: Mapping[str, str], deadline: float) -> None:
+    """Raise TopicChangedError if a topic's id has changed, UnknownTopicError if a topic is gone."""
+    check_ids(topic_ids(config, sorted(set(topics)), deadline), planned)
+
+
+def check_ids(topics: Mapping[str, str], planned: Mapping[str, str]) -> None:
+    """Raise TopicChangedError if one of these ids is not the planned one."""
+    for name, found in topics.items():
+        if found != planned.get(name, found):
+            raise TopicChangedError(
+                f"{created_again(name, planned[name], found)}, so what was planned before cannot be finished. In "
+                f"Airflow give it up with "
+                f'`orderedkafka ledger abandon <load> --reason "created again"`, and begin in the new topic with '
+                f'`orderedkafka ledger rewind <load> --topic {name} --to earliest --reason "created again"`; by hand, '
+                "begin with a new checkpoint",
+                topic=name,
+            )
+
+
+def recheck(config: Mapping[str, str], partitions: Iterable[TopicPartition], planned: Mapping[str, str]) -> None:
+    """Like `check_topics`, and UnknownTopicError if a partition is gone; passes if Kafka does not answer in seconds."""
+    partitions = list(partitions)
+    try:
+        check_topics(config, (partition.topic for partition in partitions), planned, _RECHECK_SECONDS)
+    except UnreachableError:
+        return
+    check_partitions(admin(config), partitions, Patience(_RECHECK_SECONDS, "the partitions of"))
 
 
 def _id(described: Any) -> str:

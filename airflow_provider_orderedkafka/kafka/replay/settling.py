@@ -19,9 +19,9 @@ from typing import Any, Final, Protocol
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.kafka.clients.consumers import pooled_consumer
 from airflow_provider_orderedkafka.kafka.lookup.hidden import Fence
-from airflow_provider_orderedkafka.kafka.lookup.identity import recheck
 from airflow_provider_orderedkafka.kafka.lookup.offsets import high_ends, log_starts
 from airflow_provider_orderedkafka.kafka.lookup.partition_reader import PartitionReader
+from airflow_provider_orderedkafka.kafka.lookup.topics import recheck
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 
 _TUNING: Final = {"queued.max.messages.kbytes": "16384", "fetch.max.bytes": "16000000"}
