@@ -8,8 +8,8 @@ from airflow_provider_orderedkafka.core.documents import Claim, Ledger, Open, Ra
 from airflow_provider_orderedkafka.core.lifecycle import (
     Action,
     Asker,
+    RangeState,
     RangeStatus,
-    State,
     Step,
     action,
     asker,
@@ -118,7 +118,7 @@ class Books:
 
     def _claim(self, ledger: Ledger | None, range_id: str) -> Claim | None:
         """The claim on a range that is not in the ledger."""
-        if ledger is not None and status_of(ledger, range_id).state is not State.UNKNOWN:
+        if ledger is not None and status_of(ledger, range_id).state is not RangeState.UNKNOWN:
             return None
         loaded = self.store.range(range_id)
         return None if loaded is None else self.store.claim(loaded.key)
