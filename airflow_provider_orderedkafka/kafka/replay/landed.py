@@ -69,12 +69,6 @@ class OffsetSet:
         for number in sorted(self._chunks):
             yield from (_places(self._chunks[number]) + (number << _BITS)).tolist()
 
-    def __getstate__(self) -> dict[int, Chunk]:
-        return self._chunks
-
-    def __setstate__(self, chunks: dict[int, Chunk]) -> None:
-        self._chunks = chunks
-
 
 class Landed:
     """The rows that are in the outputs; adding one again changes nothing."""
@@ -136,12 +130,6 @@ class Landed:
         for partition, ordinal in sorted(self._rows):
             for offset in self._rows[partition, ordinal]:
                 yield partition, offset, ordinal
-
-    def __getstate__(self) -> tuple[Any, Any]:
-        return self._rows, self._dead
-
-    def __setstate__(self, state: tuple[Any, Any]) -> None:
-        self._rows, self._dead = state
 
 
 def _by_chunk(offsets: Ints) -> Iterator[tuple[int, Ints]]:
