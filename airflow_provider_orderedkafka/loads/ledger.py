@@ -14,11 +14,10 @@ import json
 import time as clock
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from airflow_provider_orderedkafka.core.codec import Document, canonical
 from airflow_provider_orderedkafka.core.documents import Boundaries, Boundary, Claim, Claims, Ledger, Moved, Range
-from airflow_provider_orderedkafka.core.order.ports import Listed, Store
 from airflow_provider_orderedkafka.core.watching import WatcherState
 from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError, LifecycleError
 
@@ -42,6 +41,26 @@ _NESTED = {
 """How many slashes a key of each kind has; the names of parts have one more."""
 
 Stored = TypeVar("Stored", bound=Document)
+
+
+class Listed(Protocol):
+    """A store that can be asked for its keys. Airflow's tasks cannot ask theirs."""
+
+    def keys(self) -> list[str]:
+        """The keys that have a value."""
+        ...
+
+
+class Store(Protocol):
+    """A key-value store for documents. Each `set` is atomic; there is no compare-and-set."""
+
+    def get(self, key: str) -> Any: ...
+
+    def set(self, key: str, value: Any) -> None:
+        """Store a JSON value, never None."""
+        ...
+
+    def delete(self, key: str) -> None: ...
 
 
 class LedgerStore:

@@ -9,7 +9,6 @@ import errno
 import os
 import secrets
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
@@ -150,18 +149,11 @@ class LocalState:
                 return
             for each in list(path.iterdir()):
                 self.delete(f"{name}/{each.name}")
-            with _put_meanwhile():
+            try:
                 path.rmdir()
-
-
-@contextlib.contextmanager
-def _put_meanwhile() -> Iterator[None]:
-    """Keep a folder that got a new document while it was emptied."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno != errno.ENOTEMPTY:
-            raise
+            except OSError as error:
+                if error.errno != errno.ENOTEMPTY:  # it got a new document while it was emptied: it stays
+                    raise
 
 
 def _write(path: Path, text: str) -> None:
