@@ -6,12 +6,14 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from support.sources import ROOT, Import, imports_of, sources
 
-ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+OWN = {*sys.stdlib_module_names, "airflow_provider_orderedkafka"}
 LOCK = (ROOT / "requirements.lock").read_text()
 
 
@@ -41,6 +43,32 @@ def test_pyspark_and_pyspark_client_have_the_same_bounds_and_are_locked_to_one_v
     assert bounds["pyspark"] == bounds["pyspark-client"]
     (spark,) = pins(LOCK, "pyspark")
     assert pins(LOCK, "pyspark-client") == [spark]
+
+
+INSTALLED = metadata.packages_distributions()
+BROUGHT = {"PIL", "py4j", "requests_kerberos"}
+"""By matplotlib, by pyspark; the last is optional, and its absence is told."""
+
+
+def names(requirements: list[str]) -> set[str]:
+    return {split(each)[0].lower() for each in requirements if "extra ==" not in each}
+
+
+def distributions_of(found: Import) -> set[str]:
+    """The distributions that may have what is imported."""
+    parts = found.name.split(".")
+    if parts[:2] == ["airflow", "providers"]:
+        return {"-".join(["apache-airflow-providers", *parts[2:end]]) for end in (3, 4)}
+    return {each.lower() for each in INSTALLED.get(parts[0], ())}
+
+
+def test_what_is_imported_is_declared_or_comes_with_airflow_and_a_provider_is_declared():
+    declared = names([*PROJECT["dependencies"], *sum(PROJECT["optional-dependencies"].values(), [])])
+    core = names([*metadata.requires("apache-airflow-core"), *metadata.requires("apache-airflow-task-sdk")])
+    known = declared | {"apache-airflow-core", *(each for each in core if "-providers-" not in each)}
+    foreign = [each for path in sources() for each in imports_of(path) if each.top not in OWN | BROUGHT]
+    assert foreign
+    assert {each.name for each in foreign if not distributions_of(each) & known} == set()
 
 
 def test_the_lock_names_versions_and_no_place():
