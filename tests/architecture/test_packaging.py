@@ -7,7 +7,7 @@ import sys
 import tomllib
 import zipfile
 from importlib import metadata
-from pathlib import Path
+from itertools import chain
 
 import pytest
 from support.sources import ROOT, Import, imports_of, sources
@@ -63,7 +63,7 @@ def distributions_of(found: Import) -> set[str]:
 
 
 def test_what_is_imported_is_declared_or_comes_with_airflow_and_a_provider_is_declared():
-    declared = names([*PROJECT["dependencies"], *sum(PROJECT["optional-dependencies"].values(), [])])
+    declared = names([*PROJECT["dependencies"], *chain(*PROJECT["optional-dependencies"].values())])
     core = names([*metadata.requires("apache-airflow-core"), *metadata.requires("apache-airflow-task-sdk")])
     known = declared | {"apache-airflow-core", *(each for each in core if "-providers-" not in each)}
     foreign = [each for path in sources() for each in imports_of(path) if each.top not in OWN | BROUGHT]
