@@ -2,12 +2,14 @@
 
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 import tomllib
 import zipfile
 from importlib import metadata
 from itertools import chain
+from pathlib import Path
 
 import pytest
 from support.sources import ROOT, Import, imports_of, sources
@@ -26,13 +28,18 @@ def split(requirement: str) -> tuple[str, str]:
     return re.match(r"([\w.-]+)(?:\[.*?\])?(.*)", requirement).groups()
 
 
+def hatchling(*arguments: str, where: Path = ROOT) -> str:
+    """What the backend says: nothing is fetched."""
+    command = [sys.executable, "-m", "hatchling", *arguments]
+    done = subprocess.run(command, cwd=where, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The wheel, built by the backend itself: nothing is fetched."""
     directory = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(directory)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
+    hatchling("build", "--target", "wheel", "--directory", str(directory))
     (path,) = directory.glob("*.whl")
     with zipfile.ZipFile(path) as archive:
         yield archive
@@ -131,6 +138,24 @@ def test_the_provider_names_the_package_that_is_installed_and_its_page():
     told = get_provider_info()
     assert told["package-name"] == PROJECT["name"]
     assert {each["external-doc-url"] for each in told["integrations"]} == {PROJECT["urls"]["Homepage"]}
+
+
+def test_the_readmes_links_lead_to_the_repository_where_the_project_names_it(tmp_path):
+    for name in ("README.md", "LICENSE", "hatch_build.py", "airflow_provider_orderedkafka/__init__.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    project = (ROOT / "pyproject.toml").read_text()
+    (tmp_path / "pyproject.toml").write_text(project)
+    assert "](docs/airflow.md)" in hatchling("metadata", "readme", where=tmp_path)
+    named = project.replace("[project.urls]", '[project.urls]\nRepository = "https://there/x"')
+    (tmp_path / "pyproject.toml").write_text(named)
+    readme = hatchling("metadata", "readme", where=tmp_path)
+    for link in (
+        "https://there/x/blob/HEAD/docs/airflow.md",
+        "https://there/x/raw/HEAD/docs/before-and-after.png",
+        "#versions",
+    ):
+        assert f"]({link})" in readme
 
 
 VERSIONS = runpy.run_path(str(ROOT / "scripts" / "versions.py"))
