@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.core.lifecycle import ADVISE_AFTER, Action, way_out
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.errors import FINAL, USAGE, LifecycleError, OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.launching import PYTHON, check_keep_order, output_arguments, packaged_application
+from airflow_provider_orderedkafka.launching import check_keep_order, elsewhere, output_arguments, packaged_application
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.loading import Loading
 from airflow_provider_orderedkafka.loads.loading import load as what_to_do
@@ -165,8 +164,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
 
         path = folder / "range.json"
         path.write_text(todo.range.to_text() if todo.range else "", encoding="utf-8")
-        elsewhere = not way.submission.local or way.environment[PYTHON] != sys.executable
-        submission = _with_files(way.submission, path, shipped=elsewhere)
+        submission = _with_files(way.submission, path, shipped=elsewhere(way.submission, way.environment))
         named = path.name if submission.clustered else str(path)
         arguments = [
             *(self.application_args or []),

@@ -116,17 +116,3 @@ class ObjectState:
 
     def _path(self, name: str) -> str:
         return join(self._base, name) if name else self._base
-
-
-def open_objects(location: str) -> ObjectState:
-    """The documents at this location, with the credentials of the environment; `SettingError` if fsspec cannot."""
-    from fsspec.core import url_to_fs
-
-    try:
-        filesystem, base = url_to_fs(location)
-    except (ValueError, ImportError) as error:
-        raise SettingError(
-            f"the location {location!r} cannot be opened ({error}): install what reaches it, s3fs for s3://, gcsfs for "
-            "gs://, adlfs for abfs://, or name a folder"
-        ) from error
-    return ObjectState(location, filesystem, base)

@@ -25,6 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--load", default="", metavar="NAME", help="a load, whose consumer group has to be usable")
     parser.add_argument("--checkpoint", default="", metavar="LOCATION", help="write, read and delete a document there")
     parser.add_argument("--spark", action="store_true", help="submit an application that tries it from Spark, too")
+    named = "the spark-submit of loads that name one by spark_binary="
+    parser.add_argument("--spark-binary", default="", metavar="PATH", help=named)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -21,13 +21,13 @@ _ANSWER_SECONDS = 5
 
 
 def main(kafka_conn_id: str, spark_conn_id: str, tries: str) -> dict[str, Any]:
-    kafka, spark = _connection(kafka_conn_id), _connection(spark_conn_id)
+    kafka, spark, asked = _connection(kafka_conn_id), _connection(spark_conn_id), Tries(**json.loads(tries))
     found = _kafka(kafka)
-    tried = _tried_more(kafka, spark, Tries(**json.loads(tries)), answers=_answers(found))
+    tried = _tried_more(kafka, spark, asked, answers=_answers(found))
     return {
         "database": _database_problem(),
         "kafka": found,
-        "spark": _spark(spark),
+        "spark": _spark(spark, asked.spark_binary),
         "ledgers": _ledgers(),
         "tried": [asdict(finding) for finding in tried],
     }
@@ -55,7 +55,7 @@ def _tried_more(kafka: Any, spark: Any, tries: Tries, *, answers: bool) -> Itera
     if tries.checkpoint:
         yield from_here(tries.checkpoint)
     if tries.spark and spark is not None:
-        yield from from_spark(spark, tries.checkpoint)
+        yield from from_spark(spark, tries.checkpoint, tries.spark_binary)
 
 
 def _answers(kafka: dict[str, Any] | None) -> bool:
@@ -130,10 +130,10 @@ def _text(error: Exception) -> str:
     return str(inner.str()) if hasattr(inner, "str") else str(inner)
 
 
-def _spark(connection: Any) -> dict[str, Any] | None:
+def _spark(connection: Any, named: str) -> dict[str, Any] | None:
     if connection is None:
         return None
-    return {"master": master_of(connection), "binary": connection.extra_dejson.get("spark-binary") or BINARY}
+    return {"master": master_of(connection), "binary": named or connection.extra_dejson.get("spark-binary") or BINARY}
 
 
 if __name__ == "__main__":
