@@ -17,8 +17,6 @@ from typing import Any
 
 from airflow_provider_orderedkafka.compat.airflow import dags_of
 
-END = "end"
-
 
 class Voice:
     def __init__(self) -> None:
@@ -33,15 +31,14 @@ class Voice:
         self.tell(task=task_instance.task_id, state=state, error=None if error is None else str(error))
 
 
-def main(dag_file: Path) -> int:
+def main(dag_file: Path) -> None:
     """Prepare Airflow, then run the DAG for each line of the input."""
     voice, orders = Voice(), _orders()
     dag = _prepare(dag_file)
     _listen(voice)
     voice.tell(ready=dag.dag_id)
-    while orders.get() != END:
+    while orders.get():
         voice.tell(run=str(dag.test().state))
-    return 0
 
 
 def _orders() -> "queue.Queue[str]":
@@ -102,4 +99,4 @@ def _listen(voice: Voice) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    main(Path(sys.argv[1]))

@@ -43,6 +43,11 @@ class Shop:
         producer.commit_transaction(_DEADLINE_SECONDS)
         self._wait_for_markers()
 
+    def written(self) -> int:
+        """How many rows the output has by now."""
+        (answer,) = self._admin.list_offsets({TopicPartition(OUTPUT, 0): OffsetSpec.latest()}).values()
+        return int(answer.result(_DEADLINE_SECONDS).offset)
+
     def _producer(self, **more: Any) -> Any:
         return Producer(
             {
