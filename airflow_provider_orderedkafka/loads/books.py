@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from airflow_provider_orderedkafka.core.documents import Claim, Ledger, Open, Range, Report
+from airflow_provider_orderedkafka.core.documents import Claim, Ledger, Range, Report
 from airflow_provider_orderedkafka.core.lifecycle import (
     Action,
     Asker,
@@ -122,12 +122,6 @@ class Books:
             return None
         loaded = self.store.range(range_id)
         return None if loaded is None else self.store.claim(loaded.key)
-
-
-def open_of(book: Ledger | Claim) -> Open:
-    if book.open is None:
-        raise LifecycleError("no range is open")
-    return book.open
 
 
 def checked(store: LedgerStore, mirror: Mirror) -> Ledger | None:
