@@ -26,7 +26,6 @@ IVY = """#!/bin/sh
 echo run >> "{runs}"
 sleep 0.5
 mkdir jars && touch jars/kafka_2.13-4.1.1.jar
-echo '	[SUCCESSFUL ] org.yaml#snakeyaml;2.4!snakeyaml.jar(bundle) (169ms)'
 """
 
 
