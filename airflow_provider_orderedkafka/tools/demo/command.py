@@ -50,13 +50,10 @@ def run(arguments: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             screen.say(f"\nStopped; nothing is left running. The log is {place.shown(place.log)}")
             raise
-        except OrderedKafkaError as error:
-            raise DemoError(f"{_brief(str(error))}\nThe log is {place.shown(place.log)}") from error
         except Exception as error:  # people get the reason, the log gets the traceback
             place.note(traceback.format_exc())
-            raise DemoError(
-                f"{_brief(f'{type(error).__name__}: {error}')}\nThe log is {place.shown(place.log)}"
-            ) from error
+            reason = str(error) if isinstance(error, OrderedKafkaError) else f"{type(error).__name__}: {error}"
+            raise DemoError(f"{_brief(reason)}\nThe log is {place.shown(place.log)}") from error
 
 
 def _brief(reason: str) -> str:
