@@ -61,7 +61,7 @@ def test_partitions_come_out_merged_by_order_time(read, topics, records):
         (14, 12, 0, 2, True),
         (20, 20, 0, 3, False),
     ]
-    assert tally == ReadTally(records=7, bytes=13, late=2, fetched=7)
+    assert tally == ReadTally(records=7, bytes=13, late=2)
 
 
 def test_ties_go_by_topic_then_partition_then_offset(read, topics, records):
