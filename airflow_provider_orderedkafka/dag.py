@@ -1,11 +1,13 @@
 """`ordered_load`: the four tasks of a load as one task group, checked when the DAG is parsed."""
 
 from collections.abc import Mapping
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from airflow.sdk import TaskGroup
 
+from airflow_provider_orderedkafka.arguments import check_arguments, check_load, missing_application
 from airflow_provider_orderedkafka.core.documents import Kind
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.launching import check_keep_order, output_arguments, packaged_application
@@ -87,9 +89,11 @@ def ordered_load(
     )
     from airflow_provider_orderedkafka.sensors.offsets import OffsetRangeSensor
 
+    check_load(load)
     group = _group(load)
     check_dag(load, mode, group)
     check_steps(load, mode, steps or {})
+    check_arguments(load, submit_arguments, steps or {}, signature(ordered_load).parameters, spark_submit=not submit)
     more = {step: (steps or {}).get(step, {}) for step in STEPS}
     arguments: dict[str, Any] = {**submit_arguments, **more["load"]}
     if submit is None:
@@ -121,7 +125,7 @@ def ordered_load(
                 output_topic=output_topic,
                 checkpoint=checkpoint,
                 keep_order=keep_order,
-                application=_application(application, group.dag),
+                application=_application(load, application, group.dag),
                 conn_id=spark_conn_id,
                 digest=digest,
                 **arguments,
@@ -131,7 +135,7 @@ def ordered_load(
                 load,
                 resolve.task_id,
                 submit,
-                application=_application(application, group.dag) or packaged_application("ordered_replay"),
+                application=_application(load, application, group.dag) or packaged_application("ordered_replay"),
                 checkpoint=checkpoint,
                 digest=digest,
                 output=output_arguments(output_topic, check_keep_order(keep_order)),
@@ -167,8 +171,12 @@ def _group(load: OrderedLoad) -> OrderedLoadGroup:
         raise SettingError(f"load {load.name!r}: ordered_load() is called inside a DAG: `with DAG(...):`") from error
 
 
-def _application(application: str, dag: "DAG") -> str:
-    """Resolve a relative path against the folder of the DAG file."""
+def _application(load: OrderedLoad, application: str, dag: "DAG") -> str:
+    """Resolve a relative path against the folder of the DAG file, where the application has to be."""
     if not application or "://" in application or Path(application).is_absolute():
         return application
-    return str(Path(dag.fileloc).parent / application)
+    path = Path(dag.fileloc).parent / application
+    if "{{" not in application and not path.is_file():
+        beside = [each.name for each in path.parent.glob("*.py")]
+        raise missing_application(load, application, str(path), beside)
+    return str(path)

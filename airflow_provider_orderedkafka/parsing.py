@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 STEPS = ("wait", "resolve", "load", "commit")
 ON_THE_RUN_BEFORE = ("depends_on_past", "wait_for_downstream")
 WHY_ALONE = "a failed run would keep the next one from taking its range over"
-OURS = ("task_id", "load", "range_id")
+OURS = ("task_id", "load", "range_id", "digest")
 """Arguments that the group sets itself, because a load's state depends on them."""
 
 TOPIC = (
@@ -114,6 +114,7 @@ def check_output(load: OrderedLoad, output_topic: Any, application: str, argumen
     if not isinstance(output_topic, str | None) or not isinstance(arguments, list | tuple | None):
         return  # another task says it
     outputs = Outputs.of(output_topic, arguments or ())
+    outputs.check_names(load.name)
     check_not_fed_back(load.name, load.topics, outputs.topics)
     for name, (options, way_out) in NEEDED.items():
         if application == packaged_application(name) and not outputs.names(*options):

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Self
 
+from airflow_provider_orderedkafka.core.notation.subscriptions import TOPIC_NAMES, is_topic_name
 from airflow_provider_orderedkafka.errors import SettingError
 
 OPTIONS_VARIABLE = "ORDEREDKAFKA_OPTIONS"
@@ -48,10 +49,13 @@ class Outputs:
     @property
     def topics(self) -> dict[str, str]:
         """The topics written to, with the option that names each; empty if they are on another cluster."""
-        if SERVERS in self.options:
-            return {}
-        given = ((name, self.options.get(name.lower(), "")) for name in TOPICS)
-        return {topic.strip(): name for name, text in given for topic in text.split(",") if topic.strip()}
+        return {} if SERVERS in self.options else {topic: name for topic, name, _ in self._named()}
+
+    def check_names(self, load: str) -> None:
+        """Raise `SettingError` if an output cannot be a topic's name; what is rendered later is checked then."""
+        for topic, option, text in self._named():
+            if "{" not in text and not is_topic_name(topic):
+                raise SettingError(f"load {load!r}: {option}={topic!r} cannot be a topic's name; {TOPIC_NAMES}")
 
     @property
     def shape(self) -> dict[str, str]:
@@ -59,6 +63,11 @@ class Outputs:
 
     def names(self, *options: str) -> bool:
         return any(self.options.get(name.lower()) for name in options)
+
+    def _named(self) -> list[tuple[str, str, str]]:
+        """Each topic, the option that names it, and the option's whole text."""
+        given = ((name, self.options.get(name.lower(), "")) for name in TOPICS)
+        return [(topic.strip(), name, text) for name, text in given for topic in text.split(",") if topic.strip()]
 
 
 def check_not_fed_back(load: str, sources: Collection[str], outputs: Mapping[str, str]) -> None:

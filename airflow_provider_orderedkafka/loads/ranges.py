@@ -13,7 +13,8 @@ from airflow_provider_orderedkafka.core.next_range import NothingToLoad, Survey,
 from airflow_provider_orderedkafka.core.next_range import verdict as decided
 from airflow_provider_orderedkafka.core.notation.starts import without
 from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, names, only
-from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.order.cuts import Floor, Place, Span
+from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.core.pacing import Verdict
 from airflow_provider_orderedkafka.core.terms import Terms
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
@@ -75,7 +76,7 @@ def plan(
     end = next_place(KafkaLog(config, terms.isolation), ledger.place, seen, terms)
     if isinstance(end, NothingToLoad):
         return end
-    span = seen.span(ledger.place)
+    span, rows = seen.span(ledger.place), rows_left(terms.row_limit, ledger.rows)
     return new_range(
         new_id(terms, "incremental", name),
         terms,
@@ -84,9 +85,9 @@ def plan(
         (Place(span.start, span.floor), end),
         now=now,
         digest=digest,
-        reason=_reason(terms, end.offsets.since(span.start), span.end.since(end.offsets), len(end.offsets)),
+        reason=_reason(terms, span, end.offsets, rows),
         revision=ledger.revision,
-        rows_left=rows_left(terms.row_limit, ledger.rows),
+        rows_left=rows,
     )
 
 
@@ -95,7 +96,9 @@ def new_id(terms: Terms, kind: Kind, name: str = "") -> str:
     return f"{name or f'{terms.load}-{kind}'}-{secrets.token_hex(6)}"
 
 
-def _reason(terms: Terms, offsets: int, rest: int, partitions: int) -> str:
+def _reason(terms: Terms, span: Span, end: Offsets, rows: int | None) -> str:
+    offsets, rest = end.since(span.start), span.end.since(end)
     full = terms.max_offsets is not None and offsets >= terms.max_offsets
     why = f"the most that max_offsets={terms.max_offsets:,} allows" if full else "up to the cut"
-    return f"{offsets:,} offsets in {partitions:,} partitions, {why}; {rest:,} wait for the next run"
+    limit = "" if rows is None else f"; the row limit lets {rows:,} more rows pass"
+    return f"{offsets:,} offsets in {len(end):,} partitions, {why}; {rest:,} wait for the next run{limit}"

@@ -24,11 +24,12 @@ def plan_replay(
     start, end = (each.offsets for each in resolved)
     check_ends(start, end, f"the replay goes from {asked[0]} to {asked[1]}; swap them, or ask for a later end")
     offsets = end.since(start)
+    ahead = _ahead(asked[1], now)
     if not offsets:
-        return NothingToLoad(f"nothing to load from {asked[0]} to {asked[1]}")
+        return NothingToLoad("; ".join([f"nothing to load from {asked[0]} to {asked[1]}", *ahead]))
     _check_size(terms, asked, offsets)
     span = Place(start, _floor(asked[0])), Place(end, _floor(asked[1]))
-    remarks = [remark for each in resolved for remark in each.remarks]
+    remarks = [*(remark for each in resolved for remark in each.remarks), *ahead]
     reason = "; ".join([f"{offsets:,} offsets from {asked[0]} to {asked[1]}", *remarks])
     return new_range(new_id(terms, "replay"), terms, "replay", found, span, now=now, digest=digest, reason=reason)
 
@@ -39,6 +40,12 @@ def _check_size(terms: Terms, asked: tuple[Start, Start], offsets: int) -> None:
             f"the replay from {asked[0]} to {asked[1]} spans {offsets:,} offsets, more than "
             f"max_offsets={terms.max_offsets:,}: ask for less, or raise max_offsets"
         )
+
+
+def _ahead(end: Start, now: int) -> list[str]:
+    if not isinstance(end, Moment) or end.time <= now:
+        return []
+    return [f"the end is in the future: what is written after {Moment(now)} is not loaded, whatever its time"]
 
 
 def _floor(asked: Start) -> Floor:

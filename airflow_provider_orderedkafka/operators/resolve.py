@@ -1,6 +1,8 @@
 """Decide which offsets a run loads, and store them before anything is read."""
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -18,7 +20,7 @@ from airflow_provider_orderedkafka.context import (
 )
 from airflow_provider_orderedkafka.core.codec import packed
 from airflow_provider_orderedkafka.core.documents import Kind
-from airflow_provider_orderedkafka.core.notation.starts import parse_start
+from airflow_provider_orderedkafka.core.notation.starts import goes_back, parse_start
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.links import RangeLink, push, task_page
 from airflow_provider_orderedkafka.load import OrderedLoad
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
 OnClear = Literal["skip", "reload"]
+
+TEMPLATED = re.compile(r"\{[{%#]")
 
 
 class ResolveOffsetRangeOperator(BaseOperator):
@@ -152,9 +156,32 @@ def _check(load: OrderedLoad, mode: str, start: Any, end: Any, on_clear: str) ->
         )
     if {start is not None, end is not None} != {mode == "replay"}:
         raise SettingError(f"load {load.name!r}: a replay needs start= and end=, and nothing else takes them")
+    if mode == "replay":
+        _check_constants(load, start, end)
     for name in ("row_limit", *(["max_offsets"] if mode == "interval" else [])):
         if mode != "incremental" and getattr(load, name) is not None:
             raise SettingError(
                 f"load {load.name!r} has {name}={getattr(load, name)!r} and mode={mode!r}: {mode}s are loaded whole; "
                 f"leave {name} out, or set batch_offsets to bound what is loaded at once"
             )
+
+
+def _check_constants(load: OrderedLoad, start: Any, end: Any) -> None:
+    """Check those ends of a replay that are not known only when it runs."""
+    given = {"start": start, "end": end}
+    try:
+        asked = {name: parse_start(value, name) for name, value in given.items() if _is_constant(value)}
+    except SettingError as error:
+        raise SettingError(f"load {load.name!r}: {error}") from error
+    if len(asked) == len(given) and goes_back(asked["start"], asked["end"]):
+        raise SettingError(
+            f"load {load.name!r}: the replay goes from {asked['start']} to {asked['end']}, which lies before it; swap "
+            "them, or ask for a later end"
+        )
+
+
+def _is_constant(value: Any) -> bool:
+    """Whether it is known when the DAG is parsed: neither a template nor another task's result."""
+    if isinstance(value, str):
+        return not TEMPLATED.search(value)
+    return isinstance(value, datetime | Mapping | int)

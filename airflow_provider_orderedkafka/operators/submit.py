@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_orderedkafka.arguments import missing_application
 from airflow_provider_orderedkafka.context import beside, books_of, fail, ledger_asset, memory_of, skip, tell
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.lanes import OrderBy
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from airflow_provider_orderedkafka.hooks.spark_process import SparkProcess
     from airflow_provider_orderedkafka.hooks.yarn import FollowedProcess, ResourceManager
     from airflow_provider_orderedkafka.launching import Options
+
+IN_A_LOCATION = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 FOLLOWED = "followed"
 """The key under which a task remembers the application that the resource manager follows, and its checkpoint."""
@@ -117,6 +121,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
 
     def _load(self, context: "Context") -> dict[str, Any]:
         self._check_output()  # raises before an attempt is counted
+        self._check_application()
         way = self._way(context)
         place = partial(self._place, way.submission)
         books = books_of(self.load.name, context, self.load.ledger)
@@ -191,6 +196,12 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
 
     def _check_output(self) -> None:
         check_output(self.load, self.output_topic, self.application, self.application_args)
+
+    def _check_application(self) -> None:
+        if not IN_A_LOCATION.match(self.application) and not Path(self.application).is_file():
+            path = Path(self.application).absolute()
+            beside = [each.name for each in path.parent.glob("*.py")]
+            raise missing_application(self.load, self.application, str(path), beside)
 
     def _options(self, submission: Submission) -> "Options":
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook

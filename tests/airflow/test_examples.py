@@ -144,9 +144,16 @@ def test_the_operations_example_shows_previews_and_moves_a_ledger_and_asks_for_a
     assert ledger_of(bench.load).revision == 1
     assert operate(**place, confirmed=True, reason="a bug").state == "success"
     assert ledger_of(bench.load).revision == 2
+    stay = {"action": "rewind", "to": "current"}
+    assert f"{bench.topic}[0]@0: stays" in operate(**stay).xcom_pull()
+    assert operate(**stay, confirmed=True, reason="another DAG loads it").state == "success"
+    assert ledger_of(bench.load).home_dag is None
+    assert "it would be refused, as load" in operate(action="abandon").xcom_pull()
     bench.order("fail 75")
     bench.dag().test()
-    assert "did not complete" in operate(action="abandon").xcom_pull()
+    said = operate(action="abandon").xcom_pull()
+    assert "did not complete\nThe ledger stays at revision 3" in said
+    assert said.endswith("Nothing was changed: confirm it to do it.")
     assert operate(action="abandon", confirmed=True, reason="given up").state == "success"
     ledger = ledger_of(bench.load)
     assert (ledger.open, ledger.outcomes[-1].kind, ledger.outcomes[-1].reason) == (None, "abandoned", "given up")

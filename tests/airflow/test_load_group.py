@@ -41,10 +41,11 @@ def test_a_range_is_never_larger_than_its_maximum_and_the_rest_waits(bench, ledg
     assert [entry["offsets"] for entry in bench.diary] == [3, 3, 1]
 
 
-def test_the_row_limit_skips_runs_before_anything_is_started(bench, states):
+def test_the_row_limit_skips_runs_before_anything_is_started(bench, states, ledger_of):
     bench.write(5)
     dag = bench.dag(settings="row_limit=5")
     dag.test()
+    assert "the row limit lets 5 more rows pass" in ledger_of(bench.load).outcomes[-1].reason
     bench.write(5)
     run = dag.test()
     assert steps_of(bench, states(run)) == dict.fromkeys(("wait", "resolve", "load", "commit"), "skipped")
