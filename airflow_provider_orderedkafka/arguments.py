@@ -5,20 +5,21 @@ from dataclasses import fields
 from inspect import signature
 from typing import Any
 
-from airflow_provider_orderedkafka.core.notation.spelling import meant, nearest
+from airflow_provider_orderedkafka.core.notation.spelling import meant
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.load import OrderedLoad
 
 ON_THE_GROUP = {
-    **{name: name for name in ("application", "checkpoint", "create_output", "dry_run", "end", "keep_order", "mode")},
+    **{name: name for name in ("application", "checkpoint", "create_output", "end", "keep_order", "mode")},
     **{name: name for name in ("on_clear", "output_topic", "row_limit", "start")},
     "asset": "output",
     "conn_id": "spark_conn_id",
     "kind": "mode",
+    "plan_only": "dry_run",
 }
 """Parameters of operators that `ordered_load` sets from its own, and what it calls them."""
 
-HIDDEN = {*ON_THE_GROUP, "dag", "digest", "load", "range_id", "task_group", "task_id"}
+HIDDEN = {*ON_THE_GROUP, "dag", "digest", "load", "outputs", "range_id", "task_group", "task_id"}
 """Parameters of operators that no error offers."""
 
 
@@ -104,10 +105,3 @@ def _parameters(operator: type) -> set[str]:
     made = [vars(each)["__init__"] for each in operator.__mro__ if "__init__" in vars(each)]
     found = {name for each in made for name in signature(each).parameters}
     return (found | {*getattr(operator, "refused", ())}) - {"self", "args", "kwargs"}
-
-
-def missing_application(load: OrderedLoad, application: str, path: str, beside: Iterable[str]) -> SettingError:
-    """The error for an application that is not where it is said to be."""
-    near = nearest(path.rpartition("/")[2], beside)
-    hint = f"did you mean {near!r}?" if near else "a relative path begins at the folder of the DAG file"
-    return SettingError(f"load {load.name!r}: there is no application {application!r} at {path!r}; {hint}")

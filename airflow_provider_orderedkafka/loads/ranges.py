@@ -38,15 +38,17 @@ def first_look(config: KafkaConfig, terms: Terms, now: int, topics: Sequence[str
 
 
 def look_at(config: KafkaConfig, terms: Terms, ledger: Ledger, now: int) -> Survey:
-    """Survey Kafka from the ledger's place; raises if that place means something else now.
-
-    Topics that the load does not name any more are left out.
-    """
-    named = names(terms.subscription)
+    """Survey Kafka from the ledger's place; raises if that place means something else now."""
     seen = survey(config, terms, now, ledger.place)
+    check(terms, ledger, seen)
+    return seen
+
+
+def check(terms: Terms, ledger: Ledger, seen: Survey) -> None:
+    """Raise if the ledger's place means something else now; topics that the load dropped do not count."""
+    named = names(terms.subscription)
     topics = {topic: was for topic, was in ledger.topics.items() if not named or topic in named}
     seen.check(ledger.place, topics, terms.way_out)
-    return seen
 
 
 def _glance(config: KafkaConfig, terms: Terms, ledger: Ledger, now: int) -> Survey:
@@ -62,6 +64,11 @@ def verdict(config: KafkaConfig, terms: Terms, ledger: Ledger, now: int, *, know
     With `known` only partitions in the ledger are surveyed, with a third of the requests.
     """
     seen = _glance(config, terms, ledger, now) if known else look_at(config, terms, ledger, now)
+    return verdict_on(config, terms, ledger, seen)
+
+
+def verdict_on(config: KafkaConfig, terms: Terms, ledger: Ledger, seen: Survey) -> Verdict:
+    """Whether to run at the moment of a survey."""
     since = ledger.first_looked_at if ledger.last_run_at is None else ledger.last_run_at
     return decided(KafkaLog(config, terms.isolation), ledger.place, seen, terms, since)
 
@@ -72,7 +79,13 @@ def plan(
     """The next incremental range. `name` is the prefix of its id, by default the load's name."""
     if spent := limit_spent(ledger, terms.row_limit):
         return NothingToLoad(spent)
-    seen = look_at(config, terms, ledger, now)
+    return plan_of(config, terms, ledger, look_at(config, terms, ledger, now), digest=digest, name=name)
+
+
+def plan_of(
+    config: KafkaConfig, terms: Terms, ledger: Ledger, seen: Survey, *, digest: str = "", name: str = ""
+) -> Range | NothingToLoad:
+    """The next incremental range at the moment of a survey."""
     end = next_place(KafkaLog(config, terms.isolation), ledger.place, seen, terms)
     if isinstance(end, NothingToLoad):
         return end
@@ -83,7 +96,7 @@ def plan(
         "incremental",
         seen.found,
         (Place(span.start, span.floor), end),
-        now=now,
+        now=seen.now,
         digest=digest,
         reason=_reason(terms, span, end.offsets, rows),
         revision=ledger.revision,

@@ -11,14 +11,19 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_orderedkafka.arguments import missing_application
 from airflow_provider_orderedkafka.context import beside, books_of, fail, ledger_asset, memory_of, skip, tell
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.core.lifecycle import ADVISE_AFTER, Action, way_out
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.errors import FINAL, USAGE, LifecycleError, OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.launching import PYTHON, check_keep_order, output_arguments, packaged_application
+from airflow_provider_orderedkafka.launching import (
+    PYTHON,
+    check_keep_order,
+    missing_application,
+    output_arguments,
+    packaged_application,
+)
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.endings import TOLD, told
 from airflow_provider_orderedkafka.loads.steps import Loading
@@ -199,9 +204,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
 
     def _check_application(self) -> None:
         if not IN_A_LOCATION.match(self.application) and not Path(self.application).is_file():
-            path = Path(self.application).absolute()
-            beside = [each.name for each in path.parent.glob("*.py")]
-            raise missing_application(self.load, self.application, str(path), beside)
+            raise missing_application(self.load.name, self.application, Path(self.application).absolute())
 
     def _options(self, submission: Submission) -> "Options":
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook

@@ -147,7 +147,6 @@ def test_what_does_not_go_together_is_refused(arguments, load, said):
         ({"min_offsets": 5}, r"'min_offsets' is a setting of the load, not of ordered_load\(\): OrderedLoad\('orders'"),
         ({"executor_memry": "2g"}, r"takes no argument 'executor_memry'; did you mean 'executor_memory'"),
         ({"outputtopic": "x"}, r"takes no argument 'outputtopic'; did you mean 'output_topic'"),
-        ({"java_class": "Main"}, r"leave 'java_class' out: the application is a Python program"),
         ({"output_topic": "my topic"}, r"output_topic='my topic' cannot be a topic's name; Kafka allows 1 to 249"),
         ({"application_args": ["--sink-option", "deadLetterTopic=a/b"]}, r"deadLetterTopic='a/b' cannot be a topic's"),
         ({"application": "apps/qick.py"}, r"no application 'apps/qick.py' at '/.*/apps/qick.py'; did you mean 'quick"),
@@ -159,11 +158,40 @@ def test_a_mistake_is_told_with_the_load_and_what_was_meant(arguments, said):
         parse(**arguments)
 
 
+def test_what_spark_submit_takes_and_a_python_application_does_not_is_told_with_the_reason():
+    with pytest.raises(SettingError, match=r"leave 'java_class' out: the application is a Python program"):
+        parse(java_class="Main")
+
+
 def test_arguments_of_spark_submit_and_of_every_task_are_passed_on():
     steps = {"load": {"retries": 2}, "wait": {"poke_interval": 9}, "commit": {"pool": "small"}}
     found = parse(conf={"a": "b"}, executor_memory="2g", name="mine", retry_delay=5, steps=steps).steps
     assert (found["load"].conf, found["load"].executor_memory, found["load"].name) == ({"a": "b"}, "2g", "mine")
     assert (found["load"].retries, found["wait"].poke_interval, found["commit"].pool) == (2, 9, "small")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("many", r"create_output is \{'partitions': 6.* found 'many'"),
+        ({"partition": 6}, r"create_output takes no 'partition'; did you mean 'partitions'"),
+        ({"partitions": 0}, r"partitions of create_output is an integer from 1 on, found 0"),
+        ({"replication": "3"}, r"replication of create_output is an integer from 1 on, found '3'"),
+        ({"config": "compact"}, r"config of create_output has a topic's settings, such as .* found 'compact'"),
+    ],
+)
+def test_how_an_output_is_created_is_checked_at_once(given, said):
+    with pytest.raises(SettingError, match=rf"load 'orders': {said}"):
+        parse(create_output=given)
+
+
+def test_only_what_is_named_and_on_this_cluster_can_be_created():
+    elsewhere = ["--sink-option", "kafka.bootstrap.servers=elsewhere:9092"]
+    for arguments in ({"output_topic": None, "application": "apps/quick.py"}, {"application_args": elsewhere}):
+        with pytest.raises(SettingError, match=r"create_output= and no topic on the load's own cluster"):
+            parse(create_output={"partitions": 6}, **arguments)
+    outputs = ["--sink-option", "deadLetterTopic=dead"]
+    assert parse(create_output={"partitions": 6}, application_args=outputs).steps["resolve"].outputs == ["out", "dead"]
 
 
 @pytest.mark.parametrize("load", ["orders", None, {"name": "orders"}])

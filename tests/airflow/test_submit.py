@@ -70,7 +70,7 @@ def test_a_secret_of_the_connection_is_found_nowhere(bench, kafka, monkeypatch, 
     extra = {"bootstrap.servers": kafka.bootstrap_servers, "sasl.password": CANARY, "sasl.username": "somebody"}
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "kafka", "extra": extra}))
     bench.write(1)
-    assert bench.dag(arguments='output_topic="out",').test().state == "success"
+    assert bench.dag(arguments=f"output_topic={bench.output!r},").test().state == "success"
     seen = capfd.readouterr()
     assert bench.diary[0]["options"] == ["kafka.bootstrap.servers", "kafka.sasl.password", "kafka.sasl.username"]
     assert CANARY not in seen.out + seen.err
@@ -261,14 +261,15 @@ def test_an_output_that_only_a_run_knows_is_looked_at_before_an_attempt_is_writt
 @pytest.mark.parametrize(
     ("arguments", "told", "order"),
     [
-        ("output_topic='out',", (), "partition"),
-        ("", ("--sink-option", "outputTopics=out,other"), "partition"),
-        ("output_topic='out',", ("--sink-option", "keepOrder=none"), "none"),
+        ("output_topic='{out}',", (), "partition"),
+        ("", ("--sink-option", "outputTopics={out}"), "partition"),
+        ("output_topic='{out}',", ("--sink-option", "keepOrder=none"), "none"),
     ],
 )
 def test_the_order_that_is_asked_for_is_submitted_once_wherever_the_output_is_named(
     bench, submitted, arguments, told, order
 ):
     bench.write(3)
+    arguments, *told = (each.format(out=bench.output) for each in (arguments, *told))
     bench.dag(arguments=f"keep_order='partition', {arguments}", told=told).test()
     assert [each for each in submitted() if each.startswith("keepOrder")] == [f"keepOrder={order}"]
