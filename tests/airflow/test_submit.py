@@ -199,6 +199,17 @@ def test_default_arguments_of_the_dag_are_taken():
     assert load.executor_memory == "3g"
 
 
+def test_an_application_that_this_worker_does_not_have_is_told_before_an_attempt_is_written_down(tmp_path):
+    from airflow.providers.common.compat.sdk import AirflowFailException
+
+    (tmp_path / "mine.py").touch()
+    orders = OrderedLoad("orders", topics=["orders"])
+    for named in (f"{tmp_path}/mne.py", "nowhere/mne.py"):
+        load = SubmitOrderedLoadOperator(task_id="load", load=orders, application=named)
+        with pytest.raises(AirflowFailException, match=rf"load 'orders': there is no application '{named}' at '/"):
+            load.execute({})
+
+
 def test_what_cannot_be_followed_on_yarn_is_said_before_an_attempt_is_written_down(
     bench, states, monkeypatch, capsys, ledger_of
 ):
