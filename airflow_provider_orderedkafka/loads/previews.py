@@ -142,9 +142,9 @@ def preview_replay(
 ) -> Preview:
     """What a replay would load."""
     planned = plan_replay(config, terms, asked, digest="", now=now, rows=rows)
-    verdict = Verdict(run=isinstance(planned, Range), reason=planned.reason)
-    found = Preview(terms.load, None, verdict, planned)
-    return _of_range(config, planned, found) if isinstance(planned, Range) else found
+    if isinstance(planned, NothingToLoad):
+        return Preview(terms.load, None, Verdict(run=False, reason=planned.reason, skip=True), planned)
+    return _of_range(config, planned, Preview(terms.load, None, Verdict(run=True, reason="it is a replay"), planned))
 
 
 def _with_first_looks(config: KafkaConfig, terms: Terms, ledger: Ledger | None, now: int) -> Ledger:
@@ -225,11 +225,14 @@ def _times(
         return {}
     start, end = planned.start.offsets, {p: planned.end.offsets[p] for p in partitions}
     first = log.look({p: Bound(start[p]) for p in partitions}, end, planned.latest, PATIENCE)
-    last = {p: list(log.scan(p, max(start[p], end[p] - NEAR), end[p])) for p in partitions}
-    return {
-        p: (None if first[p].offset is None else first[p].timestamp, last[p][-1][1] if last[p] else None)
-        for p in partitions
-    }
+    near = {p: list(log.scan(p, max(start[p], end[p] - NEAR), end[p])) for p in partitions}
+    last = {p: records[-1][1] if records else -1 for p, records in near.items()}
+    return {p: (_known(first[p].timestamp if first[p].offset is not None else -1), _known(last[p])) for p in partitions}
+
+
+def _known(time: int) -> int | None:
+    """A timestamp; None where there is no record, or where it has none."""
+    return time if time >= 0 else None
 
 
 def _batches(config: KafkaConfig, log: KafkaLog, planned: Range) -> list[Planned]:

@@ -192,6 +192,8 @@ class ResolveOffsetRangeOperator(BaseOperator):
         return int(text)
 
     def _only_tell(self, context: "Context", hook: "OrderedKafkaHook") -> NoReturn:
+        if self.create_output is None:
+            self._make_ready(hook)  # raises what the run would fail with
         preview = hook.preview_replay(self.load, self._asked(), self._rows())
         self.log.info("%s", preview.text)
         context["ti"].xcom_push(key="plan", value=preview.text)
