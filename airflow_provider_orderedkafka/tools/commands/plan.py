@@ -1,7 +1,7 @@
 """Show what the next run of a load would load, and why it would start or wait; or what a replay would load.
 
-An interval is planned like a replay, from --start to --end. Reads the ledger and Kafka; changes nothing. Needs Airflow's
-configuration (AIRFLOW_HOME) and the load's DAG file.
+An interval is planned like a replay, from --start to --end. Reads the ledger and Kafka; changes nothing. Needs
+Airflow's configuration (AIRFLOW_HOME) and the load's DAG file.
 """
 
 import argparse
