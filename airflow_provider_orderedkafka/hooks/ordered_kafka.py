@@ -136,7 +136,7 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
 
     def make_ready(self, topics: Sequence[str], new: "NewOutput | None" = None) -> list[str]:
         """Check that output topics exist, and create those that do not if it is said how; remarks on it."""
-        from airflow_provider_orderedkafka.kafka.write.outputs import made_ready
+        from airflow_provider_orderedkafka.kafka.write.new_outputs import made_ready
 
         return made_ready(self.config, topics, new)
 
