@@ -27,7 +27,7 @@ from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.core.pacing import Verdict
 from airflow_provider_orderedkafka.core.plan import WINDOW, Planned, needs_sample, size_of, window
 from airflow_provider_orderedkafka.core.terms import Terms
-from airflow_provider_orderedkafka.errors import DataLossError, OrderedKafkaError
+from airflow_provider_orderedkafka.errors import DataLossError, OrderedKafkaError, UnknownTopicError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.lookup.offsets import log_starts
@@ -163,18 +163,25 @@ def _next(config: KafkaConfig, terms: Terms, ledger: Ledger, now: int) -> Previe
     spent = limit_spent(ledger, terms.row_limit)
     if spent is not None:
         return Preview(terms.load, ledger.revision, Verdict(run=False, reason=spent, skip=True), NothingToLoad(spent))
-    seen = survey(config, terms, now, ledger.place)
+    try:
+        seen = survey(config, terms, now, ledger.place)
+    except UnknownTopicError as error:
+        return _failing(terms, ledger, error)
     special = _special(config, terms, ledger, seen)
     try:
         ranges.check(terms, ledger, seen)
         verdict, planned = ranges.verdict_on(config, terms, ledger, seen), ranges.plan_of(config, terms, ledger, seen)
     except OrderedKafkaError as error:
-        failed = Verdict(run=False, reason=str(error)), NothingToLoad("the run would fail before it decides")
-        return _only_special(Preview(terms.load, ledger.revision, *failed, error=error), seen, ledger, special)
+        return _only_special(_failing(terms, ledger, error), seen, ledger, special)
     found = Preview(terms.load, ledger.revision, verdict, planned)
     if isinstance(planned, Range):
         return _of_range(config, planned, found, special)
     return _only_special(found, seen, ledger, special)
+
+
+def _failing(terms: Terms, ledger: Ledger, error: OrderedKafkaError) -> Preview:
+    failed = Verdict(run=False, reason=str(error)), NothingToLoad("the run would fail before it decides")
+    return Preview(terms.load, ledger.revision, *failed, error=error)
 
 
 def _only_special(found: Preview, seen: Survey, ledger: Ledger, special: Special) -> Preview:
@@ -255,6 +262,8 @@ def _in_batches(planned: Range, batches: Sequence[Planned]) -> list[str]:
         return ["batches   none"]
     first, about = batches[0], "about " if batches[0].about else ""
     size = "" if first.bytes is None else f", some {_bytes(first.bytes)}"
+    if first.bytes is not None and first.batches > 1:
+        size += f"; in all some {_bytes(first.bytes * planned.offsets // first.offsets)}"
     lines = [f"batches   {about}{first.batches:,}, of {first.offsets:,} offsets{size}"]
     for each in batches[:SHOWN_ENDS]:
         ends = list(each.end(planned).offsets.items())

@@ -106,6 +106,8 @@ def test_what_a_run_would_fail_with_is_told_with_the_partitions_that_it_is_about
     assert f"a run would fail: topic '{topic}' was deleted and created again" in found.text
     assert "; its topic was deleted and created again" in found.text
     assert found.to_json()["starts"] is False
+    topics.delete(topic)
+    assert "a run would fail: topic" in preview(config, load.terms, store, NOW).text
 
 
 def test_before_its_first_run_a_load_would_begin_at_its_start(config, topics, records):
