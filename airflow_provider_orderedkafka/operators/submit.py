@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,13 @@ from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.core.lifecycle import ADVISE_AFTER, Action, way_out
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.errors import FINAL, USAGE, LifecycleError, OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.launching import check_keep_order, elsewhere, output_arguments, packaged_application
+from airflow_provider_orderedkafka.launching import (
+    check_keep_order,
+    elsewhere,
+    missing_application,
+    output_arguments,
+    packaged_application,
+)
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.loading import Loading
 from airflow_provider_orderedkafka.loads.loading import load as what_to_do
@@ -30,6 +37,8 @@ if TYPE_CHECKING:
     from airflow_provider_orderedkafka.hooks.spark_process import SparkProcess
     from airflow_provider_orderedkafka.hooks.yarn import FollowedProcess, ResourceManager
     from airflow_provider_orderedkafka.launching import Options
+
+IN_A_LOCATION = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 FOLLOWED = "followed"
 """The key under which a task remembers the application that the resource manager follows, and its checkpoint."""
@@ -115,6 +124,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
 
     def _load(self, context: "Context") -> dict[str, Any]:
         self._check_output()  # raises before an attempt is counted
+        self._check_application()
         way = self._way(context)
         place = partial(self._place, way.submission)
         books = books_of(self.load.name, context, self.load.ledger)
@@ -188,6 +198,10 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
 
     def _check_output(self) -> None:
         check_output(self.load, self.output_topic, self.application, self.application_args)
+
+    def _check_application(self) -> None:
+        if not IN_A_LOCATION.match(self.application) and not Path(self.application).is_file():
+            raise missing_application(self.load.name, self.application, Path(self.application).absolute())
 
     def _options(self, submission: Submission) -> "Options":
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook

@@ -93,7 +93,7 @@ class OffsetRangeSensor(BaseSensorOperator):
 
     def _look(self, context: "Context") -> tuple[Verdict, Ledger | None]:
         if self.kind == "interval":
-            return until(interval_of(context, self.load.name)[1] + self.load.grace_ms, now_ms()), None
+            return self._look_at_the_clock(context), None
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
         hook = OrderedKafkaHook(self.load.kafka_conn_id)
@@ -109,3 +109,10 @@ class OffsetRangeSensor(BaseSensorOperator):
         if verdict.skip:
             skip(context, verdict.reason)
         return verdict, ledger
+
+    def _look_at_the_clock(self, context: "Context") -> Verdict:
+        try:
+            _, end = interval_of(context, self.load.name)
+        except OrderedKafkaError as error:
+            fail(error)
+        return until(end + self.load.grace_ms, now_ms())
