@@ -7,14 +7,18 @@ from airflow.sdk import BaseOperator
 
 from airflow_provider_orderedkafka.assets import output_alias
 from airflow_provider_orderedkafka.context import beside, books_of, fail, ledger_asset, skip
-from airflow_provider_orderedkafka.core.documents import DOUBTS, Outcome
+from airflow_provider_orderedkafka.core.documents import DOUBTS, Outcome, Place
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError
 from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.loads.endings import in_numbers
 from airflow_provider_orderedkafka.loads.steps import CommitResult, commit
+from airflow_provider_orderedkafka.telling import docs, metrics
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset, Context, XComArg
+
+    from airflow_provider_orderedkafka.core.pacing import Lag
 
 
 class CommitOffsetRangeOperator(BaseOperator):
@@ -46,6 +50,7 @@ class CommitOffsetRangeOperator(BaseOperator):
             "trigger_rule": "none_failed_min_one_success",
             # At its first event Airflow creates the asset, and fails a task if another one does so at the same moment.
             "max_active_tis_per_dag": 1,
+            "doc_md": docs.COMMIT,
             **kwargs,
         }
         ours: dict[str, list[Any]] = {
@@ -64,7 +69,7 @@ class CommitOffsetRangeOperator(BaseOperator):
             committed = self._commit(context)
         except OrderedKafkaError as error:
             fail(error)
-        self.log.info("%s: %s", self.load.name, committed.reason)
+        self.log.info("%s: %s%s", self.load.name, committed.reason, self._counted(committed))
         if committed.outcome is None:
             skip(context, committed.reason)
         told = _told(self.load.name, committed.outcome)
@@ -72,6 +77,23 @@ class CommitOffsetRangeOperator(BaseOperator):
         if asset is not None:
             context["outlet_events"][output_alias(self.load.name)].add(asset, extra=told)
         return told
+
+    def _counted(self, committed: CommitResult) -> str:
+        """What the commit came to, sent to the metrics and as a sentence for the log."""
+        if committed.report is None:
+            return ""
+        lag = None if committed.ledger is None else self._left(committed.ledger.place)
+        metrics.committed(self.load.name, committed.report, lag)
+        return f": {in_numbers(committed.report)}" + ("" if lag is None else f"; {lag}")
+
+    def _left(self, place: Place) -> "Lag | None":
+        from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+
+        try:
+            return OrderedKafkaHook(self.load.kafka_conn_id).left(place)
+        except OrderedKafkaError as error:  # the range is committed all the same
+            self.log.warning("%s: the lag is not known: %s", self.load.name, error)
+            return None
 
     def _topic_asset(self) -> "Asset | None":
         from airflow.sdk import Asset

@@ -21,10 +21,11 @@ from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.endings import TOLD, told
 from airflow_provider_orderedkafka.loads.steps import Loading
 from airflow_provider_orderedkafka.loads.steps import load as what_to_do
-from airflow_provider_orderedkafka.parsing import check_output, no_checkpoint
+from airflow_provider_orderedkafka.parsing import check_output, no_checkpoint, topic_assets
 from airflow_provider_orderedkafka.reports import for_spark, place_of, read_report, readable
 from airflow_provider_orderedkafka.spark_parameters import SparkSubmitParameters
 from airflow_provider_orderedkafka.submission import Submission, masked, submit_command
+from airflow_provider_orderedkafka.telling import docs, metrics
 
 if TYPE_CHECKING:
     from airflow.sdk import Context, XComArg
@@ -92,7 +93,8 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         super().__init__(
             application=application or packaged_application("ordered_replay"),
             **beside(
-                {"inlets": [ledger_asset(load.name, load.ledger)]}, {"name": f"orderedkafka-{load.name}", **kwargs}
+                {"inlets": [ledger_asset(load.name, load.ledger), *topic_assets(load)]},
+                {"name": f"orderedkafka-{load.name}", "doc_md": docs.LOAD, **kwargs},
             ),
         )
         self.load = load
@@ -141,6 +143,8 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         return Way(submission, options, environment, manager_of(submission, self.yarn_rm_auth))
 
     def _run(self, context: "Context", way: Way, todo: Loading, loaded: Range, checkpoint: str) -> Report:
+        self.log.info("%s: Spark is starting; its first line may take a minute", self.load.name)
+        metrics.attempted(self.load.name)
         with tempfile.TemporaryDirectory(prefix="orderedkafka-") as folder:
             process = self._process = self._made(context, way, todo, Path(folder))
             try:
