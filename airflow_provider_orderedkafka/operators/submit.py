@@ -14,6 +14,7 @@ from airflow_provider_orderedkafka.context import beside, books_of, fail, ledger
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.core.lifecycle import ADVISE_AFTER, Action, way_out
+from airflow_provider_orderedkafka.core.outputs import Outputs
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.errors import FINAL, USAGE, LifecycleError, OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.launching import PYTHON, check_keep_order, output_arguments, packaged_application
@@ -25,7 +26,7 @@ from airflow_provider_orderedkafka.parsing import check_output, no_checkpoint, t
 from airflow_provider_orderedkafka.reports import for_spark, place_of, read_report, readable
 from airflow_provider_orderedkafka.spark_parameters import SparkSubmitParameters
 from airflow_provider_orderedkafka.submission import Submission, masked, submit_command
-from airflow_provider_orderedkafka.telling import docs, metrics
+from airflow_provider_orderedkafka.telling import docs, lineage, metrics
 
 if TYPE_CHECKING:
     from airflow.sdk import Context, XComArg
@@ -77,6 +78,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
     )
     ui_color = "#fde9d9"
     _process: "SparkProcess | FollowedProcess | None" = None
+    _flow: lineage.Flow | None = None
 
     def __init__(
         self,
@@ -117,6 +119,17 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         if self._process is not None:
             self._process.end()
 
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:  # noqa: ARG002 - OpenLineage's signature
+        """The topics and tables that were read and written."""
+        return lineage.facets(self._flow)
+
+    def _moved(self, report: Report) -> lineage.Flow:
+        from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+
+        servers = OrderedKafkaHook(self.load.kafka_conn_id).config.servers
+        outputs = Outputs.of(self.output_topic, self.application_args or ())
+        return lineage.Flow(servers, self.load.topics, outputs, self.conn_id, report)
+
     def _load(self, context: "Context") -> dict[str, Any]:
         self._check_output()  # raises before an attempt is counted
         way = self._way(context)
@@ -129,6 +142,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         if todo.range is None or todo.checkpoint is None:
             raise LifecycleError(f"nothing is loaded for {self.load.name!r}: {todo.reason}")
         report = todo.report or self._run(context, way, todo, todo.range, todo.checkpoint)
+        self._flow = self._moved(report)
         self.log.info("%s", told(report))
         return {name: getattr(report, name) for name in TOLD}
 
