@@ -1,6 +1,9 @@
-"""Ranges, reports and lags as people read them."""
+"""Ranges, reports and lags as people read them; and the documents about metrics."""
 
+import json
+import re
 from dataclasses import replace
+from pathlib import Path
 
 from support.runs import a_range, a_report
 
@@ -8,7 +11,9 @@ from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.pacing import Lag
 from airflow_provider_orderedkafka.loads.endings import in_numbers, in_words
+from airflow_provider_orderedkafka.telling import metrics
 
+DOCS = Path(__file__).parents[2] / "docs"
 NOON = 1_769_860_800_000
 
 
@@ -50,3 +55,14 @@ def test_a_lag_says_how_much_is_left_and_how_old_it_is_at_most():
     assert str(Lag.of(here, 1_200, NOON + 65_000)) == "1,200 offsets left, from the last 1m5s"
     assert Lag.of(here, 0, NOON + 5_000).age == 0
     assert str(Lag.of(place(-1, orders=[5]), 3, NOON)) == "3 offsets left"
+
+
+def test_the_dashboard_and_the_documentation_name_the_metrics_that_are_sent():
+    sent = {*metrics.COUNTS, "waiting_offsets", "lag_offsets", "lag_seconds", "planned_offsets"}
+    sent |= {"attempts", "commits", "duration"}
+    page, dashboard = (DOCS / "metrics.md").read_text(), (DOCS / "grafana.json").read_text()
+    listed = set(re.findall(r"^\| `(\w+)` \| (?:gauge|counter|timer) ", page, re.MULTILINE))
+    asked = {name.removesuffix("_sum").removesuffix("_count") for name in re.findall(r"orderedkafka_(\w+)", dashboard)}
+    assert listed == asked == sent
+    assert set(re.findall(r"orderedkafka_(\w+)", page)) <= sent
+    assert json.loads(dashboard)["panels"]
