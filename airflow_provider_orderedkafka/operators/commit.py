@@ -26,7 +26,8 @@ class CommitOffsetRangeOperator(BaseOperator):
 
     The ledger moves only if there is a complete report beside the checkpoint and this run owns the range, and it never
     moves twice. If the task is cleared after that, it emits the event again, with the same revision. Its XCom is the
-    event's extra. Commits of one DAG run one after the other.
+    event's extra; the XCom `in_words` says it for people, with the lag that is left. Commits of one DAG run one after
+    the other.
 
     :param load: The load.
     :param range_id: ID of the range. Default: the open range of this run.
@@ -69,9 +70,11 @@ class CommitOffsetRangeOperator(BaseOperator):
             committed = self._commit(context)
         except OrderedKafkaError as error:
             fail(error)
-        self.log.info("%s: %s%s", self.load.name, committed.reason, self._counted(committed))
+        said = committed.reason + self._counted(committed)
+        self.log.info("%s: %s", self.load.name, said)
         if committed.outcome is None:
             skip(context, committed.reason)
+        context["ti"].xcom_push(key="in_words", value=said)
         told = _told(self.load.name, committed.outcome)
         asset = self.asset or self._topic_asset()
         if asset is not None:

@@ -39,7 +39,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
     """Store the range of offsets that this run loads; skip the run if there is nothing to load.
 
     A retry or a clear gives the same range. An incremental range that an ended run left open is taken over. Its XCom
-    is the range's ID; the XCom `range` is the document, `range_in_words` the same for people, `skipped` the reason of a
+    is the range's ID; the XCom `range` is the document, `in_words` the same for people, `skipped` the reason of a
     skip.
 
     :param load: The load.
@@ -103,7 +103,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
         self.log.info("%s", said)
         metrics.planned(resolved.range)
         ti.xcom_push(key="range", value=resolved.range.to_text())
-        ti.xcom_push(key="range_in_words", value=said)
+        ti.xcom_push(key="in_words", value=said)
         ti.xcom_push(key="packed_range", value=packed(resolved.range.to_text()))
         if self.checkpoint:
             place = place_of(self.checkpoint, resolved.range.id, resolved.times)

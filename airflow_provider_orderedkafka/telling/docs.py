@@ -10,7 +10,7 @@ since the last run. Its log says what is there, and when the delay runs out.
 """
 
 RESOLVE: Final = """\
-Decides which offsets this run loads, and stores that range before anything is read. The XCom `range_in_words` and the
+Decides which offsets this run loads, and stores that range before anything is read. The XCom `in_words` and the
 log have it by partition, with times in UTC. Skipped if there is nothing to load; the XCom `skipped` says why.
 
 **Cleared**, it gives the same range. A range that an ended run left open is taken over.
