@@ -31,6 +31,9 @@ class StatsD:
         self._ended = threading.Event()
         threading.Thread(target=self._hear, daemon=True).start()
 
+    def close(self):
+        self._socket.close()
+
     def _hear(self):
         while True:
             name, _, rest = self._socket.recv(65_536).decode().partition(":")
@@ -60,7 +63,11 @@ def statsd(airflow_home, monkeypatch):
     for stats in found:
         monkeypatch.setattr(stats, "_factory", makers)
         monkeypatch.setattr(stats, "_backend", None)
-    return server
+    yield server
+    server.close()
+    for stats in found:
+        if stats._backend is not None:
+            stats._backend.statsd.close()
 
 
 def test_a_run_sends_what_was_planned_read_and_written_and_the_lag_that_is_left(statsd, bench):
