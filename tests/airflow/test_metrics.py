@@ -25,14 +25,18 @@ class StatsD:
     def __init__(self):
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind(("127.0.0.1", 0))
-        self._socket.settimeout(SECONDS)
         self.port = self._socket.getsockname()[1]
         self._heard = defaultdict(list)
         self._ended = threading.Event()
         threading.Thread(target=self._hear, daemon=True).start()
 
     def close(self):
+        self._end()
         self._socket.close()
+
+    def _end(self):
+        self._socket.sendto(f"{LAST}:1|c".encode(), self._socket.getsockname())
+        assert self._ended.wait(SECONDS)
 
     def _hear(self):
         while True:
@@ -43,8 +47,7 @@ class StatsD:
 
     def told(self, load):
         """The numbers of a load, by name, in their order."""
-        self._socket.sendto(f"{LAST}:1|c".encode(), self._socket.getsockname())
-        assert self._ended.wait(SECONDS)
+        self._end()
         prefix = f"airflow.orderedkafka.{load}."
         return {name.removeprefix(prefix): each for name, each in self._heard.items() if name.startswith(prefix)}
 
