@@ -75,8 +75,15 @@ MARKED_FILES = sorted(path for path in ROOT.glob("tests/integration/test_*.py") 
 APPLICATIONS = (*(str(path.relative_to(ROOT)) for path in MARKED_FILES), "-m", "versions")
 """No more than these files are imported: others need what a cluster does not have."""
 
-QUICK = ("provider", "parsing", "load_group", "ledger_location", "watcher", "waiting", "modes", "context")
-TASKS = (*(f"tests/airflow/test_{name}.py" for name in QUICK), "-m", "not fault")
+WHOLE = ("provider", "parsing", "context", "ledger_location", "watcher", "waiting")
+PARTS = (
+    "load_group.py::test_a_run_loads_what_is_there_and_the_ledger_says_so",
+    "load_group.py::test_an_error_that_a_retry_cannot_mend_is_not_retried",
+    "modes.py::test_a_cleared_interval_emits_its_event_again_or_is_reloaded_whole_as_its_load_says",
+)
+TASKS = (*(f"tests/airflow/test_{name}" for name in (*(f"{name}.py" for name in WHOLE), *PARTS)), "-m", "not fault")
+"""What Airflow makes of a DAG, and runs of each kind, whose application is a quick one."""
+
 WHOLE_WAY = "tests/fault/test_kafka_versions.py::test_a_load_goes_its_whole_way_on_a_secured_kafka_of_each_version"
 
 LOWEST = ("--resolution", "lowest-direct", "-r", "pyproject.toml")
