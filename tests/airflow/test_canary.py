@@ -6,9 +6,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+from support.certificates import Authority
 from support.records import Records
-
-from airflow_provider_orderedkafka.tools.embedded import Authority, EmbeddedKafka, Secured
+from support.secured import Secured, SecuredKafka
 
 CANARY = "canary-91c4be07"
 TESTS = Path(__file__).parents[1]
@@ -29,7 +29,7 @@ def files_with(secret, *folders):
 def kafka(tmp_path_factory):
     scram = Secured.sasl("SCRAM-SHA-512", {"loader": CANARY}, tls=Authority.make())
     everything = {"allow.everyone.if.no.acl.found": True}
-    with EmbeddedKafka(tmp_path_factory.mktemp("secured"), properties=everything, secured={"SCRAM": scram}) as cluster:
+    with SecuredKafka(tmp_path_factory.mktemp("secured"), {"SCRAM": scram}, properties=everything) as cluster:
         yield cluster
 
 

@@ -5,13 +5,14 @@ import zipfile
 
 import pytest
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+from support.certificates import Authority
+from support.secured import Secured, SecuredKafka
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.compat.spark import gateway, hadoop_configuration
 from airflow_provider_orderedkafka.spark.probe import look
 from airflow_provider_orderedkafka.tools import cli, doctor
 from airflow_provider_orderedkafka.tools.doctor.finding import Tries
-from airflow_provider_orderedkafka.tools.embedded import Authority, EmbeddedKafka, Secured
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def test_a_connection_that_leads_to_a_broker_is_ok(kafka, connect):
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory):
     scram = Secured.sasl("SCRAM-SHA-512", {"loader": "sesame"}, tls=Authority.make())
-    with EmbeddedKafka(tmp_path_factory.mktemp("secured"), secured={"SCRAM": scram}) as kafka:
+    with SecuredKafka(tmp_path_factory.mktemp("secured"), {"SCRAM": scram}) as kafka:
         yield kafka
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from support.certificates import Authority
 
 from airflow_provider_orderedkafka.compat.airflow import has_asset_state
 from airflow_provider_orderedkafka.tools import cli, doctor
@@ -17,7 +18,6 @@ from airflow_provider_orderedkafka.tools.doctor.installed import installed
 from airflow_provider_orderedkafka.tools.doctor.locations import from_spark
 from airflow_provider_orderedkafka.tools.doctor.spark import fits, spark_behind
 from airflow_provider_orderedkafka.tools.doctor.workers import workers_python
-from airflow_provider_orderedkafka.tools.embedded import Authority
 
 OK = Finding("java", "ok", "17.0.1")
 WARNING = Finding("airflow database", "warning", "never set up", "Run: airflow db migrate")

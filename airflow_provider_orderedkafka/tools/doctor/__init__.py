@@ -16,7 +16,6 @@ from airflow_provider_orderedkafka.tools.doctor.finding import (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     parser.add_argument("--kafka-conn-id", default="kafka_default", metavar="ID", help="default: %(default)s")
     parser.add_argument("--spark-conn-id", default="spark_default", metavar="ID", help="default: %(default)s")

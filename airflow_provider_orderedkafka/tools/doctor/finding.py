@@ -41,12 +41,10 @@ class Finding:
 
 
 def must_be_mended(findings: Sequence[Finding]) -> bool:
-    """Whether anything is broken."""
     return any(finding.status == "broken" for finding in findings)
 
 
 def as_json(findings: Sequence[Finding]) -> str:
-    """The findings for programs."""
     document = {"ok": not must_be_mended(findings), "findings": [asdict(finding) for finding in findings]}
     return json.dumps(document, indent=2)
 
