@@ -11,7 +11,8 @@ from airflow_provider_orderedkafka.core.documents import Ledger
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.loads import operations
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
-from airflow_provider_orderedkafka.loads.steps import First
+from airflow_provider_orderedkafka.loads.waiting import First
+from airflow_provider_orderedkafka.telling import docs
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -52,7 +53,7 @@ class LedgerOperationsOperator(BaseOperator):
         ledger: str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**beside({"inlets": [ledger_asset(load, ledger)]}, kwargs))
+        super().__init__(**beside({"inlets": [ledger_asset(load, ledger)]}, {"doc_md": docs.OPERATIONS, **kwargs}))
         self.load = load
         self.action = action
         self.to = to
@@ -77,7 +78,7 @@ class LedgerOperationsOperator(BaseOperator):
         store = books_of(self.load, context, self.ledger).store
         ledger = operations.ledger_of(store)
         if self.action == "show":
-            return operations.shown(ledger)
+            return operations.shown(ledger, operations.opened_range(store, ledger))
         found = self._found(ledger) if self.action == "rewind" else None
         preview = (
             operations.preview_of_abandon(ledger)

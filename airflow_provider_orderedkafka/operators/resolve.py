@@ -25,11 +25,14 @@ from airflow_provider_orderedkafka.core.next_range import NothingToLoad
 from airflow_provider_orderedkafka.core.notation.starts import Start, goes_back, parse_start
 from airflow_provider_orderedkafka.core.outputs import NewOutput
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.links import RangeLink, push, task_page
+from airflow_provider_orderedkafka.links import RangeLink
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.loads.resolving import PlanOwn
-from airflow_provider_orderedkafka.loads.steps import Books, Resolved, claim_key, look, resolve, resolve_own
+from airflow_provider_orderedkafka.loads.books import Books
+from airflow_provider_orderedkafka.loads.endings import in_words
+from airflow_provider_orderedkafka.loads.resolving import PlanOwn, Resolved, claim_key, resolve, resolve_own
+from airflow_provider_orderedkafka.loads.waiting import look
 from airflow_provider_orderedkafka.reports import for_spark, place_of
+from airflow_provider_orderedkafka.telling import docs, metrics
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -45,7 +48,8 @@ class ResolveOffsetRangeOperator(BaseOperator):
     """Store the range of offsets that this run loads; skip the run if there is nothing to load.
 
     A retry or a clear gives the same range. An incremental range that an ended run left open is taken over. Its XCom
-    is the range's ID; the XCom `range` is the document, `skipped` the reason of a skip.
+    is the range's ID; the XCom `range` is the document, `in_words` the same for people, `skipped` the reason of a
+    skip.
 
     :param load: The load.
     :param mode: `"incremental"`: everything new since the last run. `"interval"`: the run's data interval. `"replay"`:
@@ -91,7 +95,8 @@ class ResolveOffsetRangeOperator(BaseOperator):
                 f"load {load.name!r}: row_limit= and dry_run= are for a replay; set the load's own row_limit, and see "
                 "what its next run would load with `orderedkafka plan`"
             )
-        super().__init__(**beside({"inlets": [ledger_asset(load.name, load.ledger)]}, kwargs))
+        ours = {"inlets": [ledger_asset(load.name, load.ledger)]}
+        super().__init__(**beside(ours, {"doc_md": docs.RESOLVE, **kwargs}))
         self.load = load
         self.mode = mode
         self.start = start
@@ -109,7 +114,6 @@ class ResolveOffsetRangeOperator(BaseOperator):
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
         ti = context["ti"]
-        push(RangeLink(), context, task_page(ti.dag_id, ti.run_id, ti.task_id))
         modes: dict[str, Callable[[Context, OrderedKafkaHook, Books], Resolved]] = {
             "incremental": self._incremental,
             "interval": self._interval,
@@ -127,7 +131,11 @@ class ResolveOffsetRangeOperator(BaseOperator):
         self.log.info("%s: %s", self.load.name, resolved.reason)
         if resolved.range is None:
             skip(context, resolved.reason)
+        said = in_words(resolved.range)
+        self.log.info("%s", said)
+        metrics.planned(resolved.range)
         ti.xcom_push(key="range", value=resolved.range.to_text())
+        ti.xcom_push(key="in_words", value=said)
         ti.xcom_push(key="packed_range", value=packed(resolved.range.to_text()))
         if self.checkpoint:
             place = place_of(self.checkpoint, resolved.range.id, resolved.times)

@@ -15,7 +15,7 @@ from airflow_provider_orderedkafka.core.codec import canonical
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.errors import TopicChangedError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.lookup.identity import check_topics
+from airflow_provider_orderedkafka.kafka.lookup.topics import check_topics
 from airflow_provider_orderedkafka.tools import cli
 from airflow_provider_orderedkafka.tools.commands.at_airflow import store_of
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument("dag_file", type=Path, help="the DAG file that defines the load")
     parser.add_argument("load", nargs="?", help="name of the load, if the file defines several")
     parser.add_argument("--start", metavar="PLACE", help="plan a replay from here on, as `start` of an OrderedLoad")
