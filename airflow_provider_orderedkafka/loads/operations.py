@@ -18,7 +18,7 @@ from airflow_provider_orderedkafka.errors import LifecycleError, SettingError
 from airflow_provider_orderedkafka.loads.books import Mirror, show
 from airflow_provider_orderedkafka.loads.ledger import LEDGER, LedgerStore
 from airflow_provider_orderedkafka.loads.mirror import Mirrored
-from airflow_provider_orderedkafka.loads.words import SHOWN, in_words
+from airflow_provider_orderedkafka.loads.shown import SHOWN, in_words
 
 NO_TOPICS: Mapping[str, str] = MappingProxyType({})
 

@@ -53,11 +53,8 @@ def test_pyspark_and_pyspark_client_have_the_same_bounds_and_are_locked_to_one_v
 
 
 INSTALLED = metadata.packages_distributions()
-BROUGHT = {"PIL", "py4j", "requests_kerberos"}
-"""By matplotlib, by pyspark; the last is optional, and its absence is told."""
-
-CALLERS = {"apache-airflow-providers-openlineage", "openlineage-python"}
-"""They call what imports them, so they are there by then."""
+BROUGHT = {"PIL", "openlineage", "py4j", "requests_kerberos"}
+"""By matplotlib, OpenLineage's provider and pyspark; the last is optional, and its absence is told."""
 
 
 def names(requirements: list[str]) -> set[str]:
@@ -75,7 +72,7 @@ def distributions_of(found: Import) -> set[str]:
 def test_what_is_imported_is_declared_or_comes_with_airflow_and_a_provider_is_declared():
     declared = names([*PROJECT["dependencies"], *chain(*PROJECT["optional-dependencies"].values())])
     core = names([*metadata.requires("apache-airflow-core"), *metadata.requires("apache-airflow-task-sdk")])
-    known = declared | CALLERS | {"apache-airflow-core", *(each for each in core if "-providers-" not in each)}
+    known = declared | {"apache-airflow-core", *(each for each in core if "-providers-" not in each)}
     foreign = [each for path in sources() for each in imports_of(path) if each.top not in OWN | BROUGHT]
     assert foreign
     assert {each.name for each in foreign if not distributions_of(each) & known} == set()

@@ -1,4 +1,4 @@
-"""What a run loads, and what that came to, in words."""
+"""Ranges and reports as text, for people."""
 
 from collections.abc import Iterator
 
