@@ -155,9 +155,15 @@ def _chosen(arguments: argparse.Namespace) -> Iterator[Environment]:
     for axis, group in groupby(ENVIRONMENTS, lambda each: each.axis):
         rows = list(group)
         for each in (rows[0], rows[-1]) if arguments.ends else rows:
-            named = not arguments.names or any(name.lower() in each.name.lower() for name in arguments.names)
-            if named and arguments.only in {None, axis}:
+            if _named(each.name.lower(), arguments.names) and arguments.only in {None, axis}:
                 yield each
+
+
+def _named(found: str, names: Sequence[str]) -> bool:
+    """Whether it is asked for: by its name, or by a part of it that is no other one's name."""
+    whole = {each.name.lower() for each in ENVIRONMENTS}
+    asked = [name.lower() for name in names]
+    return not asked or any(name == found if name in whole else name in found for name in asked)
 
 
 def _built_wheel() -> Path:
