@@ -75,13 +75,18 @@ MARKED_FILES = sorted(path for path in ROOT.glob("tests/integration/test_*.py") 
 APPLICATIONS = (*(str(path.relative_to(ROOT)) for path in MARKED_FILES), "-m", "versions")
 """No more than these files are imported: others need what a cluster does not have."""
 
-WHOLE = ("provider", "parsing", "context", "ledger_location", "watcher", "waiting")
-PARTS = (
-    "load_group.py::test_a_run_loads_what_is_there_and_the_ledger_says_so",
-    "load_group.py::test_an_error_that_a_retry_cannot_mend_is_not_retried",
-    "modes.py::test_a_cleared_interval_emits_its_event_again_or_is_reloaded_whole_as_its_load_says",
+TASKS = (
+    "tests/airflow/test_provider.py",
+    "tests/airflow/test_parsing.py",
+    "tests/airflow/test_context.py",
+    "tests/airflow/test_ledger_location.py",
+    "tests/airflow/test_watcher.py",
+    "tests/airflow/test_waiting.py",
+    "tests/airflow/test_load_group.py::test_a_run_loads_what_is_there_and_the_ledger_says_so",
+    "tests/airflow/test_load_group.py::test_an_error_that_a_retry_cannot_mend_is_not_retried",
+    "tests/airflow/test_modes.py::test_a_cleared_interval_emits_its_event_again_or_is_reloaded_whole_as_its_load_says",
+    *("-m", "not fault"),
 )
-TASKS = (*(f"tests/airflow/test_{name}" for name in (*(f"{name}.py" for name in WHOLE), *PARTS)), "-m", "not fault")
 """What Airflow makes of a DAG, and runs of each kind, whose application is a quick one."""
 
 WHOLE_WAY = "tests/fault/test_kafka_versions.py::test_a_load_goes_its_whole_way_on_a_secured_kafka_of_each_version"
@@ -150,9 +155,15 @@ def _chosen(arguments: argparse.Namespace) -> Iterator[Environment]:
     for axis, group in groupby(ENVIRONMENTS, lambda each: each.axis):
         rows = list(group)
         for each in (rows[0], rows[-1]) if arguments.ends else rows:
-            named = not arguments.names or any(name.lower() in each.name.lower() for name in arguments.names)
-            if named and arguments.only in {None, axis}:
+            if _named(each.name.lower(), arguments.names) and arguments.only in {None, axis}:
                 yield each
+
+
+def _named(found: str, names: Sequence[str]) -> bool:
+    """Whether it is asked for: by its name, or by a part of it that is no other one's name."""
+    whole = {each.name.lower() for each in ENVIRONMENTS}
+    asked = [name.lower() for name in names]
+    return not asked or any(name == found if name in whole else name in found for name in asked)
 
 
 def _built_wheel() -> Path:
