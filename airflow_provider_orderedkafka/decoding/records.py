@@ -1,0 +1,105 @@
+"""Records with decoded keys and values: `RecordDecoder.of(decode, topics, options)`, then batch by batch.
+
+decoder.good(batch)     the records that can be decoded, as the transform gets them
+decoder.bad(batch)      the others as they are, with `_error`: why they cannot be
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from airflow_provider_orderedkafka.decoding.formats import Decode
+from airflow_provider_orderedkafka.decoding.framing import schema_headers
+from airflow_provider_orderedkafka.decoding.payloads import PayloadDecoder
+from airflow_provider_orderedkafka.decoding.registry import Registry
+from airflow_provider_orderedkafka.decoding.salvage import Errors
+from airflow_provider_orderedkafka.errors import RowError
+
+ERROR: Final = "_error"
+"""The column that says why a row cannot be used; null for a sound one."""
+
+SCHEMA_HEADERS: Final = {"key": "__key_schema_id", "value": "__value_schema_id"}
+WAY_OUT: Final = (
+    "let it pass with Decode(max_bad_records=..., dead_letters='<topic>'), which keeps its bytes there, or correct the "
+    "format or the schema"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordDecoder:
+    """Decodes the columns of a batch of records. At most `max_bad` records may be bad."""
+
+    columns: tuple[PayloadDecoder, ...]
+    max_bad: int
+
+    @classmethod
+    def of(cls, decode: Decode, topics: Sequence[str], options: Mapping[str, str]) -> "RecordDecoder":
+        """Settle the columns; asks the registry where the format names one. `options` has `registry.*`."""
+        registry = Registry.of(options) if decode.registries else None
+        columns = [PayloadDecoder.of(name, each, topics, registry) for name, each in decode.formats.items()]  # type: ignore[arg-type]
+        return cls(tuple(columns), decode.max_bad_records)
+
+    def schema(self, records: Any) -> Any:
+        """The columns of decoded records, from those of records."""
+        for each in self.columns:
+            place = records.get_field_index(each.column)
+            records = records.set(place, pa.field(each.column, each.type))
+        return records
+
+    def good(self, batch: Any) -> Any:
+        """The decoded records; raises for the first bad one if none may be."""
+        decoded, errors = self._decoded(batch)
+        if len(errors) > self.max_bad:
+            raise too_many(batch, errors, self.max_bad)
+        return decoded if not errors else decoded.filter(_without(errors, batch.num_rows))
+
+    def bad(self, batch: Any) -> Any:
+        """The bad records, as they were read."""
+        return self.split(batch)[1]
+
+    def split(self, batch: Any) -> tuple[Any, Any]:
+        """The decoded records, and the bad ones as they were read."""
+        decoded, errors = self._decoded(batch)
+        if len(errors) > self.max_bad:
+            raise too_many(batch, errors, self.max_bad)
+        rows = list(errors)
+        found = batch.take(pa.array(rows, pa.int64())).append_column(
+            ERROR, pa.array(list(errors.values()), pa.string())
+        )
+        return (decoded.filter(_without(errors, batch.num_rows)) if errors else decoded), found
+
+    def _decoded(self, batch: Any) -> tuple[Any, Errors]:
+        errors: Errors = {}
+        for each in self.columns:
+            place = batch.schema.get_field_index(each.column)
+            array, wrong = each.decoded(batch.column(place), self._heads(batch, each))
+            batch = batch.set_column(place, pa.field(each.column, each.type), array)
+            errors = {**wrong, **errors}
+        return batch, dict(sorted(errors.items()))
+
+    def _heads(self, batch: Any, each: PayloadDecoder) -> Any:
+        if each.registry is None or "headers" not in batch.schema.names:
+            return None
+        return schema_headers(batch.column("headers"), SCHEMA_HEADERS[each.column])
+
+
+def too_many(batch: Any, errors: Errors, most: int) -> RowError:
+    """The error for more bad records than may be, with the place of the first."""
+    row, why = next(iter(errors.items()))
+    topic, partition, offset = (batch.column(name)[row].as_py() for name in ("topic", "partition", "offset"))
+    count = "no record may be bad" if not most else f"at most {most:,} records may be bad"
+    return RowError(
+        f"{topic}[{partition}]@{offset}: {why}. {count[0].upper()}{count[1:]} (max_bad_records={most}): {WAY_OUT}",
+        topic=topic,
+        partition=partition,
+        offset=offset,
+    )
+
+
+def _without(errors: Errors, count: int) -> Any:
+    mask = np.ones(count, bool)
+    mask[list(errors)] = False
+    return pa.array(mask)
