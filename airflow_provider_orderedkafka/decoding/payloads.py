@@ -21,7 +21,7 @@ from airflow_provider_orderedkafka.decoding.json_values import JsonWriter
 from airflow_provider_orderedkafka.decoding.protobuf import ProtobufWriter
 from airflow_provider_orderedkafka.decoding.registry import NoSchemaError, Registered, Registry, descriptors
 from airflow_provider_orderedkafka.decoding.salvage import Errors, sound
-from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
+from airflow_provider_orderedkafka.errors import SchemaChangedError, SettingError
 
 Column = Literal["key", "value"]
 Writer = Any
@@ -29,12 +29,6 @@ Writer = Any
 
 KINDS: Final = {"avro": "AVRO", "json-schema": "JSON", "protobuf": "PROTOBUF"}
 """What a registry calls the formats."""
-
-
-class NewFieldsError(OrderedKafkaError):
-    """Records have fields that were not known when the columns were settled: a retry settles them anew."""
-
-    retryable = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +116,9 @@ class PayloadDecoder:
         what = f"schema {schema} of {self.column}s has the field {names[0]!r}, which the columns do not have"
         if fails:
             raise SettingError(f"{what}, and schema_changes='fail': add it to the reader's schema, or set 'add'")
-        raise NewFieldsError(f"{what}: it was registered while they were loaded; run again, and it becomes a column")
+        raise SchemaChangedError(
+            f"{what}: it was registered while they were loaded; run again, and it becomes a column"
+        )
 
     def _nothing(self, payloads: Sequence[bytes], why: str) -> tuple[Any, Errors]:
         return pa.nulls(len(payloads), self.type), dict.fromkeys(range(len(payloads)), why)

@@ -1,7 +1,6 @@
 """Records with decoded keys and values: `RecordDecoder.of(decode, topics, options)`, then batch by batch.
 
-decoder.good(batch)     the records that can be decoded, as the transform gets them
-decoder.bad(batch)      the others as they are, with `_error`: why they cannot be
+`decoder.split(batch)` gives the records that can be decoded, as a transform gets them, and the others as they are.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,9 +16,7 @@ from airflow_provider_orderedkafka.decoding.payloads import PayloadDecoder
 from airflow_provider_orderedkafka.decoding.registry import Registry
 from airflow_provider_orderedkafka.decoding.salvage import Errors
 from airflow_provider_orderedkafka.errors import RowError
-
-ERROR: Final = "_error"
-"""The column that says why a row cannot be used; null for a sound one."""
+from airflow_provider_orderedkafka.kafka.provenance import ERROR
 
 SCHEMA_HEADERS: Final = {"key": "__key_schema_id", "value": "__value_schema_id"}
 WAY_OUT: Final = (
@@ -49,19 +46,8 @@ class RecordDecoder:
             records = records.set(place, pa.field(each.column, each.type))
         return records
 
-    def good(self, batch: Any) -> Any:
-        """The decoded records; raises for the first bad one if none may be."""
-        decoded, errors = self._decoded(batch)
-        if len(errors) > self.max_bad:
-            raise too_many(batch, errors, self.max_bad)
-        return decoded if not errors else decoded.filter(_without(errors, batch.num_rows))
-
-    def bad(self, batch: Any) -> Any:
-        """The bad records, as they were read."""
-        return self.split(batch)[1]
-
     def split(self, batch: Any) -> tuple[Any, Any]:
-        """The decoded records, and the bad ones as they were read."""
+        """The records decoded, and the bad ones as they are, with `_error`; raises for more of these than may be."""
         decoded, errors = self._decoded(batch)
         if len(errors) > self.max_bad:
             raise too_many(batch, errors, self.max_bad)
