@@ -35,6 +35,9 @@ COMMANDS = {
     "ledger": Command(
         "airflow_provider_orderedkafka.tools.commands.ledger", "show, abandon, rewind, restore or move a ledger"
     ),
+    "dead-letters": Command(
+        "airflow_provider_orderedkafka.tools.commands.dead_letters", "show what could not be loaded, and why"
+    ),
     "plan": Command(
         "airflow_provider_orderedkafka.tools.commands.plan", "show what a load's next run would load, and why"
     ),

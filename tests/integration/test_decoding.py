@@ -1,6 +1,7 @@
 """Records are decoded before the transform in both lanes, and those that cannot be are dead letters or an error."""
 
 import json
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from support.topics import Topics
 from airflow_provider_orderedkafka.decoding.formats import Decode, Json
 from airflow_provider_orderedkafka.kafka.provenance import read_provenance
 from airflow_provider_orderedkafka.spark.table_sink import table_sink
+from airflow_provider_orderedkafka.tools.cli import main
 
 COUNT = 60
 BAD = (7, 20, 21, 58)
@@ -35,15 +37,21 @@ def by_frames(frame: Any) -> Any:
     return frame.where("value.number % 2 = 0").select("key", f.col("value.item.sku").alias("value"), "_source")
 
 
-def by_arrow(batch: pa.RecordBatch) -> pa.RecordBatch:
-    import pyarrow.compute as pc
+def by_arrow() -> Any:
+    """A function inside of a function: tasks get it by value, as they cannot import this module."""
 
-    value, even = batch.column("value"), pc.equal(pc.bit_wise_and(batch.column("value").field("number"), 1), 0)
-    made = batch.set_column(batch.schema.get_field_index("value"), "value", value.field("item").field("sku"))
-    return made.select(["key", "value", "_source"]).filter(even)
+    def transform(batch: pa.RecordBatch) -> pa.RecordBatch:
+        import pyarrow.compute as pc
+
+        value = batch.column("value")
+        even = pc.equal(pc.bit_wise_and(value.field("number"), 1), 0)
+        made = batch.set_column(batch.schema.get_field_index("value"), "value", value.field("item").field("sku"))
+        return made.select(["key", "value", "_source"]).filter(even)
+
+    return transform
 
 
-LANES = {"frames": {"transform": by_frames}, "direct": {"arrow_transform": by_arrow}}
+LANES = {"frames": {"transform": by_frames}, "direct": {"arrow_transform": by_arrow()}}
 WRITTEN = sorted(b"s%d" % n for n in range(0, COUNT, 2) if n not in BAD)
 
 
@@ -86,7 +94,7 @@ def test_the_first_bad_record_stops_the_load_and_the_way_out_leads_out(
     assert "max_bad_records=..." in said
     with pytest.raises(SystemExit):
         app.load(loaded, *more, *decoding(2, dead), **LANES[lane])
-    assert "3 records of this range became dead letters, and at most 2 may" in capfd.readouterr().err
+    assert re.search(r"at most 2 (?:records )?may", capfd.readouterr().err, re.IGNORECASE)
     report = app.load(loaded, *more, *decoding(len(BAD), dead), **LANES[lane])
     assert sorted(each.value for each in records.read(output)) == WRITTEN
     assert len(records.read(dead)) == report.dead_letters == len(BAD)
@@ -148,3 +156,35 @@ def test_bad_records_and_a_row_limit_are_refused_together(
     with pytest.raises(SystemExit):
         app.load(loaded, "--output-topic", output, *decoding(1, output + "x"), transform=by_frames)
     assert "a row limit cannot be used together" in capfd.readouterr().err
+
+
+def test_dead_letters_are_shown_and_loaded_again_once_they_can_be_read(
+    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, output, dead = (topics.create(name, 3) for name in ("a", "out", "dead"))
+    produced(records, source)
+    loaded = whole_range(app.servers, source)
+    more = ["--output-topic", output, "--sink-option", "keepOrder=none"]
+    app.load(loaded, *more, *decoding(len(BAD), dead), transform=by_frames)
+
+    def shown(*arguments: str) -> str:
+        capsys.readouterr()
+        assert main(["dead-letters", dead, "--servers", app.servers, *arguments]) == 0
+        return capsys.readouterr().out
+
+    text = shown()
+    assert f"{source}[1]@2: its value cannot be decoded (json): it is no JSON object" in text
+    assert "value ff6e6f7468696e67" in text
+    assert "4 times 'its value cannot be decoded (json)'" in text
+    letters = [json.loads(line) for line in shown("--json", "--range", "r1").splitlines()]
+    assert {each["source"] for each in letters} == {f"{source}[{n % 3}]@{n // 3}" for n in BAD}
+    assert shown("--json", "--limit", "2").count("\n") == 2
+
+    def mended(frame: Any) -> Any:
+        return frame.select("key", f.lit("mended").alias("value"), "_source")
+
+    app.checkpoint = app.folder / "again"
+    by_hand = ["--option", f"subscribe={dead}", "--option", "startingOffsets=earliest"]
+    for expected in (len(BAD), len(BAD)):  # a second run finds nothing that is new
+        app.run(*by_hand, *more, transform=mended)
+        assert [each.value for each in records.read(output)].count(b"mended") == expected
