@@ -33,15 +33,7 @@ class Json:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registered:
-    """What formats share whose schemas may be in a registry.
-
-    :param registry: ID of the Airflow connection to the registry. By hand any name will do: the options `registry.*`
-        say where it is.
-    :param subject: The subject with the schema that the columns are made of. Default: `<topic>-value` or `<topic>-key`
-        of each topic.
-    :param schema_changes: What to do when a record was written with a field that the columns do not have: `"add"` the
-        column, or `"fail"`.
-    """
+    """What formats share whose schemas may be in a registry."""
 
     registry: str | None = None
     subject: str | None = None
@@ -62,6 +54,11 @@ class Avro(Registered):
 
     :param schema: The reader's schema, as JSON. Without a registry records must have been written with the same.
         Default: the newest in the registry.
+    :param registry: ID of the Airflow connection to the registry. By hand any name will do: the options `registry.*`
+        say where it is.
+    :param subject: The subject whose schema the columns are made of. Default: `<topic>-value` or `<topic>-key` of each
+        topic.
+    :param schema_changes: What to do where a record has a field that the columns do not have: `"add"` it, or `"fail"`.
     """
 
     schema: str | None = None
@@ -77,6 +74,11 @@ class JsonSchema(Registered):
     """JSON, framed as Confluent's serialiser for JSON Schema does if there is a registry, and bare otherwise.
 
     :param schema: The JSON Schema that the columns are made of. Default: the newest in the registry.
+    :param registry: ID of the Airflow connection to the registry. By hand any name will do: the options `registry.*`
+        say where it is.
+    :param subject: The subject whose schema the columns are made of. Default: `<topic>-value` or `<topic>-key` of each
+        topic.
+    :param schema_changes: What to do where a record has a field that the columns do not have: `"add"` it, or `"fail"`.
     """
 
     schema: str | None = None
@@ -94,6 +96,11 @@ class Protobuf(Registered):
     :param message: Full name of the message, such as `"shop.Order"`. Default: the first message of the schema.
     :param descriptors: What `protoc --include_imports --descriptor_set_out` writes. Needed without a registry, and with
         one that gives no descriptors.
+    :param registry: ID of the Airflow connection to the registry. By hand any name will do: the options `registry.*`
+        say where it is.
+    :param subject: The subject whose schema the columns are made of. Default: `<topic>-value` or `<topic>-key` of each
+        topic.
+    :param schema_changes: What to do where a record has a field that the columns do not have: `"add"` it, or `"fail"`.
     """
 
     message: str | None = None

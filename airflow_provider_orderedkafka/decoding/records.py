@@ -3,8 +3,10 @@
 `decoder.split(batch)` gives the records that can be decoded, as a transform gets them, and the others as they are.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, Final
 
 import numpy as np
@@ -15,10 +17,13 @@ from airflow_provider_orderedkafka.decoding.framing import schema_headers
 from airflow_provider_orderedkafka.decoding.payloads import PayloadDecoder
 from airflow_provider_orderedkafka.decoding.registry import Registry
 from airflow_provider_orderedkafka.decoding.salvage import Errors
-from airflow_provider_orderedkafka.errors import RowError
+from airflow_provider_orderedkafka.errors import RowError, SettingError
 from airflow_provider_orderedkafka.kafka.provenance import ERROR
 
 SCHEMA_HEADERS: Final = {"key": "__key_schema_id", "value": "__value_schema_id"}
+NEEDED: Final = {"avro": "fastavro", "protobuf": "google.protobuf", "registry": "authlib"}
+"""What formats import beyond what every load needs."""
+
 WAY_OUT: Final = (
     "let it pass with Decode(max_bad_records=..., dead_letters='<topic>'), which keeps its bytes there, or correct the "
     "format or the schema"
@@ -35,6 +40,7 @@ class RecordDecoder:
     @classmethod
     def of(cls, decode: Decode, topics: Sequence[str], options: Mapping[str, str]) -> "RecordDecoder":
         """Settle the columns; asks the registry where the format names one. `options` has `registry.*`."""
+        check_installed(decode)
         registry = Registry.of(options) if decode.registries else None
         columns = [PayloadDecoder.of(name, each, topics, registry) for name, each in decode.formats.items()]  # type: ignore[arg-type]
         return cls(tuple(columns), decode.max_bad_records)
@@ -70,6 +76,17 @@ class RecordDecoder:
         if each.registry is None or "headers" not in batch.schema.names:
             return None
         return schema_headers(batch.column("headers"), SCHEMA_HEADERS[each.column])
+
+
+def check_installed(decode: Decode) -> None:
+    """`SettingError` if this Python lacks what the formats need."""
+    kinds = {each.name for each in decode.formats.values()} | ({"registry"} if decode.registries else set())
+    missing = sorted(NEEDED[kind] for kind in kinds & NEEDED.keys() if find_spec(NEEDED[kind]) is None)
+    if missing:
+        raise SettingError(
+            f"decoding needs {' and '.join(missing)}, which this Python ({sys.executable}) does not have: pip install "
+            "'airflow-provider-orderedkafka[decode]' where Spark runs"
+        )
 
 
 def too_many(batch: Any, errors: Errors, most: int) -> RowError:

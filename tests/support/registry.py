@@ -14,7 +14,9 @@ from pathlib import Path
 
 from airflow_provider_orderedkafka.tools.cache import cache_directory
 
-VERSION = "3.3.3"
+VERSION = "2.6.13.Final"
+"""The newest that runs with Java 17."""
+
 ARTIFACT = f"io.apicurio:apicurio-registry-app:{VERSION}:tar.gz:all"
 START_SECONDS = 240
 LOOK_SECONDS = 0.5
@@ -25,8 +27,8 @@ def registry(folder: Path) -> Iterator[str]:
     """Run a registry that keeps its schemas in memory, and give the address of its API."""
     port = _free_port()
     log = folder / "registry.log"
-    settings = (f"quarkus.http.port={port}", "quarkus.http.host=127.0.0.1", "apicurio.storage.kind=sql")
-    command = ["java", "-Xmx400m", *(f"-D{each}" for each in settings), "-jar", str(_app() / "quarkus-run.jar")]
+    settings = (f"quarkus.http.port={port}", "quarkus.http.host=127.0.0.1")
+    command = ["java", "-Xmx400m", *(f"-D{each}" for each in settings), "-jar", str(next(_app().glob("*-runner.jar")))]
     with log.open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, cwd=folder, start_new_session=True)
     try:
