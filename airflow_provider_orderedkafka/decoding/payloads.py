@@ -4,6 +4,7 @@ The type of the column is settled before anything is read. A record that cannot 
 concerns all records is raised: the registry cannot be reached, or a schema has fields that the column does not have.
 """
 
+from base64 import b64decode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -19,7 +20,7 @@ from airflow_provider_orderedkafka.decoding.framing import Framed, split
 from airflow_provider_orderedkafka.decoding.json_schema import columns_of
 from airflow_provider_orderedkafka.decoding.json_values import JsonWriter
 from airflow_provider_orderedkafka.decoding.protobuf import ProtobufWriter
-from airflow_provider_orderedkafka.decoding.registry import NoSchemaError, Registered, Registry, descriptors
+from airflow_provider_orderedkafka.decoding.registry import NoSchemaError, Registered, Registry
 from airflow_provider_orderedkafka.decoding.salvage import Errors, sound
 from airflow_provider_orderedkafka.errors import SchemaChangedError, SettingError
 
@@ -169,14 +170,28 @@ def _writer(form: Format, registered: Registered) -> Writer:
             "other format, or name another subject"
         )
     if isinstance(form, Avro):
-        return AvroWriter.of(registered.text, *registered.references)
+        return AvroWriter.of(registered.text, *(text for _, text in registered.references))
     if isinstance(form, JsonSchema):
         return JsonWriter(columns_of(registered.text))
     assert isinstance(form, Protobuf)
-    files = descriptors(registered)
-    if files is None:
+    try:
+        files = tuple(_named(*each) for each in (*registered.references, ("", registered.text)))
+    except ValueError:  # it is the source, as some registries give it
         return _own(form)
     return ProtobufWriter.of(files, form.message, framed=True)
+
+
+def _named(name: str, text: str) -> bytes:
+    """A serialised descriptor, by the name that others import it by."""
+    from google.protobuf import descriptor_pb2
+    from google.protobuf.message import DecodeError
+
+    try:
+        file = descriptor_pb2.FileDescriptorProto.FromString(b64decode(text, validate=True))
+    except DecodeError as error:
+        raise ValueError(str(error)) from error
+    file.name = name or file.name or "schema.proto"
+    return bytes(file.SerializeToString())
 
 
 def _own(form: Protobuf) -> Writer:

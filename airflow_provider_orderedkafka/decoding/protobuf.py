@@ -7,9 +7,10 @@ In front of a framed message stands which message of its file it is: how many in
 varints; a single zero means the first message.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from itertools import accumulate, chain
 from typing import Any, Final, Self
 
@@ -49,7 +50,7 @@ class ProtobufWriter:
         pool = descriptor_pool.DescriptorPool()
         try:
             protos = [descriptor_pb2.FileDescriptorProto.FromString(each) for each in files]
-            for proto in protos:
+            for proto in (*_of_google({proto.name for proto in protos}), *protos):
                 pool.Add(proto)
             last = pool.FindFileByName(protos[-1].name)
             found = pool.FindMessageTypeByName(message) if message else next(iter(last.message_types_by_name.values()))
@@ -85,6 +86,19 @@ class ProtobufWriter:
         if list(path) == list(own):
             return None
         return f"it is message {'.'.join(map(str, path))} of its schema, expected {self.descriptor.full_name}"
+
+
+def _of_google(given: set[str]) -> Iterator[Any]:
+    """The descriptors that come with Protobuf, and that a schema may import without bringing them."""
+    from google.protobuf import descriptor_pb2, descriptor_pool
+
+    for name in ("descriptor", "any", "duration", "empty", "field_mask", "struct", "timestamp", "wrappers"):
+        import_module(f"google.protobuf.{name}_pb2")
+        file = f"google/protobuf/{name}.proto"
+        if file not in given:
+            found = descriptor_pb2.FileDescriptorProto()
+            descriptor_pool.Default().FindFileByName(file).CopyToProto(found)
+            yield found
 
 
 def _path(descriptor: Any) -> list[int]:

@@ -81,12 +81,20 @@ class RecordDecoder:
 def check_installed(decode: Decode) -> None:
     """`SettingError` if this Python lacks what the formats need."""
     kinds = {each.name for each in decode.formats.values()} | ({"registry"} if decode.registries else set())
-    missing = sorted(NEEDED[kind] for kind in kinds & NEEDED.keys() if find_spec(NEEDED[kind]) is None)
+    missing = sorted(NEEDED[kind] for kind in kinds & NEEDED.keys() if not has(NEEDED[kind]))
     if missing:
         raise SettingError(
             f"decoding needs {' and '.join(missing)}, which this Python ({sys.executable}) does not have: pip install "
             "'airflow-provider-orderedkafka[decode]' where Spark runs"
         )
+
+
+def has(name: str) -> bool:
+    """Whether a package is there, without importing more of it than what is around it."""
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def too_many(batch: Any, errors: Errors, most: int) -> RowError:

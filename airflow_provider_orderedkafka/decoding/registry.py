@@ -7,8 +7,6 @@
 Raises UnreachableError, AccessDeniedError and SettingError.
 """
 
-from base64 import b64decode
-from binascii import Error as NotBase64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -34,12 +32,12 @@ class NoSchemaError(OrderedKafkaError):
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A schema: its kind (`AVRO`, `JSON`, `PROTOBUF`), id and text, and the texts of those that it refers to."""
+    """A schema: its kind (`AVRO`, `JSON`, `PROTOBUF`), id, text; and by name the texts of those that it refers to."""
 
     kind: str
     id: int | None
     text: str
-    references: tuple[str, ...] = ()
+    references: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +105,7 @@ class Registry:
                     texts[each.name] = found.schema_str
 
         follow(schema.references)
-        return Registered(schema.schema_type or "AVRO", number, schema.schema_str, tuple(texts.values()))
+        return Registered(schema.schema_type or "AVRO", number, schema.schema_str, tuple(texts.items()))
 
     def _asked(self, ask: Callable[[Any], Found]) -> Found:
         from confluent_kafka.schema_registry.error import SchemaRegistryError
@@ -186,11 +184,3 @@ def _shown(url: str) -> str:
     """Its addresses, without what someone may have put in front of the host."""
     parts = (urlsplit(each.strip()) for each in url.split(","))
     return ",".join(f"{part.scheme}://{part.netloc.rpartition('@')[2]}{part.path}" for part in parts)
-
-
-def descriptors(registered: Registered) -> tuple[bytes, ...] | None:
-    """The serialised descriptors of a Protobuf schema; None if the registry gave their source."""
-    try:
-        return tuple(b64decode(each, validate=True) for each in (*registered.references, registered.text))
-    except (NotBase64, ValueError):
-        return None

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,8 +10,6 @@ from airflow_provider_orderedkafka.errors import SettingError
 
 PREFIX = "registry."
 USER_INFO = "basic.auth.user.info"
-CLIENT = ("confluent_kafka", "fastavro", "google.protobuf", "httpx")
-"""What asking a registry needs; where Airflow lacks it, Spark's driver asks first."""
 
 
 def registry_options(conn_id: str) -> dict[str, str]:
@@ -66,9 +63,9 @@ def _connection(conn_id: str) -> Any:
 
 def check_schemas(decode: Decode, topics: Sequence[str], options: Mapping[str, str]) -> bool:
     """Ask the registry for the schemas, so that an error of it is said at once; whether it could be asked from here."""
-    if not decode.registries or any(find_spec(name) is None for name in CLIENT):
-        return False
-    from airflow_provider_orderedkafka.decoding.records import RecordDecoder
+    from airflow_provider_orderedkafka.decoding.records import NEEDED, RecordDecoder, has
 
+    if not decode.registries or not all(map(has, NEEDED.values())):  # then Spark's driver asks first
+        return False
     RecordDecoder.of(decode, topics, options)
     return True

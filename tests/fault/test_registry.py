@@ -20,7 +20,8 @@ from airflow_provider_orderedkafka.errors import SettingError
 
 pytestmark = pytest.mark.fault
 
-V1 = {"type": "record", "name": "order", "fields": [{"name": "id", "type": "long"}]}
+TAGS = {"name": "tags", "type": {"type": "map", "values": "long"}, "default": {}}
+V1 = {"type": "record", "name": "order", "fields": [{"name": "id", "type": "long"}, TAGS]}
 V2 = {**V1, "fields": [*V1["fields"], {"name": "state", "type": "string", "default": "new"}]}
 OBJECT = {"type": "object", "title": "order", "properties": {"id": {"type": "integer"}, "state": {"type": "string"}}}
 START = 1_700_000_000_000
@@ -58,7 +59,7 @@ def test_avro_of_two_schemas_and_a_record_without_one(
 ) -> None:
     source, output, dead = (topics.create(name, 1) for name in ("a", "out", "dead"))
     values = [
-        *written(client, source, V1, [{"id": 1}, {"id": 2}]),
+        *written(client, source, V1, [{"id": 1, "tags": {"x": 1}}, {"id": 2}]),
         b"plain text",
         *written(client, source, V2, [{"id": 3, "state": "paid"}]),
     ]
@@ -66,7 +67,8 @@ def test_avro_of_two_schemas_and_a_record_without_one(
     decode = Decode(value=Avro(registry="main"), max_bad_records=1, dead_letters=dead)
     report = loaded(app, url, source, output, decode)
     found = [json.loads(each.value or b"") for each in records.read(output)]
-    assert found == [{"id": 1, "state": "new"}, {"id": 2, "state": "new"}, {"id": 3, "state": "paid"}]
+    states = {1: "new", 2: "new", 3: "paid"}
+    assert found == [{"id": n, "tags": {"x": 1} if n == 1 else {}, "state": state} for n, state in states.items()]
     assert [each.value for each in records.read(dead)] == [b"plain text"]
     assert (report.rows_emitted, report.dead_letters) == (3, 1)
 

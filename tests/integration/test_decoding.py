@@ -20,11 +20,16 @@ from airflow_provider_orderedkafka.tools.cli import main
 
 COUNT = 60
 BAD = (7, 20, 21, 58)
-ORDERS = Json("number long, item struct<sku: string>")
+ORDERS = Json(
+    "number long, item struct<sku: string>, lines array<struct<n: int>>, at timestamp, day date, amount decimal(10, 2)"
+)
+
+
+MORE = {"lines": [{"n": 1}, {}], "at": "2026-01-02T03:04:05Z", "day": "2026-01-02", "amount": 1.25}
 
 
 def values() -> list[bytes]:
-    good = [json.dumps({"number": n, "item": {"sku": f"s{n}"}}).encode() for n in range(COUNT)]
+    good = [json.dumps({"number": n, "item": {"sku": f"s{n}"}, **MORE}).encode() for n in range(COUNT)]
     return [b"\xffnothing" if n in BAD else value for n, value in enumerate(good)]
 
 
@@ -113,6 +118,8 @@ def test_decoded_records_go_to_tables_and_bad_ones_to_the_dead_letter_topic_once
     report = app.load(loaded, *argv, *decoding(len(BAD), dead), sink=table_sink)
     rows = spark.read.parquet(str(path)).collect()
     assert sorted(row.value.number for row in rows) == [n for n in range(COUNT) if n not in BAD]
+    assert [row.n for row in rows[0].value.lines] == [1, None]
+    assert (str(rows[0].value.day), str(rows[0].value.amount)) == ("2026-01-02", "1.25")
     assert len(records.read(dead)) == report.dead_letters == len(BAD)
 
 

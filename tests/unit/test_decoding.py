@@ -1,13 +1,15 @@
 """Columns of payloads, with a registry: frames, several schemas in one batch, evolution, and bad records."""
 
 import json
+from base64 import b64encode
 from io import BytesIO
 
 import fastavro
 import pyarrow as pa
 import pytest
-from confluent_kafka.schema_registry import Schema
+from confluent_kafka.schema_registry import Schema, SchemaReference
 from confluent_kafka.schema_registry.schema_registry_client import SchemaRegistryClient
+from google.protobuf import descriptor_pb2
 
 from airflow_provider_orderedkafka.decoding import registry as registries
 from airflow_provider_orderedkafka.decoding.formats import Avro, Decode, Json, JsonSchema, Protobuf
@@ -212,6 +214,25 @@ def test_json_schema_is_read_by_the_columns_of_the_newest(registry):
         records([frame + b'{"id": 1, "x": 2}', frame + b'{"id": ""}'])
     )
     assert (values(found), bad.num_rows) == ([{"id": 1}], 1)
+
+
+def test_protobuf_is_read_by_the_descriptors_of_the_registry(registry):
+    file = descriptor_pb2.FileDescriptorProto(name="default", package="shop", syntax="proto3")
+    file.dependency.extend(["google/protobuf/timestamp.proto", "line.proto"])
+    order = file.message_type.add(name="Order")
+    order.field.add(name="at", number=1, type=11, type_name=".google.protobuf.Timestamp", label=1)
+    order.field.add(name="line", number=2, type=11, type_name=".shop.Line", label=1)
+    line = descriptor_pb2.FileDescriptorProto(name="default", package="shop", syntax="proto3")
+    line.message_type.add(name="Line").field.add(name="sku", number=1, type=9, label=1)
+    texts = [b64encode(each.SerializeToString()).decode() for each in (file, line)]
+    register(registry, texts[1], "line", "PROTOBUF")
+    reference = SchemaReference("line.proto", "line", 1)
+    number = registry.register_schema("orders-value", Schema(texts[0], "PROTOBUF", [reference]))
+    registry.get_version = lambda subject, version, **_: registry._store.get_version(subject, version)
+    registry.get_latest_version = lambda subject, **_: registry._store.get_latest_version(subject)
+    payload = b"\x00" + number.to_bytes(4, "big") + b"\x00" + b"\x0a\x02\x08\x01" + b"\x12\x03\x0a\x01s"
+    [found] = values(decoded(decoder(Protobuf(registry="r")), records([payload])))
+    assert (found["at"].timestamp(), found["line"]) == (1, {"sku": "s"})
 
 
 def test_formats_travel_as_text():
