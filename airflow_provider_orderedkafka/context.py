@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow_provider_orderedkafka.compat.airflow import dag_run_state, keep_for_ever
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.ledgers import ledger_in, location_for
-from airflow_provider_orderedkafka.loads.books import Memory, RunMemory
+from airflow_provider_orderedkafka.loads.books import Books, Memory, RunMemory
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
-from airflow_provider_orderedkafka.loads.steps import Books
 from airflow_provider_orderedkafka.reports import has_notes, read_report
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ driver does not see this environment: a secret needs another way there, or nothi
 import importlib
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import distributions
@@ -18,6 +19,7 @@ from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE, Outputs
 from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.submission import Submission
 
 SECRET_REFERENCE = f"spark.kubernetes.driver.secretKeyRef.{OPTIONS_VARIABLE}"
 PAIR = ("pyspark", "pyspark-client")
@@ -74,6 +76,11 @@ def _check_same_spark() -> None:
             f"into one directory, so they must be the same version. Run: pip install --force-reinstall --no-deps "
             f"pyspark-client=={full} pyspark=={full}; or name the spark-submit of another Spark with spark_binary="
         )
+
+
+def elsewhere(submission: Submission, environment: Mapping[str, str]) -> bool:
+    """Whether the application runs in another Python than this one, to which this package has to be shipped."""
+    return not submission.local or environment[PYTHON] != sys.executable
 
 
 def packed(folder: Path) -> str:

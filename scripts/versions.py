@@ -21,8 +21,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PLACE = ROOT / ".cache" / "versions"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-SECONDS = 1_200
-PYTEST = ("-q", "-p", "no:cacheprovider", "-W", "default")  # what other versions warn of is no failure
+SECONDS = 3_000
+"""The longest that the tests of a row may take: many times what they need on a machine that does nothing else."""
+
+PYTEST = (
+    "-q",
+    "-p",
+    "no:cacheprovider",
+    "--timeout=1200",
+    "-W",
+    "default",
+)  # what other versions warn of is no failure
 SUMMARY = re.compile(r"^(\d+ \w+(?:, \d+ \w+)*) in [\d.]+s", re.MULTILINE)
 MARKED = re.compile(r"(?<=<!-- versions -->\n).*?(?=<!-- end of versions -->)", re.DOTALL)
 HEAD = ("| version | together with | tests |", "| --- | --- | --- |")
@@ -64,7 +73,11 @@ def _kafka(version: str) -> Environment:
     return Environment("kafka", f"Kafka {version}", (f"{WHOLE_WAY}[{version}]",))
 
 
-APPLICATIONS = ("tests/integration", "-m", "versions")
+MARK = "pytest.mark.versions"
+MARKED_FILES = sorted(path for path in ROOT.glob("tests/integration/test_*.py") if MARK in path.read_text("utf-8"))
+APPLICATIONS = (*(str(path.relative_to(ROOT)) for path in MARKED_FILES), "-m", "versions")
+"""No more than these files are imported: others need what a cluster does not have."""
+
 TASKS = ("tests/airflow/test_provider.py", "tests/airflow/test_parsing.py", "tests/airflow/test_load_group.py")
 WHOLE_WAY = "tests/fault/test_kafka_versions.py::test_a_load_goes_its_whole_way_on_a_secured_kafka_of_each_version"
 
@@ -181,6 +194,7 @@ def _tested(environment: Environment) -> tuple[str, bool]:
     """How many tests passed and failed; `bin/pytest` does not put the checkout before what is installed."""
     program = environment.home / "bin" / "pytest"
     clean = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "PYSPARK_PYTHON"}}
+    _quicken(environment, clean)
     ended = subprocess.run(  # noqa: S603 - our own tests
         [program, *PYTEST, *environment.tests],
         cwd=ROOT,
@@ -199,6 +213,12 @@ def _tested(environment: Environment) -> tuple[str, bool]:
         f"FAILED: {counts[-1] if counts else f'pytest ended with {ended.returncode}'}, see {log.relative_to(ROOT)}",
         False,
     )
+
+
+def _quicken(environment: Environment, clean: dict[str, str]) -> None:
+    """Make the archive of Spark's classes before the tests, whose own time limits it would use up."""
+    program = [environment.home / "bin" / "python", "-m", "support.quick_java"]
+    subprocess.run(program, cwd=ROOT / "tests", env=clean, stdout=subprocess.DEVNULL, check=True)  # noqa: S603
 
 
 def _together_with(environment: Environment) -> str:

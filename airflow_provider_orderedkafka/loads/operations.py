@@ -9,14 +9,13 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from airflow_provider_orderedkafka.core import moves
-from airflow_provider_orderedkafka.core.documents import Ledger, Outcome
+from airflow_provider_orderedkafka.core.documents import Ledger, Outcome, doubts
 from airflow_provider_orderedkafka.core.lifecycle import status_of
 from airflow_provider_orderedkafka.core.notation.starts import Moment
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import LifecycleError, SettingError
 from airflow_provider_orderedkafka.loads.books import Mirror, show
-from airflow_provider_orderedkafka.loads.endings import doubts
 from airflow_provider_orderedkafka.loads.ledger import LEDGER, LedgerStore
 from airflow_provider_orderedkafka.loads.mirror import Mirrored
 
@@ -50,7 +49,6 @@ def ledger_of(store: LedgerStore) -> Ledger:
 
 
 def shown(ledger: Ledger) -> str:
-    """The ledger as text, for people."""
     lines = [
         f"load          {ledger.load} (instance {ledger.instance}, home DAG {ledger.home_dag or 'none'})",
         f"revision      {ledger.revision}",

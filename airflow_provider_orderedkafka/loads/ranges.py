@@ -20,7 +20,7 @@ from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.lookup.survey import resolve, survey
 from airflow_provider_orderedkafka.kafka.lookup.topics import discover
-from airflow_provider_orderedkafka.loads.steps import First
+from airflow_provider_orderedkafka.loads.waiting import First
 
 _log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from airflow_provider_orderedkafka.core.documents import DOUBTS, Outcome
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.loads.steps import CommitResult, commit
+from airflow_provider_orderedkafka.loads.committing import CommitResult, commit
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset, Context, XComArg

@@ -11,7 +11,7 @@ from airflow_provider_orderedkafka.core.documents import Ledger
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.loads import operations
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
-from airflow_provider_orderedkafka.loads.steps import First
+from airflow_provider_orderedkafka.loads.waiting import First
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

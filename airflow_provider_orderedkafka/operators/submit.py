@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,23 +10,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_orderedkafka.context import beside, books_of, fail, ledger_asset, memory_of, skip, tell
-from airflow_provider_orderedkafka.core.documents import Range, Report
+from airflow_provider_orderedkafka.core.documents import TOLD, Range, Report
 from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.core.lifecycle import ADVISE_AFTER, Action, way_out
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.errors import FINAL, USAGE, LifecycleError, OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.launching import (
-    PYTHON,
     check_keep_order,
     decode_arguments,
+    elsewhere,
     output_arguments,
     packaged_application,
 )
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.loads.endings import TOLD, told
-from airflow_provider_orderedkafka.loads.steps import Loading
-from airflow_provider_orderedkafka.loads.steps import load as what_to_do
+from airflow_provider_orderedkafka.loads.loading import Loading
+from airflow_provider_orderedkafka.loads.loading import load as what_to_do
 from airflow_provider_orderedkafka.parsing import check_output, no_checkpoint
 from airflow_provider_orderedkafka.reports import for_spark, place_of, read_report, readable
 from airflow_provider_orderedkafka.spark_parameters import SparkSubmitParameters
@@ -139,7 +137,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         if todo.range is None or todo.checkpoint is None:
             raise LifecycleError(f"nothing is loaded for {self.load.name!r}: {todo.reason}")
         report = todo.report or self._run(context, way, todo, todo.range, todo.checkpoint)
-        self.log.info("%s", told(report))
+        self.log.info("%s", report.sentence)
         return {name: getattr(report, name) for name in TOLD}
 
     def _way(self, context: "Context") -> Way:
@@ -178,8 +176,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
 
         path = folder / "range.json"
         path.write_text(todo.range.to_text() if todo.range else "", encoding="utf-8")
-        elsewhere = not way.submission.local or way.environment[PYTHON] != sys.executable
-        submission = _with_files(way.submission, path, shipped=elsewhere)
+        submission = _with_files(way.submission, path, shipped=elsewhere(way.submission, way.environment))
         named = path.name if submission.clustered else str(path)
         arguments = [
             *(self.application_args or []),

@@ -22,7 +22,7 @@ from airflow_provider_orderedkafka.core.pacing import Verdict, until
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError
 from airflow_provider_orderedkafka.links import RangeLink, push, task_page
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.loads.steps import look, wait
+from airflow_provider_orderedkafka.loads.waiting import look, wait
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -14,7 +14,7 @@ import pytest
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.errors import TopicChangedError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.lookup.identity import check_topics
+from airflow_provider_orderedkafka.kafka.lookup.topics import check_topics
 from airflow_provider_orderedkafka.tools import cli
 from airflow_provider_orderedkafka.tools.commands.at_airflow import store_of
 

@@ -18,8 +18,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "loads": set(),
     "compat.spark": {"pyarrow", "pyspark"},
     "spark": {"confluent_kafka", "numpy", "pandas", "py4j", "pyarrow", "pyspark"},
-    "embedded": {"confluent_kafka", "cryptography", "psutil"},
-    "cache": set(),
+    "embedded": {"confluent_kafka", "psutil"},
     "cli": set(),
 }
 

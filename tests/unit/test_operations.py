@@ -7,7 +7,7 @@ from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.loads import operations, steps
+from airflow_provider_orderedkafka.loads import operations, waiting
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 
 FIRST, SECOND, REFUNDS = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("refunds", 0)
@@ -63,10 +63,10 @@ def test_a_topic_that_is_added_to_a_load_begins_once_and_for_all_where_the_start
 
     def start(topics):
         asked.append(list(topics))
-        return steps.First(Place(Offsets({RETURNS: 1_000}), Floor()), {"returns": "new"})
+        return waiting.First(Place(Offsets({RETURNS: 1_000}), Floor()), {"returns": "new"})
 
     for _ in range(2):
-        ledger = steps.look(books, world.mirror, start, ("orders", "refunds", "returns"), home="d")
+        ledger = waiting.look(books, world.mirror, start, ("orders", "refunds", "returns"), home="d")
     assert asked == [["returns"]]
     assert dict(ledger.place.offsets) == {FIRST: 50, SECOND: 60, REFUNDS: 70, RETURNS: 1_000}
     assert (ledger.revision, ledger.place.floor, ledger.topics["returns"]) == (0, Floor(1_000), "new")

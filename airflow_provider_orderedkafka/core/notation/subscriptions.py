@@ -8,8 +8,8 @@ A `Discovery` is what that means on a cluster at one moment.
 """
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from airflow_provider_orderedkafka.core.notation.starts import read_json
@@ -59,8 +59,9 @@ def only(subscription: Subscription, topics: Sequence[str]) -> Subscription:
 class Topic:
     """A topic as the cluster describes it.
 
-    `id` is spelled as Kafka's own tools do. `compacted` is also true if the cleanup policy may not be read.
-    `operations` are what the principal is allowed to do, by name; empty if Kafka does not say.
+    `id` is spelled as Kafka's own tools do. `compacted` is also true if the topic's settings may not be read.
+    `operations` are what the principal is allowed to do, by name; empty if Kafka does not say. `settings` are empty if
+    they may not be read.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Topic:
     partitions: int
     compacted: bool
     operations: frozenset[str] = frozenset()
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

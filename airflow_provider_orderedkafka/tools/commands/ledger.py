@@ -19,7 +19,6 @@ AT_HELP = "where the ledger is: a location, or 'airflow' (default: where the loa
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare `show`, `abandon`, `rewind`, `restore` and `move`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="show|abandon|rewind|restore|move")
     show = actions.add_parser("show", help="show how far the load has come, and its latest runs")
     show.add_argument("--json", action="store_true", help="print the ledger as JSON")
@@ -50,7 +49,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the action."""
     with airflow():
         return _ACTIONS[arguments.action](arguments, store_of(arguments.load, arguments.at))
 

@@ -24,14 +24,13 @@ from airflow_provider_orderedkafka.loads.ledger import AIRFLOW, LedgerStore
 from airflow_provider_orderedkafka.tools.commands.at_airflow import airflow, is_about_airflow, store_of
 
 if TYPE_CHECKING:
-    from airflow_provider_orderedkafka.loads.steps import First
+    from airflow_provider_orderedkafka.loads.waiting import First
 
 SHOWN = 50
 SHOWN_ENDS = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument("dag_file", type=Path, help="the DAG file that defines the load")
     parser.add_argument("load", nargs="?", help="name of the load, if the file defines several")
     parser.add_argument("--json", action="store_true", help="print the range document")
@@ -110,7 +109,6 @@ def in_batches(planned: Range, batches: Sequence[Planned]) -> str:
 
 
 def explained(planned: Range, reason: str, *, waits: bool) -> str:
-    """A range, for people."""
     start, end = planned.start.offsets, planned.end.offsets
     lines = [
         f"load      {planned.load}, from revision {planned.ledger_revision}",
