@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from airflow_provider_orderedkafka.tools.cache import cache_directory
+from airflow_provider_orderedkafka.tools.embedded.jars import cache_directory
 
 VERSION = "2.6.13.Final"
 """The newest that runs with Java 17."""
