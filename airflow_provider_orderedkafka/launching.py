@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypedDict, get_args
 
 from airflow_provider_orderedkafka.core.lanes import OrderBy
+from airflow_provider_orderedkafka.core.notation.spelling import nearest
 from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE, Outputs
 from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.errors import SettingError
@@ -95,6 +96,13 @@ def packaged_application(name: str) -> str:
     places = [package / "spark_apps", package.parent / "spark_apps"]
     found = next((place for place in places if place.is_dir()), places[0])
     return str(found / f"{name}.py")
+
+
+def missing_application(load: str, application: str, path: Path) -> SettingError:
+    """The error for an application that is not where it is said to be."""
+    near = nearest(path.name, (each.name for each in path.parent.glob("*.py")))
+    hint = f"did you mean {near!r}?" if near else "a relative path begins at the folder of the DAG file"
+    return SettingError(f"load {load!r}: there is no application {application!r} at {str(path)!r}; {hint}")
 
 
 def check_keep_order(value: Any) -> OrderBy | None:

@@ -74,7 +74,9 @@ def yarn(folder: Path) -> Iterator[dict[str, str]]:
             yield {"HADOOP_CONF_DIR": str(conf), "YARN_CONF_DIR": str(conf), "SPARK_HOME": str(HOME)}
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            pipe.close()
 
 
 def _start(jvm: Any, folder: Path, conf: Path) -> None:
