@@ -2,12 +2,11 @@
 
 import json
 import re
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
-from airflow_provider_orderedkafka import Avro, Decode, Json, OrderedLoad
+from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.errors import SettingError
 
 GOOD = {"schedule": None, "catchup": False, "max_active_runs": 1}
@@ -321,9 +320,8 @@ def test_what_tells_an_output_and_an_application_from_others_is_given_to_both_wh
     steps = parse(application="apps/quick.py", keep_order=None, application_args=told).steps
     assert steps["resolve"].digest == steps["load"].digest
     assert steps["load"].digest.splitlines() == [
-        "application='apps/mine.py'",
-        "decode=None",
         "application='apps/quick.py'",
+        "decode=None",
         "keep_order=None",
         "output_topic='out'",
         "sink_options={'includeHeaders': 'false'}",
@@ -399,46 +397,3 @@ def test_sink_options_and_transforms_that_shape_what_is_written_tell_an_applicat
 @pytest.mark.parametrize("option", ["deadLetterTopic=d", "writers=9", "kafka.linger.ms=5", "password=hidden"])
 def test_what_is_tuned_or_added_to_get_out_of_an_error_does_not(option):
     assert digest_with("--sink-option", option, "--option", "sliceOffsets=9") == digest_with()
-
-
-def orders_in(folder, **arguments):
-    from airflow.sdk import DAG
-
-    from airflow_provider_orderedkafka.dag import ordered_load
-
-    with DAG("parsed", start_date=datetime(2026, 1, 1, tzinfo=UTC), **GOOD) as dag:
-        dag.fileloc = str(folder / "orders.py")
-        return ordered_load(OrderedLoad("orders", topics=["orders"]), output_topic="out", **arguments)
-
-
-def test_a_transform_and_formats_reach_the_application_and_tell_the_output_from_others(tmp_path):
-    (tmp_path / "mine.py").write_text("def enrich(frame):\n    return frame\n")
-    decode = Decode(value=Avro(registry="main"), max_bad_records=5, dead_letters="dead")
-    steps = orders_in(tmp_path, decode=decode, transform="mine:enrich", py_files="a.py").steps
-    load = steps["load"]
-    assert load.application_args == ["--transform", "mine:enrich"]
-    assert load.py_files == f"a.py,{tmp_path / 'mine.py'}"
-    assert load._arguments("r.json", "/c", 1)[-2:] == ["--decode", decode.to_text()]
-    assert "transform='mine:enrich'" in load.digest
-    assert '"format": "avro", "registry": "main"' in load.digest
-    other = orders_in(tmp_path, decode=replace(decode, max_bad_records=9), transform="mine:enrich").steps["load"]
-    assert other.digest == load.digest, "so many bad records more may be let pass to get out of an error"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        ({"decode": "avro"}, r"decode must be Decode\(value=..., key=...\), found 'avro'"),
-        ({"decode": Decode(value=Json("a int"), max_bad_records=1, dead_letters="orders")}, r"dead_letters='orders'"),
-        ({"transform": "mine:enrich"}, r"no mine\.py beside the DAG file"),
-    ],
-)
-def test_formats_and_transforms_are_checked_when_the_dag_is_parsed(tmp_path, arguments, why):
-    with pytest.raises(SettingError, match=why):
-        orders_in(tmp_path, **arguments)
-
-
-def test_bad_records_and_a_row_limit_are_refused_together():
-    decode = Decode(value=Json("a int"), max_bad_records=1, dead_letters="dead")
-    with pytest.raises(SettingError, match="row_limit=5 and max_bad_records=1"):
-        parse(load={"row_limit": 5}, decode=decode)
