@@ -49,6 +49,9 @@ def dead_letter_output(arguments: "Arguments", frames: RangeFrames, topic: str |
     if topic is None:
         return None
     kafka = arguments.source.kafka
-    settings = WriteSettings(kafka, use_partition="never", dead_letter_topic=topic, source="columns")
+    # Without the names of other topics: a record's own topic is where it was read from, and is not written to.
+    settings = WriteSettings(
+        kafka, use_partition="never", dead_letter_topic=topic, output_topics=(topic,), source="columns"
+    )
     columns = list(spark_columns(include_headers=frames.loaded.include_headers).items())
     return KafkaOutput(frames.loaded.id, plan_write(settings, columns))
