@@ -10,7 +10,7 @@ from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.load import OrderedLoad
 
 ON_THE_GROUP = {
-    **{name: name for name in ("application", "checkpoint", "create_output", "end", "keep_order", "mode")},
+    **{name: name for name in ("application", "checkpoint", "create_output", "decode", "end", "keep_order", "mode")},
     **{name: name for name in ("on_clear", "output_topic", "row_limit", "start")},
     "asset": "output",
     "conn_id": "spark_conn_id",

@@ -9,14 +9,17 @@ from airflow.sdk import TaskGroup
 
 from airflow_provider_orderedkafka.arguments import check_arguments, check_load
 from airflow_provider_orderedkafka.core.documents import Kind
+from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.launching import (
     check_keep_order,
+    decode_arguments,
     missing_application,
     output_arguments,
     packaged_application,
 )
 from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.operators.transforms import Transform
 from airflow_provider_orderedkafka.parsing import check_form
 from airflow_provider_orderedkafka.submitting import Launch, Submit, submitted
 
@@ -60,6 +63,9 @@ def ordered_load(
     wait: bool = True,
     submit: Submit | None = None,
     steps: Mapping[str, Mapping[str, Any]] | None = None,
+    decode: Decode | None = None,
+    transform: str | None = None,
+    arrow_transform: str | None = None,
     **submit_arguments: Unpack["SubmitArguments"],
 ) -> OrderedLoadGroup:
     """Add a load's four tasks to the DAG that is being defined, as a task group named after the load.
@@ -87,6 +93,10 @@ def ordered_load(
     :param submit: A function from a `Launch` to an operator that runs the application in place of spark-submit. Needs
         `checkpoint`.
     :param steps: Further arguments of single tasks, such as `{"load": {"retries": 3, "pool": "spark"}}`.
+    :param decode: How keys and values are decoded before the transform, such as `Decode(value=Avro(registry="main"))`.
+    :param transform: A function from DataFrame to DataFrame, as `"module:function"`. Its module may lie beside the DAG
+        file: then it travels with the application.
+    :param arrow_transform: A function from `pyarrow.RecordBatch` to `pyarrow.RecordBatch` instead; faster.
     :param submit_arguments: Arguments of spark-submit, under the names of Airflow's `SparkSubmitOperator`, such as
         `conf`, `executor_memory` or `packages`.
     """
@@ -97,6 +107,7 @@ def ordered_load(
         STEPS,
         check_checkpoint,
         check_dag,
+        check_decode,
         check_output,
         check_steps,
         outputs_of,
@@ -111,6 +122,10 @@ def ordered_load(
     check_arguments(load, submit_arguments, steps or {}, signature(ordered_load).parameters, spark_submit=not submit)
     more = {step: (steps or {}).get(step, {}) for step in STEPS}
     arguments: dict[str, Any] = {**submit_arguments, **more["load"]}
+    folder = Path(group.dag.fileloc).parent
+    if (made := Transform.of(load.name, folder, transform, arrow_transform)) is not None:
+        arguments = made.added(arguments)
+    check_decode(load, decode)
     if submit is None:
         check_checkpoint(load, spark_conn_id, checkpoint)
     else:
@@ -119,6 +134,7 @@ def ordered_load(
         output_topic=output_topic,
         application=application or "packaged",
         keep_order=keep_order,
+        decode=None if decode is None else decode.shape,
         **shape_of(arguments.get("application_args")),
     )
     with group:
@@ -147,6 +163,7 @@ def ordered_load(
                 application=_application(load, application, group.dag),
                 conn_id=spark_conn_id,
                 digest=digest,
+                decode=decode,
                 **arguments,
             )
         else:
@@ -157,7 +174,7 @@ def ordered_load(
                 application=_application(load, application, group.dag) or packaged_application("ordered_replay"),
                 checkpoint=checkpoint,
                 digest=digest,
-                output=output_arguments(output_topic, check_keep_order(keep_order)),
+                output=[*output_arguments(output_topic, check_keep_order(keep_order)), *decode_arguments(decode)],
                 more=arguments,
             )
         commit = CommitOffsetRangeOperator(

@@ -18,6 +18,7 @@ from typing import Any, TypedDict, get_args
 from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.core.notation.spelling import nearest
 from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE, Outputs
+from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.submission import Submission
 
@@ -119,6 +120,11 @@ def output_arguments(output_topic: str | None, keep_order: OrderBy | None, more:
     if named.names("output_topic", "topic", "outputtopics") and not named.names("keeporder"):
         arguments += ["--sink-option", f"keepOrder={keep_order or 'none'}"]
     return arguments
+
+
+def decode_arguments(decode: Decode | None) -> list[str]:
+    """How records are decoded, on the application's command line."""
+    return [] if decode is None else ["--decode", decode.to_text()]
 
 
 class SubmitArguments(TypedDict, total=False):

@@ -8,6 +8,7 @@ from airflow_provider_orderedkafka.compat.airflow import has_data_intervals, map
 from airflow_provider_orderedkafka.core.documents import Kind
 from airflow_provider_orderedkafka.core.notation.starts import parse_start
 from airflow_provider_orderedkafka.core.outputs import Outputs, check_not_fed_back
+from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.launching import packaged_application
 from airflow_provider_orderedkafka.ledgers import location_for
@@ -119,6 +120,21 @@ def check_output(load: OrderedLoad, output_topic: Any, application: str, argumen
     for name, (options, way_out) in NEEDED.items():
         if application == packaged_application(name) and not outputs.names(*options):
             raise SettingError(f"load {load.name!r}: where {name}.py is to write is not said: {way_out}")
+
+
+def check_decode(load: OrderedLoad, decode: Any) -> None:
+    """Check what a load's records are decoded with, and that its dead letters are not read again."""
+    if not isinstance(decode, Decode | None):
+        raise SettingError(f"load {load.name!r}: decode must be Decode(value=..., key=...), found {decode!r}")
+    if decode is None:
+        return
+    if decode.dead_letters is not None:
+        check_not_fed_back(load.name, load.topics, {decode.dead_letters: "dead_letters"})
+    if decode.max_bad_records and load.row_limit is not None:
+        raise SettingError(
+            f"load {load.name!r} has row_limit={load.row_limit} and max_bad_records={decode.max_bad_records}: which "
+            "rows are the first ones would depend on what may be bad; leave one out"
+        )
 
 
 def outputs_of(load: OrderedLoad, output_topic: Any, arguments: Any, *, create: bool) -> list[str]:

@@ -16,9 +16,11 @@ from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.core.lifecycle import ADVISE_AFTER, Action, way_out
 from airflow_provider_orderedkafka.core.outputs import Outputs
 from airflow_provider_orderedkafka.core.progress import Progress
+from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.errors import FINAL, USAGE, LifecycleError, OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.launching import (
     check_keep_order,
+    decode_arguments,
     elsewhere,
     missing_application,
     output_arguments,
@@ -27,6 +29,7 @@ from airflow_provider_orderedkafka.launching import (
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.loading import Loading
 from airflow_provider_orderedkafka.loads.loading import load as what_to_do
+from airflow_provider_orderedkafka.operators.transforms import zipped
 from airflow_provider_orderedkafka.parsing import check_output, no_checkpoint, topic_assets
 from airflow_provider_orderedkafka.reports import for_spark, place_of, read_report, readable
 from airflow_provider_orderedkafka.spark_parameters import SparkSubmitParameters
@@ -73,6 +76,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         AIRFLOW_HOME. For a cluster, a location that the driver, the executors and Airflow's workers can all reach.
     :param keep_order: Which order to keep in the output: of each `"key"`, of each `"partition"`, or None.
     :param application: Path of your own application, instead of the packaged one.
+    :param decode: How keys and values are decoded before the transform.
     :param digest: What shapes the output, as for `ResolveOffsetRangeOperator`; an open range is only continued with the
         same.
 
@@ -97,6 +101,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         keep_order: OrderBy | None = "key",
         application: str = "",
         digest: str = "",
+        decode: Decode | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -112,6 +117,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         self.checkpoint = checkpoint
         self.keep_order = check_keep_order(keep_order)
         self.digest = digest
+        self.decode = decode
         self._check_output()
 
     def execute(self, context: "Context") -> dict[str, Any]:
@@ -141,6 +147,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         self._check_output()  # raises before an attempt is counted
         self._check_application()
         way = self._way(context)
+        self._check_schemas()
         place = partial(self._place, way.submission)
         books = books_of(self.load.name, context, self.load.ledger)
         todo = what_to_do(books, self.range_id or None, place, self.digest)
@@ -223,15 +230,26 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
 
     def _options(self, submission: Submission) -> "Options":
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+        from airflow_provider_orderedkafka.hooks.registry import registry_options
         from airflow_provider_orderedkafka.launching import options_for
 
         config = OrderedKafkaHook(self.load.kafka_conn_id).portable_config()
         options = {f"kafka.{name}": value for name, value in config.items()}
+        for conn_id in [] if self.decode is None else self.decode.registries:
+            options |= registry_options(conn_id)
         return options_for(options, clustered=submission.clustered, conf=submission.conf, load=self.load.name)
+
+    def _check_schemas(self) -> None:
+        """Ask the registry, so that an error of it counts no attempt."""
+        from airflow_provider_orderedkafka.hooks.registry import check_schemas, registry_options
+
+        if self.decode is not None and self.decode.registries:
+            check_schemas(self.decode, self.load.topics, registry_options(self.decode.registries[0]))
 
     def _arguments(self, path: str, checkpoint: str, attempt: int) -> list[str]:
         output = output_arguments(self.output_topic, self.keep_order, self.application_args or ())
-        return ["--range", path, "--checkpoint", checkpoint, "--attempt", str(attempt), *output]
+        decode = decode_arguments(self.decode)
+        return ["--range", path, "--checkpoint", checkpoint, "--attempt", str(attempt), *output, *decode]
 
     def _place(self, submission: Submission, loaded: Range, times: int) -> str:
         """The range's own folder, checked to be readable; another one each time that it is loaded anew."""
@@ -264,8 +282,9 @@ def _with_files(submission: Submission, path: Path, *, shipped: bool) -> Submiss
     more: dict[str, Any] = {}
     if submission.clustered:
         more["files"] = ",".join(filter(None, [submission.files, str(path)]))
-    if shipped:
-        more["py_files"] = ",".join(filter(None, [submission.py_files, packed(path.parent)]))
+    py_files = zipped(submission.py_files, path.parent)
+    if py_files or shipped:
+        more["py_files"] = ",".join(filter(None, [py_files, packed(path.parent) if shipped else None]))
     if submission.keytab_content is not None:
         keytab = path.with_name("keytab")
         keytab.write_bytes(submission.keytab_content)

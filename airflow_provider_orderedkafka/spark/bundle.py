@@ -17,6 +17,7 @@ PARTS = (
     "errors.py",
     "load.py",
     "core",
+    "decoding",
     "kafka",
     "storage",
     "loads",

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
+    from airflow_provider_orderedkafka.spark.lanes.bad_records import BadRecords
+    from airflow_provider_orderedkafka.spark.lanes.kafka_output import Before
 
 RANGE_ID, BATCH = "range_id", "batch"
 FILES = frozenset({"parquet", "orc", "json", "csv", "avro"})
@@ -59,17 +61,19 @@ class TableWriter:
     put: Callable[["DataFrame", int], None]
     setup: Setup
     output: Output = Replaced()
+    bad: "BadRecords | None" = None
 
-    def write(self, batch: Batch, note: Note, before: None) -> Tally:  # noqa: ARG002 - it is replaced in any case
+    def write(self, batch: Batch, note: Note, before: "Before | None") -> Tally:
         """Write the batch over what an earlier attempt wrote of it."""
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
         written, counters = Observation(), self.frames.counters()
         records, read = counted(self.frames.of_batch(batch, counters=counters))
-        rows = without_surplus(self.frames.transformed(records), batch.surplus).drop(SOURCE)
+        rows = without_surplus(self.frames.transformed(records, counters), batch.surplus).drop(SOURCE)
         self.put(rows.observe(written, f.count(f.lit(1)).alias("rows")), batch.number)
-        return read().plus(Tally(rows_emitted=written.get["rows"], lost=counters.losses.total()))
+        dead = 0 if self.bad is None else self.bad.written(batch, note, before, counters.bad.total())
+        return read().plus(Tally(rows_emitted=written.get["rows"], lost=counters.losses.total(), dead_letters=dead))
 
 
 def table_sink(arguments: "Arguments", frames: RangeFrames) -> TableWriter:
@@ -88,8 +92,13 @@ def table_sink(arguments: "Arguments", frames: RangeFrames) -> TableWriter:
             f"{sorted(arguments.sink_options)}{_hint(given)}"
         )
     if arguments.arrow_transform is not None:
-        schema = output_schema(arguments.arrow_transform, include_headers=frames.loaded.include_headers)
+        headers, decoder = frames.loaded.include_headers, frames.decoder
+        schema = output_schema(arguments.arrow_transform, include_headers=headers, decoder=decoder)
         frames = replace(frames, transform=as_frames(arguments.arrow_transform, schema))
+    from airflow_provider_orderedkafka.spark.lanes.bad_records import BadRecords, dead_letter_output
+
+    dead = dead_letter_output(arguments, frames, given.pop("deadLetterTopic", None))
+    output, bad = (Replaced(), None) if dead is None else (dead, BadRecords(frames, dead))
     _check_columns(frames.rows)
     setup = Setup(
         lane="frames",
@@ -101,10 +110,10 @@ def table_sink(arguments: "Arguments", frames: RangeFrames) -> TableWriter:
         reason="tables are written from DataFrames",
     )
     if table is not None:
-        return TableWriter(frames, _InTable(frames, table, kind, given), setup)
+        return TableWriter(frames, _InTable(frames, table, kind, given), setup, output, bad)
     assert path is not None
     way = _InFolders if kind in FILES else _ByCondition
-    return TableWriter(frames, way(frames.loaded.id, path.rstrip("/"), kind, given), setup)
+    return TableWriter(frames, way(frames.loaded.id, path.rstrip("/"), kind, given), setup, output, bad)
 
 
 def _hint(given: Mapping[str, str]) -> str:

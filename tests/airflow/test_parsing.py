@@ -321,6 +321,7 @@ def test_what_tells_an_output_and_an_application_from_others_is_given_to_both_wh
     assert steps["resolve"].digest == steps["load"].digest
     assert steps["load"].digest.splitlines() == [
         "application='apps/quick.py'",
+        "decode=None",
         "keep_order=None",
         "output_topic='out'",
         "sink_options={'includeHeaders': 'false'}",

@@ -9,7 +9,7 @@ from support.sources import AIRFLOW_SIDE, ROOT, imports_of, label, module_name, 
 GROUND = (
     *("errors", "core.order", "core.notation", "core", "load", "storage"),
     *("kafka", "kafka.reading", "kafka.provenance", "kafka.clients", "kafka.lookup", "kafka.read", "kafka.write"),
-    *("kafka.replay", "loads"),
+    *("kafka.replay", "decoding", "loads"),
 )
 SPARK = (
     *("compat", "compat.spark", "spark.state", "spark.connector", "spark.session", "spark.ordering", "spark.lanes"),

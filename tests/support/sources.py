@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "airflow_provider_orderedkafka"
 AIRFLOW_SIDE = "the Airflow side"
-IN_ROOMS = {"compat", "core", "kafka", "loads", "spark", "storage", "tools"}
+IN_ROOMS = {"compat", "core", "decoding", "kafka", "loads", "spark", "storage", "tools"}
 OF_THEIR_OWN = {"compat", "kafka", "spark", "tools"}
 """In these folders each module is a room by itself, as `errors` and `load` are."""
 

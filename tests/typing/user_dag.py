@@ -5,7 +5,7 @@ from datetime import timedelta
 from airflow.providers.standard.operators.bash import BashOperator
 from airflow.sdk import DAG, BaseOperator
 
-from airflow_provider_orderedkafka import OrderedLoad, ordered_load
+from airflow_provider_orderedkafka import Avro, Decode, Json, OrderedLoad, ordered_load
 from airflow_provider_orderedkafka.assets import ledger_asset, output_alias, watched_ledger_asset
 from airflow_provider_orderedkafka.dag import Launch
 from airflow_provider_orderedkafka.operators.commit import CommitOffsetRangeOperator
@@ -21,6 +21,8 @@ with DAG("orders", schedule=[watched_ledger_asset(orders)], catchup=False, max_a
         orders,
         output_topic="orders-ordered",
         keep_order="partition",
+        decode=Decode(value=Avro(registry="main"), key=Json("id long"), max_bad_records=5, dead_letters="dead"),
+        transform="json.decoder:scan",
         steps={"load": {"retries": 3}},
         conf={"spark.sql.shuffle.partitions": "8"},
         executor_memory="4g",

@@ -11,11 +11,15 @@ from airflow_provider_orderedkafka.core.codec import PACKED, unpacked
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.order.positions import whole_number
 from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
+from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.spark.application.help import DESCRIPTION, more
 from airflow_provider_orderedkafka.spark.connector.option_tables import SOURCE
 from airflow_provider_orderedkafka.spark.connector.options import SourceOptions, parse_options
 from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments, Transform
+
+REGISTRY = "registry."
+DEAD_LETTERS = "deadLetterTopic"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -34,6 +38,9 @@ def read_arguments(argv: Sequence[str], program: str) -> Arguments:
         )
     if found.transform is not None and found.arrow_transform is not None:
         raise SettingError("--transform and --arrow-transform cannot be used together: leave one out")
+    options = _from_environment() | _pairs("--option", found.option)
+    registry = {name: value for name, value in options.items() if name.startswith(REGISTRY)}
+    decode = None if found.decode is None else Decode.from_text(found.decode)
     return Arguments(
         checkpoint=found.checkpoint,
         attempt=found.attempt,
@@ -42,8 +49,10 @@ def read_arguments(argv: Sequence[str], program: str) -> Arguments:
         output_topic=found.output_topic,
         transform=_function("--transform", found.transform),
         arrow_transform=_function("--arrow-transform", found.arrow_transform),
-        sink_options=_pairs("--sink-option", found.sink_option),
-        source=_source(_from_environment() | _pairs("--option", found.option), loaded),
+        sink_options=_with_dead_letters(_pairs("--sink-option", found.sink_option), decode),
+        source=_source({name: value for name, value in options.items() if name not in registry}, loaded),
+        decode=decode,
+        registry=registry,
     )
 
 
@@ -73,6 +82,12 @@ def _parser(program: str) -> argparse.ArgumentParser:
         "--range, which has its own",
     )
     how = parser.add_argument_group("how to write it")
+    how.add_argument(
+        "--decode",
+        metavar="JSON",
+        help="decode keys and values before the transform, such as "
+        '\'{"value": {"format": "avro", "registry": "main"}}\', with --option registry.url=...',
+    )
     how.add_argument(
         "--transform",
         metavar="MODULE:FUNCTION",
@@ -105,6 +120,18 @@ def _parser(program: str) -> argparse.ArgumentParser:
     )
     where.add_argument("--attempt", metavar="NUMBER", type=_positive, help=argparse.SUPPRESS)
     return parser
+
+
+def _with_dead_letters(options: dict[str, str], decode: Decode | None) -> dict[str, str]:
+    """The options of the output, with the topic for records that cannot be decoded."""
+    if decode is None or decode.dead_letters is None:
+        return options
+    given = options.get(DEAD_LETTERS, decode.dead_letters)
+    if given != decode.dead_letters:
+        raise SettingError(
+            f"--sink-option {DEAD_LETTERS}={given} and --decode's {decode.dead_letters!r} differ: name one"
+        )
+    return {**options, DEAD_LETTERS: given}
 
 
 def _source(options: Mapping[str, str], loaded: Range | None) -> SourceOptions:

@@ -72,7 +72,8 @@ class Loader:
     def _writer(self, loaded: Range, checkpoint: Checkpoint) -> Writer:
         arguments = self._arguments
         source = arguments.source
-        frames = RangeFrames(self._spark, loaded, source.kafka, source.slice_offsets, arguments.transform)
+        decoder = arguments.decoder(loaded)
+        frames = RangeFrames(self._spark, loaded, source.kafka, source.slice_offsets, arguments.transform, decoder)
         writer = self._make_sink(arguments, frames)
         check_location(self._spark.started(), checkpoint.location)
         checkpoint.set_up(writer.setup)

@@ -54,7 +54,7 @@ def writer_for(arguments: "Arguments", frames: RangeFrames) -> KafkaWriter | Dir
         keyless: Keyless = "by source" if asked.keep_order == "partition" else "anywhere"
         output = replace(output, settings=replace(output.settings, source=source, keyless=keyless), giving=giving)
         return DirectWriter(frames, output, arguments.arrow_transform, setup)
-    facts = PlanFacts() if frames.transform is None else read_plan(frames.rows)
+    facts = PlanFacts() if frames.copied else read_plan(frames.rows)
     settings = replace(output.settings, partitions={n: o.partitions for n, o in output.settings.outputs.items()})
     output = replace(output, settings=settings, giving=_giving(facts), untrusted=facts.untrusted)
     check_plan(in_order(frames.rows, setup, settings), setup, output)  # what cannot be kept in order is refused now
