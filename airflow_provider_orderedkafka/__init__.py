@@ -9,12 +9,31 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from airflow_provider_orderedkafka.dag import ordered_load as ordered_load
     from airflow_provider_orderedkafka.load import OrderedLoad as OrderedLoad
+    from airflow_provider_orderedkafka.outputs import DeltaOutput as DeltaOutput
+    from airflow_provider_orderedkafka.outputs import FilesOutput as FilesOutput
+    from airflow_provider_orderedkafka.outputs import IcebergOutput as IcebergOutput
+    from airflow_provider_orderedkafka.outputs import KafkaOutput as KafkaOutput
 
 __version__ = "0.1.0"
 
-__all__ = ["OrderedLoad", "__version__", "ordered_load"]
+__all__ = [
+    "DeltaOutput",
+    "FilesOutput",
+    "IcebergOutput",
+    "KafkaOutput",
+    "OrderedLoad",
+    "__version__",
+    "ordered_load",
+]
 
-_MODULES = {"OrderedLoad": "load", "ordered_load": "dag"}
+_MODULES = {
+    "DeltaOutput": "outputs",
+    "FilesOutput": "outputs",
+    "IcebergOutput": "outputs",
+    "KafkaOutput": "outputs",
+    "OrderedLoad": "load",
+    "ordered_load": "dag",
+}
 
 if not TYPE_CHECKING:  # a type checker that saw this function would accept every name
 

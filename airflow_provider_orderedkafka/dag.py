@@ -8,7 +8,7 @@ from airflow.sdk import TaskGroup
 
 from airflow_provider_orderedkafka.core.documents import Kind
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.launching import check_keep_order, output_arguments, packaged_application
+from airflow_provider_orderedkafka.launching import check_keep_order, output_arguments, packaged_for
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.parsing import check_form
 from airflow_provider_orderedkafka.submitting import Launch, Submit, submitted
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from airflow_provider_orderedkafka.core.lanes import OrderBy
     from airflow_provider_orderedkafka.launching import SubmitArguments
     from airflow_provider_orderedkafka.operators.resolve import OnClear
+    from airflow_provider_orderedkafka.outputs import Output
 
 __all__ = ["Launch", "OrderedLoadGroup", "Submit", "check_form", "ordered_load"]
 
@@ -46,7 +47,8 @@ def ordered_load(
     start: Any = None,
     end: Any = None,
     on_clear: "OnClear" = "skip",
-    output: "Asset | None" = None,
+    output: "Output | Asset | None" = None,
+    asset: "Asset | None" = None,
     wait: bool = True,
     submit: Submit | None = None,
     steps: Mapping[str, Mapping[str, Any]] | None = None,
@@ -55,9 +57,10 @@ def ordered_load(
     """Add a load's four tasks to the DAG that is being defined, as a task group named after the load.
 
     :param load: The load.
-    :param output_topic: The topic to write to. It must exist, and must not be one that the load reads.
+    :param output_topic: The topic to write to. It must exist, and must not be one that the load reads. Short for
+        `output=KafkaOutput("...")`; a template is allowed here.
     :param spark_conn_id: ID of the Airflow connection to Spark.
-    :param application: Path of your own application, relative to the DAG file. Default: a copy to `output_topic`.
+    :param application: Path of your own application, relative to the DAG file. Default: a copy to the output.
     :param checkpoint: Folder for checkpoints. Required for a cluster; with a local master, a folder under AIRFLOW_HOME
         by default. Driver, executors and Airflow's workers must be able to reach it.
     :param keep_order: Which order the output keeps: that of each `"key"`, of each `"partition"`, or none (None).
@@ -66,7 +69,9 @@ def ordered_load(
     :param start: Where a replay starts; takes the same values as `OrderedLoad.start`.
     :param end: Where a replay ends, exclusive; the same values.
     :param on_clear: What clearing a loaded interval or replay does: `"skip"` it, or `"reload"` it as a whole.
-    :param output: The asset to emit when a load is committed. Default: the asset of `output_topic`.
+    :param output: Where to write: a `KafkaOutput`, `IcebergOutput`, `DeltaOutput` or `FilesOutput`. (An asset, which
+        this used to be, is still taken, as `asset`.)
+    :param asset: The asset to emit when a load is committed. Default: the asset of the output.
     :param wait: Whether to add the `wait` task. Without it, a run with nothing to load is skipped.
     :param submit: A function from a `Launch` to an operator that runs the application in place of spark-submit. Needs
         `checkpoint`.
@@ -83,6 +88,7 @@ def ordered_load(
         check_dag,
         check_output,
         check_steps,
+        named_output,
         shape_of,
     )
     from airflow_provider_orderedkafka.sensors.offsets import OffsetRangeSensor
@@ -90,14 +96,16 @@ def ordered_load(
     group = _group(load)
     check_dag(load, mode, group)
     check_steps(load, mode, steps or {})
+    value, asset = named_output(load, output, output_topic, asset)
     more = {step: (steps or {}).get(step, {}) for step in STEPS}
     arguments: dict[str, Any] = {**submit_arguments, **more["load"]}
     if submit is None:
         check_checkpoint(load, spark_conn_id, checkpoint)
     else:
-        check_output(load, output_topic, application, None)
+        check_output(load, output_topic, application, None, value)
     digest = digest_of(
-        output_topic=output_topic,
+        output_topic=getattr(value, "topic", output_topic),
+        output=None if value is None else value.shape,
         application=application or "packaged",
         keep_order=keep_order,
         **shape_of(arguments.get("application_args")),
@@ -119,6 +127,7 @@ def ordered_load(
                 load,
                 resolve,
                 output_topic=output_topic,
+                output=value,
                 checkpoint=checkpoint,
                 keep_order=keep_order,
                 application=_application(application, group.dag),
@@ -131,10 +140,10 @@ def ordered_load(
                 load,
                 resolve.task_id,
                 submit,
-                application=_application(application, group.dag) or packaged_application("ordered_replay"),
+                application=_application(application, group.dag) or packaged_for(value),
                 checkpoint=checkpoint,
                 digest=digest,
-                output=output_arguments(output_topic, check_keep_order(keep_order)),
+                output=output_arguments(output_topic, check_keep_order(keep_order), output=value),
                 more=arguments,
             )
         commit = CommitOffsetRangeOperator(
@@ -142,7 +151,8 @@ def ordered_load(
             load=load,
             range_id=resolve.output,
             output_topic=output_topic,
-            asset=output,
+            output=value,
+            asset=asset,
             **more["commit"],
         )
         tasks: dict[str, Any] = {"resolve": resolve, "load": loading, "commit": commit}

@@ -12,10 +12,11 @@ from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.launching import packaged_application
 from airflow_provider_orderedkafka.ledgers import location_for
 from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.outputs import KafkaOutput, Output
 from airflow_provider_orderedkafka.submission import master_of
 
 if TYPE_CHECKING:
-    from airflow.sdk import DAG, TaskGroup
+    from airflow.sdk import DAG, Asset, TaskGroup
 
 STEPS = ("wait", "resolve", "load", "commit")
 ON_THE_RUN_BEFORE = ("depends_on_past", "wait_for_downstream")
@@ -30,7 +31,7 @@ TOPIC = (
 )
 TABLE = (
     ("path", "table"),
-    "name it with application_args=['--sink-option', 'path=/data/orders'], or 'table=catalog.schema.orders'",
+    "name it with output=FilesOutput('/data/orders'), IcebergOutput('catalog.schema.orders') or DeltaOutput(...)",
 )
 NEEDED = {"ordered_replay": TOPIC, "enrich_orders": TOPIC, "ordered_table": TABLE}
 """For each packaged application: the sink options of which one is required, and how to set it."""
@@ -109,15 +110,50 @@ def _check_step(load: OrderedLoad, mode: Kind, step: str, arguments: Mapping[str
             )
 
 
-def check_output(load: OrderedLoad, output_topic: Any, application: str, arguments: Any) -> None:
+def named_output(
+    load: OrderedLoad, output: Any, output_topic: str | None, asset: "Asset | None"
+) -> tuple[Output | None, "Asset | None"]:
+    """The output, if one is given as a value, and the asset to emit; an asset may be given as `output`, too."""
+    from airflow.sdk import Asset
+
+    if output is None:
+        return None, asset
+    if isinstance(output, Asset):
+        if asset is not None:
+            raise SettingError(f"load {load.name!r}: output= and asset= are both assets: leave one out")
+        return None, output
+    if not isinstance(output, Output):
+        raise SettingError(
+            f"load {load.name!r}: output= must be a KafkaOutput, IcebergOutput, DeltaOutput or FilesOutput, found "
+            f"{output!r}; a topic's name alone goes into output_topic="
+        )
+    if output_topic is not None:
+        raise SettingError(f"load {load.name!r}: output_topic={output_topic!r} and output= both say it: leave one out")
+    return output, asset or (None if output.uri is None else Asset(uri=output.uri))
+
+
+def check_output(
+    load: OrderedLoad, output_topic: Any, application: str, arguments: Any, output: Output | None = None
+) -> None:
     """Require an output that the load does not read, as far as this can be known when the DAG is parsed."""
     if not isinstance(output_topic, str | None) or not isinstance(arguments, list | tuple | None):
         return  # another task says it
     outputs = Outputs.of(output_topic, arguments or ())
     check_not_fed_back(load.name, load.topics, outputs.topics)
+    if output is not None:
+        _check_value(load, output, outputs)
+        return
     for name, (options, way_out) in NEEDED.items():
         if application == packaged_application(name) and not outputs.names(*options):
             raise SettingError(f"load {load.name!r}: where {name}.py is to write is not said: {way_out}")
+
+
+def _check_value(load: OrderedLoad, output: Output, beside: Outputs) -> None:
+    if beside.names("output_topic", "topic", "outputTopics", "path", "table"):
+        raise SettingError(f"load {load.name!r}: output= and application_args both say where to write: leave one out")
+    if isinstance(output, KafkaOutput) and output.kafka_conn_id in {None, load.kafka_conn_id}:
+        named = {output.topic or "": "topic", output.dead_letters or "": "dead_letters"}
+        check_not_fed_back(load.name, load.topics, {**dict.fromkeys(output.topics, "topics"), **named})
 
 
 def shape_of(arguments: Any) -> dict[str, Any]:

@@ -14,13 +14,15 @@ from airflow_provider_orderedkafka.context import beside, books_of, fail, ledger
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.core.lifecycle import ADVISE_AFTER, Action, way_out
+from airflow_provider_orderedkafka.core.outputs import OF_THE_SINK
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.errors import FINAL, USAGE, LifecycleError, OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.launching import PYTHON, check_keep_order, output_arguments, packaged_application
+from airflow_provider_orderedkafka.launching import PYTHON, check_keep_order, output_arguments, packaged_for
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.endings import TOLD, told
 from airflow_provider_orderedkafka.loads.steps import Loading
 from airflow_provider_orderedkafka.loads.steps import load as what_to_do
+from airflow_provider_orderedkafka.outputs import KafkaOutput, Output
 from airflow_provider_orderedkafka.parsing import check_output, no_checkpoint
 from airflow_provider_orderedkafka.reports import for_spark, place_of, read_report, readable
 from airflow_provider_orderedkafka.spark_parameters import SparkSubmitParameters
@@ -60,6 +62,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
     :param load: The load.
     :param range_id: ID of the range. Default: the open range of this run.
     :param output_topic: The topic that the packaged application writes to.
+    :param output: Where to write, as a value, instead.
     :param checkpoint: The folder for checkpoints; each range gets a folder in it. Default for a local master: under
         AIRFLOW_HOME. For a cluster, a location that the driver, the executors and Airflow's workers can all reach.
     :param keep_order: Which order to keep in the output: of each `"key"`, of each `"partition"`, or None.
@@ -83,6 +86,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         load: OrderedLoad,
         range_id: "str | XComArg | None" = None,
         output_topic: str | None = None,
+        output: Output | None = None,
         checkpoint: str | None = None,
         keep_order: OrderBy | None = "key",
         application: str = "",
@@ -90,7 +94,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         **kwargs: Any,
     ) -> None:
         super().__init__(
-            application=application or packaged_application("ordered_replay"),
+            application=application or packaged_for(output),
             **beside(
                 {"inlets": [ledger_asset(load.name, load.ledger)]}, {"name": f"orderedkafka-{load.name}", **kwargs}
             ),
@@ -98,6 +102,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         self.load = load
         self.range_id: Any = range_id
         self.output_topic = output_topic
+        self.output_value = output
         self.checkpoint = checkpoint
         self.keep_order = check_keep_order(keep_order)
         self.digest = digest
@@ -190,7 +195,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         )
 
     def _check_output(self) -> None:
-        check_output(self.load, self.output_topic, self.application, self.application_args)
+        check_output(self.load, self.output_topic, self.application, self.application_args, self.output_value)
 
     def _options(self, submission: Submission) -> "Options":
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
@@ -198,10 +203,13 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
 
         config = OrderedKafkaHook(self.load.kafka_conn_id).portable_config()
         options = {f"kafka.{name}": value for name, value in config.items()}
+        if isinstance(self.output_value, KafkaOutput) and self.output_value.kafka_conn_id is not None:
+            config = OrderedKafkaHook(self.output_value.kafka_conn_id).portable_config()
+            options |= {f"{OF_THE_SINK}kafka.{name}": value for name, value in config.items()}
         return options_for(options, clustered=submission.clustered, conf=submission.conf, load=self.load.name)
 
     def _arguments(self, path: str, checkpoint: str, attempt: int) -> list[str]:
-        output = output_arguments(self.output_topic, self.keep_order, self.application_args or ())
+        output = output_arguments(self.output_topic, self.keep_order, self.application_args or (), self.output_value)
         return ["--range", path, "--checkpoint", checkpoint, "--attempt", str(attempt), *output]
 
     def _place(self, submission: Submission, loaded: Range, times: int) -> str:

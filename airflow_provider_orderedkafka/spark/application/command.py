@@ -10,8 +10,9 @@ from typing import NoReturn
 from airflow_provider_orderedkafka.core.codec import PACKED, unpacked
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.order.positions import whole_number
-from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
+from airflow_provider_orderedkafka.core.outputs import OF_THE_SINK, OPTIONS_VARIABLE
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.outputs import CatalogOutput, Output, from_text, table_output
 from airflow_provider_orderedkafka.spark.application.help import DESCRIPTION, more
 from airflow_provider_orderedkafka.spark.connector.option_tables import SOURCE
 from airflow_provider_orderedkafka.spark.connector.options import SourceOptions, parse_options
@@ -34,6 +35,10 @@ def read_arguments(argv: Sequence[str], program: str) -> Arguments:
         )
     if found.transform is not None and found.arrow_transform is not None:
         raise SettingError("--transform and --arrow-transform cannot be used together: leave one out")
+    told = _from_environment()
+    options = {name: value for name, value in told.items() if not name.startswith(OF_THE_SINK)}
+    sink_options = _pairs("--sink-option", found.sink_option)
+    to_cluster = {name.removeprefix(OF_THE_SINK): told[name] for name in sorted(set(told) - set(options))}
     return Arguments(
         checkpoint=found.checkpoint,
         attempt=found.attempt,
@@ -42,8 +47,9 @@ def read_arguments(argv: Sequence[str], program: str) -> Arguments:
         output_topic=found.output_topic,
         transform=_function("--transform", found.transform),
         arrow_transform=_function("--arrow-transform", found.arrow_transform),
-        sink_options=_pairs("--sink-option", found.sink_option),
-        source=_source(_from_environment() | _pairs("--option", found.option), loaded),
+        sink_options=to_cluster | sink_options,
+        output=_output(found.output, found.output_topic, sink_options),
+        source=_source(options | _pairs("--option", found.option), loaded),
     )
 
 
@@ -84,6 +90,12 @@ def _parser(program: str) -> argparse.ArgumentParser:
         metavar="MODULE:FUNCTION",
         help="a function from pyarrow.RecordBatch to pyarrow.RecordBatch instead; faster: records never leave Python",
     )
+    how.add_argument(
+        "--output",
+        metavar="OUTPUT",
+        help="where to write, as JSON or packed: what ordered_load(output=...) says; or name a topic, or a table or "
+        "files by options",
+    )
     how.add_argument("--output-topic", metavar="TOPIC", help="the topic to write to")
     how.add_argument(
         "--sink-option",
@@ -113,6 +125,15 @@ def _source(options: Mapping[str, str], loaded: Range | None) -> SourceOptions:
         if option.elsewhere and option.name.lower() in given:
             raise SettingError(f"option {option.name!r} is an argument of an application: {option.elsewhere}")
     return parse_options(options, stream=True, loaded=loaded)
+
+
+def _output(document: str | None, topic: str | None, options: Mapping[str, str]) -> Output | CatalogOutput | None:
+    named = None if topic is not None else table_output(options)
+    if document is None:
+        return named
+    if topic is not None or named is not None:
+        raise SettingError("--output says where to write: leave --output-topic and the options path and table out")
+    return from_text(document)
 
 
 def _positive(text: str) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.outputs import CatalogOutput, Output
 from airflow_provider_orderedkafka.spark.connector.options import SourceOptions
 
 Transform = Callable[[Any], Any]
@@ -15,7 +16,10 @@ Transform = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """The parsed command line."""
+    """The parsed command line.
+
+    `output` is where to write, if that is said as a value, or names a table or files; `sink_options` are for Kafka.
+    """
 
     checkpoint: str
     source: SourceOptions
@@ -26,6 +30,7 @@ class Arguments:
     transform: Transform | None = None
     arrow_transform: Transform | None = None
     sink_options: Mapping[str, str] = field(default_factory=dict)
+    output: Output | CatalogOutput | None = None
 
     @property
     def range(self) -> Range | None:
