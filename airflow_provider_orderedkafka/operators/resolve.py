@@ -22,8 +22,9 @@ from airflow_provider_orderedkafka.core.notation.starts import parse_start
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.links import RangeLink, push, task_page
 from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.loads.loading import place_of
 from airflow_provider_orderedkafka.loads.steps import Books, Resolved, claim_key, look, resolve, resolve_own
-from airflow_provider_orderedkafka.reports import for_spark, place_of
+from airflow_provider_orderedkafka.reports import for_spark
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -20,11 +20,12 @@ from airflow_provider_orderedkafka.errors import FINAL, USAGE, LifecycleError, O
 from airflow_provider_orderedkafka.launching import PYTHON, check_keep_order, output_arguments, packaged_for
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.endings import TOLD, told
+from airflow_provider_orderedkafka.loads.loading import place_of
 from airflow_provider_orderedkafka.loads.steps import Loading
 from airflow_provider_orderedkafka.loads.steps import load as what_to_do
 from airflow_provider_orderedkafka.outputs import KafkaOutput, Output
 from airflow_provider_orderedkafka.parsing import check_output, no_checkpoint
-from airflow_provider_orderedkafka.reports import for_spark, place_of, read_report, readable
+from airflow_provider_orderedkafka.reports import for_spark, read_report, readable
 from airflow_provider_orderedkafka.spark_parameters import SparkSubmitParameters
 from airflow_provider_orderedkafka.submission import Submission, masked, submit_command
 

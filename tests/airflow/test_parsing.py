@@ -222,6 +222,7 @@ def test_what_tells_an_output_and_an_application_from_others_is_given_to_both_wh
     assert steps["load"].digest.splitlines() == [
         "application='apps/mine.py'",
         "keep_order=None",
+        "output=None",
         "output_topic='out'",
         "sink_options={'includeHeaders': 'false'}",
         "transform=None",
@@ -264,7 +265,7 @@ def test_a_topic_of_the_same_name_on_another_cluster_is_another_topic():
 
 @pytest.mark.parametrize(
     ("application", "way_out"),
-    [("ordered_replay", "output_topic='orders-ordered'"), ("ordered_table", "'path=/data/orders'")],
+    [("ordered_replay", "output_topic='orders-ordered'"), ("ordered_table", r"output=FilesOutput\('/data/orders'\)")],
 )
 def test_a_packaged_application_is_told_where_to_write(application, way_out):
     from airflow_provider_orderedkafka.launching import packaged_application

@@ -27,3 +27,8 @@ def routed(frame: DataFrame) -> DataFrame:
     """Each record to one of the topics that the environment names, by its key."""
     topics = f.array(*(f.lit(topic) for topic in os.environ["ROUTED_TO"].split(",")))
     return frame.withColumn("topic", f.element_at(topics, f.pmod(f.hash("key"), f.size(topics)) + 1))
+
+
+def positions(frame: DataFrame) -> DataFrame:
+    """Where each record stands, and nothing else of it."""
+    return frame.select("order_time", "topic", "partition", "offset", "_source")

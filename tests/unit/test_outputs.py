@@ -49,7 +49,7 @@ def test_an_output_comes_to_the_application_as_it_was_made(output):
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: KafkaOutput(), "names either one topic or, with topics="),
+        (KafkaOutput, "names either one topic or, with topics="),
         (lambda: KafkaOutput("a", topics=("b",)), "names either one topic or, with topics="),
         (lambda: KafkaOutput("{{ params.target }}"), "a template goes into output_topic="),
         (lambda: KafkaOutput("a", options={"kafka.sasl.password": "x"}), "name one with kafka_conn_id="),
@@ -57,7 +57,7 @@ def test_an_output_comes_to_the_application_as_it_was_made(output):
         (lambda: IcebergOutput("lake.shop orders"), "a table is named 'catalog.schema.table'"),
         (lambda: IcebergOutput("lake.orders", partition_by="day(at)"), "partition_by takes a column, days(column)"),
         (lambda: IcebergOutput("lake.orders", identity="no"), "identity must be True or False, found 'no'"),
-        (lambda: DeltaOutput(), "takes either path= or table="),
+        (DeltaOutput, "takes either path= or table="),
         (lambda: DeltaOutput("/a", "b"), "takes either path= or table="),
         (lambda: DeltaOutput("a/b"), "path must be absolute or a location"),
         (lambda: DeltaOutput("/a", partition_by=("bucket(4, key)",)), r"takes days(column) or a column"),
