@@ -12,13 +12,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.spark.app import run_available_now
 from airflow_provider_orderedkafka.spark.tables.delta import DeltaTable
 from airflow_provider_orderedkafka.spark.tables.iceberg import IcebergTable
 
-
-class Told(BaseException):
-    """The end of an attempt that nothing catches."""
+DIED = "told to die"
 
 
 def load(session: SparkSession, argv: list[str], die: str | None, spoil: list[str]) -> dict[str, Any]:
@@ -28,9 +27,8 @@ def load(session: SparkSession, argv: list[str], die: str | None, spoil: list[st
         try:
             report = run_available_now(argv=argv)
         except SystemExit as ended:
-            found = {"code": ended.code, "said": said.getvalue()}
-        except Told:
-            found = {"code": "died"}
+            died = DIED in said.getvalue()
+            found = {"code": "died" if died else ended.code, "said": said.getvalue()}
         else:
             found = {"code": 0, "report": None if report is None else json.loads(report.to_text())}
     for statement in spoil:
@@ -47,7 +45,7 @@ def _dying(when: str | None) -> Any:
         def instead(table: Any, rows: Any, write: Any) -> None:
             if when == "after":
                 append(table, rows, write)
-            raise Told
+            raise SettingError(DIED)  # what no try of this attempt mends
 
         return instead
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from threading import Thread
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_orderedkafka.compat.spark import connect_to_the_jvm, context_runs
@@ -94,7 +95,7 @@ def in_background(work: Callable[[], Result]) -> "Future[Result]":
     return future
 
 
-def start_session(settings: Mapping[str, str]) -> "SparkSession":
+def start_session(settings: Mapping[str, str] = MappingProxyType({})) -> "SparkSession":
     """The session, with the settings that a load needs; the interpreter of this process, unless one is set."""
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
