@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 STEPS = ("wait", "resolve", "load", "commit")
 ON_THE_RUN_BEFORE = ("depends_on_past", "wait_for_downstream")
 WHY_ALONE = "a failed run would keep the next one from taking its range over"
-OURS = ("task_id", "load", "range_id")
+OURS = ("task_id", "load", "range_id", "digest", "outputs")
 """Arguments that the group sets itself, because a load's state depends on them."""
 
 TOPIC = (
@@ -139,6 +139,7 @@ def check_output(
     if not isinstance(output_topic, str | None) or not isinstance(arguments, list | tuple | None):
         return  # another task says it
     outputs = Outputs.of(output_topic, arguments or ())
+    outputs.check_names(load.name)
     check_not_fed_back(load.name, load.topics, outputs.topics)
     if output is not None:
         _check_value(load, output, outputs)
@@ -151,9 +152,30 @@ def check_output(
 def _check_value(load: OrderedLoad, output: Output, beside: Outputs) -> None:
     if beside.names("output_topic", "topic", "outputTopics", "path", "table"):
         raise SettingError(f"load {load.name!r}: output= and application_args both say where to write: leave one out")
-    if isinstance(output, KafkaOutput) and output.kafka_conn_id in {None, load.kafka_conn_id}:
-        named = {output.topic or "": "topic", output.dead_letters or "": "dead_letters"}
-        check_not_fed_back(load.name, load.topics, {**dict.fromkeys(output.topics, "topics"), **named})
+    check_not_fed_back(load.name, load.topics, _topics_here(load, output))
+
+
+def _topics_here(load: OrderedLoad, output: Output | None) -> dict[str, str]:
+    """The topics of an output on the cluster that the load reads, with the argument that names each."""
+    if not isinstance(output, KafkaOutput) or output.kafka_conn_id not in {None, load.kafka_conn_id}:
+        return {}
+    named = [(output.topic, "topic"), *((topic, "topics") for topic in output.topics)]
+    return {topic: name for topic, name in [*named, (output.dead_letters, "dead_letters")] if topic is not None}
+
+
+def outputs_of(
+    load: OrderedLoad, output_topic: Any, arguments: Any, output: Output | None = None, *, create: bool
+) -> list[str]:
+    """The topics that a load writes to, as far as they are known here and on the cluster that it reads."""
+    known = isinstance(output_topic, str | None) and isinstance(arguments, list | tuple | None)
+    named = Outputs.of(output_topic, arguments or ()).topics if known else {}
+    topics = list(_topics_here(load, output) | named)
+    if create and not topics:
+        raise SettingError(
+            f"load {load.name!r}: create_output= and no topic on the load's own cluster to create: name it with "
+            "output_topic=, or leave create_output out"
+        )
+    return topics
 
 
 def shape_of(arguments: Any) -> dict[str, Any]:
@@ -164,10 +186,10 @@ def shape_of(arguments: Any) -> dict[str, Any]:
 
 def check_checkpoint(load: OrderedLoad, conn_id: str, checkpoint: str | None) -> None:
     """Require `checkpoint=` for a cluster, if the connection is an environment variable and so known here."""
-    text = os.environ.get(f"AIRFLOW_CONN_{conn_id.upper()}")
-    if checkpoint is not None or not text:
+    connection = _given(conn_id)
+    if checkpoint is not None or connection is None:
         return
-    master = _master(text, conn_id)
+    master = master_of(connection)
     if not master.startswith("local"):
         raise SettingError(no_checkpoint(load.name, conn_id, master))
 
@@ -181,14 +203,30 @@ def no_checkpoint(load: str, conn_id: str, master: str) -> str:
     )
 
 
-def _master(text: str, conn_id: str) -> str:
+def topic_assets(load: OrderedLoad) -> "list[Asset]":
+    """The assets of the topics that a load reads, if Kafka's address is known when the DAG is parsed.
+
+    It is where the connection is an environment variable; to ask Airflow for others would slow down each parse.
+    """
+    from airflow.sdk import Asset
+
+    connection = _given(load.kafka_conn_id)
+    servers = "" if connection is None else str(connection.extra_dejson.get("bootstrap.servers") or "")
+    server = servers.split(",", maxsplit=1)[0].strip()
+    return [Asset(uri=f"kafka://{server}/{topic}") for topic in load.topics if server]
+
+
+def _given(conn_id: str) -> Any:
+    """The connection, if it is an environment variable that can be read: what is wrong with it is said when used."""
     from airflow.sdk import Connection
 
+    text = os.environ.get(f"AIRFLOW_CONN_{conn_id.upper()}", "")
+    if not text:
+        return None
     try:
-        found = Connection.from_json(text, conn_id) if text.startswith("{") else Connection.from_uri(text, conn_id)
-    except Exception:  # noqa: BLE001 - what is wrong with a connection is said when it is used
-        return "local"
-    return master_of(found)
+        return Connection.from_json(text, conn_id) if text.startswith("{") else Connection.from_uri(text, conn_id)
+    except Exception:  # noqa: BLE001 - Airflow's own errors about it differ
+        return None
 
 
 def check_form(

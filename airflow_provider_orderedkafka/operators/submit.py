@@ -2,7 +2,7 @@
 
 import json
 import os
-import sys
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,23 +11,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_orderedkafka.context import beside, books_of, fail, ledger_asset, memory_of, skip, tell
-from airflow_provider_orderedkafka.core.documents import Range, Report
+from airflow_provider_orderedkafka.core.documents import TOLD, Range, Report
 from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.core.lifecycle import ADVISE_AFTER, Action, way_out
-from airflow_provider_orderedkafka.core.outputs import OF_THE_SINK
+from airflow_provider_orderedkafka.core.outputs import OF_THE_SINK, Outputs
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.errors import FINAL, USAGE, LifecycleError, OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.launching import PYTHON, check_keep_order, output_arguments, packaged_for
+from airflow_provider_orderedkafka.launching import (
+    check_keep_order,
+    elsewhere,
+    missing_application,
+    output_arguments,
+    packaged_for,
+)
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.loads.endings import TOLD, told
-from airflow_provider_orderedkafka.loads.loading import place_of
-from airflow_provider_orderedkafka.loads.steps import Loading
-from airflow_provider_orderedkafka.loads.steps import load as what_to_do
+from airflow_provider_orderedkafka.loads.loading import Loading, place_of
+from airflow_provider_orderedkafka.loads.loading import load as what_to_do
 from airflow_provider_orderedkafka.outputs import KafkaOutput, Output
-from airflow_provider_orderedkafka.parsing import check_output, no_checkpoint
+from airflow_provider_orderedkafka.parsing import check_output, no_checkpoint, topic_assets
 from airflow_provider_orderedkafka.reports import for_spark, read_report, readable
 from airflow_provider_orderedkafka.spark_parameters import SparkSubmitParameters
 from airflow_provider_orderedkafka.submission import Submission, masked, submit_command
+from airflow_provider_orderedkafka.telling import docs, lineage, metrics
 
 if TYPE_CHECKING:
     from airflow.sdk import Context, XComArg
@@ -35,6 +40,8 @@ if TYPE_CHECKING:
     from airflow_provider_orderedkafka.hooks.spark_process import SparkProcess
     from airflow_provider_orderedkafka.hooks.yarn import FollowedProcess, ResourceManager
     from airflow_provider_orderedkafka.launching import Options
+
+IN_A_LOCATION = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 FOLLOWED = "followed"
 """The key under which a task remembers the application that the resource manager follows, and its checkpoint."""
@@ -80,6 +87,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
     )
     ui_color = "#fde9d9"
     _process: "SparkProcess | FollowedProcess | None" = None
+    _flow: lineage.Flow | None = None
 
     def __init__(
         self,
@@ -97,7 +105,8 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         super().__init__(
             application=application or packaged_for(output),
             **beside(
-                {"inlets": [ledger_asset(load.name, load.ledger)]}, {"name": f"orderedkafka-{load.name}", **kwargs}
+                {"inlets": [ledger_asset(load.name, load.ledger), *topic_assets(load)]},
+                {"name": f"orderedkafka-{load.name}", "doc_md": docs.LOAD, **kwargs},
             ),
         )
         self.load = load
@@ -121,8 +130,20 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         if self._process is not None:
             self._process.end()
 
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:  # noqa: ARG002 - OpenLineage's signature
+        """The topics and tables that were read and written."""
+        return lineage.facets(self._flow)
+
+    def _moved(self, report: Report) -> lineage.Flow:
+        from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+
+        servers = OrderedKafkaHook(self.load.kafka_conn_id).config.servers
+        outputs = Outputs.of(self.output_topic, self.application_args or ())
+        return lineage.Flow(servers, self.load.topics, outputs, self.conn_id, report)
+
     def _load(self, context: "Context") -> dict[str, Any]:
         self._check_output()  # raises before an attempt is counted
+        self._check_application()
         way = self._way(context)
         place = partial(self._place, way.submission)
         books = books_of(self.load.name, context, self.load.ledger)
@@ -133,7 +154,8 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         if todo.range is None or todo.checkpoint is None:
             raise LifecycleError(f"nothing is loaded for {self.load.name!r}: {todo.reason}")
         report = todo.report or self._run(context, way, todo, todo.range, todo.checkpoint)
-        self.log.info("%s", told(report))
+        self._flow = self._moved(report)
+        self.log.info("%s", report.sentence)
         return {name: getattr(report, name) for name in TOLD}
 
     def _way(self, context: "Context") -> Way:
@@ -147,6 +169,8 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         return Way(submission, options, environment, manager_of(submission, self.yarn_rm_auth))
 
     def _run(self, context: "Context", way: Way, todo: Loading, loaded: Range, checkpoint: str) -> Report:
+        self.log.info("%s: Spark is starting; its first line may take a minute", self.load.name)
+        metrics.attempted(self.load.name)
         with tempfile.TemporaryDirectory(prefix="orderedkafka-") as folder:
             process = self._process = self._made(context, way, todo, Path(folder))
             try:
@@ -172,8 +196,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
 
         path = folder / "range.json"
         path.write_text(todo.range.to_text() if todo.range else "", encoding="utf-8")
-        elsewhere = not way.submission.local or way.environment[PYTHON] != sys.executable
-        submission = _with_files(way.submission, path, shipped=elsewhere)
+        submission = _with_files(way.submission, path, shipped=elsewhere(way.submission, way.environment))
         named = path.name if submission.clustered else str(path)
         arguments = [
             *(self.application_args or []),
@@ -197,6 +220,10 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
 
     def _check_output(self) -> None:
         check_output(self.load, self.output_topic, self.application, self.application_args, self.output_value)
+
+    def _check_application(self) -> None:
+        if not IN_A_LOCATION.match(self.application) and not Path(self.application).is_file():
+            raise missing_application(self.load.name, self.application, Path(self.application).absolute())
 
     def _options(self, submission: Submission) -> "Options":
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook

@@ -1,6 +1,10 @@
 """Transforms that applications in processes of their own import by name."""
 
+import json
 import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
@@ -32,3 +36,22 @@ def routed(frame: DataFrame) -> DataFrame:
 def positions(frame: DataFrame) -> DataFrame:
     """Where each record stands, and nothing else of it."""
     return frame.select("order_time", "topic", "partition", "offset", "_source")
+
+
+def environments_told(frame: DataFrame) -> DataFrame:
+    """Changes nothing; writes down the environment of the driver and of each worker, where `TOLD_TO` says.
+
+    But for connections of the Airflow that submits it: whatever starts there inherits these.
+    """
+
+    def passed(batches: Iterable[Any]) -> Iterator[Any]:
+        _tell_environment("worker")
+        yield from batches
+
+    _tell_environment("driver")
+    return frame.mapInArrow(passed, frame.schema)
+
+
+def _tell_environment(who: str) -> None:
+    found = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW_CONN_")}
+    Path(os.environ["TOLD_TO"], f"{who}-{os.getpid()}").write_text(json.dumps(found))
