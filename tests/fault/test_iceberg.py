@@ -142,3 +142,12 @@ def test_a_table_of_ones_own_keeps_its_layout(loading: Callable[..., Loading], e
     assert load.run("--transform", "support.transforms:positions")["report"]["rows_emitted"] == 90
     assert load.positions() == expected
     assert load.lake.sql(f"SELECT DISTINCT more FROM {load.table}") == [{}]
+
+
+def test_a_batch_without_rows_is_a_commit_too(loading: Callable[..., Loading]) -> None:
+    load = loading()
+    transform = ("--transform", "support.transforms:nothing")
+    assert load.run(*transform, die="after")["code"] == "died"
+    report = load.run(*transform)["report"]
+    assert (report["rows_read"], report["rows_emitted"], report["complete"]) == (90, 0, True)
+    assert load.positions() == []

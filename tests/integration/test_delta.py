@@ -192,3 +192,13 @@ def test_a_table_of_a_catalog_is_written_like_one_by_its_path(
     assert load.run(die="after")["code"] == "died"
     assert load.run()["report"]["replayed"] == load.first_batch
     assert load.positions() == expected
+
+
+@pytest.mark.fault
+def test_a_batch_without_rows_is_a_commit_too(loading: Callable[..., Loading]) -> None:
+    load = loading()
+    transform = ("--transform", "support.transforms:nothing")
+    assert load.run(*transform, die="after")["code"] == "died"
+    report = load.run(*transform)["report"]
+    assert (report["rows_read"], report["rows_emitted"], report["complete"]) == (90, 0, True)
+    assert load.positions() == []
