@@ -105,7 +105,7 @@ def test_a_load_belongs_into_a_dag():
         ({"load": {"conn_id": "x"}}, r"sets 'conn_id' of 'load' to 'x': .* as 'spark_conn_id'"),
         ({"resolve": {"mode": "replay"}}, r"sets 'mode' of 'resolve' to 'replay': give it to ordered_load\(\)"),
         ({"wait": {"kind": "interval"}}, r"sets 'kind' of 'wait' to 'interval': .* as 'mode'"),
-        ({"commit": {"asset": None}}, r"sets 'asset' of 'commit' to None: .* as 'output'"),
+        ({"commit": {"asset": None}}, r"sets 'asset' of 'commit' to None: .* as 'asset'"),
         ({"commit": {"retrys": 3}}, r"the task 'commit' takes no argument 'retrys'; did you mean 'retries'"),
         ({"wait": {"unheard_of_by_all": 3}}, r"the task 'wait' takes no argument 'unheard_of_by_all'; leave it out"),
         ({"commit": {"depends_on_past": True}}, r"depends_on_past=True for 'commit'.*or give the load mode='interval'"),
