@@ -16,7 +16,7 @@ from airflow_provider_orderedkafka.launching import (
     decode_arguments,
     missing_application,
     output_arguments,
-    packaged_application,
+    packaged_for,
 )
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.operators.transforms import Transform
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from airflow_provider_orderedkafka.core.lanes import OrderBy
     from airflow_provider_orderedkafka.launching import SubmitArguments
     from airflow_provider_orderedkafka.operators.resolve import OnClear
+    from airflow_provider_orderedkafka.outputs import Output
 
 __all__ = ["Launch", "OrderedLoadGroup", "Submit", "check_form", "ordered_load"]
 
@@ -56,7 +57,8 @@ def ordered_load(
     start: Any = None,
     end: Any = None,
     on_clear: "OnClear" = "skip",
-    output: "Asset | None" = None,
+    output: "Output | Asset | None" = None,
+    asset: "Asset | None" = None,
     create_output: Mapping[str, Any] | None = None,
     row_limit: int | str | None = None,
     dry_run: bool | str = False,
@@ -72,9 +74,9 @@ def ordered_load(
 
     :param load: The load.
     :param output_topic: The topic to write to, which must not be one that the load reads. It has to exist, unless
-        `create_output` says how to create it.
+        `create_output` says how to create it. Short for `output=KafkaOutput("...")`; a template is allowed here.
     :param spark_conn_id: ID of the Airflow connection to Spark.
-    :param application: Path of your own application, relative to the DAG file. Default: a copy to `output_topic`.
+    :param application: Path of your own application, relative to the DAG file. Default: a copy to the output.
     :param checkpoint: Folder for checkpoints. Required for a cluster; with a local master, a folder under AIRFLOW_HOME
         by default. Driver, executors and Airflow's workers must be able to reach it.
     :param keep_order: Which order the output keeps: that of each `"key"`, of each `"partition"`, or none (None).
@@ -83,7 +85,9 @@ def ordered_load(
     :param start: Where a replay starts; takes the same values as `OrderedLoad.start`.
     :param end: Where a replay ends, exclusive; the same values.
     :param on_clear: What clearing a loaded interval or replay does: `"skip"` it, or `"reload"` it as a whole.
-    :param output: The asset to emit when a load is committed. Default: the asset of `output_topic`.
+    :param output: Where to write: a `KafkaOutput`, `IcebergOutput`, `DeltaOutput` or `FilesOutput`. (An asset, which
+        this used to be, is still taken, as `asset`.)
+    :param asset: The asset to emit when a load is committed. Default: the asset of the output.
     :param create_output: How to create the topics that the load writes to, where they do not exist:
         `{"partitions": 6, "replication": 3, "config": {"retention.ms": 86_400_000}}`, each with the broker's default. A
         topic that exists stays as it is.
@@ -110,6 +114,7 @@ def ordered_load(
         check_decode,
         check_output,
         check_steps,
+        named_output,
         outputs_of,
         shape_of,
     )
@@ -119,6 +124,7 @@ def ordered_load(
     group = _group(load)
     check_dag(load, mode, group)
     check_steps(load, mode, steps or {})
+    value, asset = named_output(load, output, output_topic, asset)
     check_arguments(load, submit_arguments, steps or {}, signature(ordered_load).parameters, spark_submit=not submit)
     more = {step: (steps or {}).get(step, {}) for step in STEPS}
     arguments: dict[str, Any] = {**submit_arguments, **more["load"]}
@@ -129,9 +135,11 @@ def ordered_load(
     if submit is None:
         check_checkpoint(load, spark_conn_id, checkpoint)
     else:
-        check_output(load, output_topic, application, None)
+        check_output(load, output_topic, application, None, value)
+    outputs = outputs_of(load, output_topic, arguments.get("application_args"), value, create=create_output is not None)
     digest = digest_of(
-        output_topic=output_topic,
+        output_topic=getattr(value, "topic", output_topic),
+        output=None if value is None else value.shape,
         application=application or "packaged",
         keep_order=keep_order,
         decode=None if decode is None else decode.shape,
@@ -147,7 +155,7 @@ def ordered_load(
             on_clear=on_clear,
             digest=digest,
             checkpoint=checkpoint,
-            outputs=outputs_of(load, output_topic, arguments.get("application_args"), create=create_output is not None),
+            outputs=outputs,
             create_output=create_output,
             row_limit=row_limit,
             plan_only=dry_run,
@@ -158,6 +166,7 @@ def ordered_load(
                 load,
                 resolve,
                 output_topic=output_topic,
+                output=value,
                 checkpoint=checkpoint,
                 keep_order=keep_order,
                 application=_application(load, application, group.dag),
@@ -171,10 +180,13 @@ def ordered_load(
                 load,
                 resolve.task_id,
                 submit,
-                application=_application(load, application, group.dag) or packaged_application("ordered_replay"),
+                application=_application(load, application, group.dag) or packaged_for(value),
                 checkpoint=checkpoint,
                 digest=digest,
-                output=[*output_arguments(output_topic, check_keep_order(keep_order)), *decode_arguments(decode)],
+                output=[
+                    *output_arguments(output_topic, check_keep_order(keep_order), output=value),
+                    *decode_arguments(decode),
+                ],
                 more=arguments,
             )
         commit = CommitOffsetRangeOperator(
@@ -182,7 +194,8 @@ def ordered_load(
             load=load,
             range_id=resolve.output,
             output_topic=output_topic,
-            asset=output,
+            output=value,
+            asset=asset,
             **more["commit"],
         )
         tasks: dict[str, Any] = {"resolve": resolve, "load": loading, "commit": commit}

@@ -14,7 +14,7 @@ from airflow_provider_orderedkafka.context import beside, books_of, fail, ledger
 from airflow_provider_orderedkafka.core.documents import TOLD, Range, Report
 from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.core.lifecycle import ADVISE_AFTER, Action, way_out
-from airflow_provider_orderedkafka.core.outputs import Outputs
+from airflow_provider_orderedkafka.core.outputs import OF_THE_SINK, Outputs
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.errors import FINAL, USAGE, LifecycleError, OrderedKafkaError, SettingError
@@ -24,14 +24,15 @@ from airflow_provider_orderedkafka.launching import (
     elsewhere,
     missing_application,
     output_arguments,
-    packaged_application,
+    packaged_for,
 )
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.loads.loading import Loading
+from airflow_provider_orderedkafka.loads.loading import Loading, place_of
 from airflow_provider_orderedkafka.loads.loading import load as what_to_do
 from airflow_provider_orderedkafka.operators.transforms import zipped
+from airflow_provider_orderedkafka.outputs import KafkaOutput, Output
 from airflow_provider_orderedkafka.parsing import check_output, no_checkpoint, topic_assets
-from airflow_provider_orderedkafka.reports import for_spark, place_of, read_report, readable
+from airflow_provider_orderedkafka.reports import for_spark, read_report, readable
 from airflow_provider_orderedkafka.spark_parameters import SparkSubmitParameters
 from airflow_provider_orderedkafka.submission import Submission, masked, submit_command
 from airflow_provider_orderedkafka.telling import docs, lineage, metrics
@@ -72,6 +73,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
     :param load: The load.
     :param range_id: ID of the range. Default: the open range of this run.
     :param output_topic: The topic that the packaged application writes to.
+    :param output: Where to write, as a value, instead.
     :param checkpoint: The folder for checkpoints; each range gets a folder in it. Default for a local master: under
         AIRFLOW_HOME. For a cluster, a location that the driver, the executors and Airflow's workers can all reach.
     :param keep_order: Which order to keep in the output: of each `"key"`, of each `"partition"`, or None.
@@ -97,6 +99,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         load: OrderedLoad,
         range_id: "str | XComArg | None" = None,
         output_topic: str | None = None,
+        output: Output | None = None,
         checkpoint: str | None = None,
         keep_order: OrderBy | None = "key",
         application: str = "",
@@ -105,7 +108,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         **kwargs: Any,
     ) -> None:
         super().__init__(
-            application=application or packaged_application("ordered_replay"),
+            application=application or packaged_for(output),
             **beside(
                 {"inlets": [ledger_asset(load.name, load.ledger), *topic_assets(load)]},
                 {"name": f"orderedkafka-{load.name}", "doc_md": docs.LOAD, **kwargs},
@@ -114,6 +117,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         self.load = load
         self.range_id: Any = range_id
         self.output_topic = output_topic
+        self.output_value = output
         self.checkpoint = checkpoint
         self.keep_order = check_keep_order(keep_order)
         self.digest = digest
@@ -222,7 +226,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         )
 
     def _check_output(self) -> None:
-        check_output(self.load, self.output_topic, self.application, self.application_args)
+        check_output(self.load, self.output_topic, self.application, self.application_args, self.output_value)
 
     def _check_application(self) -> None:
         if not IN_A_LOCATION.match(self.application) and not Path(self.application).is_file():
@@ -237,6 +241,9 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         options = {f"kafka.{name}": value for name, value in config.items()}
         for conn_id in [] if self.decode is None else self.decode.registries:
             options |= registry_options(conn_id)
+        if isinstance(self.output_value, KafkaOutput) and self.output_value.kafka_conn_id is not None:
+            config = OrderedKafkaHook(self.output_value.kafka_conn_id).portable_config()
+            options |= {f"{OF_THE_SINK}kafka.{name}": value for name, value in config.items()}
         return options_for(options, clustered=submission.clustered, conf=submission.conf, load=self.load.name)
 
     def _check_schemas(self) -> None:
@@ -247,7 +254,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
             check_schemas(self.decode, self.load.topics, registry_options(self.decode.registries[0]))
 
     def _arguments(self, path: str, checkpoint: str, attempt: int) -> list[str]:
-        output = output_arguments(self.output_topic, self.keep_order, self.application_args or ())
+        output = output_arguments(self.output_topic, self.keep_order, self.application_args or (), self.output_value)
         decode = decode_arguments(self.decode)
         return ["--range", path, "--checkpoint", checkpoint, "--attempt", str(attempt), *output, *decode]
 

@@ -16,6 +16,7 @@ PARTS = (
     "__init__.py",
     "errors.py",
     "load.py",
+    "outputs.py",
     "core",
     "decoding",
     "kafka",

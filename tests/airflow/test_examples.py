@@ -234,6 +234,24 @@ def test_the_form_of_every_example_can_be_sent_as_it_stands(airflow_home):
             assert not left_out, f"{dag.dag_id}: {name} has to be filled in"
 
 
+def test_the_example_of_a_table_appends_to_it(playground, tmp_path):
+    from pyarrow import parquet
+
+    table = tmp_path / "table"
+    edits = {
+        'topics=["orders"]': f"topics=[{playground.source!r}]",
+        'Path.home() / "lake" / "orders"': f"Path({str(table)!r})",
+    }
+    dag = playground.dag("orders_to_delta", edits=edits)
+    rows = []
+    for _ in range(2):
+        rows += playground.write()
+        assert playground.run(dag) == dict.fromkeys(ALL[1:], "success")
+    files = table.glob("order_time_day=*/*.parquet")
+    found = [row for file in files for row in parquet.ParquetFile(file).read(["value"])["value"].to_pylist()]
+    assert sorted(found) == sorted(rows)
+
+
 def test_every_example_is_run_by_a_test():
     run = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
     examples = {path.stem for path in (ROOT / "dags").glob("*.py")}

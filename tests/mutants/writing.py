@@ -27,8 +27,8 @@ MUTANTS = [
         "note after write",
         f"{PACKAGE}/spark/application/batches.py",
         {
-            "return self._work.writer.write(batch, *self._noted(batch))": (
-                "note, before = self._noted(batch); written = self._work.writer.write(batch, note, before); "
+            "return self._work.writer.write(batch, note, before)": (
+                "written = self._work.writer.write(batch, note, before); "
                 "self._work.checkpoint.put_note(note); return written"
             ),
             "self._work.checkpoint.put_note(note)\n        return note": "pass\n        return note",

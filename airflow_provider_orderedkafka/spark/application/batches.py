@@ -145,7 +145,9 @@ class BatchLoop:
     def _written(self, batch: Batch) -> Tally:
         for tries in range(1, TRIES + 1):
             try:
-                return self._work.writer.write(batch, *self._noted(batch))
+                note, before = self._noted(batch)
+                self._work.lease.check()  # to look back may take a while, and what follows cannot be taken back
+                return self._work.writer.write(batch, note, before)
             except StateError:  # what cannot be noted is not written
                 raise
             except Exception as error:

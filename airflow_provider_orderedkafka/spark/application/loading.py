@@ -25,7 +25,7 @@ class Loader:
     def __init__(self, arguments: Arguments, make_sink: MakeSink) -> None:
         self._arguments = arguments
         self._make_sink = make_sink
-        self._spark = LazySession()
+        self._spark = LazySession(None if arguments.output is None else arguments.output.session)
         self._clock = SystemClock()
 
     def load(self) -> Report | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.outputs import CatalogOutput, Output
 from airflow_provider_orderedkafka.spark.connector.options import SourceOptions
 
 if TYPE_CHECKING:
@@ -21,7 +22,10 @@ Transform = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """The parsed command line."""
+    """The parsed command line.
+
+    `output` is where to write, if that is said as a value, or names a table or files; `sink_options` are for Kafka.
+    """
 
     checkpoint: str
     source: SourceOptions
@@ -32,6 +36,7 @@ class Arguments:
     transform: Transform | None = None
     arrow_transform: Transform | None = None
     sink_options: Mapping[str, str] = field(default_factory=dict)
+    output: Output | CatalogOutput | None = None
     decode: Decode | None = None
     registry: Mapping[str, str] = field(default_factory=dict, repr=False)
 

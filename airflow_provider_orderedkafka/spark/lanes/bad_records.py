@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_orderedkafka.core.batches import Batch, Note
 from airflow_provider_orderedkafka.core.limits import check_bad
+from airflow_provider_orderedkafka.core.outputs import DEAD_LETTERS
 from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings, Written
 from airflow_provider_orderedkafka.kafka.write.writing import plan_write
 from airflow_provider_orderedkafka.spark.connector.columns import spark_columns
@@ -44,8 +45,9 @@ class BadRecords:
         return self.write(batch, note, before, found).dead_letters + there
 
 
-def dead_letter_output(arguments: "Arguments", frames: RangeFrames, topic: str | None) -> KafkaOutput | None:
-    """The dead letter topic as an output of its own, for rows that go to tables; None without one."""
+def bad_records(arguments: "Arguments", frames: RangeFrames) -> BadRecords | None:
+    """The bad records of rows that go to tables, on their way to a topic of their own; None without one."""
+    topic = arguments.sink_options.get(DEAD_LETTERS)
     if topic is None:
         return None
     kafka = arguments.source.kafka
@@ -54,4 +56,4 @@ def dead_letter_output(arguments: "Arguments", frames: RangeFrames, topic: str |
         kafka, use_partition="never", dead_letter_topic=topic, output_topics=(topic,), source="columns"
     )
     columns = list(spark_columns(include_headers=frames.loaded.include_headers).items())
-    return KafkaOutput(frames.loaded.id, plan_write(settings, columns))
+    return BadRecords(frames, KafkaOutput(frames.loaded.id, plan_write(settings, columns)))
