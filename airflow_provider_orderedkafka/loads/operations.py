@@ -16,9 +16,9 @@ from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import LifecycleError, SettingError
 from airflow_provider_orderedkafka.loads.books import Mirror, show
-from airflow_provider_orderedkafka.loads.endings import SHOWN, in_words
 from airflow_provider_orderedkafka.loads.ledger import LEDGER, LedgerStore
 from airflow_provider_orderedkafka.loads.mirror import Mirrored
+from airflow_provider_orderedkafka.loads.shown import SHOWN, in_words
 
 NO_TOPICS: Mapping[str, str] = MappingProxyType({})
 

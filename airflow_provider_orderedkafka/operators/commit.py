@@ -12,7 +12,7 @@ from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.committing import CommitResult, commit
-from airflow_provider_orderedkafka.loads.endings import in_numbers
+from airflow_provider_orderedkafka.loads.shown import in_numbers
 from airflow_provider_orderedkafka.telling import docs, metrics
 
 if TYPE_CHECKING:

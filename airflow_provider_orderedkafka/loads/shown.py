@@ -1,4 +1,4 @@
-"""Describe what a run loads, and how that ended."""
+"""Ranges and reports as text, for people."""
 
 from collections.abc import Iterator
 
