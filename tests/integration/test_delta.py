@@ -18,6 +18,8 @@ from support.topics import Topics
 
 from airflow_provider_orderedkafka.outputs import DeltaOutput
 
+pytestmark = pytest.mark.timeout(900)  # the first one fetches Delta, where it is not there
+
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
