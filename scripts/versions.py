@@ -62,7 +62,7 @@ def _spark(version: str, python: str = "") -> Environment:
 
 
 def _airflow(version: str, spark: str, until: str = "", note: str = "", options: tuple[str, ...] = ()) -> Environment:
-    requirements = (f"apache-airflow=={version}", f"pyspark{spark}")
+    requirements = (f"apache-airflow=={version}", f"pyspark{spark}", f"pyspark-client{spark}")
     return Environment("airflow", f"Airflow {version}{note}", TASKS, requirements, until, options)
 
 
