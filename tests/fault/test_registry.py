@@ -1,6 +1,8 @@
 """A real registry, a real Kafka, a real Spark: from Confluent's serialisers to decoded rows."""
 
 import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
+from pyspark.sql import SparkSession
 from support.applications import Application
 from support.ranges import whole_range
 from support.records import Record, Records
@@ -34,8 +37,14 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.fixture
-def client(url: str) -> SchemaRegistryClient:
-    return SchemaRegistryClient({"url": url})
+def client(url: str) -> Iterator[SchemaRegistryClient]:
+    with SchemaRegistryClient({"url": url}) as found:
+        yield found
+
+
+@pytest.fixture
+def app(kafka: Any, spark: SparkSession, tmp_path: Path) -> Application:
+    return Application(kafka.bootstrap_servers, tmp_path)
 
 
 def written(
