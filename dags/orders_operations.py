@@ -13,13 +13,16 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     doc_md=__doc__,
+    description="Show, abandon or rewind the ledger of orders",
+    tags=["orderedkafka", "by hand"],
     params={
         "action": Param("show", enum=["show", "abandon", "rewind"], title="What to do"),
         "to": Param(
             None,
             type=["null", "string"],
             title="Rewind to",
-            description="'earliest', 'latest', a time (2026-01-31T12:00:00Z), a time ago (-2h), or offsets as JSON.",
+            description="'earliest', 'latest', a time (2026-01-31T12:00:00Z), a time ago (-2h), offsets as JSON, or "
+            "'current' to stay there and let another DAG take the load over.",
             maxLength=10_000,
             section="Rewind",
         ),

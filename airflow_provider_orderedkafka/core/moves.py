@@ -126,11 +126,16 @@ def restored(ledger: Ledger, by: str, reason: str, now: int) -> Ledger:
 
 def _moved(ledger: Ledger, place: Place, outcome: Outcome) -> Ledger:
     if ledger.open is not None:
-        raise LifecycleError(
-            f"the ledger of {ledger.load!r} cannot be {outcome.kind}: range {ledger.open.range_id!r} of "
-            f"{ledger.open.owner} is open; let it finish, or abandon it first"
-        )
+        raise LifecycleError(still_open(ledger.load, ledger.open, outcome.kind))
     return replace(ledger, revision=outcome.revision, place=place, home_dag=None, outcomes=_kept(ledger, outcome))
+
+
+def still_open(load: str, opened: Open, moved: str) -> str:
+    """Why a ledger cannot be moved."""
+    return (
+        f"the ledger of {load!r} cannot be {moved}: range {opened.range_id!r} of {opened.owner} is open; let it "
+        "finish, or abandon it first"
+    )
 
 
 def open_of(book: Ledger | Claim) -> Open:
@@ -172,9 +177,13 @@ def check_proof(opened: Open, loaded: Range, report: Report) -> None:
 
 def _success(loaded: Range, report: Report, revision: int, run: str, now: int) -> Outcome:
     doubts = {name: getattr(report, name) for name in DOUBTS}
-    return Outcome(
-        "committed", loaded.id, revision, run, now, loaded.reason, report.rows_emitted, report.late, **doubts
-    )
+    reason = loaded.reason
+    if report.limit_spent:
+        reason = (
+            f"the row limit was spent after {report.stop.offsets.since(loaded.start.offsets):,} of "
+            f"{loaded.offsets:,} offsets; the rest waits until it is raised"
+        )
+    return Outcome("committed", loaded.id, revision, run, now, reason, report.rows_emitted, report.late, **doubts)
 
 
 def _kept(book: Ledger | Claim, outcome: Outcome) -> tuple[Outcome, ...]:

@@ -144,7 +144,8 @@ def verdict(log: Log, place: Place, seen: Survey, terms: Terms, since: int) -> V
     """Whether to run now; a delay counts from `since`."""
     span, time = seen.span(place), cut_time(seen, terms)
     older = span.end if time is None or time > span.latest else about(log, span, time)
-    return decide(terms.pace, Situation(older.since(span.start), since, seen.now, seen.ends.held_back))
+    young = span.end.since(older)
+    return decide(terms.pace, Situation(older.since(span.start), since, seen.now, seen.ends.held_back, young))
 
 
 def next_place(log: Log, place: Place, seen: Survey, terms: Terms, own: Own | None = None) -> Place | NothingToLoad:

@@ -14,11 +14,16 @@ from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
-    """The result of a commit. `outcome` is the one to emit an event for, if any."""
+    """The result of a commit. `outcome` is the one to emit an event for, if any.
+
+    `report` is that of a range that was committed now, `ledger` the one that was moved.
+    """
 
     action: Action
     reason: str
     outcome: Outcome | None = None
+    report: Report | None = None
+    ledger: Ledger | None = None
 
 
 def commit(books: Books, range_id: str | None, mirror: Mirror) -> CommitResult:
@@ -48,7 +53,8 @@ def commit(books: Books, range_id: str | None, mirror: Mirror) -> CommitResult:
         _forget(books.store, book, after)
     else:
         _name_ended(books.store, loaded.key)
-    return CommitResult(does, status_of(after, range_id).sentence, outcome_of(after, range_id))
+    moved = after if isinstance(after, Ledger) else None
+    return CommitResult(does, status_of(after, range_id).sentence, outcome_of(after, range_id), report, moved)
 
 
 def _name_ended(store: LedgerStore, key: str) -> None:

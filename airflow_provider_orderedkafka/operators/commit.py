@@ -7,14 +7,19 @@ from airflow.sdk import BaseOperator
 
 from airflow_provider_orderedkafka.assets import output_alias
 from airflow_provider_orderedkafka.context import beside, books_of, fail, ledger_asset, skip
-from airflow_provider_orderedkafka.core.documents import DOUBTS, Outcome
+from airflow_provider_orderedkafka.core.documents import DOUBTS, Outcome, Place
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.committing import CommitResult, commit
+from airflow_provider_orderedkafka.loads.shown import in_numbers
+from airflow_provider_orderedkafka.outputs import KafkaOutput, Output
+from airflow_provider_orderedkafka.telling import docs, metrics
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset, Context, XComArg
+
+    from airflow_provider_orderedkafka.core.pacing import Lag
 
 
 class CommitOffsetRangeOperator(BaseOperator):
@@ -22,11 +27,13 @@ class CommitOffsetRangeOperator(BaseOperator):
 
     The ledger moves only if there is a complete report beside the checkpoint and this run owns the range, and it never
     moves twice. If the task is cleared after that, it emits the event again, with the same revision. Its XCom is the
-    event's extra. Commits of one DAG run one after the other.
+    event's extra; the XCom `in_words` says it for people, with the lag that is left. Commits of one DAG run one after
+    the other.
 
     :param load: The load.
     :param range_id: ID of the range. Default: the open range of this run.
     :param output_topic: The topic whose asset is emitted.
+    :param output: The output whose asset is emitted, as a value.
     :param asset: The asset to emit instead.
     """
 
@@ -39,6 +46,7 @@ class CommitOffsetRangeOperator(BaseOperator):
         load: OrderedLoad,
         range_id: "str | XComArg | None" = None,
         output_topic: str | None = None,
+        output: Output | None = None,
         asset: "Asset | None" = None,
         **kwargs: Any,
     ) -> None:
@@ -46,6 +54,7 @@ class CommitOffsetRangeOperator(BaseOperator):
             "trigger_rule": "none_failed_min_one_success",
             # At its first event Airflow creates the asset, and fails a task if another one does so at the same moment.
             "max_active_tis_per_dag": 1,
+            "doc_md": docs.COMMIT,
             **kwargs,
         }
         ours: dict[str, list[Any]] = {
@@ -56,6 +65,7 @@ class CommitOffsetRangeOperator(BaseOperator):
         self.load = load
         self.range_id: Any = range_id
         self.output_topic = output_topic
+        self.output_value = output
         self.asset = asset
 
     def execute(self, context: "Context") -> dict[str, Any]:
@@ -64,24 +74,48 @@ class CommitOffsetRangeOperator(BaseOperator):
             committed = self._commit(context)
         except OrderedKafkaError as error:
             fail(error)
-        self.log.info("%s: %s", self.load.name, committed.reason)
+        said = committed.reason + self._counted(committed)
+        self.log.info("%s: %s", self.load.name, said)
         if committed.outcome is None:
             skip(context, committed.reason)
+        context["ti"].xcom_push(key="in_words", value=said)
         told = _told(self.load.name, committed.outcome)
-        asset = self.asset or self._topic_asset()
+        asset = self.asset or self._output_asset()
         if asset is not None:
             context["outlet_events"][output_alias(self.load.name)].add(asset, extra=told)
         return told
 
-    def _topic_asset(self) -> "Asset | None":
+    def _counted(self, committed: CommitResult) -> str:
+        """What the commit came to, sent to the metrics and as a sentence for the log."""
+        if committed.report is None:
+            return ""
+        lag = None if committed.ledger is None else self._left(committed.ledger.place)
+        metrics.committed(self.load.name, committed.report, lag)
+        return f": {in_numbers(committed.report)}" + ("" if lag is None else f"; {lag}")
+
+    def _left(self, place: Place) -> "Lag | None":
+        from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+
+        try:
+            return OrderedKafkaHook(self.load.kafka_conn_id).left(place)
+        except OrderedKafkaError as error:  # the range is committed all the same
+            self.log.warning("%s: the lag is not known: %s", self.load.name, error)
+            return None
+
+    def _output_asset(self) -> "Asset | None":
         from airflow.sdk import Asset
 
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
-        if not self.output_topic:
+        if self.output_value is not None and self.output_value.uri is not None:
+            return Asset(uri=self.output_value.uri)
+        topic, cluster = self.output_topic, self.load.kafka_conn_id
+        if isinstance(self.output_value, KafkaOutput):
+            topic, cluster = self.output_value.topic, self.output_value.kafka_conn_id or cluster
+        if not topic:
             return None
-        first = OrderedKafkaHook(self.load.kafka_conn_id).config.servers.split(",", maxsplit=1)[0]
-        return Asset(uri=f"kafka://{first}/{self.output_topic}")
+        first = OrderedKafkaHook(cluster).config.servers.split(",", maxsplit=1)[0]
+        return Asset(uri=f"kafka://{first}/{topic}")
 
     def _commit(self, context: "Context") -> CommitResult:
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook

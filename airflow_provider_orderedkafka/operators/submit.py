@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,16 +14,28 @@ from airflow_provider_orderedkafka.context import beside, books_of, fail, ledger
 from airflow_provider_orderedkafka.core.documents import TOLD, Range, Report
 from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.core.lifecycle import ADVISE_AFTER, Action, way_out
+from airflow_provider_orderedkafka.core.outputs import OF_THE_SINK, Outputs
 from airflow_provider_orderedkafka.core.progress import Progress
+from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.errors import FINAL, USAGE, LifecycleError, OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.launching import check_keep_order, elsewhere, output_arguments, packaged_application
+from airflow_provider_orderedkafka.launching import (
+    check_keep_order,
+    decode_arguments,
+    elsewhere,
+    missing_application,
+    output_arguments,
+    packaged_for,
+)
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.loads.loading import Loading
+from airflow_provider_orderedkafka.loads.loading import Loading, place_of
 from airflow_provider_orderedkafka.loads.loading import load as what_to_do
-from airflow_provider_orderedkafka.parsing import check_output, no_checkpoint
-from airflow_provider_orderedkafka.reports import for_spark, place_of, read_report, readable
+from airflow_provider_orderedkafka.operators.transforms import zipped
+from airflow_provider_orderedkafka.outputs import KafkaOutput, Output
+from airflow_provider_orderedkafka.parsing import check_output, no_checkpoint, topic_assets
+from airflow_provider_orderedkafka.reports import for_spark, read_report, readable
 from airflow_provider_orderedkafka.spark_parameters import SparkSubmitParameters
 from airflow_provider_orderedkafka.submission import Submission, masked, submit_command
+from airflow_provider_orderedkafka.telling import docs, lineage, metrics
 
 if TYPE_CHECKING:
     from airflow.sdk import Context, XComArg
@@ -30,6 +43,8 @@ if TYPE_CHECKING:
     from airflow_provider_orderedkafka.hooks.spark_process import SparkProcess
     from airflow_provider_orderedkafka.hooks.yarn import FollowedProcess, ResourceManager
     from airflow_provider_orderedkafka.launching import Options
+
+IN_A_LOCATION = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 FOLLOWED = "followed"
 """The key under which a task remembers the application that the resource manager follows, and its checkpoint."""
@@ -58,10 +73,12 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
     :param load: The load.
     :param range_id: ID of the range. Default: the open range of this run.
     :param output_topic: The topic that the packaged application writes to.
+    :param output: Where to write, as a value, instead.
     :param checkpoint: The folder for checkpoints; each range gets a folder in it. Default for a local master: under
         AIRFLOW_HOME. For a cluster, a location that the driver, the executors and Airflow's workers can all reach.
     :param keep_order: Which order to keep in the output: of each `"key"`, of each `"partition"`, or None.
     :param application: Path of your own application, instead of the packaged one.
+    :param decode: How keys and values are decoded before the transform.
     :param digest: What shapes the output, as for `ResolveOffsetRangeOperator`; an open range is only continued with the
         same.
 
@@ -74,6 +91,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
     )
     ui_color = "#fde9d9"
     _process: "SparkProcess | FollowedProcess | None" = None
+    _flow: lineage.Flow | None = None
 
     def __init__(
         self,
@@ -81,24 +99,29 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         load: OrderedLoad,
         range_id: "str | XComArg | None" = None,
         output_topic: str | None = None,
+        output: Output | None = None,
         checkpoint: str | None = None,
         keep_order: OrderBy | None = "key",
         application: str = "",
         digest: str = "",
+        decode: Decode | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(
-            application=application or packaged_application("ordered_replay"),
+            application=application or packaged_for(output),
             **beside(
-                {"inlets": [ledger_asset(load.name, load.ledger)]}, {"name": f"orderedkafka-{load.name}", **kwargs}
+                {"inlets": [ledger_asset(load.name, load.ledger), *topic_assets(load)]},
+                {"name": f"orderedkafka-{load.name}", "doc_md": docs.LOAD, **kwargs},
             ),
         )
         self.load = load
         self.range_id: Any = range_id
         self.output_topic = output_topic
+        self.output_value = output
         self.checkpoint = checkpoint
         self.keep_order = check_keep_order(keep_order)
         self.digest = digest
+        self.decode = decode
         self._check_output()
 
     def execute(self, context: "Context") -> dict[str, Any]:
@@ -113,9 +136,22 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         if self._process is not None:
             self._process.end()
 
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:  # noqa: ARG002 - OpenLineage's signature
+        """The topics and tables that were read and written."""
+        return lineage.facets(self._flow)
+
+    def _moved(self, report: Report) -> lineage.Flow:
+        from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+
+        servers = OrderedKafkaHook(self.load.kafka_conn_id).config.servers
+        outputs = Outputs.of(self.output_topic, self.application_args or ())
+        return lineage.Flow(servers, self.load.topics, outputs, self.conn_id, report)
+
     def _load(self, context: "Context") -> dict[str, Any]:
         self._check_output()  # raises before an attempt is counted
+        self._check_application()
         way = self._way(context)
+        self._check_schemas()
         place = partial(self._place, way.submission)
         books = books_of(self.load.name, context, self.load.ledger)
         todo = what_to_do(books, self.range_id or None, place, self.digest)
@@ -125,6 +161,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         if todo.range is None or todo.checkpoint is None:
             raise LifecycleError(f"nothing is loaded for {self.load.name!r}: {todo.reason}")
         report = todo.report or self._run(context, way, todo, todo.range, todo.checkpoint)
+        self._flow = self._moved(report)
         self.log.info("%s", report.sentence)
         return {name: getattr(report, name) for name in TOLD}
 
@@ -139,6 +176,8 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         return Way(submission, options, environment, manager_of(submission, self.yarn_rm_auth))
 
     def _run(self, context: "Context", way: Way, todo: Loading, loaded: Range, checkpoint: str) -> Report:
+        self.log.info("%s: Spark is starting; its first line may take a minute", self.load.name)
+        metrics.attempted(self.load.name)
         with tempfile.TemporaryDirectory(prefix="orderedkafka-") as folder:
             process = self._process = self._made(context, way, todo, Path(folder))
             try:
@@ -187,19 +226,37 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         )
 
     def _check_output(self) -> None:
-        check_output(self.load, self.output_topic, self.application, self.application_args)
+        check_output(self.load, self.output_topic, self.application, self.application_args, self.output_value)
+
+    def _check_application(self) -> None:
+        if not IN_A_LOCATION.match(self.application) and not Path(self.application).is_file():
+            raise missing_application(self.load.name, self.application, Path(self.application).absolute())
 
     def _options(self, submission: Submission) -> "Options":
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+        from airflow_provider_orderedkafka.hooks.registry import registry_options
         from airflow_provider_orderedkafka.launching import options_for
 
         config = OrderedKafkaHook(self.load.kafka_conn_id).portable_config()
         options = {f"kafka.{name}": value for name, value in config.items()}
+        for conn_id in [] if self.decode is None else self.decode.registries:
+            options |= registry_options(conn_id)
+        if isinstance(self.output_value, KafkaOutput) and self.output_value.kafka_conn_id is not None:
+            config = OrderedKafkaHook(self.output_value.kafka_conn_id).portable_config()
+            options |= {f"{OF_THE_SINK}kafka.{name}": value for name, value in config.items()}
         return options_for(options, clustered=submission.clustered, conf=submission.conf, load=self.load.name)
 
+    def _check_schemas(self) -> None:
+        """Ask the registry, so that an error of it counts no attempt."""
+        from airflow_provider_orderedkafka.hooks.registry import check_schemas, registry_options
+
+        if self.decode is not None and self.decode.registries:
+            check_schemas(self.decode, self.load.topics, registry_options(self.decode.registries[0]))
+
     def _arguments(self, path: str, checkpoint: str, attempt: int) -> list[str]:
-        output = output_arguments(self.output_topic, self.keep_order, self.application_args or ())
-        return ["--range", path, "--checkpoint", checkpoint, "--attempt", str(attempt), *output]
+        output = output_arguments(self.output_topic, self.keep_order, self.application_args or (), self.output_value)
+        decode = decode_arguments(self.decode)
+        return ["--range", path, "--checkpoint", checkpoint, "--attempt", str(attempt), *output, *decode]
 
     def _place(self, submission: Submission, loaded: Range, times: int) -> str:
         """The range's own folder, checked to be readable; another one each time that it is loaded anew."""
@@ -232,8 +289,9 @@ def _with_files(submission: Submission, path: Path, *, shipped: bool) -> Submiss
     more: dict[str, Any] = {}
     if submission.clustered:
         more["files"] = ",".join(filter(None, [submission.files, str(path)]))
-    if shipped:
-        more["py_files"] = ",".join(filter(None, [submission.py_files, packed(path.parent)]))
+    py_files = zipped(submission.py_files, path.parent)
+    if py_files or shipped:
+        more["py_files"] = ",".join(filter(None, [py_files, packed(path.parent) if shipped else None]))
     if submission.keytab_content is not None:
         keytab = path.with_name("keytab")
         keytab.write_bytes(submission.keytab_content)

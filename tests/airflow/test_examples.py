@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +16,8 @@ from airflow_provider_orderedkafka.tools.embedded.sample import TOPICS
 
 ROOT = Path(__file__).parents[2]
 ALL = ("wait", "resolve", "load", "commit")
+START = 1_700_000_000_000
+DAGS = Path(os.environ["AIRFLOW_HOME"]) / "dags"
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
@@ -82,6 +85,21 @@ def test_the_replay_example_loads_what_the_form_says_and_nothing_else(playground
     assert playground.written == rows
 
 
+def test_the_replay_example_only_says_what_it_would_load_and_then_loads_its_first_rows(playground, capsys):
+    rows, second = playground.write(), playground.another()
+    edits = {'topics=["orders", "refunds"]': f"topics=[{playground.source!r}, {second!r}]"}
+    form = {"start": "earliest", "end": "latest", "target": playground.output, "row_limit": 7}
+    states = playground.run(playground.dag("orders_replay", edits=edits), run_conf={**form, "dry_run": True})
+    assert states == {"check": "success", **dict.fromkeys(ALL[1:], "skipped")}
+    said = capsys.readouterr().out
+    assert "30 offsets from earliest to latest; the row limit lets 7 rows pass" in said
+    assert "batches   about 1, of 30 offsets" in said
+    assert playground.written == []
+    states = playground.run(playground.dag("orders_replay", edits=edits), run_conf=form)
+    assert states == {"check": "success", **dict.fromkeys(ALL[1:], "success")}
+    assert len(playground.written) == 7 < len(rows)
+
+
 @pytest.mark.parametrize(
     ("form", "said"),
     [
@@ -95,6 +113,22 @@ def test_the_replay_example_refuses_what_cannot_be_meant(playground, form, said,
     found = playground.run(playground.dag("orders_replay", edits={}), run_conf=form)
     assert (found["check"], found["load"]) == ("failed", "upstream_failed")
     assert said in "".join(capsys.readouterr())
+
+
+def test_the_decoding_example_makes_rows_by_customer_and_keeps_aside_what_is_no_json(playground, topics, records):
+
+    dead = topics.create("dead")
+    good = [Record(b'{"customer": "c%d", "number": %d}' % (n % 3, n), START + n, n % 2) for n in range(10)]
+    records.produce(playground.source, [*good, Record(b"no JSON", START + 11)])
+    shutil.copytree(ROOT / "dags" / "transforms", DAGS / "transforms")
+    try:
+        edits = {'topics=["orders"]': f"topics=[{playground.source!r}]", '"orders-dead"': repr(dead)}
+        dag = playground.dag("orders_decoded", "orders-by-customer", edits=edits)
+        assert playground.run(dag) == dict.fromkeys(ALL, "success")
+    finally:
+        shutil.rmtree(DAGS / "transforms")
+    assert sorted(json.loads(value)["number"] for value in playground.written) == list(range(10))
+    assert [each.value for each in records.read(dead)] == [b"no JSON"]
 
 
 def test_of_the_examples_made_in_a_loop_each_has_its_own_ledger(playground, ledger_of):
@@ -144,9 +178,16 @@ def test_the_operations_example_shows_previews_and_moves_a_ledger_and_asks_for_a
     assert ledger_of(bench.load).revision == 1
     assert operate(**place, confirmed=True, reason="a bug").state == "success"
     assert ledger_of(bench.load).revision == 2
+    stay = {"action": "rewind", "to": "current"}
+    assert f"{bench.topic}[0]@0: stays" in operate(**stay).xcom_pull()
+    assert operate(**stay, confirmed=True, reason="another DAG loads it").state == "success"
+    assert ledger_of(bench.load).home_dag is None
+    assert "it would be refused, as load" in operate(action="abandon").xcom_pull()
     bench.order("fail 75")
     bench.dag().test()
-    assert "did not complete" in operate(action="abandon").xcom_pull()
+    said = operate(action="abandon").xcom_pull()
+    assert "did not complete\nThe ledger stays at revision 3" in said
+    assert said.endswith("Nothing was changed: confirm it to do it.")
     assert operate(action="abandon", confirmed=True, reason="given up").state == "success"
     ledger = ledger_of(bench.load)
     assert (ledger.open, ledger.outcomes[-1].kind, ledger.outcomes[-1].reason) == (None, "abandoned", "given up")
@@ -160,7 +201,7 @@ def test_the_consumer_example_says_what_a_commit_told(bench, example, capsys):
     from sqlalchemy import select
 
     bench.write(5)
-    bench.dag(arguments='output_topic="out",').test()
+    bench.dag(arguments=f"output_topic={bench.output!r},").test()
     dag = example("orders_consumer")
     assert dag.test().state == "success"  # by hand, without an event
     with create_session() as session:
@@ -191,6 +232,24 @@ def test_the_form_of_every_example_can_be_sent_as_it_stands(airflow_home):
             # Airflow's form takes a field for required unless it may be null, and an empty one for missing.
             left_out = param.value in ("", None) and "null" not in param.schema["type"]
             assert not left_out, f"{dag.dag_id}: {name} has to be filled in"
+
+
+def test_the_example_of_a_table_appends_to_it(playground, tmp_path):
+    from pyarrow import parquet
+
+    table = tmp_path / "table"
+    edits = {
+        'topics=["orders"]': f"topics=[{playground.source!r}]",
+        'Path.home() / "lake" / "orders"': f"Path({str(table)!r})",
+    }
+    dag = playground.dag("orders_to_delta", edits=edits)
+    rows = []
+    for _ in range(2):
+        rows += playground.write()
+        assert playground.run(dag) == dict.fromkeys(ALL[1:], "success")
+    files = table.glob("order_time_day=*/*.parquet")
+    found = [row for file in files for row in parquet.ParquetFile(file).read(["value"])["value"].to_pylist()]
+    assert sorted(found) == sorted(rows)
 
 
 def test_every_example_is_run_by_a_test():

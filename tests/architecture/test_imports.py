@@ -13,6 +13,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "errors": set(),
     "core": set(),
     "load": set(),
+    "decoding": {"confluent_kafka", "fastavro", "google", "numpy", "pyarrow"},
     "kafka": {"confluent_kafka", "numpy", "pyarrow"},
     "loads": set(),
     "compat.spark": {"pyarrow", "pyspark"},
@@ -43,7 +44,7 @@ IMPURE_CALLS = {"input", "now", "open", "print", "today", "utcnow"}
 
 # The work on Kafka itself, which only a running task does: the rest imports these inside functions, so no DAG file ever
 # loads them.
-AT_WORK = {"hooks.ordered_kafka", "loads.intervals", "loads.mirror", "loads.ranges", "loads.replays"}
+AT_WORK = {"hooks.ordered_kafka", "loads.mirror", "loads.own_ranges", "loads.previews", "loads.ranges"}
 HEAVY = ("confluent_kafka", "numpy", "pandas", "pyarrow", "pyspark")
 
 

@@ -53,8 +53,8 @@ def test_pyspark_and_pyspark_client_have_the_same_bounds_and_are_locked_to_one_v
 
 
 INSTALLED = metadata.packages_distributions()
-BROUGHT = {"PIL", "py4j", "requests_kerberos"}
-"""By matplotlib, by pyspark; the last is optional, and its absence is told."""
+BROUGHT = {"PIL", "openlineage", "py4j", "requests_kerberos"}
+"""By matplotlib, OpenLineage's provider and pyspark; the last is optional, and its absence is told."""
 
 
 def names(requirements: list[str]) -> set[str]:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -243,6 +244,14 @@ def test_a_sample_for_a_broker_that_does_not_answer_says_so(monkeypatch):
         sample.newest(nowhere)
     with pytest.raises(UnreachableError, match=f"3 of 3 events were not written at {nowhere}: .*"):
         sample.write_events(nowhere, 3)
+
+
+def test_more_events_are_of_this_moment_so_that_no_load_has_passed_them():
+    now = round(time.time() * 1_000)
+    first, more = ([event[3] for event in sample._events(1_000, after)] for after in (-1, now - 300_000))
+    assert now - 101_000 < min(first) < now - 99_000
+    assert now - 2_500 < min(more) <= max(more) < now + 500
+    assert more == sorted(more)
 
 
 @pytest.mark.parametrize("wrong", ["0", "-5", "many", "1.5"])

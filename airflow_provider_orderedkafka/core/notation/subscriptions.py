@@ -16,6 +16,14 @@ from airflow_provider_orderedkafka.core.notation.starts import read_json
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import SettingError
 
+TOPIC_NAMES: Final = "Kafka allows 1 to 249 letters, digits and ._-"
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+def is_topic_name(value: object) -> bool:
+    """Whether Kafka accepts it as the name of a topic."""
+    return isinstance(value, str) and _TOPIC.fullmatch(value) is not None and value not in {".", ".."}
+
 
 @dataclass(frozen=True, slots=True)
 class Named:

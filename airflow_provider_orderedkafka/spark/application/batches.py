@@ -12,7 +12,7 @@ from typing import Protocol
 
 from airflow_provider_orderedkafka.core.batches import Batch, Counts, Note, Tally
 from airflow_provider_orderedkafka.core.documents import Range
-from airflow_provider_orderedkafka.core.limits import rows_left
+from airflow_provider_orderedkafka.core.limits import check_bad, rows_left
 from airflow_provider_orderedkafka.core.order.cuts import Place
 from airflow_provider_orderedkafka.core.plan import Planned
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, StateError, TaskFailedError
@@ -46,7 +46,10 @@ class Host(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What the loop works with: the range, its checkpoint, lease, plan, writer and row limit."""
+    """What the loop works with: the range, its checkpoint, lease, plan, writer and row limit.
+
+    `max_bad` is how many dead letters the range may have, where it is bounded.
+    """
 
     loaded: Range
     checkpoint: Checkpoint
@@ -54,6 +57,7 @@ class Work:
     plan: Plan
     writer: Writer
     limit: Limit
+    max_bad: int | None = None
 
 
 Run = Callable[[Sequence[Planned], "BatchLoop"], None]
@@ -61,7 +65,10 @@ Run = Callable[[Sequence[Planned], "BatchLoop"], None]
 
 
 class BatchLoop:
-    """Loads one batch after the other. `counts` are the latest; `error` is the one that ended it."""
+    """Loads one batch after the other. `counts` are the latest; `error` is the one that ended it.
+
+    `loading` is the batch that is being loaded, while there is one.
+    """
 
     def __init__(self, work: Work, host: Host) -> None:
         self._work = work
@@ -70,6 +77,7 @@ class BatchLoop:
         self._off_plan = False
         self._stopped = False
         self.counts = work.checkpoint.counts()
+        self.loading: Planned | None = None
         self.error: OrderedKafkaError | None = None
 
     @property
@@ -110,6 +118,7 @@ class BatchLoop:
         return (1, self._work.loaded.start) if counts is None else (counts.batch + 1, counts.end)
 
     def _load(self, planned: Planned) -> None:
+        self.loading = planned
         number, start = self._next()
         end = planned.end(self._work.loaded)
         self._work.lease.check()
@@ -118,6 +127,7 @@ class BatchLoop:
         self.counts = self._counted(batch, tally)
         self._work.checkpoint.put_counts(self.counts)
         self._off_plan = batch.end != end
+        self.loading = None
         self._host.tell(self.counts, planned)
 
     def _limited(self, batch: Batch) -> Batch:
@@ -135,7 +145,9 @@ class BatchLoop:
     def _written(self, batch: Batch) -> Tally:
         for tries in range(1, TRIES + 1):
             try:
-                return self._work.writer.write(batch, *self._noted(batch))
+                note, before = self._noted(batch)
+                self._work.lease.check()  # to look back may take a while, and what follows cannot be taken back
+                return self._work.writer.write(batch, note, before)
             except StateError:  # what cannot be noted is not written
                 raise
             except Exception as error:
@@ -165,6 +177,7 @@ class BatchLoop:
     def _counted(self, batch: Batch, tally: Tally) -> Counts:
         before = self.counts
         total = tally if before is None else before.total.plus(tally)
+        check_bad(total.dead_letters, self._work.max_bad)
         batches = 1 if before is None else before.batches + 1
         spent = rows_left(self._work.loaded.rows_left, total.rows) == 0
         return Counts(batch.number, tally, total, batches, batch.end, limit_spent=spent)

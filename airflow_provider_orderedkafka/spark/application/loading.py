@@ -25,7 +25,7 @@ class Loader:
     def __init__(self, arguments: Arguments, make_sink: MakeSink) -> None:
         self._arguments = arguments
         self._make_sink = make_sink
-        self._spark = LazySession()
+        self._spark = LazySession(None if arguments.output is None else arguments.output.session)
         self._clock = SystemClock()
 
     def load(self) -> Report | None:
@@ -58,6 +58,7 @@ class Loader:
 
     def _attempted(self, loaded: Range, checkpoint: Checkpoint) -> Report:
         self._spark.begin()
+        print(f"range {loaded.id}: {loaded.offsets:,} offsets; Spark is starting", flush=True)
         checkpoint.take_up(loaded)
         attempt = Attempt(self._spark, checkpoint, self._arguments.attempt)
         try:
@@ -71,11 +72,14 @@ class Loader:
     def _writer(self, loaded: Range, checkpoint: Checkpoint) -> Writer:
         arguments = self._arguments
         source = arguments.source
-        frames = RangeFrames(self._spark, loaded, source.kafka, source.slice_offsets, arguments.transform)
+        decoder = arguments.decoder(loaded)
+        frames = RangeFrames(self._spark, loaded, source.kafka, source.slice_offsets, arguments.transform, decoder)
         writer = self._make_sink(arguments, frames)
         check_location(self._spark.started(), checkpoint.location)
         checkpoint.set_up(writer.setup)
         print(_first_line(loaded, checkpoint, writer), flush=True)
+        if page := self._spark.started().sparkContext.uiWebUrl:
+            print(f"Spark's page of it, while it runs: {page}", flush=True)
         return writer
 
     def _state(self, location: str) -> State:

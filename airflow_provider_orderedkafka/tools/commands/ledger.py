@@ -55,15 +55,18 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _show(arguments: argparse.Namespace, store: LedgerStore) -> int:
     ledger = operations.ledger_of(store)
-    print(ledger.to_text() if arguments.json else operations.shown(ledger))
+    shown = ledger.to_text() if arguments.json else operations.shown(ledger, operations.opened_range(store, ledger))
+    print(shown)
     return 0
 
 
 def _abandon(arguments: argparse.Namespace, store: LedgerStore) -> int:
     ledger = operations.ledger_of(store)
-    print(operations.shown(ledger).split("\nstands at")[0])
-    _agreed(arguments, "Abandon the open range?")
-    return _done(operations.abandon(store, _person(arguments)).revision)
+    person = _person(arguments)
+    print(operations.preview_of_abandon(ledger))
+    if operations.objection(ledger, "abandon", person.is_active) is None:
+        _agreed(arguments, "Abandon the open range?")
+    return _done(operations.abandon(store, person).revision)
 
 
 def _rewind(arguments: argparse.Namespace, store: LedgerStore) -> int:
