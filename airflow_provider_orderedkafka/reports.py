@@ -1,6 +1,5 @@
 """Read what is beside a checkpoint, wherever it is: the report, and whether there are notes."""
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -33,9 +32,7 @@ def path_of(location: str) -> Any:
     container, _, account = parts.netloc.rpartition("@")
     if container and parts.scheme in AZURE and "." in account:
         return ObjectStoragePath(parts._replace(netloc=container).geturl())
-    with warnings.catch_warnings():  # of file systems that fsspec knows and Airflow does not, such as webhdfs
-        warnings.simplefilter("ignore", UserWarning)
-        return ObjectStoragePath(location)
+    return ObjectStoragePath(location)
 
 
 def report_location(checkpoint: str) -> str:
