@@ -6,6 +6,7 @@ The verdict has a sentence that says what decided, or what it waits for.
 from dataclasses import dataclass
 
 from airflow_provider_orderedkafka.core.notation.durations import format_duration
+from airflow_provider_orderedkafka.core.order.cuts import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,35 +31,49 @@ class Pace:
 class Situation:
     """Offsets before the cut, the time that the delay counts from, and now.
 
-    `held_back` is how many offsets lie behind open transactions, where they cannot be read yet.
+    `held_back` is how many offsets lie behind open transactions, where they cannot be read yet; `young` is how many lie
+    after the cut.
     """
 
     offsets: int
     since: int
     now: int
     held_back: int = 0
+    young: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether to run, why, and when the delay runs out. `skip` means that waiting cannot help this run."""
+    """Whether to run, why, and when the delay runs out. `skip` means that waiting cannot help this run.
+
+    `waiting` is how many offsets a run would load now, and `lag` how many are not loaded yet; None if nobody looked.
+    `span` is from where to where each partition can be read.
+    """
 
     run: bool
     reason: str
     due: int | None = None
     skip: bool = False
+    waiting: int | None = None
+    lag: int | None = None
+    span: Span | None = None
 
 
 def decide(pace: Pace, situation: Situation) -> Verdict:
     due = None if pace.max_delay is None else situation.since + pace.max_delay
-    overdue = due is not None and situation.now >= due
+    run, reason = _decided(pace, situation, due)
+    lag = situation.offsets + situation.young + situation.held_back
+    return Verdict(run=run, reason=reason, due=due, waiting=situation.offsets, lag=lag)
+
+
+def _decided(pace: Pace, situation: Situation, due: int | None) -> tuple[bool, str]:
     if situation.offsets == 0:
-        return Verdict(run=False, reason=_nothing(situation), due=due)
+        return False, _nothing(situation)
     if pace.enough is not None and situation.offsets >= pace.enough:
-        return Verdict(run=True, reason=f"{situation.offsets:,} of {pace.enough:,} offsets are there", due=due)
-    if pace.max_delay is not None and overdue:
-        return Verdict(run=True, reason=_late(pace, situation, pace.max_delay), due=due)
-    return Verdict(run=False, reason=_held(pace, situation, due), due=due)
+        return True, f"{situation.offsets:,} of {pace.enough:,} offsets are there"
+    if pace.max_delay is not None and due is not None and situation.now >= due:
+        return True, _late(pace, situation, pace.max_delay)
+    return False, _held(pace, situation, due)
 
 
 def until(due: int, now: int) -> Verdict:

@@ -14,11 +14,17 @@ from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
-    """The result of a commit. `outcome` is the one to emit an event for, if any."""
+    """The result of a commit. `outcome` is the one to emit an event for, if any.
+
+    `range`, `report` and `ledger` are what was committed now; an interval or a replay has no ledger.
+    """
 
     action: Action
     reason: str
     outcome: Outcome | None = None
+    range: Range | None = None
+    report: Report | None = None
+    ledger: Ledger | None = None
 
 
 def commit(books: Books, range_id: str | None, mirror: Mirror) -> CommitResult:
@@ -48,7 +54,8 @@ def commit(books: Books, range_id: str | None, mirror: Mirror) -> CommitResult:
         _forget(books.store, book, after)
     else:
         _name_ended(books.store, loaded.key)
-    return CommitResult(does, status_of(after, range_id).sentence, outcome_of(after, range_id))
+    moved = after if isinstance(after, Ledger) else None
+    return CommitResult(does, status_of(after, range_id).sentence, outcome_of(after, range_id), loaded, report, moved)
 
 
 def _name_ended(store: LedgerStore, key: str) -> None:

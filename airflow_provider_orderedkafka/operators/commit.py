@@ -12,6 +12,7 @@ from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.steps import CommitResult, commit
+from airflow_provider_orderedkafka.telling import status
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset, Context, XComArg
@@ -50,7 +51,7 @@ class CommitOffsetRangeOperator(BaseOperator):
         }
         ours: dict[str, list[Any]] = {
             "inlets": [ledger_asset(load.name, load.ledger)],
-            "outlets": [output_alias(load.name)],
+            "outlets": [output_alias(load.name), *status.outlets(load)],
         }
         super().__init__(**beside(ours, given))
         self.load = load
@@ -67,6 +68,7 @@ class CommitOffsetRangeOperator(BaseOperator):
         self.log.info("%s: %s", self.load.name, committed.reason)
         if committed.outcome is None:
             skip(context, committed.reason)
+        status.committed(context, self.load, committed)
         told = _told(self.load.name, committed.outcome)
         asset = self.asset or self._topic_asset()
         if asset is not None:

@@ -24,6 +24,7 @@ from airflow_provider_orderedkafka.links import RangeLink, push, task_page
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.steps import Books, Resolved, claim_key, look, resolve, resolve_own
 from airflow_provider_orderedkafka.reports import for_spark, place_of
+from airflow_provider_orderedkafka.telling import status
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -68,7 +69,8 @@ class ResolveOffsetRangeOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         _check(load, mode, start, end, on_clear)
-        super().__init__(**beside({"inlets": [ledger_asset(load.name, load.ledger)]}, kwargs))
+        ours = {"inlets": [ledger_asset(load.name, load.ledger)], "outlets": status.outlets(load)}
+        super().__init__(**beside(ours, kwargs))
         self.load = load
         self.mode = mode
         self.start = start
@@ -96,6 +98,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
         self.log.info("%s: %s", self.load.name, resolved.reason)
         if resolved.range is None:
             skip(context, resolved.reason)
+        status.planned(context, self.load, resolved.range)
         ti.xcom_push(key="range", value=resolved.range.to_text())
         ti.xcom_push(key="packed_range", value=packed(resolved.range.to_text()))
         if self.checkpoint:

@@ -23,6 +23,7 @@ from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaErr
 from airflow_provider_orderedkafka.links import RangeLink, push, task_page
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.steps import look, wait
+from airflow_provider_orderedkafka.telling import status
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -106,6 +107,7 @@ class OffsetRangeSensor(BaseSensorOperator):
         except OrderedKafkaError as error:
             fail(error)
         self.log.info("%s: %s", self.load.name, verdict.reason)
+        status.looked(context, self.load, ledger, verdict)
         if verdict.skip:
             skip(context, verdict.reason)
         return verdict, ledger

@@ -25,6 +25,7 @@ from airflow_provider_orderedkafka.ledgers import ledger_in, location_for
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 from airflow_provider_orderedkafka.loads.operations import ledger_of
+from airflow_provider_orderedkafka.telling import status
 
 if TYPE_CHECKING:
     from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
@@ -166,6 +167,7 @@ class OffsetRangeTrigger(BaseEventTrigger):
         thorough = time.monotonic() - self._looked_thoroughly > THOROUGH_SECONDS
         verdict = hook_of(load.kafka_conn_id).verdict(load, ledger, known=not thorough)
         if thorough:
+            status.looked(None, load, ledger, verdict)
             self._looked_thoroughly = time.monotonic()
         return verdict
 

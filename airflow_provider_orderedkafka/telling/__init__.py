@@ -1,0 +1,1 @@
+"""What is told of a load outside its log and its ledger."""
