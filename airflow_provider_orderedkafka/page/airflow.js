@@ -1,7 +1,6 @@
 // What Airflow's public API says of the loads. Airflow checks who asks, by the cookie of its own login.
 
 const API = new URL("../api/v2/", document.baseURI);
-const LEDGER = "orderedkafka://ledger/";
 const AT_ONCE = 100;
 const RANGES = 50;
 const TOGETHER = 6;
@@ -41,18 +40,19 @@ export async function version() {
 export const HAS_STATE = 3_003_000;
 export const SEES_COOKIES = 3_001_008;
 
-/** The ledger assets, one for each load: with the DAGs that use it. */
-export async function loads() {
+/** The assets of the loads that hold their statuses, with the DAGs that use them. */
+export async function loads(airflow) {
+  const kind = `orderedkafka://${airflow.number < HAS_STATE ? "status" : "ledger"}/`;
   const found = [];
   for (let total = 1; found.length < total; ) {
-    const part = await get("assets", { uri_pattern: LEDGER, limit: AT_ONCE, offset: found.length, order_by: "name" });
+    const part = await get("assets", { uri_pattern: kind, limit: AT_ONCE, offset: found.length, order_by: "name" });
     if (!part.assets.length) break;
     found.push(...part.assets);
     total = part.total_entries;
   }
   return found
-    .filter((asset) => asset.uri.startsWith(LEDGER))
-    .map((asset) => ({ id: asset.id, name: decodeURIComponent(asset.uri.slice(LEDGER.length)), dags: dagsOf(asset) }));
+    .filter((asset) => asset.uri.startsWith(kind))
+    .map((asset) => ({ id: asset.id, name: decodeURIComponent(asset.uri.slice(kind.length)), dags: dagsOf(asset) }));
 }
 
 const dagsOf = (asset) => [

@@ -20,7 +20,7 @@ let busy = false;
 async function found() {
   airflow ??= await version();
   const name = asked.get("load");
-  const all = await loads();
+  const all = await loads(airflow);
   const wanted = name === null ? all : all.filter((load) => load.name === name);
   const known = await withStatus(wanted, airflow);
   const dag = asked.get("dag");

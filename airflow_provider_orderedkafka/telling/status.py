@@ -1,8 +1,8 @@
 """Keep a load's status where Airflow's API gives it to the page.
 
 On Airflow 3.3 that is the asset state store of the ledger's asset. Before, each resolve and each commit emits an event
-of that asset, with the status of its range, and the page puts them together. Nothing depends on a status, so whatever
-goes wrong is logged, and the load goes on.
+of an asset of its own, with the status of its range, and the page puts them together. Nothing depends on a status, so
+whatever goes wrong is logged, and the load goes on.
 """
 
 import json
@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from airflow_provider_orderedkafka.compat.airflow import asset_state, has_asset_state
-from airflow_provider_orderedkafka.context import ledger_asset, now_ms, run_of, tell
+from airflow_provider_orderedkafka.context import SCHEME, ledger_asset, now_ms, run_of, tell
 from airflow_provider_orderedkafka.core import status
 from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
 from airflow_provider_orderedkafka.core.pacing import Verdict
@@ -41,7 +41,10 @@ log = logging.getLogger(__name__)
 
 def outlets(load: OrderedLoad) -> "list[Asset]":
     """The outlets by which a step tells the status where Airflow has no asset state store."""
-    return [] if has_asset_state() else [ledger_asset(load.name, load.ledger)]
+    from airflow.sdk import Asset
+
+    asset = Asset(name=f"orderedkafka.{load.name}.status", uri=f"{SCHEME}://status/{load.name}", group="orderedkafka")
+    return [] if has_asset_state() else [asset]
 
 
 def looked(context: "Context | None", load: OrderedLoad, ledger: Ledger, verdict: Verdict) -> None:
@@ -115,14 +118,16 @@ class Attempt:
 
 def _update(context: "Context | None", load: OrderedLoad, change: Change) -> None:
     with _lost_without_harm(load.name):
-        asset, teller = ledger_asset(load.name, load.ledger), _teller(context, load)
+        teller = _teller(context, load)
         if has_asset_state():
+            asset = ledger_asset(load.name, load.ledger)
             store: Any = asset_state(asset) if context is None else context["asset_state_store"][asset]
             found = change(teller.begin(_known(store.get(KEY))), teller)
             store.set(KEY, json.loads(found.fitting().to_text()))
-        elif context is not None and any(getattr(each, "uri", None) == asset.uri for each in context["outlets"]):
+        elif context is not None:
             found = change(teller.begin(None), teller)
-            context["outlet_events"][asset].extra[KEY] = json.loads(found.fitting(LARGEST_EVENT).to_text())
+            for asset in outlets(load):  # an operator that does not name it emits nothing
+                context["outlet_events"][asset].extra[KEY] = json.loads(found.fitting(LARGEST_EVENT).to_text())
 
 
 @contextmanager
