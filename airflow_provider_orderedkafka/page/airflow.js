@@ -83,7 +83,8 @@ async function fromEvents(load) {
   const told = found.asset_events.map((event) => event.extra?.status).filter(Boolean);
   if (!told.length) return null;
   const ranges = new Map(told.toReversed().flatMap((status) => status.ranges.map((range) => [range.id, range])));
-  return { ...told[0], ranges: [...ranges.values()].slice(-RANGES) };
+  const { rows, revision } = told.find((status) => status.revision !== null) ?? told[0];
+  return { ...told[0], rows, revision, ranges: [...ranges.values()].slice(-RANGES) };
 }
 
 /** The tasks of the run that has a range, by their names in their group; none where that may not be seen. */

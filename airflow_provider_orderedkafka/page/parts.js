@@ -47,7 +47,7 @@ export function links(range) {
 /** How far the load is behind: offsets as they were seen, and the time up to which all is loaded. */
 export function behind(status) {
   const lag = status.lag;
-  if (!lag) return h("span", { class: "quiet" }, "not looked at yet");
+  if (!lag) return h("span", { class: "quiet" }, loadedTo(status) ?? "not looked at yet");
   return [
     h("div", { class: "main" }, lag.offsets ? count(lag.offsets, "offset") : "nothing waits"),
     lag.loaded_to !== null && lag.offsets > 0
@@ -55,6 +55,12 @@ export function behind(status) {
       : null,
     h("div", { class: "quiet" }, "seen ", ago(lag.at)),
   ];
+}
+
+/** Without a look, where the last committed range ended. */
+function loadedTo({ ranges }) {
+  const range = ranges.findLast(({ state: found, kind }) => found === "committed" && kind === "incremental");
+  return range && range.end !== null ? ["loaded up to ", ago(range.end)] : null;
 }
 
 /** What starts the next run, and what is missing to it. */
