@@ -315,17 +315,17 @@ def test_a_partition_that_does_not_exist_is_named(config, topics):
 @pytest.mark.parametrize(
     ("call", "asked_for"),
     [
-        (lambda: discover(NOBODY, Named(("orders",)), 2.0), "the description of topic orders"),
-        (lambda: discover(NOBODY, Matching("orders"), 2.0), "the topics of the cluster"),
-        (lambda: high_ends(NOBODY, partitions("orders", *range(9)), deadline=2.0), "orders\\[4\\] and 4 more"),
-        (lambda: committed(NOBODY, "billing", partitions("orders", 0), 2.0), "the commits of group 'billing'"),
+        (lambda: discover(NOBODY, Named(("orders",)), 4.0), "the description of topic orders"),
+        (lambda: discover(NOBODY, Matching("orders"), 4.0), "the topics of the cluster"),
+        (lambda: high_ends(NOBODY, partitions("orders", *range(9)), deadline=4.0), "orders\\[4\\] and 4 more"),
+        (lambda: committed(NOBODY, "billing", partitions("orders", 0), 4.0), "the commits of group 'billing'"),
     ],
 )
 def test_an_unreachable_broker_is_named_within_the_deadline(call, asked_for):
     begun = time.monotonic()
-    with pytest.raises(UnreachableError, match=f"'127.0.0.1:1' did not answer within 2 s, .*{asked_for}.*refused"):
+    with pytest.raises(UnreachableError, match=f"'127.0.0.1:1' did not answer within 4 s, .*{asked_for}.*refused"):
         call()
-    assert 2.0 <= time.monotonic() - begun < 5.0
+    assert 4.0 <= time.monotonic() - begun < 8.0
 
 
 def test_where_kafka_does_not_answer_partitions_are_not_called_missing():

@@ -103,6 +103,8 @@ attempts = st.builds(
 
 # What went wrong once, or is rare.
 LIMITED = Shape((1, 3), False, True, False, "keep", "key", None, True, 1)
+EXPANDED = Shape((1,), False, False, False, "expand", "key", None, True, 1)
+TWO_OF_EACH = tuple(Come(0, time, b"a", b"two") for time in range(4))
 LATE_AND_EARLY = (
     *(Come(0, 4, None, b"one"), Come(0, 5, None, b"one"), Come(1, 0, None, b"one"), Come(2, 4, None, b"none")),
     *([Come(0, 0, None, b"one")] * 13),
@@ -168,6 +170,7 @@ ANEW_SINCE = Attempt(changes=(Change("anew", 0, 0),), troubles=(Trouble("output"
 @example(replace(KEYLESS, keep_order="key"), 2, HIDDEN_BY_A_MARKER, (ALL_LANDED, Attempt(slice_offsets=1)), 0)
 @example(KEYLESS, 2, (Come(0, 0, None, b"one"),) * 4, (ONE_LEADER_WAS_SLOW,), 0)
 @example(replace(KEYLESS, keep_order="key"), 1, OF_FOUR_KEYS, (HALF_LANDED, GROWN_SINCE), 0)
+@example(EXPANDED, 1, TWO_OF_EACH, (Attempt(raised=1),), 0)
 @example(LIMITED, 1, LATE_AND_EARLY, (EXPIRES_WHILE_IT_IS_COUNTED,), 0)
 @given(shapes, st.integers(1, 4), lists(come, 20, 1), lists(attempts, 4, 1), st.integers(0, 40))
 def test_whatever_happens_each_row_is_there_once_in_order_and_limits_are_exact(shape, outputs, records, tried, raised):
