@@ -87,7 +87,7 @@ class RangeRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Lag:
+class Backlog:
     """What waits to be loaded, as it was seen `at` some moment, and what starts the next run.
 
     `waiting` is how many of the `offsets` a run would load now, `enough` how many of those start one, `due` when the
@@ -119,7 +119,7 @@ class Status(Document):
     revision: int | None = None
     rows: int = 0
     row_limit: int | None = None
-    lag: Lag | None = None
+    lag: Backlog | None = None
     ranges: tuple[RangeRow, ...] = ()
 
     def fitting(self, most: int = LARGEST) -> Self:
@@ -171,7 +171,7 @@ def looked(status: Status, teller: Teller, ledger: Ledger, verdict: Verdict) -> 
     places = {p: _At(begin, 0, verdict.span.end[p] - begin) for p, begin in verdict.span.start.items()}
     return replace(
         status,
-        lag=Lag(
+        lag=Backlog(
             at=teller.now,
             offsets=verdict.span.offsets if verdict.lag is None else verdict.lag,
             waiting=verdict.waiting,
@@ -300,7 +300,7 @@ def _counted(row: RangeRow, outcome: Outcome) -> RangeRow:
     )
 
 
-def _taking(lag: Lag | None, teller: Teller, loaded: Range) -> Lag:
+def _taking(lag: Backlog | None, teller: Teller, loaded: Range) -> Backlog:
     """The lag with what the range takes of it. Nobody may have looked before, without a wait."""
     known = {} if lag is None else _places(lag.partitions)
     places = dict(known)
@@ -309,11 +309,11 @@ def _taking(lag: Lag | None, teller: Teller, loaded: Range) -> Lag:
         places[partition] = _At(begin, taken, max(before.begin + before.lag - begin, taken))
     if lag is None:
         offsets, due, reason = loaded.offsets, None, ""
-        lag = Lag(teller.now, offsets, None, teller.pace.enough, due, _time(loaded.start.floor), reason, {}, 0)
+        lag = Backlog(teller.now, offsets, None, teller.pace.enough, due, _time(loaded.start.floor), reason, {}, 0)
     return replace(lag, partitions=_table(places), of_partitions=max(lag.of_partitions, len(places)))
 
 
-def _after(lag: Lag, loaded: Range, stop: Place) -> Lag:
+def _after(lag: Backlog, loaded: Range, stop: Place) -> Backlog:
     """The lag once a range is loaded up to here."""
     places = _places(lag.partitions)
     for partition, begin in stop.offsets.items():

@@ -25,7 +25,7 @@ from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.plan import Planned
 from airflow_provider_orderedkafka.core.progress import Progress
-from airflow_provider_orderedkafka.core.status import BatchRow, Lag, RangeRow, Status
+from airflow_provider_orderedkafka.core.status import Backlog, BatchRow, RangeRow, Status
 from airflow_provider_orderedkafka.core.streams import StreamOffset
 from airflow_provider_orderedkafka.core.watching import WatcherState
 from airflow_provider_orderedkafka.kafka.provenance import Stamp
@@ -181,7 +181,7 @@ DOCUMENTS: Mapping[str, Document] = {
         revision=4,
         rows=1_234,
         row_limit=5_000,
-        lag=Lag(1_769_861_000_000, 40, 32, 100, None, 1_769_860_000_000, "32 of 100", {"orders": "0,3,27,30"}, 3),
+        lag=Backlog(1_769_861_000_000, 40, 32, 100, None, 1_769_860_000_000, "32 of 100", {"orders": "0,3,27,30"}, 3),
         ranges=(
             RangeRow(
                 RANGE.id,
