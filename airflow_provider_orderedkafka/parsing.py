@@ -15,7 +15,7 @@ from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.submission import master_of
 
 if TYPE_CHECKING:
-    from airflow.sdk import DAG, TaskGroup
+    from airflow.sdk import DAG, Asset, TaskGroup
 
 STEPS = ("wait", "resolve", "load", "commit")
 ON_THE_RUN_BEFORE = ("depends_on_past", "wait_for_downstream")
@@ -128,10 +128,10 @@ def shape_of(arguments: Any) -> dict[str, Any]:
 
 def check_checkpoint(load: OrderedLoad, conn_id: str, checkpoint: str | None) -> None:
     """Require `checkpoint=` for a cluster, if the connection is an environment variable and so known here."""
-    text = os.environ.get(f"AIRFLOW_CONN_{conn_id.upper()}")
-    if checkpoint is not None or not text:
+    connection = _given(conn_id)
+    if checkpoint is not None or connection is None:
         return
-    master = _master(text, conn_id)
+    master = master_of(connection)
     if not master.startswith("local"):
         raise SettingError(no_checkpoint(load.name, conn_id, master))
 
@@ -145,14 +145,30 @@ def no_checkpoint(load: str, conn_id: str, master: str) -> str:
     )
 
 
-def _master(text: str, conn_id: str) -> str:
+def topic_assets(load: OrderedLoad) -> "list[Asset]":
+    """The assets of the topics that a load reads, if Kafka's address is known when the DAG is parsed.
+
+    It is where the connection is an environment variable; to ask Airflow for others would slow down each parse.
+    """
+    from airflow.sdk import Asset
+
+    connection = _given(load.kafka_conn_id)
+    servers = "" if connection is None else str(connection.extra_dejson.get("bootstrap.servers") or "")
+    server = servers.split(",", maxsplit=1)[0].strip()
+    return [Asset(uri=f"kafka://{server}/{topic}") for topic in load.topics if server]
+
+
+def _given(conn_id: str) -> Any:
+    """The connection, if it is an environment variable that can be read: what is wrong with it is said when used."""
     from airflow.sdk import Connection
 
+    text = os.environ.get(f"AIRFLOW_CONN_{conn_id.upper()}", "")
+    if not text:
+        return None
     try:
-        found = Connection.from_json(text, conn_id) if text.startswith("{") else Connection.from_uri(text, conn_id)
-    except Exception:  # noqa: BLE001 - what is wrong with a connection is said when it is used
-        return "local"
-    return master_of(found)
+        return Connection.from_json(text, conn_id) if text.startswith("{") else Connection.from_uri(text, conn_id)
+    except Exception:  # noqa: BLE001 - Airflow's own errors about it differ
+        return None
 
 
 def check_form(

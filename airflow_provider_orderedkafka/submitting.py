@@ -13,8 +13,9 @@ from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.steps import load as what_to_do
+from airflow_provider_orderedkafka.parsing import topic_assets
 from airflow_provider_orderedkafka.reports import readable, report_location
-from airflow_provider_orderedkafka.telling import status
+from airflow_provider_orderedkafka.telling import docs, metrics, status
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator, Context
@@ -73,7 +74,8 @@ def submitted(
     told = f"{{{{ {pulled} }}}}"
     task = {
         "task_id": "load",
-        "inlets": [ledger_asset(load.name, load.ledger)],
+        "inlets": [ledger_asset(load.name, load.ledger), *topic_assets(load)],
+        "doc_md": docs.LOAD,
         "pre_execute": lambda context: begin_attempt(context, load, resolve, digest),
         **more,
     }
@@ -112,3 +114,4 @@ def begin_attempt(context: "Context", load: OrderedLoad, resolve: str, digest: s
         fail(LifecycleError(f"nothing is loaded for {load.name!r}: {todo.reason}"))
     if todo.range is not None and todo.report is None:
         status.begun(context, load, todo.range, todo.attempt)
+    metrics.attempted(load.name)

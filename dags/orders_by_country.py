@@ -6,5 +6,13 @@ from airflow_provider_orderedkafka import OrderedLoad, ordered_load
 
 for country in ("at", "be", "ch"):
     load = OrderedLoad(f"orders_{country}", topics=[f"orders-{country}"], start="earliest", max_delay="1h")
-    with DAG(f"orders_{country}", schedule="@hourly", catchup=False, max_active_runs=1, doc_md=__doc__):
+    with DAG(
+        f"orders_{country}",
+        schedule="@hourly",
+        catchup=False,
+        max_active_runs=1,
+        doc_md=__doc__,
+        description="Orders of a country, in time order, each hour",
+        tags=["orderedkafka", "load"],
+    ):
         ordered_load(load, output_topic=f"orders-{country}-ordered")

@@ -34,7 +34,15 @@ def by_shell(launch):
 
 orders = OrderedLoad("orders_by_shell", topics=["orders"], start="earliest", min_offsets=10_000, max_delay="1h")
 
-with DAG("orders_by_shell", schedule="*/15 * * * *", catchup=False, max_active_runs=1, doc_md=__doc__):
+with DAG(
+    "orders_by_shell",
+    schedule="*/15 * * * *",
+    catchup=False,
+    max_active_runs=1,
+    doc_md=__doc__,
+    description="Orders in time order, by an operator of your choice",
+    tags=["orderedkafka", "load"],
+):
     ordered_load(
         orders, output_topic="orders-by-shell", submit=by_shell, checkpoint="{{ var.value.orders_checkpoints }}"
     )

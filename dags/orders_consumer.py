@@ -6,7 +6,14 @@ from airflow_provider_orderedkafka.assets import output_alias
 
 orders_output = output_alias("orders")
 
-with DAG("orders_consumer", schedule=orders_output, catchup=False, doc_md=__doc__):
+with DAG(
+    "orders_consumer",
+    schedule=orders_output,
+    catchup=False,
+    doc_md=__doc__,
+    description="Runs after each load of orders",
+    tags=["orderedkafka", "after a load"],
+):
 
     @task
     def report(triggering_asset_events=None):

@@ -19,5 +19,7 @@ with DAG(
     catchup=False,
     max_active_runs=2,
     doc_md=__doc__,
+    description="Orders by the hour, with backfills",
+    tags=["orderedkafka", "load"],
 ):
     ordered_load(hourly, output_topic="orders-hourly", mode="interval")

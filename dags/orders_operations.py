@@ -13,6 +13,8 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     doc_md=__doc__,
+    description="Show, abandon or rewind the ledger of orders",
+    tags=["orderedkafka", "by hand"],
     params={
         "action": Param("show", enum=["show", "abandon", "rewind"], title="What to do"),
         "to": Param(

@@ -18,5 +18,13 @@ orders = OrderedLoad(
     grace="5s",
 )
 
-with DAG("orders_ordered", schedule="*/5 * * * *", catchup=False, max_active_runs=1, doc_md=__doc__):
+with DAG(
+    "orders_ordered",
+    schedule="*/5 * * * *",
+    catchup=False,
+    max_active_runs=1,
+    doc_md=__doc__,
+    description="Orders and refunds in time order, every five minutes",
+    tags=["orderedkafka", "load"],
+):
     ordered_load(orders, output_topic="orders-ordered", spark_conn_id="spark_default")

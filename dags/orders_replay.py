@@ -15,6 +15,8 @@ with DAG(
     schedule=None,
     catchup=False,
     doc_md=__doc__,
+    description="Orders and refunds of the past, loaded again",
+    tags=["orderedkafka", "by hand"],
     params={
         "start": Param(
             "-1h",

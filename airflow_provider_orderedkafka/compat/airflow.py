@@ -145,3 +145,12 @@ def kafka_config(hook: "KafkaBaseHook") -> dict[str, Any]:
 
     config: dict[str, Any] = Configuration(hook.kafka_config_id).get_conn
     return config
+
+
+# airflow 3.1.8 has one for all processes; in 3.2.2 and 3.3.2 tasks set up the SDK's, and the triggerer the core's.
+# Public would be: one name for both.
+def stats(*, in_triggerer: bool = False) -> Any:
+    """Airflow's metrics, as this process has set them up."""
+    if find_spec("airflow.sdk.observability") is None:
+        return import_module("airflow.stats").Stats
+    return import_module(f"airflow.{'' if in_triggerer else 'sdk.'}observability.stats").Stats

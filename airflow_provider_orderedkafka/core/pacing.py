@@ -4,9 +4,12 @@ The verdict has a sentence that says what decided, or what it waits for.
 """
 
 from dataclasses import dataclass
+from typing import Final, Self
 
-from airflow_provider_orderedkafka.core.notation.durations import format_duration
-from airflow_provider_orderedkafka.core.order.cuts import Span
+from airflow_provider_orderedkafka.core.notation.durations import MILLISECONDS, format_duration
+from airflow_provider_orderedkafka.core.order.cuts import Place, Span
+
+MINUTE: Final = MILLISECONDS["m"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,27 @@ class Verdict:
     span: Span | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How many offsets are not loaded yet, and how old the first of them is at most, in milliseconds, if known."""
+
+    offsets: int
+    age: int | None
+
+    @classmethod
+    def of(cls, place: Place, offsets: int, now: int) -> Self:
+        """The lag behind a place: what follows there is no older than its floor."""
+        if offsets == 0:
+            return cls(0, 0)
+        return cls(offsets, None if place.floor.time < 0 else max(now - place.floor.time, 0))
+
+    def __str__(self) -> str:
+        if not self.offsets:
+            return "nothing is left"
+        age = "" if self.age is None else f", from the last {_duration(self.age)}"
+        return f"{_count(self.offsets)} left{age}"
+
+
 def decide(pace: Pace, situation: Situation) -> Verdict:
     due = None if pace.max_delay is None else situation.since + pace.max_delay
     run, reason = _decided(pace, situation, due)
@@ -68,7 +92,7 @@ def decide(pace: Pace, situation: Situation) -> Verdict:
 
 def _decided(pace: Pace, situation: Situation, due: int | None) -> tuple[bool, str]:
     if situation.offsets == 0:
-        return False, _nothing(situation)
+        return False, _nothing(situation, due)
     if pace.enough is not None and situation.offsets >= pace.enough:
         return True, f"{situation.offsets:,} of {pace.enough:,} offsets are there"
     if pace.max_delay is not None and due is not None and situation.now >= due:
@@ -82,8 +106,10 @@ def until(due: int, now: int) -> Verdict:
     return Verdict(run=left <= 0, reason="it is time" if left <= 0 else f"it is time in {_duration(left)}", due=due)
 
 
-def _nothing(situation: Situation) -> str:
-    return "nothing to load" + _behind_transactions(situation)
+def _nothing(situation: Situation, due: int | None) -> str:
+    young = f" yet, {_count(situation.young)} too young" if situation.young else ""
+    delay = "" if due is None else f", {_delay(situation, due)}"
+    return f"nothing to load{young}{delay}" + _behind_transactions(situation)
 
 
 def _late(pace: Pace, situation: Situation, delay: int) -> str:
@@ -93,8 +119,13 @@ def _late(pace: Pace, situation: Situation, delay: int) -> str:
 
 def _held(pace: Pace, situation: Situation, due: int | None) -> str:
     asked = "" if pace.enough is None else f" of {pace.enough:,}"
-    delay = "no delay is set" if due is None else f"the delay runs out in {_duration(due - situation.now)}"
+    delay = "no delay is set" if due is None else _delay(situation, due)
     return f"{situation.offsets:,}{asked} offsets are there, {delay}" + _behind_transactions(situation)
+
+
+def _delay(situation: Situation, due: int) -> str:
+    left = due - situation.now
+    return f"the delay runs out in {_duration(left)}" if left > 0 else "the delay ran out"
 
 
 def _behind_transactions(situation: Situation) -> str:
@@ -110,3 +141,18 @@ def _count(offsets: int) -> str:
 def _duration(milliseconds: int) -> str:
     """In whole seconds, if there are any."""
     return format_duration(milliseconds // 1_000 * 1_000 or milliseconds)
+
+
+class Remarks:
+    """What to say of something that is looked at often: what is new, and that once a minute at most."""
+
+    def __init__(self) -> None:
+        self._said: str | None = None
+        self._next = 0
+
+    def new(self, remark: str, now: int) -> bool:
+        """Whether to say it, at this moment in milliseconds."""
+        if remark == self._said or now < self._next:
+            return False
+        self._said, self._next = remark, now + MINUTE
+        return True

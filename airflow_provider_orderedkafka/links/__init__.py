@@ -1,15 +1,12 @@
-"""A link from a task to the XComs that show its decision."""
+"""A link from `resolve` to the XComs that show its decision."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow.sdk import BaseOperatorLink
 
-if TYPE_CHECKING:
-    from airflow.sdk import Context
-
 
 class RangeLink(BaseOperatorLink):
-    """A link to the page with the task's XComs, which say what it decided and why."""
+    """A link to the page with the task's XComs: the range by partition, and as a document."""
 
     name = "Range"
 
@@ -24,12 +21,10 @@ class RangeLink(BaseOperatorLink):
 
 
 def task_page(dag_id: str, run_id: str, task_id: str) -> str:
-    """The path of a task's page in Airflow."""
-    from urllib.parse import quote
+    """The path of a task's page in Airflow, which may itself be below a path: that of `[api] base_url`."""
+    from urllib.parse import quote, urlsplit
 
-    return f"/dags/{quote(dag_id)}/runs/{quote(run_id)}/tasks/{quote(task_id)}/xcom"
+    from airflow.providers.common.compat.sdk import conf
 
-
-def push(link: BaseOperatorLink, context: "Context", address: str) -> None:
-    """Store a link's address now; Airflow would do so when the task ends."""
-    context["ti"].xcom_push(key=link.xcom_key, value=address)
+    below = urlsplit(conf.get("api", "base_url", fallback=None) or "").path.rstrip("/")
+    return f"{below}/dags/{quote(dag_id)}/runs/{quote(run_id)}/tasks/{quote(task_id)}/xcom"

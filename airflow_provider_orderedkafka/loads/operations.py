@@ -9,18 +9,17 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from airflow_provider_orderedkafka.core import moves
-from airflow_provider_orderedkafka.core.documents import Ledger, Outcome
+from airflow_provider_orderedkafka.core.documents import Ledger, Outcome, Range
 from airflow_provider_orderedkafka.core.lifecycle import status_of
 from airflow_provider_orderedkafka.core.notation.starts import Moment
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import LifecycleError, SettingError
 from airflow_provider_orderedkafka.loads.books import Mirror, show
-from airflow_provider_orderedkafka.loads.endings import doubts
+from airflow_provider_orderedkafka.loads.endings import SHOWN, doubts, in_words
 from airflow_provider_orderedkafka.loads.ledger import LEDGER, LedgerStore
 from airflow_provider_orderedkafka.loads.mirror import Mirrored
 
-SHOWN = 20
 NO_TOPICS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -49,8 +48,13 @@ def ledger_of(store: LedgerStore) -> Ledger:
     return ledger
 
 
-def shown(ledger: Ledger) -> str:
-    """The ledger as text, for people."""
+def opened_range(store: LedgerStore, ledger: Ledger) -> Range | None:
+    """The range that is open, if there is one."""
+    return None if ledger.open is None else store.range(ledger.open.range_id)
+
+
+def shown(ledger: Ledger, opened: Range | None = None) -> str:
+    """The ledger as text, for people, with the range that is open."""
     lines = [
         f"load          {ledger.load} (instance {ledger.instance}, home DAG {ledger.home_dag or 'none'})",
         f"revision      {ledger.revision}",
@@ -59,6 +63,7 @@ def shown(ledger: Ledger) -> str:
         f"rows written  {ledger.rows_emitted:,}, dead letters {ledger.dead_letters:,}",
         f"floor         {_floor(ledger.place.floor)}",
         f"open          {_opened(ledger)}",
+        *([] if opened is None else [f"  {line}" for line in in_words(opened).splitlines()]),
         "stands at",
         *_positions(ledger.place.offsets),
         "outcomes, the latest first",

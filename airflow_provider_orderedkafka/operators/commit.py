@@ -7,15 +7,18 @@ from airflow.sdk import BaseOperator
 
 from airflow_provider_orderedkafka.assets import output_alias
 from airflow_provider_orderedkafka.context import beside, books_of, fail, ledger_asset, skip
-from airflow_provider_orderedkafka.core.documents import DOUBTS, Outcome
+from airflow_provider_orderedkafka.core.documents import DOUBTS, Outcome, Place
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError
 from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.loads.endings import in_numbers
 from airflow_provider_orderedkafka.loads.steps import CommitResult, commit
-from airflow_provider_orderedkafka.telling import status
+from airflow_provider_orderedkafka.telling import docs, metrics, status
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset, Context, XComArg
+
+    from airflow_provider_orderedkafka.core.pacing import Lag
 
 
 class CommitOffsetRangeOperator(BaseOperator):
@@ -23,7 +26,8 @@ class CommitOffsetRangeOperator(BaseOperator):
 
     The ledger moves only if there is a complete report beside the checkpoint and this run owns the range, and it never
     moves twice. If the task is cleared after that, it emits the event again, with the same revision. Its XCom is the
-    event's extra. Commits of one DAG run one after the other.
+    event's extra; the XCom `in_words` says it for people, with the lag that is left. Commits of one DAG run one after
+    the other.
 
     :param load: The load.
     :param range_id: ID of the range. Default: the open range of this run.
@@ -47,6 +51,7 @@ class CommitOffsetRangeOperator(BaseOperator):
             "trigger_rule": "none_failed_min_one_success",
             # At its first event Airflow creates the asset, and fails a task if another one does so at the same moment.
             "max_active_tis_per_dag": 1,
+            "doc_md": docs.COMMIT,
             **kwargs,
         }
         ours: dict[str, list[Any]] = {
@@ -65,15 +70,34 @@ class CommitOffsetRangeOperator(BaseOperator):
             committed = self._commit(context)
         except OrderedKafkaError as error:
             fail(error)
-        self.log.info("%s: %s", self.load.name, committed.reason)
+        said = committed.reason + self._counted(committed)
+        self.log.info("%s: %s", self.load.name, said)
         if committed.outcome is None:
             skip(context, committed.reason)
         status.committed(context, self.load, committed)
+        context["ti"].xcom_push(key="in_words", value=said)
         told = _told(self.load.name, committed.outcome)
         asset = self.asset or self._topic_asset()
         if asset is not None:
             context["outlet_events"][output_alias(self.load.name)].add(asset, extra=told)
         return told
+
+    def _counted(self, committed: CommitResult) -> str:
+        """What the commit came to, sent to the metrics and as a sentence for the log."""
+        if committed.report is None:
+            return ""
+        lag = None if committed.ledger is None else self._left(committed.ledger.place)
+        metrics.committed(self.load.name, committed.report, lag)
+        return f": {in_numbers(committed.report)}" + ("" if lag is None else f"; {lag}")
+
+    def _left(self, place: Place) -> "Lag | None":
+        from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+
+        try:
+            return OrderedKafkaHook(self.load.kafka_conn_id).left(place)
+        except OrderedKafkaError as error:  # the range is committed all the same
+            self.log.warning("%s: the lag is not known: %s", self.load.name, error)
+            return None
 
     def _topic_asset(self) -> "Asset | None":
         from airflow.sdk import Asset

@@ -12,6 +12,7 @@ from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.loads import operations
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 from airflow_provider_orderedkafka.loads.steps import First
+from airflow_provider_orderedkafka.telling import docs
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -50,7 +51,7 @@ class LedgerOperationsOperator(BaseOperator):
         ledger: str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**beside({"inlets": [ledger_asset(load, ledger)]}, kwargs))
+        super().__init__(**beside({"inlets": [ledger_asset(load, ledger)]}, {"doc_md": docs.OPERATIONS, **kwargs}))
         self.load = load
         self.action = action
         self.to = to
@@ -75,7 +76,7 @@ class LedgerOperationsOperator(BaseOperator):
         store = books_of(self.load, context, self.ledger).store
         ledger = operations.ledger_of(store)
         if self.action == "show":
-            return operations.shown(ledger)
+            return operations.shown(ledger, operations.opened_range(store, ledger))
         found = self._found(ledger) if self.action == "rewind" else None
         preview = operations.shown(ledger) if found is None else operations.preview(ledger, found.place, found.topics)
         if str(self.confirmed) != "True":

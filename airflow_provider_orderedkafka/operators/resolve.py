@@ -20,11 +20,12 @@ from airflow_provider_orderedkafka.core.codec import packed
 from airflow_provider_orderedkafka.core.documents import Kind
 from airflow_provider_orderedkafka.core.notation.starts import parse_start
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.links import RangeLink, push, task_page
+from airflow_provider_orderedkafka.links import RangeLink
 from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.loads.endings import in_words
 from airflow_provider_orderedkafka.loads.steps import Books, Resolved, claim_key, look, resolve, resolve_own
 from airflow_provider_orderedkafka.reports import for_spark, place_of
-from airflow_provider_orderedkafka.telling import status
+from airflow_provider_orderedkafka.telling import docs, metrics, status
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -38,7 +39,8 @@ class ResolveOffsetRangeOperator(BaseOperator):
     """Store the range of offsets that this run loads; skip the run if there is nothing to load.
 
     A retry or a clear gives the same range. An incremental range that an ended run left open is taken over. Its XCom
-    is the range's ID; the XCom `range` is the document, `skipped` the reason of a skip.
+    is the range's ID; the XCom `range` is the document, `in_words` the same for people, `skipped` the reason of a
+    skip.
 
     :param load: The load.
     :param mode: `"incremental"`: everything new since the last run. `"interval"`: the run's data interval. `"replay"`:
@@ -70,7 +72,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
     ) -> None:
         _check(load, mode, start, end, on_clear)
         ours = {"inlets": [ledger_asset(load.name, load.ledger)], "outlets": status.outlets(load)}
-        super().__init__(**beside(ours, kwargs))
+        super().__init__(**beside(ours, {"doc_md": docs.RESOLVE, **kwargs}))
         self.load = load
         self.mode = mode
         self.start = start
@@ -84,7 +86,6 @@ class ResolveOffsetRangeOperator(BaseOperator):
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
         ti = context["ti"]
-        push(RangeLink(), context, task_page(ti.dag_id, ti.run_id, ti.task_id))
         modes: dict[str, Callable[[Context, OrderedKafkaHook, Books], Resolved]] = {
             "incremental": self._incremental,
             "interval": self._interval,
@@ -99,7 +100,11 @@ class ResolveOffsetRangeOperator(BaseOperator):
         if resolved.range is None:
             skip(context, resolved.reason)
         status.planned(context, self.load, resolved.range)
+        said = in_words(resolved.range)
+        self.log.info("%s", said)
+        metrics.planned(resolved.range)
         ti.xcom_push(key="range", value=resolved.range.to_text())
+        ti.xcom_push(key="in_words", value=said)
         ti.xcom_push(key="packed_range", value=packed(resolved.range.to_text()))
         if self.checkpoint:
             place = place_of(self.checkpoint, resolved.range.id, resolved.times)

@@ -13,6 +13,7 @@ from airflow_provider_orderedkafka.context import beside, books_of, fail, ledger
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.core.lifecycle import ADVISE_AFTER, Action, way_out
+from airflow_provider_orderedkafka.core.outputs import Outputs
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.errors import FINAL, USAGE, LifecycleError, OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.launching import PYTHON, check_keep_order, output_arguments, packaged_application
@@ -20,11 +21,11 @@ from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.endings import TOLD, told
 from airflow_provider_orderedkafka.loads.steps import Loading
 from airflow_provider_orderedkafka.loads.steps import load as what_to_do
-from airflow_provider_orderedkafka.parsing import check_output, no_checkpoint
+from airflow_provider_orderedkafka.parsing import check_output, no_checkpoint, topic_assets
 from airflow_provider_orderedkafka.reports import for_spark, place_of, read_report, readable
 from airflow_provider_orderedkafka.spark_parameters import SparkSubmitParameters
 from airflow_provider_orderedkafka.submission import Submission, masked, submit_command
-from airflow_provider_orderedkafka.telling import status
+from airflow_provider_orderedkafka.telling import docs, lineage, metrics, status
 
 if TYPE_CHECKING:
     from airflow.sdk import Context, XComArg
@@ -76,6 +77,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
     )
     ui_color = "#fde9d9"
     _process: "SparkProcess | FollowedProcess | None" = None
+    _flow: lineage.Flow | None = None
 
     def __init__(
         self,
@@ -92,7 +94,8 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         super().__init__(
             application=application or packaged_application("ordered_replay"),
             **beside(
-                {"inlets": [ledger_asset(load.name, load.ledger)]}, {"name": f"orderedkafka-{load.name}", **kwargs}
+                {"inlets": [ledger_asset(load.name, load.ledger), *topic_assets(load)]},
+                {"name": f"orderedkafka-{load.name}", "doc_md": docs.LOAD, **kwargs},
             ),
         )
         self.load = load
@@ -115,6 +118,17 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         if self._process is not None:
             self._process.end()
 
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:  # noqa: ARG002 - OpenLineage's signature
+        """The topics and tables that were read and written."""
+        return lineage.facets(self._flow)
+
+    def _moved(self, report: Report) -> lineage.Flow:
+        from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+
+        servers = OrderedKafkaHook(self.load.kafka_conn_id).config.servers
+        outputs = Outputs.of(self.output_topic, self.application_args or ())
+        return lineage.Flow(servers, self.load.topics, outputs, self.conn_id, report)
+
     def _load(self, context: "Context") -> dict[str, Any]:
         self._check_output()  # raises before an attempt is counted
         way = self._way(context)
@@ -128,6 +142,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
             raise LifecycleError(f"nothing is loaded for {self.load.name!r}: {todo.reason}")
         report = todo.report or self._run(context, way, todo, todo.range, todo.checkpoint)
         status.loaded(context, self.load, todo.range, report)
+        self._flow = self._moved(report)
         self.log.info("%s", told(report))
         return {name: getattr(report, name) for name in TOLD}
 
@@ -142,6 +157,8 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         return Way(submission, options, environment, manager_of(submission, self.yarn_rm_auth))
 
     def _run(self, context: "Context", way: Way, todo: Loading, loaded: Range, checkpoint: str) -> Report:
+        self.log.info("%s: Spark is starting; its first line may take a minute", self.load.name)
+        metrics.attempted(self.load.name)
         attempt = status.Attempt(context, self.load, loaded, todo.attempt)
         with attempt, tempfile.TemporaryDirectory(prefix="orderedkafka-") as folder:
             process = self._process = self._made(context, way, todo, Path(folder), attempt.progress)

@@ -18,12 +18,11 @@ from airflow_provider_orderedkafka.context import (
     skip,
 )
 from airflow_provider_orderedkafka.core.documents import Kind, Ledger
-from airflow_provider_orderedkafka.core.pacing import Verdict, until
+from airflow_provider_orderedkafka.core.pacing import Remarks, Verdict, until
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError
-from airflow_provider_orderedkafka.links import RangeLink, push, task_page
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.steps import look, wait
-from airflow_provider_orderedkafka.telling import status
+from airflow_provider_orderedkafka.telling import docs, metrics, status
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -44,7 +43,6 @@ class OffsetRangeSensor(BaseSensorOperator):
     """
 
     template_fields: Sequence[str] = ()
-    operator_extra_links = (RangeLink(),)
     ui_color = "#f4e8c1"
 
     def __init__(
@@ -57,18 +55,18 @@ class OffsetRangeSensor(BaseSensorOperator):
         **kwargs: Any,
     ) -> None:
         ours = {"inlets": [ledger_asset(load.name, load.ledger)]}
-        super().__init__(poke_interval=poke_interval, **beside(ours, kwargs))
+        super().__init__(poke_interval=poke_interval, **beside(ours, {"doc_md": docs.WAIT, **kwargs}))
         self.load = load
         self.kind = kind
         self.deferrable = deferrable
+        self._remarks = Remarks()
 
     def execute(self, context: "Context") -> Any:
         """Poll once, then defer to the triggerer or poll on."""
-        ti = context["ti"]
-        push(RangeLink(), context, task_page(ti.dag_id, ti.run_id, ti.task_id))
         if not self.deferrable:
             return super().execute(context)
         verdict, ledger = self._look(context)
+        self.log.info("%s: %s", self.load.name, verdict.reason)
         return verdict.reason if verdict.run else self._defer(verdict, ledger)
 
     def _defer(self, verdict: Verdict, ledger: Ledger | None) -> NoReturn:
@@ -83,6 +81,8 @@ class OffsetRangeSensor(BaseSensorOperator):
     def poke(self, context: "Context") -> PokeReturnValue:
         """Poll once."""
         verdict, _ = self._look(context)
+        if self._remarks.new(verdict.reason, now_ms()) or verdict.run:
+            self.log.info("%s: %s", self.load.name, verdict.reason)
         return PokeReturnValue(is_done=verdict.run, xcom_value=verdict.reason)
 
     def resume(self, context: "Context", event: dict[str, Any]) -> str:  # noqa: ARG002 - Airflow's signature
@@ -106,7 +106,7 @@ class OffsetRangeSensor(BaseSensorOperator):
             verdict = wait(books, ledger, self.load.row_limit) or hook.verdict(self.load, ledger)
         except OrderedKafkaError as error:
             fail(error)
-        self.log.info("%s: %s", self.load.name, verdict.reason)
+        metrics.waits(self.load.name, ledger, verdict)
         status.looked(context, self.load, ledger, verdict)
         if verdict.skip:
             skip(context, verdict.reason)

@@ -1,1 +1,1 @@
-"""What is told of a load outside its log and its ledger."""
+"""What a load tells of itself in Airflow: metrics, lineage, its status, the documentation of its tasks."""

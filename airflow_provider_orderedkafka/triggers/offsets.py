@@ -18,14 +18,14 @@ from airflow_provider_orderedkafka.compat.airflow import asset_state
 from airflow_provider_orderedkafka.context import is_active, ledger_asset, now_ms
 from airflow_provider_orderedkafka.core.documents import Ledger
 from airflow_provider_orderedkafka.core.limits import limit_spent
-from airflow_provider_orderedkafka.core.pacing import Verdict, until
+from airflow_provider_orderedkafka.core.pacing import Remarks, Verdict, until
 from airflow_provider_orderedkafka.core.watching import Seen, WatcherState, fired, noticed, silent
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
 from airflow_provider_orderedkafka.ledgers import ledger_in, location_for
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 from airflow_provider_orderedkafka.loads.operations import ledger_of
-from airflow_provider_orderedkafka.telling import status
+from airflow_provider_orderedkafka.telling import metrics, status
 
 if TYPE_CHECKING:
     from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
@@ -77,6 +77,7 @@ class OffsetRangeTrigger(BaseEventTrigger):
         self.backoff = backoff
         self.stored = stored
         self._looked_thoroughly = 0.0
+        self._remarks = Remarks()
 
     @classmethod
     def waiting(cls, load: OrderedLoad, ledger: Ledger | None, poll_interval: float, moment: int | None) -> Self:
@@ -118,7 +119,8 @@ class OffsetRangeTrigger(BaseEventTrigger):
                     return
                 self.log.warning("%s: %s", load.name, error)
             else:
-                self.log.info("%s: %s", load.name, verdict.reason)
+                if self._remarks.new(verdict.reason, now_ms()) or verdict.run:
+                    self.log.info("%s: %s", load.name, verdict.reason)
                 if verdict.run:
                     yield _event(reason=verdict.reason)
                     return
@@ -166,6 +168,7 @@ class OffsetRangeTrigger(BaseEventTrigger):
     def _ask(self, load: OrderedLoad, ledger: Ledger) -> Verdict:
         thorough = time.monotonic() - self._looked_thoroughly > THOROUGH_SECONDS
         verdict = hook_of(load.kafka_conn_id).verdict(load, ledger, known=not thorough)
+        metrics.waits(load.name, ledger, verdict, in_triggerer=True)
         if thorough:
             status.looked(None, load, ledger, verdict)
             self._looked_thoroughly = time.monotonic()

@@ -1,5 +1,6 @@
 """The streaming query of a load, as Spark shows it to whoever looks: in both lanes, batch after batch."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic, sleep
@@ -14,6 +15,7 @@ from support.records import Records
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.core import plan
+from airflow_provider_orderedkafka.spark.application import progress
 from airflow_provider_orderedkafka.spark.application.query import METRICS, Query
 from airflow_provider_orderedkafka.storage.store import LocalState
 
@@ -101,6 +103,36 @@ def test_a_long_range_is_several_queries_in_turn_and_nothing_of_them_stays(
     assert said == [*(f"batch {n} of about 5" for n in range(1, 5)), "batch 5 of 5"]
     assert check(expected_of(records, source), records.read(output)) == FLAWLESS
     assert app.left() == ["report.json"]
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_a_batch_that_takes_long_says_how_many_of_its_tasks_are_done(
+    app: Application,
+    topics: Topics,
+    records: Records,
+    lane: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def slow(batch: Any) -> Any:
+        sleep(2)
+        return batch
+
+    monkeypatch.setattr(progress, "SILENCE", 300)
+    monkeypatch.setattr(progress, "LOOK_SECONDS", 0.1)
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    records.produce(source, events(30, 1))
+    transforms = {"arrow_transform": slow} if lane == "direct" else {"transform": lambda frame: slowly(frame, slow)}
+    app.load(whole_range(app.servers, source), "--output-topic", output, **transforms)
+    out = capsys.readouterr().out
+    assert re.search(r"^range r1: 30 offsets; Spark is starting$", out, re.MULTILINE)
+    said = r"^batch 1 of 1 runs for \d+s, \d+ of \d+ tasks done: 0 of 30 offsets \(0%\), 0 rows read, 0 written"
+    assert re.search(said, out, re.MULTILINE), out
+
+
+def slowly(frame: Any, slow: Any) -> Any:
+    """The frame, each of whose batches takes a while."""
+    return frame.mapInArrow(lambda batches: map(slow, batches), frame.schema)
 
 
 def test_files_that_spark_takes_in_another_order_change_nothing(

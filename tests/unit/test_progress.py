@@ -1,14 +1,17 @@
 """What a person sees of a run, on a terminal and in a log."""
 
 from io import StringIO
+from threading import Event
+from time import sleep
 
+import pytest
 from support.runs import a_range, place
 
 from airflow_provider_orderedkafka.core.batches import Counts, Tally
 from airflow_provider_orderedkafka.core.order.cuts import Floor
 from airflow_provider_orderedkafka.core.plan import Planned
-from airflow_provider_orderedkafka.core.progress import AttemptStart, Progress, progress
-from airflow_provider_orderedkafka.spark.application.progress import ProgressPrinter
+from airflow_provider_orderedkafka.core.progress import AttemptStart, Progress, Tasks, progress
+from airflow_provider_orderedkafka.spark.application.progress import SILENCE, ProgressPrinter, Watch
 
 NARROW = 80
 
@@ -77,3 +80,66 @@ def test_what_is_said_after_a_failure_does_not_stand_behind_the_bar() -> None:
 
 def test_an_attempt_that_came_to_no_batch_leaves_no_empty_line() -> None:
     assert told(Terminal(), batches=0).getvalue() == ""
+
+
+def looked(out: StringIO, seconds: int, *, doing: str | Planned) -> StringIO:
+    """A printer that looks each second after a batch."""
+    printer = ProgressPrinter(a_range("r", 0, 0, 1_000), 1, None, out)
+    printer.begin(0)
+    printer.tell(counts(1), planned(1), 1_000)
+    for second in range(2, seconds + 2):
+        printer.look(doing, lambda: Tasks(12, 40), second * 1_000)
+    printer.close()
+    return out
+
+
+def test_a_batch_that_takes_long_says_how_far_it_is_every_20_seconds() -> None:
+    _, _, *lines = looked(StringIO(), 45, doing=planned(2)).getvalue().splitlines()
+    assert lines[::2] == [
+        f"batch 2 of 4 runs for {seconds}s, 12 of 40 tasks done: 250 of 1,000 offsets (25%), 250 rows read, 250 written"
+        for seconds in (20, 40)
+    ]
+    found = [Progress.of_line(line) for line in lines[1::2]]
+    assert [(each.batch, each.running, each.tasks_done, each.tasks) for each in found if each is not None] == [
+        (2, 20, 12, 40),
+        (2, 40, 12, 40),
+    ]
+
+
+def test_a_long_wait_says_what_is_waited_for() -> None:
+    _, _, *lines = looked(StringIO(), 45, doing="Spark is starting").getvalue().splitlines()
+    assert lines == ["Spark is starting, for 20s so far", "Spark is starting, for 40s so far"]
+
+
+def test_a_batch_that_is_done_soon_says_nothing_of_itself_before() -> None:
+    assert len(looked(StringIO(), SILENCE // 1_000 - 1, doing=planned(2)).getvalue().splitlines()) == 2
+
+
+def test_on_a_terminal_the_bar_moves_while_a_batch_is_loaded() -> None:
+    out = looked(Terminal(), 45, doing=planned(2))
+    assert isinstance(out, Terminal)
+    sentence, bar, after = out.seen
+    assert sentence.startswith("batch 1 of 4:")
+    assert bar == "[########......................] 25%, batch 2 runs for 44s, 12 of 40 tasks done"
+    assert after == ""
+    assert len(bar) < NARROW
+
+
+def test_a_watch_goes_on_after_a_look_that_failed_and_ends_with_what_it_watches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("airflow_provider_orderedkafka.spark.application.progress.LOOK_SECONDS", 0.01)
+    looks: list[int] = []
+    twice = Event()
+
+    def look() -> None:
+        looks.append(1)
+        if len(looks) > 1:
+            twice.set()
+        raise OSError("the JVM is gone")
+
+    with Watch(look):
+        assert twice.wait(10)
+    seen = len(looks)
+    sleep(0.1)
+    assert len(looks) <= seen + 1

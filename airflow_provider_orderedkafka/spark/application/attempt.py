@@ -11,6 +11,7 @@ from airflow_provider_orderedkafka.core.batches import Counts, Holding
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.limits import rows_left
 from airflow_provider_orderedkafka.core.plan import Planned
+from airflow_provider_orderedkafka.core.progress import Tasks
 from airflow_provider_orderedkafka.errors import (
     FencedError,
     OrderedKafkaError,
@@ -19,7 +20,7 @@ from airflow_provider_orderedkafka.errors import (
 )
 from airflow_provider_orderedkafka.spark.application.batches import BatchLoop, Work
 from airflow_provider_orderedkafka.spark.application.plan import Plan
-from airflow_provider_orderedkafka.spark.application.progress import ProgressPrinter
+from airflow_provider_orderedkafka.spark.application.progress import ProgressPrinter, Watch
 from airflow_provider_orderedkafka.spark.application.query import Query
 from airflow_provider_orderedkafka.spark.application.report import Ending, report
 from airflow_provider_orderedkafka.spark.lanes.limit import RowLimit
@@ -96,7 +97,8 @@ class Attempt:
         self._executors = in_background(lambda: check_executors(self._spark.started()))
         self._printer = ProgressPrinter(loaded, self._lease.attempt, self._checkpoint.counts())
         try:
-            self._load(loaded, prepare())
+            with Watch(self._look):
+                self._load(loaded, prepare())
         except Exception as raised:  # noqa: BLE001 - the report says what it was, and it is raised again
             return self._error() or _behind(raised, self._executors)
         finally:
@@ -132,6 +134,21 @@ class Attempt:
     def tell(self, counts: Counts, planned: Planned) -> None:
         """Print and store the progress."""
         self._printer.tell(counts, planned, self._clock.now())
+
+    def _look(self) -> None:
+        """Say what is waited for or loaded, if nothing was said for a while."""
+        loading = None if self._loop is None else self._loop.loading
+        self._printer.look(loading or self._waited_for(), self._tasks, self._clock.now())
+
+    def _tasks(self) -> Tasks | None:
+        return None if self._query is None else self._query.tasks()
+
+    def _waited_for(self) -> str:
+        if self._spark.there() is None:
+            return "Spark is starting"
+        if self._loop is None:
+            return "Kafka is asked about the output"
+        return "the next batches are planned" if self._executors.done() else "Spark is waiting for an executor"
 
     def _stop(self) -> None:
         """Cancel all tasks."""

@@ -61,7 +61,10 @@ Run = Callable[[Sequence[Planned], "BatchLoop"], None]
 
 
 class BatchLoop:
-    """Loads one batch after the other. `counts` are the latest; `error` is the one that ended it."""
+    """Loads one batch after the other. `counts` are the latest; `error` is the one that ended it.
+
+    `loading` is the batch that is being loaded, while there is one.
+    """
 
     def __init__(self, work: Work, host: Host) -> None:
         self._work = work
@@ -70,6 +73,7 @@ class BatchLoop:
         self._off_plan = False
         self._stopped = False
         self.counts = work.checkpoint.counts()
+        self.loading: Planned | None = None
         self.error: OrderedKafkaError | None = None
 
     @property
@@ -110,6 +114,7 @@ class BatchLoop:
         return (1, self._work.loaded.start) if counts is None else (counts.batch + 1, counts.end)
 
     def _load(self, planned: Planned) -> None:
+        self.loading = planned
         number, start = self._next()
         end = planned.end(self._work.loaded)
         self._work.lease.check()
@@ -118,6 +123,7 @@ class BatchLoop:
         self.counts = self._counted(batch, tally)
         self._work.checkpoint.put_counts(self.counts)
         self._off_plan = batch.end != end
+        self.loading = None
         self._host.tell(self.counts, planned)
 
     def _limited(self, batch: Batch) -> Batch:

@@ -58,6 +58,7 @@ class Loader:
 
     def _attempted(self, loaded: Range, checkpoint: Checkpoint) -> Report:
         self._spark.begin()
+        print(f"range {loaded.id}: {loaded.offsets:,} offsets; Spark is starting", flush=True)
         checkpoint.take_up(loaded)
         attempt = Attempt(self._spark, checkpoint, self._arguments.attempt)
         try:
@@ -76,6 +77,8 @@ class Loader:
         check_location(self._spark.started(), checkpoint.location)
         checkpoint.set_up(writer.setup)
         print(_first_line(loaded, checkpoint, writer), flush=True)
+        if page := self._spark.started().sparkContext.uiWebUrl:
+            print(f"Spark's page of it, while it runs: {page}", flush=True)
         return writer
 
     def _state(self, location: str) -> State:

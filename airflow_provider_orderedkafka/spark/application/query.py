@@ -20,6 +20,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from airflow_provider_orderedkafka.core.plan import Planned
+from airflow_provider_orderedkafka.core.progress import Tasks
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.session.lazy import in_background
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
@@ -71,6 +72,18 @@ class Query:
             with suppress(Exception):  # the JVM may be gone
                 self._frames.session.sparkContext.cancelJobsWithTag(self._tag)
             wait([stopping], LOOK_SECONDS)
+
+    def tasks(self) -> Tasks | None:
+        """The tasks of what Spark does for this query at this moment; None if it does nothing."""
+        query = self._running
+        if query is None:
+            return None
+        tracker = self._frames.session.sparkContext.statusTracker()
+        active = set(tracker.getActiveJobsIds())
+        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(str(query.runId)) if job in active]
+        stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+        found = [stage for stage in stages if stage is not None]
+        return Tasks(sum(s.numCompletedTasks for s in found), sum(s.numTasks for s in found)) if found else None
 
     def _begun(self, folder: str, own: str, window: Sequence[Planned], loop: "BatchLoop") -> "StreamingQuery | None":
         """The started query; None if the loop is over."""

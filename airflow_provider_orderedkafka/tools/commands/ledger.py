@@ -57,7 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _show(arguments: argparse.Namespace, store: LedgerStore) -> int:
     ledger = operations.ledger_of(store)
-    print(ledger.to_text() if arguments.json else operations.shown(ledger))
+    shown = ledger.to_text() if arguments.json else operations.shown(ledger, operations.opened_range(store, ledger))
+    print(shown)
     return 0
 
 

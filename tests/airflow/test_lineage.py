@@ -1,0 +1,91 @@
+"""What Airflow's OpenLineage provider tells of a load: into a file, as it would tell a server."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from support.runs import a_range, a_report
+
+from airflow_provider_orderedkafka.core.outputs import Outputs
+from airflow_provider_orderedkafka.telling import lineage
+
+pytest.importorskip("airflow.providers.openlineage", reason="it is not required")
+
+
+def told(bench, folder):
+    """What was told of a run of the bench's DAG: the events, and the run's output."""
+    events = folder / "events.jsonl"
+    transport = {"type": "file", "log_file_path": str(events), "append": True}
+    done = subprocess.run(
+        [sys.executable, "-m", "airflow", "dags", "test", bench.load],
+        env={
+            **os.environ,
+            "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(transport),
+            "AIRFLOW__OPENLINEAGE__NAMESPACE": "tests",
+            "PYTHONWARNINGS": "ignore",
+        },
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return [json.loads(line) for line in events.read_text().splitlines()], done.stdout + done.stderr
+
+
+def test_a_load_tells_what_it_read_and_wrote_and_spark_who_its_parent_is(bench, kafka, tmp_path):
+    bench.write(5)
+    bench.dag(arguments='output_topic="out", openlineage_inject_parent_job_info=True,')
+    events, output = told(bench, tmp_path)
+    name = f"{bench.load}.{bench.load}.load"
+    (found,) = [event for event in events if (event["eventType"], event["job"]["name"]) == ("COMPLETE", name)]
+    namespace = f"kafka://{kafka.bootstrap_servers}"
+    (read,), (written,) = found["inputs"], found["outputs"]
+    assert (read["namespace"], read["name"]) == (namespace, bench.topic)
+    assert (written["namespace"], written["name"]) == (namespace, "out")
+    assert read["inputFacets"]["inputStatistics"]["rowCount"] == 5
+    assert written["outputFacets"]["outputStatistics"]["rowCount"] == 5
+    assert f"spark.openlineage.parentJobName={name}" in output
+    assert f"spark.openlineage.parentRunId={found['run']['runId']}" in output
+
+
+REPORT = replace(a_report(a_range("r", 0, 0, 5), 1), dead_letters=1)
+
+
+def flow(topics, arguments):
+    return lineage.Flow("one:9092,two:9092", topics, Outputs.of(None, arguments), "spark_default", REPORT)
+
+
+def names(flow):
+    found = lineage.facets(flow)
+    return [(each.namespace, each.name) for each in found.inputs], [(e.namespace, e.name) for e in found.outputs]
+
+
+@pytest.mark.parametrize(
+    ("options", "outputs"),
+    [
+        (["outputTopics=b,a"], [("kafka://one:9092", "b"), ("kafka://one:9092", "a")]),
+        (["topic=a", "kafka.bootstrap.servers=other:9092"], [("kafka://other:9092", "a")]),
+        (["topic=a", "deadLetterTopic=dead"], [("kafka://one:9092", "a"), ("kafka://one:9092", "dead")]),
+        (["table=lake.sales.orders"], [("spark://spark_default", "lake.sales.orders")]),
+        (["path=s3a://bucket/sales/orders/"], [("s3://bucket", "sales/orders")]),
+        (["path=/data/orders"], [("file", "/data/orders")]),
+    ],
+)
+def test_outputs_are_named_as_openlineage_names_datasets(options, outputs):
+    arguments = [part for option in options for part in ("--sink-option", option)]
+    inputs = [("kafka://one:9092", "orders"), ("kafka://one:9092", "refunds")]
+    assert names(flow(["orders", "refunds"], arguments)) == (inputs, outputs)
+
+
+def test_rows_are_told_where_it_is_known_of_which_topic_they_are():
+    found = lineage.facets(flow(["orders", "refunds"], ["--sink-option", "outputTopics=a,b"]))
+    assert [each.inputFacets for each in found.inputs] == [{}, {}]
+    assert [each.outputFacets for each in found.outputs] == [{}, {}]
+
+
+def test_a_task_that_loaded_nothing_has_no_lineage():
+    assert names(None) == ([], [])

@@ -1,0 +1,78 @@
+"""What Airflow's pages show of a load: assets, documentation, links, and what its tasks leave for people."""
+
+import json
+
+import pytest
+from airflow.sdk import DAG
+
+from airflow_provider_orderedkafka import OrderedLoad, ordered_load
+from airflow_provider_orderedkafka.links import task_page
+
+CONNECTION = "AIRFLOW_CONN_KAFKA_OF_PAGES"
+ORDERS = OrderedLoad("orders", ["orders", "refunds"], kafka_conn_id="kafka_of_pages", ledger="/ledgers")
+
+
+def group(**arguments):
+    with DAG("d", schedule=None, catchup=False, max_active_runs=1):
+        return ordered_load(ORDERS, output_topic="out", **arguments)
+
+
+def topics(task):
+    return [asset.uri for asset in task.inlets if asset.uri.startswith("kafka:")]
+
+
+def test_the_topics_are_assets_that_the_load_reads(monkeypatch):
+    extra = {"bootstrap.servers": "one:9092, two:9092"}
+    monkeypatch.setenv(CONNECTION, json.dumps({"conn_type": "kafka", "extra": extra}))
+    read = ["kafka://one:9092/orders", "kafka://one:9092/refunds"]
+    assert topics(group().steps["load"]) == read
+    assert topics(group(steps={"load": {"inlets": []}}).steps["load"]) == read
+
+
+@pytest.mark.parametrize("connection", ["", "{", "kafka://", json.dumps({"conn_type": "kafka", "extra": "no"})])
+def test_without_kafka_s_address_a_dag_parses_all_the_same_and_names_no_topics(monkeypatch, connection):
+    monkeypatch.setenv(CONNECTION, connection)
+    assert topics(group().steps["load"]) == []
+
+
+def test_each_task_says_what_it_does_and_what_clearing_it_does_unless_it_is_told_otherwise():
+    steps = group(steps={"commit": {"doc_md": "ours"}}).steps
+    assert all("**Cleared" in steps[name].doc_md for name in ("wait", "resolve", "load"))
+    assert steps["commit"].doc_md == "ours"
+
+
+@pytest.mark.parametrize(
+    ("base", "path"),
+    [("", "/dags"), ("http://host:8080", "/dags"), ("https://host/team/airflow/", "/team/airflow/dags")],
+)
+def test_a_link_leads_to_the_range_below_the_path_that_airflow_has(monkeypatch, base, path):
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", base)
+    assert task_page("d", "manual__1+0", "orders.resolve") == f"{path}/d/runs/manual__1%2B0/tasks/orders.resolve/xcom"
+
+
+def test_a_run_says_its_range_and_its_end_in_words(bench, capsys):
+    bench.write(7)
+    run = bench.dag("max_offsets=5", 'output_topic="out"').test()
+    tasks = {ti.task_id.rpartition(".")[2]: ti for ti in run.get_task_instances()}
+    said = tasks["resolve"].xcom_pull(task_ids=tasks["resolve"].task_id, key="in_words")
+    assert f"\n  {bench.topic}[0]  0 to 5: 5 offsets" in said
+    ended = tasks["commit"].xcom_pull(task_ids=tasks["commit"].task_id, key="in_words")
+    numbers = "5 rows read, 5 written, 0 late, no dead letters, in 1ms by attempt 1"
+    assert "was committed at revision 1 by " in ended
+    assert f": {numbers}; 2 offsets left, from the last " in ended
+    out = capsys.readouterr().out
+    assert ended in out
+    links = {name: ti.xcom_pull(task_ids=ti.task_id, key="_link_range") for name, ti in tasks.items()}
+    assert links.pop("resolve").endswith("/xcom")
+    assert set(links.values()) == {None}
+
+
+def test_the_ledger_shows_the_range_that_is_open_by_partition(bench, capsys):
+    from airflow_provider_orderedkafka.tools.cli import main
+
+    bench.write(5)
+    bench.order("fail 75")
+    bench.dag().test()
+    capsys.readouterr()
+    assert main(["ledger", "show", bench.load]) == 0
+    assert f"\n    {bench.topic}[0]  0 to 5: 5 offsets\nstands at\n" in capsys.readouterr().out
