@@ -23,7 +23,7 @@ export const state = (range) => h("span", { class: `state ${range.state}` }, STA
 /** What is remarkable of a range, each with its number; nothing of most ranges. */
 export function remarks(range) {
   const found = [
-    [range.late, "late", "notice"],
+    [range.late, "late", ""],
     [range.dead_letters, range.dead_letters === 1 ? "dead letter" : "dead letters", "bad"],
     [range.may_be_doubled, "possibly doubled", "bad"],
     [range.may_be_out_of_order, "possibly out of order", "bad"],
@@ -67,10 +67,10 @@ function loadedTo({ ranges }) {
 export function nextRun(status) {
   const lag = status.lag;
   if (status.row_limit !== null && status.rows >= status.row_limit) return h("strong", {}, "none: the row limit is spent");
+  if (openRanges(status).some(({ kind }) => kind === "incremental")) return h("span", { class: "quiet" }, "after the open range");
   if (!lag) return h("span", { class: "quiet" }, "not known yet");
-  const after = openRanges(status).length ? h("div", { class: "quiet" }, "after the open range") : null;
-  if (lag.waiting === null) return after ?? h("span", { class: "quiet" }, "decided at the next look");
-  return [after, enough(lag), delay(lag)];
+  if (lag.waiting === null) return h("span", { class: "quiet" }, "decided at the next look");
+  return [enough(lag), delay(lag)];
 }
 
 function enough({ waiting, enough: asked }) {

@@ -159,7 +159,7 @@ def test_the_overview_says_of_each_load_where_it_stands_and_what_is_missing(serv
     rows = {row.split()[0]: " ".join(row.split()) for row in tab.texts("main tbody tr")}
     assert set(LOADS) <= rows.keys()
     assert "loading" in rows["orders"]
-    assert "batch 6 of 12" in rows["orders"]
+    assert "batch 7 of 12" in rows["orders"]
     assert "18,811 offsets missing of 50,000 or the delay runs out in " in rows["refunds"]
     assert "failed, attempt 2" in rows["payments"]
     for words in ("12 dead letters", "3 possibly doubled", "1 possibly out of order", "7 lost to retention"):
@@ -173,14 +173,14 @@ def test_a_load_has_its_ranges_its_plots_and_the_batches_of_its_open_range(serve
     assert len(tab.texts("#ranges tbody tr")) == 25
     assert len(tab.texts("#plots figure")) == 4
     assert len(tab.texts("#partitions tbody tr")) == 6
-    assert [row.split("\t")[0] for row in tab.texts("#open tbody tr")] == ["6", "5", "4", "3", "2", "1", "0"]
+    assert [row.split("\t")[0] for row in tab.texts("#open tbody tr")] == ["7", "6", "5", "4", "3", "2", "1"]
     (run,) = set(tab.ask("[...document.querySelectorAll('#open a')].map((a) => a.href)"))
     assert run.startswith(f"{served.url}/dags/orders/runs/scheduled__2026-01-31T12%3A25")
 
 
 def test_what_changes_while_one_looks_is_shown_without_a_click(served, tab):
     tab.open(f"{served.page}?load=orders")
-    tab.until("document.querySelector('#open').innerText.includes('batch 6 of 12')")
+    tab.until("document.querySelector('#open').innerText.includes('batch 7 of 12')")
     story = LOADS["orders"]
     row = story.ranges[-1]
     further = statuses.replace(
