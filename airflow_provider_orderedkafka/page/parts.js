@@ -2,7 +2,7 @@
 
 import { dagOf, runIdOf, runPage, taskPage } from "./airflow.js";
 import { ago, bar, h } from "./html.js";
-import { count, number, percent, relative, span } from "./words.js";
+import { count, number, percent, span } from "./words.js";
 
 const OPEN = new Set(["planned", "loading", "failed", "loaded"]);
 const STATES = {
@@ -94,7 +94,7 @@ export function progress(range) {
   const share = all ? done / all : 1;
   const words = [found ? `${percent(share)} of ${count(all, "offset")}` : count(all, "offset")];
   if (found?.batch !== undefined) words.push(`batch ${number(found.batch)}${of(found)}`);
-  if (found?.seconds_left) words.push(`about ${span(found.seconds_left * 1_000)} left`);
+  if (found?.seconds_left && range.state === "loading") words.push(`about ${span(found.seconds_left * 1_000)} left`);
   const label = `${percent(share)} loaded`;
   return [h("div", { class: "quiet" }, words.join(", ")), range.state === "planned" ? null : bar(share, label, range.state)];
 }
@@ -107,5 +107,3 @@ export function limit(status) {
   const words = `${number(status.rows)} of ${number(status.row_limit)} rows`;
   return [h("div", {}, words), bar(share, `${percent(share)} of the row limit`, share >= 1 ? "failed" : "")];
 }
-
-export const when = (at) => (at === null ? "" : relative(at));

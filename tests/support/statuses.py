@@ -85,7 +85,7 @@ class Story:
 
     def commit(self, loaded: Range, **doubts: int) -> None:
         rows = loaded.offsets - 120
-        took = rows // 9 + self.runs * 389 % 2_000
+        took = min(rows // 9, MINUTE) + self.runs * 389 % 2_000
         report = plain_report(
             range_id=loaded.id,
             stop=loaded.end,
