@@ -68,7 +68,7 @@ function batches(range) {
   return table(
     "Batches of the open range, the newest first",
     [
-      { name: "Batch", kind: "number", head: true, cell: (row) => number(row.batch) },
+      { name: "Batch", head: true, cell: (row) => number(row.batch) },
       { name: "Written", cell: (row) => ago(row.at) },
       { name: "Offsets", kind: "number", cell: (row) => number(row.offsets) },
       { name: "Rows", kind: "number", cell: (row) => number(row.rows) },
@@ -104,7 +104,7 @@ function ranges(status, run) {
   if (!status.ranges.length) return section("Ranges", h("p", { class: "quiet" }, "No range was resolved yet."));
   const rows = status.ranges.toReversed().map((range) => ({ ...range, marked: run !== null && range.run === run }));
   const columns = [
-    { name: "Planned", head: true, cell: (range) => h("span", { title: moment(range.planned_at) }, day(range.planned_at)) },
+    { name: "Planned", kind: "when", head: true, cell: (range) => h("span", { title: moment(range.planned_at) }, day(range.planned_at)) },
     { name: "State", cell: (range) => [state(range), range.error ? h("div", { class: "quiet error" }, range.error) : null] },
     { name: "Offsets", kind: "number", cell: (range) => number(range.offsets) },
     { name: "Rows", kind: "number", cell: (range) => [number(range.rows_written), remarks(range)] },

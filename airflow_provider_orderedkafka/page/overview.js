@@ -6,7 +6,7 @@ import { behind, lastEnded, limit, nextRun, openRanges, progress, remarks, runLi
 import { count } from "./words.js";
 
 const COLUMNS = [
-  { name: "Load", head: true, cell: name },
+  { name: "Load", kind: "name", head: true, cell: name },
   { name: "Behind", cell: ({ status }) => status && behind(status) },
   { name: "Next run", cell: ({ status }) => status && nextRun(status) },
   { name: "Open range", cell: ({ status }) => status && open(status) },

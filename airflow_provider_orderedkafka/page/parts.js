@@ -2,7 +2,7 @@
 
 import { dagOf, runIdOf, runPage, taskPage } from "./airflow.js";
 import { ago, bar, h } from "./html.js";
-import { count, number, percent, relative, span } from "./words.js";
+import { count, number, percent, span } from "./words.js";
 
 const OPEN = new Set(["planned", "loading", "failed", "loaded"]);
 const STATES = {
@@ -23,7 +23,7 @@ export const state = (range) => h("span", { class: `state ${range.state}` }, STA
 /** What is remarkable of a range, each with its number; nothing of most ranges. */
 export function remarks(range) {
   const found = [
-    [range.late, "late", "notice"],
+    [range.late, "late", ""],
     [range.dead_letters, range.dead_letters === 1 ? "dead letter" : "dead letters", "bad"],
     [range.may_be_doubled, "possibly doubled", "bad"],
     [range.may_be_out_of_order, "possibly out of order", "bad"],
@@ -67,10 +67,10 @@ function loadedTo({ ranges }) {
 export function nextRun(status) {
   const lag = status.lag;
   if (status.row_limit !== null && status.rows >= status.row_limit) return h("strong", {}, "none: the row limit is spent");
+  if (openRanges(status).some(({ kind }) => kind === "incremental")) return h("span", { class: "quiet" }, "after the open range");
   if (!lag) return h("span", { class: "quiet" }, "not known yet");
-  const after = openRanges(status).length ? h("div", { class: "quiet" }, "after the open range") : null;
-  if (lag.waiting === null) return after ?? h("span", { class: "quiet" }, "decided at the next look");
-  return [after, enough(lag), delay(lag)];
+  if (lag.waiting === null) return h("span", { class: "quiet" }, "decided at the next look");
+  return [enough(lag), delay(lag)];
 }
 
 function enough({ waiting, enough: asked }) {
@@ -94,7 +94,7 @@ export function progress(range) {
   const share = all ? done / all : 1;
   const words = [found ? `${percent(share)} of ${count(all, "offset")}` : count(all, "offset")];
   if (found?.batch !== undefined) words.push(`batch ${number(found.batch)}${of(found)}`);
-  if (found?.seconds_left) words.push(`about ${span(found.seconds_left * 1_000)} left`);
+  if (found?.seconds_left && range.state === "loading") words.push(`about ${span(found.seconds_left * 1_000)} left`);
   const label = `${percent(share)} loaded`;
   return [h("div", { class: "quiet" }, words.join(", ")), range.state === "planned" ? null : bar(share, label, range.state)];
 }
@@ -107,5 +107,3 @@ export function limit(status) {
   const words = `${number(status.rows)} of ${number(status.row_limit)} rows`;
   return [h("div", {}, words), bar(share, `${percent(share)} of the row limit`, share >= 1 ? "failed" : "")];
 }
-
-export const when = (at) => (at === null ? "" : relative(at));

@@ -20,9 +20,9 @@ class Story:
 
     def __init__(self, load: str, now: int, partitions: int = 6, row_limit: int | None = None) -> None:
         self.load, self.now = load, now
-        self.at = now - 60 * 5 * MINUTE
+        self.at = now
         places = [TopicPartition(("orders", "refunds")[p % 2], p // 2) for p in range(partitions)]
-        self.place = Place(Offsets({p: 1_000_000 + 997 * n for n, p in enumerate(places)}), Floor(self.at - MINUTE))
+        self.place = Place(Offsets({p: 1_000_000 + 997 * n for n, p in enumerate(places)}), Floor())
         self.ledger = moves.first_look(load, instance="i", home_dag=load, place=self.place, topics={}, now=self.at)
         self.row_limit = row_limit
         self.status: Status | None = None
@@ -77,7 +77,7 @@ class Story:
             self.at += 4_200 + batch * 310 % 900
             done = loaded.offsets * (batch + 1) // of
             late, left = done // 90, 4 * (of - batch - 1)
-            told = Progress(loaded.id, 1, batch, done, loaded.offsets, done, done, late, 9_000, self.at, left, of)
+            told = Progress(loaded.id, 1, batch + 1, done, loaded.offsets, done, done, late, 9_000, self.at, left, of)
             self._change(status.progressed, loaded, told)
 
     def fail(self, loaded: Range, why: str) -> None:
@@ -85,7 +85,7 @@ class Story:
 
     def commit(self, loaded: Range, **doubts: int) -> None:
         rows = loaded.offsets - 120
-        took = rows // 9 + self.runs * 389 % 2_000
+        took = min(rows // 9, MINUTE) + self.runs * 389 % 2_000
         report = plain_report(
             range_id=loaded.id,
             stop=loaded.end,
@@ -108,6 +108,8 @@ class Story:
         """Whole runs, the newest five minutes before now."""
         for left in range(times, 0, -1):
             self.at = self.now - left * 5 * MINUTE
+            if self.runs == 0:
+                self.place = Place(self.place.offsets, Floor(self.at - 6 * MINUTE))
             self.look()
             loaded = self.plan()
             self.commit(loaded, **(doubts if left == 1 else {}))
@@ -125,7 +127,7 @@ def _lags(words: str):
 
 def loading(now: int, load: str = "orders", partitions: int = 6) -> Status:
     """Twenty-four committed ranges, and one that is loaded right now."""
-    story = Story(load, now, partitions, row_limit=5_000_000)
+    story = Story(load, now, partitions, row_limit=5_000_000 if partitions < 100 else None)
     story.run(24)
     story.at = now - 40_000
     story.look()
