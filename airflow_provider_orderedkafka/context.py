@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow_provider_orderedkafka.compat.airflow import dag_run_state, keep_for_ever
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.ledgers import ledger_in, location_for
-from airflow_provider_orderedkafka.loads.books import Memory, RunMemory
+from airflow_provider_orderedkafka.loads.books import Books, Memory, RunMemory
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
-from airflow_provider_orderedkafka.loads.steps import Books
 from airflow_provider_orderedkafka.reports import has_notes, read_report
 
 if TYPE_CHECKING:
@@ -136,13 +135,25 @@ def refuse_backfill(context: "Context", load: str) -> None:
 
 
 def interval_of(context: "Context", load: str) -> tuple[int, int]:
-    """The run's data interval in milliseconds; `SettingError` if it has none."""
+    """The run's data interval in milliseconds; `SettingError` if it has none, or if it has not even begun."""
     begin: datetime | None = context.get("data_interval_start")
     end: datetime | None = context.get("data_interval_end")
-    if begin is None or end is None or begin >= end:
+    if begin is None or end is None:
         raise SettingError(
-            f"load {load!r} has mode='interval', and this run has no data interval (from {begin} to {end}): schedule "
-            "the DAG with a timetable that has them, such as CronDataIntervalTimetable('@hourly', timezone='UTC')"
+            f"load {load!r} has mode='interval', and this run has no data interval, as a run that is triggered without "
+            "a logical date: trigger it with one (for `airflow dags trigger`, --logical-date 2026-01-31T12:00:00Z), "
+            "and it loads the interval that was over then; or load several with `airflow backfill create`"
+        )
+    if begin >= end:
+        raise SettingError(
+            f"load {load!r} has mode='interval', and this run's data interval is empty (from {begin} to {end}): "
+            "schedule the DAG with a timetable that has them, such as CronDataIntervalTimetable('@hourly', "
+            "timezone='UTC')"
+        )
+    if _ms(begin) > now_ms():
+        raise SettingError(
+            f"load {load!r}: the data interval of this run begins at {begin}, in the future, and waiting for it would "
+            "keep other runs from starting: delete this run, and the schedule makes one when the interval is over"
         )
     return _ms(begin), _ms(end)
 

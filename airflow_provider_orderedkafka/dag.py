@@ -1,14 +1,21 @@
 """`ordered_load`: the four tasks of a load as one task group, checked when the DAG is parsed."""
 
 from collections.abc import Mapping
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from airflow.sdk import TaskGroup
 
+from airflow_provider_orderedkafka.arguments import check_arguments, check_load
 from airflow_provider_orderedkafka.core.documents import Kind
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.launching import check_keep_order, output_arguments, packaged_application
+from airflow_provider_orderedkafka.launching import (
+    check_keep_order,
+    missing_application,
+    output_arguments,
+    packaged_application,
+)
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.parsing import check_form
 from airflow_provider_orderedkafka.submitting import Launch, Submit, submitted
@@ -47,6 +54,9 @@ def ordered_load(
     end: Any = None,
     on_clear: "OnClear" = "skip",
     output: "Asset | None" = None,
+    create_output: Mapping[str, Any] | None = None,
+    row_limit: int | str | None = None,
+    dry_run: bool | str = False,
     wait: bool = True,
     submit: Submit | None = None,
     steps: Mapping[str, Mapping[str, Any]] | None = None,
@@ -55,7 +65,8 @@ def ordered_load(
     """Add a load's four tasks to the DAG that is being defined, as a task group named after the load.
 
     :param load: The load.
-    :param output_topic: The topic to write to. It must exist, and must not be one that the load reads.
+    :param output_topic: The topic to write to, which must not be one that the load reads. It has to exist, unless
+        `create_output` says how to create it.
     :param spark_conn_id: ID of the Airflow connection to Spark.
     :param application: Path of your own application, relative to the DAG file. Default: a copy to `output_topic`.
     :param checkpoint: Folder for checkpoints. Required for a cluster; with a local master, a folder under AIRFLOW_HOME
@@ -67,6 +78,11 @@ def ordered_load(
     :param end: Where a replay ends, exclusive; the same values.
     :param on_clear: What clearing a loaded interval or replay does: `"skip"` it, or `"reload"` it as a whole.
     :param output: The asset to emit when a load is committed. Default: the asset of `output_topic`.
+    :param create_output: How to create the topics that the load writes to, where they do not exist:
+        `{"partitions": 6, "replication": 3, "config": {"retention.ms": 86_400_000}}`, each with the broker's default. A
+        topic that exists stays as it is.
+    :param row_limit: The most rows that a replay writes: the first ones in order; may be a template.
+    :param dry_run: Whether a replay only logs what it would load: `True`, or a template that gives `"True"`.
     :param wait: Whether to add the `wait` task. Without it, a run with nothing to load is skipped.
     :param submit: A function from a `Launch` to an operator that runs the application in place of spark-submit. Needs
         `checkpoint`.
@@ -83,13 +99,16 @@ def ordered_load(
         check_dag,
         check_output,
         check_steps,
+        outputs_of,
         shape_of,
     )
     from airflow_provider_orderedkafka.sensors.offsets import OffsetRangeSensor
 
+    check_load(load)
     group = _group(load)
     check_dag(load, mode, group)
     check_steps(load, mode, steps or {})
+    check_arguments(load, submit_arguments, steps or {}, signature(ordered_load).parameters, spark_submit=not submit)
     more = {step: (steps or {}).get(step, {}) for step in STEPS}
     arguments: dict[str, Any] = {**submit_arguments, **more["load"]}
     if submit is None:
@@ -112,6 +131,10 @@ def ordered_load(
             on_clear=on_clear,
             digest=digest,
             checkpoint=checkpoint,
+            outputs=outputs_of(load, output_topic, arguments.get("application_args"), create=create_output is not None),
+            create_output=create_output,
+            row_limit=row_limit,
+            plan_only=dry_run,
             **more["resolve"],
         )
         if submit is None:
@@ -121,7 +144,7 @@ def ordered_load(
                 output_topic=output_topic,
                 checkpoint=checkpoint,
                 keep_order=keep_order,
-                application=_application(application, group.dag),
+                application=_application(load, application, group.dag),
                 conn_id=spark_conn_id,
                 digest=digest,
                 **arguments,
@@ -131,7 +154,7 @@ def ordered_load(
                 load,
                 resolve.task_id,
                 submit,
-                application=_application(application, group.dag) or packaged_application("ordered_replay"),
+                application=_application(load, application, group.dag) or packaged_application("ordered_replay"),
                 checkpoint=checkpoint,
                 digest=digest,
                 output=output_arguments(output_topic, check_keep_order(keep_order)),
@@ -167,8 +190,11 @@ def _group(load: OrderedLoad) -> OrderedLoadGroup:
         raise SettingError(f"load {load.name!r}: ordered_load() is called inside a DAG: `with DAG(...):`") from error
 
 
-def _application(application: str, dag: "DAG") -> str:
-    """Resolve a relative path against the folder of the DAG file."""
+def _application(load: OrderedLoad, application: str, dag: "DAG") -> str:
+    """Resolve a relative path against the folder of the DAG file, where the application has to be."""
     if not application or "://" in application or Path(application).is_absolute():
         return application
-    return str(Path(dag.fileloc).parent / application)
+    path = Path(dag.fileloc).parent / application
+    if "{{" not in application and not path.is_file():
+        raise missing_application(load.name, application, path)
+    return str(path)

@@ -7,6 +7,7 @@ driver does not see this environment: a secret needs another way there, or nothi
 import importlib
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import distributions
@@ -15,8 +16,10 @@ from pathlib import Path
 from typing import Any, TypedDict, get_args
 
 from airflow_provider_orderedkafka.core.lanes import OrderBy
+from airflow_provider_orderedkafka.core.notation.spelling import nearest
 from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE, Outputs
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.submission import Submission
 
 SECRET_REFERENCE = f"spark.kubernetes.driver.secretKeyRef.{OPTIONS_VARIABLE}"
 PAIR = ("pyspark", "pyspark-client")
@@ -75,6 +78,11 @@ def _check_same_spark() -> None:
         )
 
 
+def elsewhere(submission: Submission, environment: Mapping[str, str]) -> bool:
+    """Whether the application runs in another Python than this one, to which this package has to be shipped."""
+    return not submission.local or environment[PYTHON] != sys.executable
+
+
 def packed(folder: Path) -> str:
     """Zip the part of this package that a cluster needs, for `--py-files`."""
     bundle = importlib.import_module(BUNDLE)  # by name: nothing of Spark is imported on Airflow's side
@@ -87,6 +95,13 @@ def packaged_application(name: str) -> str:
     places = [package / "spark_apps", package.parent / "spark_apps"]
     found = next((place for place in places if place.is_dir()), places[0])
     return str(found / f"{name}.py")
+
+
+def missing_application(load: str, application: str, path: Path) -> SettingError:
+    """The error for an application that is not where it is said to be."""
+    near = nearest(path.name, (each.name for each in path.parent.glob("*.py")))
+    hint = f"did you mean {near!r}?" if near else "a relative path begins at the folder of the DAG file"
+    return SettingError(f"load {load!r}: there is no application {application!r} at {str(path)!r}; {hint}")
 
 
 def check_keep_order(value: Any) -> OrderBy | None:

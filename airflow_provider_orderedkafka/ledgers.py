@@ -4,6 +4,7 @@ from airflow_provider_orderedkafka.compat.airflow import has_asset_state
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 from airflow_provider_orderedkafka.loads.revisions import store_in
+from airflow_provider_orderedkafka.reports import path_of
 from airflow_provider_orderedkafka.storage.objects import ObjectState
 from airflow_provider_orderedkafka.storage.store import LocalState, State, join, local_path
 
@@ -45,14 +46,9 @@ def check_kept(load: str, location: str | None) -> None:
 
 def open_location(location: str) -> State:
     """The documents in a folder of this machine or, with the connections of Airflow, in an object store."""
-    path = local_path(location)
-    if path is not None:
-        return LocalState(path)
-    from airflow.sdk import ObjectStoragePath
-
     try:
-        found = ObjectStoragePath(location)
-        return ObjectState(location, found.fs, found.path)
+        path = path_of(location)
+        return LocalState(path) if local_path(location) else ObjectState(location, path.fs, path.path)
     except (ValueError, ImportError) as error:  # no such scheme, or nothing installed for it
         raise SettingError(
             f"Airflow cannot open {location!r} here ({error}): install what reaches it (for s3:// "

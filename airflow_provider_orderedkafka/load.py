@@ -13,7 +13,7 @@ from airflow_provider_orderedkafka.core.codec import canonical
 from airflow_provider_orderedkafka.core.documents import Isolation, OnDataLoss
 from airflow_provider_orderedkafka.core.notation.durations import format_duration, parse_duration
 from airflow_provider_orderedkafka.core.notation.starts import Start, parse_start
-from airflow_provider_orderedkafka.core.notation.subscriptions import Named
+from airflow_provider_orderedkafka.core.notation.subscriptions import TOPIC_NAMES, Named, is_topic_name
 from airflow_provider_orderedkafka.core.pacing import Pace
 from airflow_provider_orderedkafka.core.terms import Terms, rewinding
 from airflow_provider_orderedkafka.errors import SettingError
@@ -23,7 +23,6 @@ StartSetting = str | datetime | Mapping[str, Sequence[int]]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
-_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +147,8 @@ def _check_topics(load: OrderedLoad) -> None:
     if not topics or not isinstance(topics, Collection):
         raise SettingError(f"load {load.name!r} names no topics: topics=['orders'] would do, found {load.topics!r}")
     for topic in topics:
-        if not isinstance(topic, str) or not _TOPIC.fullmatch(topic) or topic in {".", ".."}:
-            raise SettingError(
-                f"load {load.name!r}: {topic!r} cannot be a topic's name; Kafka allows letters, digits, ._-"
-            )
+        if not is_topic_name(topic):
+            raise SettingError(f"load {load.name!r}: {topic!r} cannot be a topic's name; {TOPIC_NAMES}")
 
 
 def _check_numbers(load: OrderedLoad) -> None:

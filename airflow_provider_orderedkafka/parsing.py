@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 STEPS = ("wait", "resolve", "load", "commit")
 ON_THE_RUN_BEFORE = ("depends_on_past", "wait_for_downstream")
 WHY_ALONE = "a failed run would keep the next one from taking its range over"
-OURS = ("task_id", "load", "range_id")
+OURS = ("task_id", "load", "range_id", "digest", "outputs")
 """Arguments that the group sets itself, because a load's state depends on them."""
 
 TOPIC = (
@@ -114,10 +114,23 @@ def check_output(load: OrderedLoad, output_topic: Any, application: str, argumen
     if not isinstance(output_topic, str | None) or not isinstance(arguments, list | tuple | None):
         return  # another task says it
     outputs = Outputs.of(output_topic, arguments or ())
+    outputs.check_names(load.name)
     check_not_fed_back(load.name, load.topics, outputs.topics)
     for name, (options, way_out) in NEEDED.items():
         if application == packaged_application(name) and not outputs.names(*options):
             raise SettingError(f"load {load.name!r}: where {name}.py is to write is not said: {way_out}")
+
+
+def outputs_of(load: OrderedLoad, output_topic: Any, arguments: Any, *, create: bool) -> list[str]:
+    """The topics that a load writes to, as far as they are known here and on the cluster that it reads."""
+    known = isinstance(output_topic, str | None) and isinstance(arguments, list | tuple | None)
+    topics = list(Outputs.of(output_topic, arguments or ()).topics) if known else []
+    if create and not topics:
+        raise SettingError(
+            f"load {load.name!r}: create_output= and no topic on the load's own cluster to create: name it with "
+            "output_topic=, or leave create_output out"
+        )
+    return topics
 
 
 def shape_of(arguments: Any) -> dict[str, Any]:

@@ -1,13 +1,14 @@
 """Read what is beside a checkpoint, wherever it is: the report, and whether there are notes."""
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError, StateError
+from airflow_provider_orderedkafka.storage.store import local_path
 
 REPORT = "report.json"
 NOTES = "notes"
@@ -20,6 +21,21 @@ BUCKETS = frozenset({"s3", "s3a", "s3n", "gs", *AZURE})
 
 FINAL = (ValueError, ImportError, PermissionError)
 """No such scheme, nothing installed for it, no credentials: what no retry mends."""
+
+
+def path_of(location: str) -> Any:
+    """The location as a path on this machine, or one that Airflow's object storage opens with its connections."""
+    if (path := local_path(location)) is not None:
+        return path
+    from airflow.sdk import ObjectStoragePath
+
+    parts = urlsplit(location)
+    container, _, account = parts.netloc.rpartition("@")
+    if container and parts.scheme in AZURE and "." in account:
+        return ObjectStoragePath(parts._replace(netloc=container).geturl())
+    with warnings.catch_warnings():  # of file systems that fsspec knows and Airflow does not, such as webhdfs
+        warnings.simplefilter("ignore", UserWarning)
+        return ObjectStoragePath(location)
 
 
 def place_of(root: str, range_id: str, times: int) -> str:
@@ -55,20 +71,20 @@ def readable(checkpoint: str) -> str:
 def has_notes(checkpoint: str) -> bool:
     """Whether a batch was noted beside this checkpoint, so that rows may have been written."""
     with _explained(checkpoint), suppress(FileNotFoundError, NotADirectoryError):
-        return any(True for _ in _path(f"{checkpoint.rstrip('/')}/{NOTES}").iterdir())
+        return any(True for _ in path_of(f"{checkpoint.rstrip('/')}/{NOTES}").iterdir())
     return False
 
 
 def _read(location: str) -> str | None:
     with _explained(location), suppress(FileNotFoundError):
-        text: str = _path(location).read_text(encoding="utf-8")
+        text: str = path_of(location).read_text(encoding="utf-8")
         return text
     return None
 
 
 def _check_bucket(location: str) -> None:
     with _explained(location):
-        path = _path(location)
+        path = path_of(location)
         found = path.fs.exists(path.drive)
     if not found:
         raise SettingError(
@@ -100,15 +116,3 @@ def _unreadable(location: str, error: Exception) -> str:
         f"environment or by a connection in the location (s3a://aws_default@bucket/loads); or name a checkpoint= that "
         f"they and Spark reach, such as a shared folder"
     )
-
-
-def _path(location: str) -> Any:
-    parts = urlsplit(location)
-    if parts.scheme in {"", "file"}:
-        return Path(unquote(parts.path) if parts.scheme else location)
-    from airflow.sdk import ObjectStoragePath
-
-    if parts.scheme in AZURE:
-        container, _, _ = parts.netloc.partition("@")
-        return ObjectStoragePath(parts._replace(netloc=container).geturl())
-    return ObjectStoragePath(location)

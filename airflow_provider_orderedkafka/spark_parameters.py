@@ -50,6 +50,7 @@ class SparkSubmitParameters(BaseOperator):
         *("keytab", "principal", "proxy_user", "name", "application_args", "env_vars", "post_submit_commands"),
         "properties_file",
     )
+    refused = REFUSED
     application: str
     application_args: list[str] | None
     conf: dict[str, Any] | None

@@ -12,7 +12,7 @@ from airflow_provider_orderedkafka.context import books_of, fail, ledger_asset, 
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.loads.steps import load as what_to_do
+from airflow_provider_orderedkafka.loads.loading import load as what_to_do
 from airflow_provider_orderedkafka.parsing import topic_assets
 from airflow_provider_orderedkafka.reports import readable, report_location
 from airflow_provider_orderedkafka.telling import docs, metrics, status

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from airflow_provider_orderedkafka.tools.cache import cache_directory
-from airflow_provider_orderedkafka.tools.embedded.jars import _ivy_jar
+from airflow_provider_orderedkafka.tools.embedded.jars import _ivy_jar, cache_directory
 from airflow_provider_orderedkafka.tools.embedded.java import find_java
 
 CONNECTOR = "Spark's connector 4.2.0 (with spark-token-provider-kafka 4.0.0, where the registry lacks 4.2.0)"

@@ -21,7 +21,8 @@ with DAG(
             None,
             type=["null", "string"],
             title="Rewind to",
-            description="'earliest', 'latest', a time (2026-01-31T12:00:00Z), a time ago (-2h), or offsets as JSON.",
+            description="'earliest', 'latest', a time (2026-01-31T12:00:00Z), a time ago (-2h), offsets as JSON, or "
+            "'current' to stay there and let another DAG take the load over.",
             maxLength=10_000,
             section="Rewind",
         ),

@@ -52,6 +52,21 @@ with DAG(
             description="Must be set to load into the topic that `orders` writes to: its rows are written again.",
             section="Where to",
         ),
+        "row_limit": Param(
+            None,
+            type=["null", "integer"],
+            minimum=1,
+            title="At most so many rows",
+            description="The first ones in order; empty for all.",
+            section="How",
+        ),
+        "dry_run": Param(
+            default=False,
+            type="boolean",
+            title="Dry run",
+            description="Only say what would be loaded: see the log of `resolve`.",
+            section="How",
+        ),
     },
 ):
 
@@ -61,6 +76,12 @@ with DAG(
         check_form(params, dag_run.conf, taken={"orders-ordered"}, load=replay)
 
     loaded = ordered_load(
-        replay, output_topic="{{ params.target }}", mode="replay", start="{{ params.start }}", end="{{ params.end }}"
+        replay,
+        output_topic="{{ params.target }}",
+        mode="replay",
+        start="{{ params.start }}",
+        end="{{ params.end }}",
+        row_limit="{{ params.row_limit or '' }}",
+        dry_run="{{ params.dry_run }}",
     )
     check() >> loaded

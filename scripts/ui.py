@@ -1,10 +1,12 @@
 """A real Airflow on this machine with the example DAGs and an embedded broker, until Ctrl-C.
 
-Everything it keeps is in `.airflow` of the checkout, or in the directory that is named. PORT chooses the page's port.
+Everything it keeps is in `.airflow` of the checkout, or in the directory that is named, and readable by this user
+alone. PORT chooses the page's port. A part of Airflow that ends is started again.
 """
 
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -12,6 +14,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -34,6 +37,9 @@ PARTS = {
     "triggerer": ["triggerer", "--skip-serve-logs"],
     "dag-processor": ["dag-processor"],
 }
+RESTARTS = 5
+"""How often parts are started again, all in all, before it is given up."""
+
 HEALTH = ("metadatabase", "scheduler", "triggerer", "dag_processor")
 LOOK_SECONDS = 0.5
 
@@ -46,7 +52,9 @@ def main() -> int:
             print(f"Port {port} is taken: choose another one, make ui PORT={port + 1}", file=sys.stderr)
             return 1
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    os.umask(0o077)
     HOME.mkdir(parents=True, exist_ok=True)
+    HOME.chmod(0o700)
     try:
         with EmbeddedKafka(KAFKA) as kafka:
             fill(kafka.bootstrap_servers)
@@ -70,7 +78,10 @@ def environment(port: int, bootstrap_servers: str) -> dict[str, str]:
         "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{page}/execution/",
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__PARALLELISM": str(max(4, os.cpu_count() or 1)),
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(PASSWORDS),
+        # Airflow's parts share one SQLite file: whoever finds it locked waits.
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{HOME}/airflow.db?timeout=60",
         "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(
             {"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap_servers}}
         ),
@@ -89,14 +100,13 @@ def fill(bootstrap_servers: str) -> None:
 
 
 def serve(port: int, configuration: dict[str, str]) -> int:
-    """Run Airflow until Ctrl-C or until a part of it ends; leave no process behind."""
+    """Run Airflow until Ctrl-C, or until its parts end again and again; leave no process behind."""
     print(f"Starting Airflow (its logs: {HOME}/*.log) ...", flush=True)
     parts: dict[str, psutil.Popen] = {}
     try:
         if begin(parts, configuration) and wait_until_healthy(parts, port):
-            tell(port)
-            while not ended(parts):
-                time.sleep(LOOK_SECONDS)
+            tell(port, configuration)
+            keep_up(parts, configuration)
         names = ended(parts) or [*parts]
         print(f"{' and '.join(names)} ended or did not start: look at {HOME / names[0]}.log", file=sys.stderr)
         return 1
@@ -116,9 +126,22 @@ def begin(parts: dict[str, psutil.Popen], configuration: dict[str, str]) -> bool
     return True
 
 
+def keep_up(parts: dict[str, psutil.Popen], configuration: dict[str, str]) -> None:
+    """Start each part that ends again; return when that was too often."""
+    for _ in range(RESTARTS):
+        while not (names := ended(parts)):
+            time.sleep(LOOK_SECONDS)
+        for name in names:
+            stop([parts[name]])
+            print(f"{name} ended ({HOME / name}.log) and is started again", file=sys.stderr, flush=True)
+            parts[name] = start(name, PARTS[name], configuration)
+    while not ended(parts):
+        time.sleep(LOOK_SECONDS)
+
+
 def start(name: str, command: list[str], configuration: dict[str, str]) -> psutil.Popen:
     """Start a part of Airflow, with a log of its own."""
-    with (HOME / f"{name}.log").open("wb") as log:
+    with (HOME / f"{name}.log").open("ab") as log:
         return psutil.Popen(
             [sys.executable, "-m", "airflow", *command],
             env=configuration,
@@ -129,12 +152,17 @@ def start(name: str, command: list[str], configuration: dict[str, str]) -> psuti
         )
 
 
-def tell(port: int) -> None:
+def tell(port: int, configuration: Mapping[str, str]) -> None:
     """Say where the page is, and what can be done."""
+    command = HOME / "cli"
+    exports = [f"export {n}={shlex.quote(v)}" for n, v in configuration.items() if os.environ.get(n) != v]
+    command.write_text("\n".join(["#!/bin/sh", *exports, f'exec {SCRIPTS}/orderedkafka "$@"', ""]))
+    command.chmod(0o700)
     user, password = next(iter(json.loads(PASSWORDS.read_text()).items()))
     print(f"\n  http://{HOST}:{port}\n  user {user}, password {password}\n")
     print("Switch a DAG on to start it. Ctrl-C stops everything.")
-    print(f"More to load: {SCRIPTS}/orderedkafka broker sample --directory {KAFKA}", flush=True)
+    print(f"More to load: {SCRIPTS}/orderedkafka broker sample --directory {KAFKA}")
+    print(f"Beside the page: {command} ledger show orders", flush=True)
 
 
 def wait_until_healthy(parts: Mapping[str, psutil.Popen], port: int) -> bool:
@@ -159,22 +187,37 @@ def ended(parts: Mapping[str, psutil.Popen]) -> list[str]:
 
 def stop(parts: Iterable[psutil.Popen]) -> None:
     """End Airflow and everything that it started; what does not end in time is killed."""
-    family = [each for part in parts for each in (part, *descendants(part))]
-    for part in parts:
-        if part.poll() is None:
-            part.terminate()
-    _, left = psutil.wait_procs(family, timeout=STOP_SECONDS)
+    families = {part: set(relatives(part)) for part in parts}
+    for part, family in families.items():
+        for each in [part] if part.poll() is None else family:  # who lost the part has to be asked itself
+            with suppress(psutil.Error):
+                each.terminate()
+    _, left = psutil.wait_procs([*families, *set().union(*families.values())], timeout=STOP_SECONDS)
     for process in left:
         process.kill()
     psutil.wait_procs(left, timeout=STOP_SECONDS)
 
 
-def descendants(part: psutil.Popen) -> list[psutil.Process]:
-    """Return every process that it started and that still runs."""
+def relatives(part: psutil.Popen) -> list[psutil.Process]:
+    """Every process that it started and that still runs; those of its session outlive it where it was killed."""
+    found = [each for each in psutil.process_iter() if each.pid != part.pid and session_of(each.pid) == part.pid]
+    return [*found, *(child for each in (part, *found) for child in children(each))]
+
+
+def children(process: psutil.Process) -> list[psutil.Process]:
+    """What it started, and what that started; none where it has ended."""
     try:
-        return part.children(recursive=True)
+        return process.children(recursive=True)
     except psutil.Error:
         return []
+
+
+def session_of(pid: int) -> int | None:
+    """The session of a process; None where it has ended."""
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return None
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from importlib.metadata import version
+from importlib.metadata import distributions
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
@@ -27,7 +27,7 @@ os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
 os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="orderedkafka-tests-")
 atexit.register(shutil.rmtree, os.environ["AIRFLOW_HOME"], ignore_errors=True)
 # An Airflow before 3.3 has no store for ledgers. Set by hand, all tests keep theirs there on any Airflow.
-if version("apache-airflow-core").split(".")[:2] < ["3", "3"]:
+if any(each.version.split(".")[:2] < ["3", "3"] for each in distributions(name="apache-airflow-core")):
     os.environ.setdefault("AIRFLOW__ORDEREDKAFKA__LEDGER", f"{os.environ['AIRFLOW_HOME']}/ledgers")
 # How long an example takes says more of what else the machine does than of the code.
 patient = hypothesis.settings(deadline=None, max_examples=int(os.environ.get("ORDEREDKAFKA_EXAMPLES", "100")))

@@ -17,8 +17,6 @@ from airflow_provider_orderedkafka.core.order.positions import Offsets
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Sums over records and rows."""
-
     rows_read: int = 0
     rows_emitted: int = 0
     late: int = 0
@@ -131,7 +129,6 @@ class Note(Document):
         return {topic for topic, was in self.output_ids.items() if output_ids.get(topic, was) != was}
 
     def doubted(self, doubt: Doubt | None) -> Self:
-        """The note with this doubt added, unless it is there already."""
         return self if doubt is None or doubt in self.doubts else replace(self, doubts=(*self.doubts, doubt))
 
     def in_doubt(self, rows: int) -> Tally:

@@ -12,7 +12,7 @@ import json
 import types
 import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Literal, Self, Union, get_args, get_origin, get_type_hints
 
@@ -79,7 +79,6 @@ class Document:
 
 
 def encode(value: Any) -> Any:
-    """Convert a value of a document to JSON types."""
     if isinstance(value, _BY_THEMSELVES):
         return value.to_json()
     if dataclasses.is_dataclass(value):
@@ -105,8 +104,9 @@ def decode(kind: Any, value: Any, path: str, *, older: bool = False) -> Any:
         return tuple(decode(item, each, f"{path}[{index}]", older=older) for index, each in enumerate(value))
     if kind in _BY_THEMSELVES:
         return kind.from_json(value, path)
-    if kind in _DECODERS:
-        return _DECODERS[kind](kind, value, path)
+    if kind in _PLAIN:
+        holds, expected = _PLAIN[kind]
+        return _expect(holds(value), value, path, expected)
     return _dataclass(kind, value, path, older=older)
 
 
@@ -116,29 +116,17 @@ def _expect(holds: bool, value: Any, path: str, expected: str) -> Any:  # noqa: 
     return value
 
 
-def _integer(_kind: Any, value: Any, path: str) -> Any:
-    return _expect(is_integer(value), value, path, f"an integer from 0 to {LARGEST}")
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
 
 
-def _text(_kind: Any, value: Any, path: str) -> Any:
-    return _expect(isinstance(value, str), value, path, "a string")
-
-
-def _flag(_kind: Any, value: Any, path: str) -> Any:
-    return _expect(isinstance(value, bool), value, path, "true or false")
-
-
-def _texts(_kind: Any, value: Any, path: str) -> Any:
-    holds = isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
-    return _expect(holds, value, path, "an object of strings")
-
-
-_DECODERS = {
-    int: _integer,
-    str: _text,
-    bool: _flag,
-    Mapping[str, str]: _texts,
+_PLAIN: dict[Any, tuple[Callable[[Any], bool], str]] = {
+    int: (is_integer, f"an integer from 0 to {LARGEST}"),
+    str: (lambda value: isinstance(value, str), "a string"),
+    bool: (lambda value: isinstance(value, bool), "true or false"),
+    Mapping[str, str]: (_are_texts, "an object of strings"),
 }
+"""What a value of each of these types is in JSON."""
 
 
 @cache

@@ -21,6 +21,9 @@ CLAIMS_KEPT = 2_000
 DOUBTS = ("dead_letters", "may_be_doubled", "may_be_out_of_order", "lost")
 """Counts of a report that are shown to people when they are not 0, and kept with the outcome."""
 
+TOLD = ("range_id", "attempt", "limit_spent", "batches", "rows_read", "rows_emitted", "late", "replayed", *DOUBTS)
+"""What the task that loads returns of a report."""
+
 Kind = Literal["incremental", "interval", "replay"]
 Isolation = Literal["read_committed", "read_uncommitted"]
 OnDataLoss = Literal["fail", "count"]
@@ -91,8 +94,6 @@ class Range(Document):
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """An open range: its owner, its number of attempts, and its checkpoint."""
-
     range_id: str
     owner: str
     attempt: int = 0
@@ -207,6 +208,19 @@ class Report(Document):
     def is_of(self, loaded: Range) -> bool:
         """Whether it is about this range, and not another of the same name. Version 1 compares names only."""
         return self.range_id == loaded.id and self.fingerprint in {"", loaded.fingerprint}
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"range {self.range_id} is loaded: {self.rows_read:,} rows read, {self.rows_emitted:,} written in "
+            f"{self.batches:,} batches, {self.late:,} late, {self.replayed:,} replayed{doubts(self)}"
+        )
+
+
+def doubts(found: Report | Outcome) -> str:
+    """The counts that people should know of, if they are not 0."""
+    counts = ((name, getattr(found, name)) for name in DOUBTS)
+    return "".join(f", {count:,} {name.replace('_', ' ')}" for name, count in counts if count)
 
 
 @dataclass(frozen=True, slots=True)

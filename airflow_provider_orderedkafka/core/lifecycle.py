@@ -14,7 +14,7 @@ ADVISE_AFTER = 3
 """After this many failed attempts, errors list what a person can do."""
 
 
-class State(StrEnum):
+class RangeState(StrEnum):
     UNKNOWN = "unknown"
     PLANNED = "planned"
     SUBMITTED = "submitted"
@@ -61,20 +61,20 @@ _ONLY_THE_OWNER = {
 _RESOLVE_ENDED = {(Step.RESOLVE, asker): Action.SKIP for asker in Asker}
 _EMIT_AGAIN = {(step, Asker.OWNER): Action.EMIT_AGAIN for step in (Step.RESOLVE, Step.COMMIT)}
 
-TABLE: dict[State, dict[tuple[Step, Asker], Action]] = {
-    State.UNKNOWN: {(Step.RESOLVE, asker): Action.PLAN for asker in Asker}
+TABLE: dict[RangeState, dict[tuple[Step, Asker], Action]] = {
+    RangeState.UNKNOWN: {(Step.RESOLVE, asker): Action.PLAN for asker in Asker}
     | {(step, asker): Action.REFUSE for step in (Step.LOAD, Step.COMMIT) for asker in Asker},
-    State.PLANNED: _RESOLVE_OPEN
+    RangeState.PLANNED: _RESOLVE_OPEN
     | _ONLY_THE_OWNER
     | {(Step.LOAD, Asker.OWNER): Action.START, (Step.COMMIT, Asker.OWNER): Action.REFUSE},
-    State.SUBMITTED: _RESOLVE_OPEN
+    RangeState.SUBMITTED: _RESOLVE_OPEN
     | _ONLY_THE_OWNER
     | {(Step.LOAD, Asker.OWNER): Action.RESUME, (Step.COMMIT, Asker.OWNER): Action.REFUSE},
-    State.SUCCEEDED: _RESOLVE_OPEN
+    RangeState.SUCCEEDED: _RESOLVE_OPEN
     | _ONLY_THE_OWNER
     | {(Step.LOAD, Asker.OWNER): Action.GIVE_REPORT, (Step.COMMIT, Asker.OWNER): Action.MOVE},
-    State.COMMITTED: {(step, asker): Action.SKIP for step in Step for asker in Asker} | _EMIT_AGAIN,
-    State.ABANDONED: _RESOLVE_ENDED
+    RangeState.COMMITTED: {(step, asker): Action.SKIP for step in Step for asker in Asker} | _EMIT_AGAIN,
+    RangeState.ABANDONED: _RESOLVE_ENDED
     | {(step, asker): Action.REFUSE for step in (Step.LOAD, Step.COMMIT) for asker in Asker},
 }
 """What each step does. A resolve that remembers a range that ended skips it; any other plans a new one.
@@ -86,10 +86,8 @@ which a kill may have prevented.
 
 @dataclass(frozen=True, slots=True)
 class RangeStatus:
-    """The state of a range, its owner, its attempts and its outcome."""
-
     range_id: str
-    state: State
+    state: RangeState
     owner: str | None = None
     attempt: int = 0
     outcome: Outcome | None = None
@@ -100,12 +98,14 @@ class RangeStatus:
 
 
 _SENTENCES = {
-    State.UNKNOWN: "no range {self.range_id!r} was ever opened",
-    State.PLANNED: "range {self.range_id!r} is planned by {self.owner}, nothing was started yet",
-    State.SUBMITTED: "range {self.range_id!r} of {self.owner} was submitted, attempt {self.attempt} did not complete",
-    State.SUCCEEDED: "range {self.range_id!r} of {self.owner} is loaded and not yet committed",
-    State.COMMITTED: "range {self.range_id!r} was committed at revision {outcome.revision} by {outcome.by}",
-    State.ABANDONED: "range {self.range_id!r} was abandoned by {outcome.by}: {outcome.reason}",
+    RangeState.UNKNOWN: "no range {self.range_id!r} was ever opened",
+    RangeState.PLANNED: "range {self.range_id!r} is planned by {self.owner}, nothing was started yet",
+    RangeState.SUBMITTED: (
+        "range {self.range_id!r} of {self.owner} was submitted, attempt {self.attempt} did not complete"
+    ),
+    RangeState.SUCCEEDED: "range {self.range_id!r} of {self.owner} is loaded and not yet committed",
+    RangeState.COMMITTED: "range {self.range_id!r} was committed at revision {outcome.revision} by {outcome.by}",
+    RangeState.ABANDONED: "range {self.range_id!r} was abandoned by {outcome.by}: {outcome.reason}",
 }
 
 
@@ -115,8 +115,8 @@ def status_of(book: Ledger | Claim, range_id: str, *, complete: bool = False) ->
         return _of_open(book.open, complete=complete)
     outcome = outcome_of(book, range_id)
     if outcome is None:
-        return RangeStatus(range_id, State.UNKNOWN)
-    state = State.COMMITTED if outcome.kind == "committed" else State.ABANDONED
+        return RangeStatus(range_id, RangeState.UNKNOWN)
+    state = RangeState.COMMITTED if outcome.kind == "committed" else RangeState.ABANDONED
     return RangeStatus(range_id, state, outcome.by, 0, outcome)
 
 
@@ -127,8 +127,8 @@ def outcome_of(book: Ledger | Claim, range_id: str) -> Outcome | None:
 
 
 def _of_open(opened: Open, *, complete: bool) -> RangeStatus:
-    begun = State.SUBMITTED if opened.attempt else State.PLANNED
-    state = State.SUCCEEDED if complete else begun
+    begun = RangeState.SUBMITTED if opened.attempt else RangeState.PLANNED
+    state = RangeState.SUCCEEDED if complete else begun
     return RangeStatus(opened.range_id, state, opened.owner, opened.attempt)
 
 

@@ -62,12 +62,12 @@ def opened(book: Book, range_id: str, owner: str) -> Book:
 
 def taken_over(book: Book, owner: str) -> Book:
     """Give the open range to another run; its attempts continue to count."""
-    return replace(book, open=replace(_open(book), owner=owner))
+    return replace(book, open=replace(open_of(book), owner=owner))
 
 
 def submitted(book: Book, checkpoint: str) -> Book:
     """Record the next attempt; the checkpoint stays where the first attempt put it."""
-    opened = _open(book)
+    opened = open_of(book)
     return replace(book, open=replace(opened, attempt=opened.attempt + 1, checkpoint=opened.checkpoint or checkpoint))
 
 
@@ -78,7 +78,7 @@ def reopened(claim: Claim, owner: str) -> Claim:
 
 def committed(ledger: Ledger, loaded: Range, report: Report, run: str, now: int) -> Ledger:
     """Move to where the application stopped; the delay counts from the range's planning time."""
-    check_proof(_open(ledger), loaded, report)
+    check_proof(open_of(ledger), loaded, report)
     if loaded.ledger_revision != ledger.revision:
         raise LifecycleError(
             f"range {loaded.id!r} was planned at revision {loaded.ledger_revision}, "
@@ -101,7 +101,7 @@ def committed(ledger: Ledger, loaded: Range, report: Report, run: str, now: int)
 
 def claim_committed(claim: Claim, loaded: Range, report: Report, run: str, now: int) -> Claim:
     """Close an interval's or a replay's range; no ledger moves, so its revision is the one it was planned at."""
-    check_proof(_open(claim), loaded, report)
+    check_proof(open_of(claim), loaded, report)
     outcome = _success(loaded, report, loaded.ledger_revision, run, now)
     return replace(claim, open=None, outcomes=_kept(claim, outcome))
 
@@ -109,7 +109,7 @@ def claim_committed(claim: Claim, loaded: Range, report: Report, run: str, now: 
 def abandoned(book: Book, by: str, reason: str, now: int) -> Book:
     """Give up the open range; nothing moves, and what it wrote stays."""
     revision = book.revision if isinstance(book, Ledger) else 0
-    outcome = Outcome("abandoned", _open(book).range_id, revision, by, now, reason)
+    outcome = Outcome("abandoned", open_of(book).range_id, revision, by, now, reason)
     return replace(book, open=None, outcomes=_kept(book, outcome))
 
 
@@ -126,14 +126,19 @@ def restored(ledger: Ledger, by: str, reason: str, now: int) -> Ledger:
 
 def _moved(ledger: Ledger, place: Place, outcome: Outcome) -> Ledger:
     if ledger.open is not None:
-        raise LifecycleError(
-            f"the ledger of {ledger.load!r} cannot be {outcome.kind}: range {ledger.open.range_id!r} of "
-            f"{ledger.open.owner} is open; let it finish, or abandon it first"
-        )
+        raise LifecycleError(still_open(ledger.load, ledger.open, outcome.kind))
     return replace(ledger, revision=outcome.revision, place=place, home_dag=None, outcomes=_kept(ledger, outcome))
 
 
-def _open(book: Ledger | Claim) -> Open:
+def still_open(load: str, opened: Open, moved: str) -> str:
+    """Why a ledger cannot be moved."""
+    return (
+        f"the ledger of {load!r} cannot be {moved}: range {opened.range_id!r} of {opened.owner} is open; let it "
+        "finish, or abandon it first"
+    )
+
+
+def open_of(book: Ledger | Claim) -> Open:
     if book.open is None:
         raise LifecycleError("no range is open")
     return book.open
@@ -172,9 +177,13 @@ def check_proof(opened: Open, loaded: Range, report: Report) -> None:
 
 def _success(loaded: Range, report: Report, revision: int, run: str, now: int) -> Outcome:
     doubts = {name: getattr(report, name) for name in DOUBTS}
-    return Outcome(
-        "committed", loaded.id, revision, run, now, loaded.reason, report.rows_emitted, report.late, **doubts
-    )
+    reason = loaded.reason
+    if report.limit_spent:
+        reason = (
+            f"the row limit was spent after {report.stop.offsets.since(loaded.start.offsets):,} of "
+            f"{loaded.offsets:,} offsets; the rest waits until it is raised"
+        )
+    return Outcome("committed", loaded.id, revision, run, now, reason, report.rows_emitted, report.late, **doubts)
 
 
 def _kept(book: Ledger | Claim, outcome: Outcome) -> tuple[Outcome, ...]:

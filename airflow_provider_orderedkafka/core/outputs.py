@@ -1,10 +1,12 @@
 """The outputs named on a command line, which must not be topics that the load reads."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from typing import Any, Self
 
+from airflow_provider_orderedkafka.core.notation.spelling import meant
+from airflow_provider_orderedkafka.core.notation.subscriptions import TOPIC_NAMES, is_topic_name
 from airflow_provider_orderedkafka.errors import SettingError
 
 OPTIONS_VARIABLE = "ORDEREDKAFKA_OPTIONS"
@@ -13,6 +15,8 @@ OPTIONS_VARIABLE = "ORDEREDKAFKA_OPTIONS"
 OUTPUT_TOPIC, SINK_OPTION = "--output-topic", "--sink-option"
 TRANSFORMS = ("--transform", "--arrow-transform")
 SERVERS = "kafka.bootstrap.servers"
+
+EXAMPLE = "{'partitions': 6, 'config': {'retention.ms': 86_400_000}}"
 
 TOPICS = ("output_topic", "topic", "outputTopics", "deadLetterTopic")
 SHAPING = (
@@ -48,10 +52,13 @@ class Outputs:
     @property
     def topics(self) -> dict[str, str]:
         """The topics written to, with the option that names each; empty if they are on another cluster."""
-        if SERVERS in self.options:
-            return {}
-        given = ((name, self.options.get(name.lower(), "")) for name in TOPICS)
-        return {topic.strip(): name for name, text in given for topic in text.split(",") if topic.strip()}
+        return {} if SERVERS in self.options else {topic: name for topic, name, _ in self._named()}
+
+    def check_names(self, load: str) -> None:
+        """Raise `SettingError` if an output cannot be a topic's name; what is rendered later is checked then."""
+        for topic, option, text in self._named():
+            if "{" not in text and not is_topic_name(topic):
+                raise SettingError(f"load {load!r}: {option}={topic!r} cannot be a topic's name; {TOPIC_NAMES}")
 
     @property
     def shape(self) -> dict[str, str]:
@@ -59,6 +66,46 @@ class Outputs:
 
     def names(self, *options: str) -> bool:
         return any(self.options.get(name.lower()) for name in options)
+
+    def _named(self) -> list[tuple[str, str, str]]:
+        """Each topic, the option that names it, and the option's whole text."""
+        given = ((name, self.options.get(name.lower(), "")) for name in TOPICS)
+        return [(topic.strip(), name, text) for name, text in given for topic in text.split(",") if topic.strip()]
+
+
+@dataclass(frozen=True, slots=True)
+class NewOutput:
+    """How to create an output topic that does not exist. None: the broker's default."""
+
+    partitions: int | None = None
+    replication: int | None = None
+    config: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, given: Any, load: str) -> Self:
+        """Check it; `SettingError` for what cannot be meant."""
+        if not isinstance(given, Mapping):
+            raise SettingError(f"load {load!r}: create_output is {EXAMPLE}, for example, found {given!r}")
+        known = [each.name for each in fields(cls)]
+        for name, value in given.items():
+            if name not in known:
+                hint = meant(str(name), known, f"it takes {', '.join(known)}")
+                raise SettingError(f"load {load!r}: create_output takes no {name!r}; {hint}")
+            whole = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+            if name != "config" and value is not None and not whole:
+                raise SettingError(f"load {load!r}: {name} of create_output is an integer from 1 on, found {value!r}")
+        config = given.get("config") or {}
+        if not isinstance(config, Mapping):
+            raise SettingError(
+                f"load {load!r}: config of create_output has a topic's settings, such as "
+                f"{{'retention.ms': 86_400_000}}, found {config!r}"
+            )
+        return cls(given.get("partitions"), given.get("replication"), {str(k): _text(v) for k, v in config.items()})
+
+
+def _text(value: Any) -> str:
+    """A setting as Kafka writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def check_not_fed_back(load: str, sources: Collection[str], outputs: Mapping[str, str]) -> None:

@@ -101,7 +101,6 @@ def _decided(pace: Pace, situation: Situation, due: int | None) -> tuple[bool, s
 
 
 def until(due: int, now: int) -> Verdict:
-    """Run from the moment `due` on."""
     left = due - now
     return Verdict(run=left <= 0, reason="it is time" if left <= 0 else f"it is time in {_duration(left)}", due=due)
 

@@ -96,7 +96,6 @@ class AttemptStart:
 def progress(
     loaded: Range, attempt: int, counts: Counts, planned: Planned, begun: AttemptStart, *, now: int
 ) -> Progress:
-    """The progress after a planned batch."""
     done = counts.end.offsets.since(loaded.start.offsets)
     elapsed = max(now - begun.at, 1) / 1000
     left = loaded.offsets - done

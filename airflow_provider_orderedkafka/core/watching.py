@@ -82,6 +82,5 @@ def patience(watch: WatcherState, seen: Seen, backoff: int) -> int:
 
 
 def fired(watch: WatcherState | None, seen: Seen) -> WatcherState:
-    """The state after a run was started."""
     times = watch.times if watch is not None and watch.revision == seen.revision else 0
     return WatcherState(seen.revision, seen.now, times + 1)

@@ -16,13 +16,15 @@ from airflow_provider_orderedkafka.core.pacing import Lag, Verdict
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
-from airflow_provider_orderedkafka.loads.steps import First
+from airflow_provider_orderedkafka.loads.waiting import First
 
 if TYPE_CHECKING:
     from airflow_provider_orderedkafka.core.next_range import NothingToLoad
     from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery
+    from airflow_provider_orderedkafka.core.outputs import NewOutput
     from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
     from airflow_provider_orderedkafka.loads.mirror import GroupMirror
+    from airflow_provider_orderedkafka.loads.previews import Preview
 
 OAUTH = "oauth_cb"
 
@@ -108,15 +110,35 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         digest: str = "",
     ) -> "Range | NothingToLoad":
         """The range between two times, in milliseconds since the epoch."""
-        from airflow_provider_orderedkafka.loads.intervals import plan_interval
+        from airflow_provider_orderedkafka.loads.own_ranges import plan_interval
 
         return plan_interval(self.config, load.terms, store, times, digest=digest, now=now_ms)
 
-    def plan_replay(self, load: OrderedLoad, asked: tuple[Start, Start], digest: str = "") -> "Range | NothingToLoad":
-        """The range from one start to another."""
-        from airflow_provider_orderedkafka.loads.replays import plan_replay
+    def plan_replay(
+        self, load: OrderedLoad, asked: tuple[Start, Start], digest: str = "", rows: int | None = None
+    ) -> "Range | NothingToLoad":
+        """The range from one start to another, or its first rows."""
+        from airflow_provider_orderedkafka.loads.own_ranges import plan_replay
 
-        return plan_replay(self.config, load.terms, asked, digest=digest, now=now_ms())
+        return plan_replay(self.config, load.terms, asked, digest=digest, now=now_ms(), rows=rows)
+
+    def preview_replay(self, load: OrderedLoad, asked: tuple[Start, Start], rows: int | None = None) -> "Preview":
+        """What a replay would load now."""
+        from airflow_provider_orderedkafka.loads.previews import preview_replay
+
+        return preview_replay(self.config, load.terms, asked, now_ms(), rows)
+
+    def preview(self, load: OrderedLoad, store: LedgerStore | None) -> "Preview":
+        """What the next run of an incremental load would load now, and why it would start or wait."""
+        from airflow_provider_orderedkafka.loads.previews import preview
+
+        return preview(self.config, load.terms, store, now_ms())
+
+    def make_ready(self, topics: Sequence[str], new: "NewOutput | None" = None) -> list[str]:
+        """Check that output topics exist, and create those that do not if it is said how; remarks on it."""
+        from airflow_provider_orderedkafka.kafka.write.new_outputs import made_ready
+
+        return made_ready(self.config, topics, new)
 
     def mirror(self, load: str, topics: Sequence[str] = ()) -> "GroupMirror":
         """The load's consumer group, read for these topics (default: all topics of the cluster)."""

@@ -156,11 +156,9 @@ class Stamp:
 
     @property
     def most_bytes(self) -> int:
-        """The most bytes that such a header can have."""
         return len(HEADER) + len(range_prefix(self.range_id)) + _SOURCE.size + _LONGEST_TOPIC
 
     def headers(self, source: "Positions", ordinals: "np.ndarray[Any, Any]") -> list[bytes]:
-        """One header's value for each row."""
         import numpy as np
 
         prefix, topics = range_prefix(self.range_id), source.topic_names()

@@ -15,8 +15,7 @@ class ReadSettings:
 
     `kafka` is librdkafka's configuration, to which the reader adds its own. `topic_ids` are the ids that the planner
     saw; if given, a topic that was created again is detected. `deadline` is how many seconds may pass without progress.
-    `record_bytes` is the estimated mean size of a record. `byte_budget` bounds the memory for one piece of a slice.
-    `columns` are the requested ones, None for all.
+    `byte_budget` bounds the memory for one piece of a slice. `columns` are the requested ones, None for all.
     """
 
     kafka: Mapping[str, str]
@@ -25,7 +24,6 @@ class ReadSettings:
     on_data_loss: OnDataLoss = "fail"
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     deadline: float = 120.0
-    record_bytes: int = 1_000
     byte_budget: int = 128 * MIB
     batch_bytes: int = 3 * MIB // 2
     columns: tuple[str, ...] | None = None
@@ -35,16 +33,13 @@ class ReadSettings:
 class ReadTally:
     """The counts of one reading task, updated as it goes.
 
-    `records`, `bytes`, `late` and `uncounted` (no timestamp, or one in the future) are of the records handed on;
-    `fetched` is how many records Kafka's client delivered for them; `lost` is how many offsets of each partition
-    retention had deleted, if losses are counted instead of raised.
+    `records`, `bytes` and `late` are of the records handed on; `lost` is how many offsets of each partition retention
+    had deleted, if losses are counted instead of raised.
     """
 
     records: int = 0
     bytes: int = 0
     late: int = 0
-    uncounted: int = 0
-    fetched: int = 0
     lost: dict[TopicPartition, int] = field(default_factory=dict)
 
     def lose(self, losses: Mapping[TopicPartition, int]) -> None:

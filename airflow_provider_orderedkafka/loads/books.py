@@ -4,12 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from airflow_provider_orderedkafka.core.documents import Claim, Ledger, Open, Range, Report
+from airflow_provider_orderedkafka.core.documents import Claim, Ledger, Range, Report
 from airflow_provider_orderedkafka.core.lifecycle import (
     Action,
     Asker,
+    RangeState,
     RangeStatus,
-    State,
     Step,
     action,
     asker,
@@ -84,7 +84,6 @@ class Books:
         return report if report is not None and report.complete else None
 
     def decide(self, found: RangeStatus, step: Step) -> Action:
-        """The action for this run."""
         return action(found, step, self.asker(found))
 
     def asker(self, found: RangeStatus) -> Asker:
@@ -119,16 +118,10 @@ class Books:
 
     def _claim(self, ledger: Ledger | None, range_id: str) -> Claim | None:
         """The claim on a range that is not in the ledger."""
-        if ledger is not None and status_of(ledger, range_id).state is not State.UNKNOWN:
+        if ledger is not None and status_of(ledger, range_id).state is not RangeState.UNKNOWN:
             return None
         loaded = self.store.range(range_id)
         return None if loaded is None else self.store.claim(loaded.key)
-
-
-def open_of(book: Ledger | Claim) -> Open:
-    if book.open is None:
-        raise LifecycleError("no range is open")
-    return book.open
 
 
 def checked(store: LedgerStore, mirror: Mirror) -> Ledger | None:

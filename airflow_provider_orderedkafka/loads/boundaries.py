@@ -106,7 +106,6 @@ class Decider:
 
 
 def between(place: Place, low: Place | None, high: Place | None) -> Place:
-    """Clamp the place between `low` and `high`."""
     offsets = dict(place.offsets)
     for bound, nearer in ((low, max), (high, min)):
         for partition, offset in ({} if bound is None else bound.offsets).items():

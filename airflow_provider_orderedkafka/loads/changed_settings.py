@@ -7,7 +7,7 @@ would have rows of both, and a person has to decide.
 from dataclasses import replace
 
 from airflow_provider_orderedkafka.core.documents import Claim, Ledger, Range
-from airflow_provider_orderedkafka.core.lifecycle import RangeStatus, State, way_out
+from airflow_provider_orderedkafka.core.lifecycle import RangeState, RangeStatus, way_out
 from airflow_provider_orderedkafka.errors import LifecycleError
 from airflow_provider_orderedkafka.loads.books import Books
 
@@ -25,7 +25,7 @@ def with_changes(books: Books, book: Ledger | Claim, found: RangeStatus, loaded:
     if "" in {digest, loaded.digest} or not changes(loaded.digest, digest):
         return loaded
     opened = book.open
-    if opened is None or found.state not in {State.PLANNED, State.SUBMITTED}:
+    if opened is None or found.state not in {RangeState.PLANNED, RangeState.SUBMITTED}:
         return loaded
     if opened.checkpoint is not None and books.noted(opened.checkpoint):
         raise LifecycleError(_refusal(loaded, digest, opened.checkpoint))
@@ -33,7 +33,6 @@ def with_changes(books: Books, book: Ledger | Claim, found: RangeStatus, loaded:
 
 
 def store_changes(books: Books, after: Range, before: Range) -> None:
-    """Store the range if its settings have changed."""
     if after != before:
         books.store.replace_range(after, before)
 

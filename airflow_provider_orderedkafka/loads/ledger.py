@@ -14,11 +14,10 @@ import json
 import time as clock
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from airflow_provider_orderedkafka.core.codec import Document, canonical
 from airflow_provider_orderedkafka.core.documents import Boundaries, Boundary, Claim, Claims, Ledger, Moved, Range
-from airflow_provider_orderedkafka.core.order.ports import Listed, Store
 from airflow_provider_orderedkafka.core.watching import WatcherState
 from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError, LifecycleError
 
@@ -44,9 +43,27 @@ _NESTED = {
 Stored = TypeVar("Stored", bound=Document)
 
 
-class LedgerStore:
-    """The documents of one load."""
+class Listed(Protocol):
+    """A store that can be asked for its keys. Airflow's tasks cannot ask theirs."""
 
+    def keys(self) -> list[str]:
+        """The keys that have a value."""
+        ...
+
+
+class Store(Protocol):
+    """A key-value store for documents. Each `set` is atomic; there is no compare-and-set."""
+
+    def get(self, key: str) -> Any: ...
+
+    def set(self, key: str, value: Any) -> None:
+        """Store a JSON value, never None."""
+        ...
+
+    def delete(self, key: str) -> None: ...
+
+
+class LedgerStore:
     def __init__(self, load: str, store: Store, settle: Callable[[], None] | None = None, part: int = PART) -> None:
         self.load = load
         self._part = part
@@ -95,7 +112,6 @@ class LedgerStore:
         self._replace(f"range/{planned.id}", planned, None)
 
     def replace_range(self, planned: Range, before: Range) -> None:
-        """Replace a range that was read before."""
         self._replace(f"range/{planned.id}", planned, before)
 
     def claim(self, key: str) -> Claim | None:
@@ -119,11 +135,9 @@ class LedgerStore:
         return self._store.get(_memory_key(run)) or {}
 
     def remember(self, run: str, memory: Mapping[str, Mapping[str, Any]]) -> None:
-        """Keep what the tasks of a run remember."""
         self._store.set(_memory_key(run), memory)
 
     def forget_runs(self, runs: Iterable[str]) -> None:
-        """Remove what the tasks of these runs remember."""
         for run in runs:
             self._store.delete(_memory_key(run))
 
@@ -154,11 +168,9 @@ class LedgerStore:
             self._remove(f"boundary/{old}")
 
     def watch(self) -> WatcherState | None:
-        """The state of the load's watcher."""
         return self._read(WatcherState, "watch")
 
     def save_watch(self, watch: WatcherState) -> None:
-        """Store the state of the load's watcher."""
         self._write("watch", watch.to_text())
 
     def forget_ranges(self, range_ids: Iterable[str]) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.documents import Claim, Range, Report
 from airflow_provider_orderedkafka.core.lifecycle import Action, Step
-from airflow_provider_orderedkafka.loads.books import Books, open_of
+from airflow_provider_orderedkafka.loads.books import Books
 from airflow_provider_orderedkafka.loads.changed_settings import store_changes, with_changes
 
 
@@ -35,7 +35,7 @@ def load(books: Books, range_id: str | None, checkpoint: Callable[[Range, int], 
     loaded = books.range(range_id)
     proof = books.proof(book, range_id) if does is Action.GIVE_REPORT else None
     if proof is not None:
-        opened = open_of(book)
+        opened = moves.open_of(book)
         moves.check_proof(opened, loaded, proof)
         return Loading(does, f"{found.sentence}; {loaded.reason}", loaded, found.attempt, opened.checkpoint, proof)
     todo = with_changes(books, book, found, loaded, digest)
@@ -43,5 +43,5 @@ def load(books: Books, range_id: str | None, checkpoint: Callable[[Range, int], 
     after = moves.submitted(book, checkpoint(todo, times))
     books.store.save(after, book, loaded.key)
     store_changes(books, todo, loaded)
-    begun = open_of(after)
+    begun = moves.open_of(after)
     return Loading(does, f"{does}: {found.sentence}; {todo.reason}", todo, begun.attempt, begun.checkpoint)

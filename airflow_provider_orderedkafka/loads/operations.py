@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from airflow_provider_orderedkafka.core import moves
-from airflow_provider_orderedkafka.core.documents import Ledger, Outcome, Range
+from airflow_provider_orderedkafka.core.documents import Ledger, Open, Outcome, Range, doubts
 from airflow_provider_orderedkafka.core.lifecycle import status_of
 from airflow_provider_orderedkafka.core.notation.starts import Moment
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import LifecycleError, SettingError
 from airflow_provider_orderedkafka.loads.books import Mirror, show
-from airflow_provider_orderedkafka.loads.endings import SHOWN, doubts, in_words
 from airflow_provider_orderedkafka.loads.ledger import LEDGER, LedgerStore
 from airflow_provider_orderedkafka.loads.mirror import Mirrored
+from airflow_provider_orderedkafka.loads.shown import SHOWN, in_words
 
 NO_TOPICS: Mapping[str, str] = MappingProxyType({})
 
@@ -72,12 +72,32 @@ def shown(ledger: Ledger, opened: Range | None = None) -> str:
     return "\n".join(lines)
 
 
+def preview_of_abandon(ledger: Ledger) -> str:
+    """The effect of giving up the open range."""
+    if ledger.open is None:
+        return f"load {ledger.load} has no open range"
+    return (
+        f"load {ledger.load} gives up its open range: {_opened(ledger)}\n"
+        f"The ledger stays at revision {ledger.revision}, and the next run loads these offsets again, with what is set "
+        "then; what was written stays written."
+    )
+
+
+def objection(ledger: Ledger, action: str, is_active: Callable[[str], bool]) -> str | None:
+    """Why an "abandon" or a "rewind" would be refused now; None if it would not."""
+    if ledger.open is None:
+        nothing = f"load {ledger.load!r} has no open range: there is nothing to abandon"
+        return nothing if action == "abandon" else None
+    if is_active(ledger.open.owner):
+        return _owned(ledger.load, ledger.open)
+    return None if action == "abandon" else moves.still_open(ledger.load, ledger.open, "rewound")
+
+
 def abandon(store: LedgerStore, person: Person) -> Ledger:
     """Give up the open range. What it wrote stays, and the next run loads its offsets again."""
     ledger = ledger_of(store)
-    _not_owned(ledger, person)
-    if ledger.open is None:
-        raise LifecycleError(f"load {store.load!r} has no open range: there is nothing to abandon")
+    if found := objection(ledger, "abandon", person.is_active):
+        raise LifecycleError(found)
     after = moves.abandoned(ledger, person.name, person.reason, person.now)
     store.save(after, ledger)
     store.check_stands(after)
@@ -109,7 +129,8 @@ def rewind(
 ) -> Ledger:
     """Move the ledger in `topics`, given with their present ids. Other topics stay where they are."""
     ledger = ledger_of(store)
-    _not_owned(ledger, person)
+    if found := objection(ledger, "rewind", person.is_active):
+        raise LifecycleError(found)
     whole = Place(Offsets(_still(ledger, topics)).updated(place.offsets), place.floor)
     after = moves.rewound(ledger, whole, person.name, person.reason, person.now, topics=topics)
     store.save(after, ledger)
@@ -202,10 +223,14 @@ def _check_closed(source: LedgerStore) -> None:
 
 def _not_owned(ledger: Ledger, person: Person) -> None:
     if ledger.open is not None and person.is_active(ledger.open.owner):
-        raise LifecycleError(
-            f"range {ledger.open.range_id!r} of load {ledger.load!r} is owned by {ledger.open.owner}, which is active: "
-            "let it finish, or mark that DAG run failed first"
-        )
+        raise LifecycleError(_owned(ledger.load, ledger.open))
+
+
+def _owned(load: str, opened: Open) -> str:
+    return (
+        f"range {opened.range_id!r} of load {load!r} is owned by {opened.owner}, which is active: let it finish, or "
+        "mark that DAG run failed first"
+    )
 
 
 def _still(ledger: Ledger, topics: Mapping[str, str]) -> dict[TopicPartition, int]:

@@ -6,7 +6,7 @@ from hashlib import sha256
 
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.documents import CLAIMS_KEPT, OUTCOMES_KEPT, Claim, Kind, Ledger, Range
-from airflow_provider_orderedkafka.core.lifecycle import Action, RangeStatus, State, Step
+from airflow_provider_orderedkafka.core.lifecycle import Action, RangeState, RangeStatus, Step
 from airflow_provider_orderedkafka.core.next_range import NothingToLoad
 from airflow_provider_orderedkafka.errors import LifecycleError
 from airflow_provider_orderedkafka.loads.books import Books, Memory
@@ -86,7 +86,7 @@ def _own(books: Books, planned: PlanOwn, key: str, *, again: bool, digest: str) 
     if does is Action.SKIP:
         return Resolved(does, where.sentence)
     loaded, times = books.range(range_id), len(claim.outcomes)
-    if again and where.state is State.COMMITTED:
+    if again and where.state is RangeState.COMMITTED:
         books.store.save(moves.reopened(claim, books.run), claim, key)
         return Resolved(Action.KEEP, f"loaded once more: {where.sentence}", loaded, times)
     after = with_changes(books, claim, where, loaded, digest)
@@ -132,7 +132,7 @@ def _remembered(books: Books, memory: Memory, ledger: Ledger) -> RangeStatus | N
     if range_id is None:
         return None
     found = books.status(ledger, range_id)
-    if found.state is not State.UNKNOWN:
+    if found.state is not RangeState.UNKNOWN:
         return found
     if len(ledger.outcomes) == OUTCOMES_KEPT and revision < ledger.outcomes[0].revision:
         return NothingToLoad(f"range {range_id!r} ended before the last {OUTCOMES_KEPT} outcomes of the ledger")

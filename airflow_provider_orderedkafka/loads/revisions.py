@@ -35,7 +35,6 @@ class Revisions:
         self._seen: dict[str, int] = {}
 
     def get(self, key: str) -> Any:
-        """The newest value under the key, or None."""
         for _ in range(TRIES):
             newest = max(self._numbers(key), default=0)
             text = self._state.get(_name(key, newest)) if newest else None
@@ -72,7 +71,6 @@ class Revisions:
             self._state.delete(key)
 
     def keys(self) -> list[str]:
-        """The keys that have a value."""
         return [key for folder in self._state.names() for key in self._keys(folder)]
 
     def _keys(self, folder: str) -> list[str]:

@@ -91,5 +91,6 @@ def _at_home(books: Books, ledger: Ledger, home: str | None) -> Ledger:
     raise LifecycleError(
         f"load {ledger.load!r} belongs to DAG {ledger.home_dag!r}, DAG {home!r} cannot load incrementally under the "
         f"same name: name the load differently, or, when the DAG was renamed, let the ledger move with "
-        f"`orderedkafka ledger rewind {ledger.load} --to-current`"
+        f"`orderedkafka ledger rewind {ledger.load} --to-current --reason renamed`, or by a rewind to 'current' in the "
+        "form of its operations"
     )

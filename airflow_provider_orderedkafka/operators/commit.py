@@ -11,8 +11,8 @@ from airflow_provider_orderedkafka.core.documents import DOUBTS, Outcome, Place
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.loads.endings import in_numbers
-from airflow_provider_orderedkafka.loads.steps import CommitResult, commit
+from airflow_provider_orderedkafka.loads.committing import CommitResult, commit
+from airflow_provider_orderedkafka.loads.shown import in_numbers
 from airflow_provider_orderedkafka.telling import docs, metrics, status
 
 if TYPE_CHECKING:

@@ -11,13 +11,14 @@ from airflow_provider_orderedkafka.core.documents import Ledger
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.loads import operations
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
-from airflow_provider_orderedkafka.loads.steps import First
+from airflow_provider_orderedkafka.loads.waiting import First
 from airflow_provider_orderedkafka.telling import docs
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 ACTIONS = ("show", "abandon", "rewind")
+CURRENT = "current"
 
 
 class LedgerOperationsOperator(BaseOperator):
@@ -27,7 +28,8 @@ class LedgerOperationsOperator(BaseOperator):
 
     :param load: Name of the load.
     :param action: `"show"`, `"abandon"` or `"rewind"`.
-    :param to: Where to rewind to; takes the same values as `OrderedLoad.start`, as text.
+    :param to: Where to rewind to; takes the same values as `OrderedLoad.start`, as text. `"current"` stays where the
+        ledger is, and lets another DAG take the load over.
     :param topics: Which topics to rewind, as a list or separated by commas. Default: all.
     :param reason: Why; kept in the ledger.
     :param confirmed: Whether to make the change: `True`, or `"True"` from a template.
@@ -78,11 +80,16 @@ class LedgerOperationsOperator(BaseOperator):
         if self.action == "show":
             return operations.shown(ledger, operations.opened_range(store, ledger))
         found = self._found(ledger) if self.action == "rewind" else None
-        preview = operations.shown(ledger) if found is None else operations.preview(ledger, found.place, found.topics)
-        if str(self.confirmed) != "True":
-            return f"{preview}\nNothing was changed: confirm it to do it."
-        after = self._do(context, store, found)
-        return f"{preview}\ndone: the ledger is at revision {after.revision}"
+        preview = (
+            operations.preview_of_abandon(ledger)
+            if found is None
+            else operations.preview(ledger, found.place, found.topics)
+        )
+        if str(self.confirmed) == "True":
+            return f"{preview}\ndone: the ledger is at revision {self._do(context, store, found).revision}"
+        objection = operations.objection(ledger, self.action, is_active)
+        outlook = "confirm it to do it" if objection is None else f"it would be refused, as {objection}"
+        return f"{preview}\nNothing was changed: {outlook}."
 
     def _do(self, context: "Context", store: LedgerStore, found: First | None) -> Ledger:
         person = operations.Person(_who(context), self.reason, now_ms(), is_active)
@@ -93,8 +100,11 @@ class LedgerOperationsOperator(BaseOperator):
     def _found(self, ledger: Ledger) -> First:
         if not self.to.strip():
             raise SettingError(
-                "a rewind needs a place to go to: 'earliest', 'latest', a moment, a time ago, or offsets"
+                "a rewind needs a place to go to: 'earliest', 'latest', a moment, a time ago, offsets, or 'current' to "
+                "stay and let another DAG go on from there"
             )
+        if self.to.strip().lower() == CURRENT:
+            return First(ledger.place, operations.NO_TOPICS)
         names = self.topics.split(",") if isinstance(self.topics, str) else self.topics
         topics = operations.named(ledger, [name.strip() for name in names if name.strip()])
         found: First = self._hook().resolve(self.to, topics)

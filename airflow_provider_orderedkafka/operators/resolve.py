@@ -1,8 +1,10 @@
 """Decide which offsets a run loads, and store them before anything is read."""
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
 from airflow.sdk import BaseOperator
 
@@ -17,13 +19,18 @@ from airflow_provider_orderedkafka.context import (
     skip,
 )
 from airflow_provider_orderedkafka.core.codec import packed
-from airflow_provider_orderedkafka.core.documents import Kind
-from airflow_provider_orderedkafka.core.notation.starts import parse_start
+from airflow_provider_orderedkafka.core.documents import Kind, Range
+from airflow_provider_orderedkafka.core.lifecycle import Action
+from airflow_provider_orderedkafka.core.next_range import NothingToLoad
+from airflow_provider_orderedkafka.core.notation.starts import Start, goes_back, parse_start
+from airflow_provider_orderedkafka.core.outputs import NewOutput
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.links import RangeLink
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.loads.endings import in_words
-from airflow_provider_orderedkafka.loads.steps import Books, Resolved, claim_key, look, resolve, resolve_own
+from airflow_provider_orderedkafka.loads.books import Books
+from airflow_provider_orderedkafka.loads.resolving import PlanOwn, Resolved, claim_key, resolve, resolve_own
+from airflow_provider_orderedkafka.loads.shown import in_words
+from airflow_provider_orderedkafka.loads.waiting import look
 from airflow_provider_orderedkafka.reports import for_spark, place_of
 from airflow_provider_orderedkafka.telling import docs, metrics, status
 
@@ -33,6 +40,8 @@ if TYPE_CHECKING:
     from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
 OnClear = Literal["skip", "reload"]
+
+TEMPLATED = re.compile(r"\{[{%#]")
 
 
 class ResolveOffsetRangeOperator(BaseOperator):
@@ -52,9 +61,15 @@ class ResolveOffsetRangeOperator(BaseOperator):
     :param digest: What the range is loaded with (output, application, options), as `name=value` lines. An open range
         takes on a changed digest until its first batch is begun; after that the change is refused.
     :param checkpoint: Folder for checkpoints; the XCom `checkpoint` is the range's folder in it.
+    :param outputs: Topics that the load writes to. They have to exist before a range is written down.
+    :param create_output: How to create those that do not exist: `{"partitions": 6, "replication": 3, "config": {...}}`.
+        One that exists stays as it is.
+    :param row_limit: The most rows that a replay writes: the first ones in order.
+    :param plan_only: Whether a replay only logs what it would load, as its XCom `plan`, and skips the rest: `True`, or
+        `"True"` from a template.
     """
 
-    template_fields: Sequence[str] = ("start", "end", "digest", "checkpoint")
+    template_fields: Sequence[str] = ("start", "end", "digest", "checkpoint", "outputs", "row_limit", "plan_only")
     operator_extra_links = (RangeLink(),)
     ui_color = "#dbe9f6"
 
@@ -68,9 +83,18 @@ class ResolveOffsetRangeOperator(BaseOperator):
         on_clear: OnClear = "skip",
         digest: str = "",
         checkpoint: str | None = None,
+        outputs: Sequence[str] = (),
+        create_output: Mapping[str, Any] | None = None,
+        row_limit: int | str | None = None,
+        plan_only: bool | str = False,
         **kwargs: Any,
     ) -> None:
         _check(load, mode, start, end, on_clear)
+        if mode != "replay" and (row_limit is not None or plan_only):
+            raise SettingError(
+                f"load {load.name!r}: row_limit= and dry_run= are for a replay; set the load's own row_limit, and see "
+                "what its next run would load with `orderedkafka plan`"
+            )
         ours = {"inlets": [ledger_asset(load.name, load.ledger)], "outlets": status.outlets(load)}
         super().__init__(**beside(ours, {"doc_md": docs.RESOLVE, **kwargs}))
         self.load = load
@@ -80,6 +104,10 @@ class ResolveOffsetRangeOperator(BaseOperator):
         self.on_clear = on_clear
         self.digest = digest
         self.checkpoint = checkpoint
+        self.outputs = list(outputs)
+        self.create_output = None if create_output is None else NewOutput.parse(create_output, load.name)
+        self.row_limit = row_limit
+        self.plan_only = plan_only
 
     def execute(self, context: "Context") -> str:
         """Resolve the range; skip if there is nothing to load."""
@@ -93,7 +121,11 @@ class ResolveOffsetRangeOperator(BaseOperator):
         }
         try:
             hook = OrderedKafkaHook(self.load.kafka_conn_id)
+            if str(self.plan_only) == "True":
+                self._only_tell(context, hook)
             resolved = modes[self.mode](context, hook, books_of(self.load.name, context, self.load.ledger))
+            if resolved.action in {Action.KEEP, Action.TAKE_OVER}:
+                self._make_ready(hook)
         except OrderedKafkaError as error:
             fail(error)
         self.log.info("%s: %s", self.load.name, resolved.reason)
@@ -121,7 +153,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
             books,
             memory_of(books, context),
             ledger,
-            lambda seen: hook.plan(self.load, seen, self.digest),
+            lambda seen: self._planned(hook, lambda: hook.plan(self.load, seen, self.digest)),
             self.digest,
         )
 
@@ -129,7 +161,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
         times = interval_of(context, self.load.name)
         return resolve_own(
             books,
-            lambda: hook.plan_interval(self.load, books.store, times, self.digest),
+            lambda: self._planned(hook, lambda: hook.plan_interval(self.load, books.store, times, self.digest)),
             claim_key(self.load.name, "interval", books.run, times),
             again=self.on_clear == "reload",
             digest=self.digest,
@@ -137,15 +169,46 @@ class ResolveOffsetRangeOperator(BaseOperator):
         )
 
     def _replay(self, context: "Context", hook: "OrderedKafkaHook", books: Books) -> Resolved:
-        asked = parse_start(self.start, "start"), parse_start(self.end, "end")
+        asked, rows = self._asked(), self._rows()
         return resolve_own(
             books,
-            lambda: hook.plan_replay(self.load, asked, self.digest),
+            lambda: self._planned(hook, lambda: hook.plan_replay(self.load, asked, self.digest, rows)),
             claim_key(self.load.name, "replay", books.run, str(asked[0]), str(asked[1])),
             again=self.on_clear == "reload",
             digest=self.digest,
             memory=memory_of(books, context),
         )
+
+    def _planned(self, hook: "OrderedKafkaHook", plan: PlanOwn) -> Range | NothingToLoad:
+        """A new range, for outputs that are there."""
+        self._make_ready(hook)
+        return plan()
+
+    def _make_ready(self, hook: "OrderedKafkaHook") -> None:
+        for remark in hook.make_ready(self.outputs, self.create_output):
+            self.log.warning("%s: %s", self.load.name, remark)
+
+    def _asked(self) -> tuple[Start, Start]:
+        return parse_start(self.start, "start"), parse_start(self.end, "end")
+
+    def _rows(self) -> int | None:
+        """The row limit of a replay; a form that is left empty renders as "None" or nothing."""
+        text = str(self.row_limit).strip()
+        if text in {"", "None"}:
+            return None
+        if not text.isascii() or not text.isdigit() or int(text) < 1:
+            raise SettingError(f"load {self.load.name!r}: row_limit is an integer from 1 on, found {self.row_limit!r}")
+        return int(text)
+
+    def _only_tell(self, context: "Context", hook: "OrderedKafkaHook") -> NoReturn:
+        if self.create_output is None:
+            self._make_ready(hook)  # raises what the run would fail with
+        preview = hook.preview_replay(self.load, self._asked(), self._rows())
+        self.log.info("%s", preview.text)
+        context["ti"].xcom_push(key="plan", value=preview.text)
+        if preview.error is not None:
+            raise preview.error
+        skip(context, "a dry run: nothing is loaded")
 
 
 def _check(load: OrderedLoad, mode: str, start: Any, end: Any, on_clear: str) -> None:
@@ -160,9 +223,32 @@ def _check(load: OrderedLoad, mode: str, start: Any, end: Any, on_clear: str) ->
         )
     if {start is not None, end is not None} != {mode == "replay"}:
         raise SettingError(f"load {load.name!r}: a replay needs start= and end=, and nothing else takes them")
+    if mode == "replay":
+        _check_constants(load, start, end)
     for name in ("row_limit", *(["max_offsets"] if mode == "interval" else [])):
         if mode != "incremental" and getattr(load, name) is not None:
             raise SettingError(
                 f"load {load.name!r} has {name}={getattr(load, name)!r} and mode={mode!r}: {mode}s are loaded whole; "
                 f"leave {name} out, or set batch_offsets to bound what is loaded at once"
             )
+
+
+def _check_constants(load: OrderedLoad, start: Any, end: Any) -> None:
+    """Check those ends of a replay that are not known only when it runs."""
+    given = {"start": start, "end": end}
+    try:
+        asked = {name: parse_start(value, name) for name, value in given.items() if _is_constant(value)}
+    except SettingError as error:
+        raise SettingError(f"load {load.name!r}: {error}") from error
+    if len(asked) == len(given) and goes_back(asked["start"], asked["end"]):
+        raise SettingError(
+            f"load {load.name!r}: the replay goes from {asked['start']} to {asked['end']}, which lies before it; swap "
+            "them, or ask for a later end"
+        )
+
+
+def _is_constant(value: Any) -> bool:
+    """Whether it is known when the DAG is parsed: neither a template nor another task's result."""
+    if isinstance(value, str):
+        return not TEMPLATED.search(value)
+    return isinstance(value, datetime | Mapping | int)

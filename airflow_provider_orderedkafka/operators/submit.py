@@ -1,7 +1,7 @@
 """Submit: the application runs the range with Spark, and its report comes back."""
 
 import os
-import sys
+import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,17 +10,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_orderedkafka.context import beside, books_of, fail, ledger_asset, memory_of, skip
-from airflow_provider_orderedkafka.core.documents import Range, Report
+from airflow_provider_orderedkafka.core.documents import TOLD, Range, Report
 from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.core.lifecycle import ADVISE_AFTER, Action, way_out
 from airflow_provider_orderedkafka.core.outputs import Outputs
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.errors import FINAL, USAGE, LifecycleError, OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.launching import PYTHON, check_keep_order, output_arguments, packaged_application
+from airflow_provider_orderedkafka.launching import (
+    check_keep_order,
+    elsewhere,
+    missing_application,
+    output_arguments,
+    packaged_application,
+)
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.loads.endings import TOLD, told
-from airflow_provider_orderedkafka.loads.steps import Loading
-from airflow_provider_orderedkafka.loads.steps import load as what_to_do
+from airflow_provider_orderedkafka.loads.loading import Loading
+from airflow_provider_orderedkafka.loads.loading import load as what_to_do
 from airflow_provider_orderedkafka.parsing import check_output, no_checkpoint, topic_assets
 from airflow_provider_orderedkafka.reports import for_spark, place_of, read_report, readable
 from airflow_provider_orderedkafka.spark_parameters import SparkSubmitParameters
@@ -33,6 +38,8 @@ if TYPE_CHECKING:
     from airflow_provider_orderedkafka.hooks.spark_process import SparkProcess
     from airflow_provider_orderedkafka.hooks.yarn import FollowedProcess, ResourceManager
     from airflow_provider_orderedkafka.launching import Options
+
+IN_A_LOCATION = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 FOLLOWED = "followed"
 """The key under which a task remembers the application that the resource manager follows, and its checkpoint."""
@@ -131,6 +138,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
 
     def _load(self, context: "Context") -> dict[str, Any]:
         self._check_output()  # raises before an attempt is counted
+        self._check_application()
         way = self._way(context)
         place = partial(self._place, way.submission)
         books = books_of(self.load.name, context, self.load.ledger)
@@ -143,7 +151,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         report = todo.report or self._run(context, way, todo, todo.range, todo.checkpoint)
         status.loaded(context, self.load, todo.range, report)
         self._flow = self._moved(report)
-        self.log.info("%s", told(report))
+        self.log.info("%s", report.sentence)
         return {name: getattr(report, name) for name in TOLD}
 
     def _way(self, context: "Context") -> Way:
@@ -187,8 +195,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
 
         path = folder / "range.json"
         path.write_text(todo.range.to_text() if todo.range else "", encoding="utf-8")
-        elsewhere = not way.submission.local or way.environment[PYTHON] != sys.executable
-        submission = _with_files(way.submission, path, shipped=elsewhere)
+        submission = _with_files(way.submission, path, shipped=elsewhere(way.submission, way.environment))
         named = path.name if submission.clustered else str(path)
         arguments = [
             *(self.application_args or []),
@@ -212,6 +219,10 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
 
     def _check_output(self) -> None:
         check_output(self.load, self.output_topic, self.application, self.application_args)
+
+    def _check_application(self) -> None:
+        if not IN_A_LOCATION.match(self.application) and not Path(self.application).is_file():
+            raise missing_application(self.load.name, self.application, Path(self.application).absolute())
 
     def _options(self, submission: Submission) -> "Options":
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook

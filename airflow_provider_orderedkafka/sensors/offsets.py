@@ -21,7 +21,7 @@ from airflow_provider_orderedkafka.core.documents import Kind, Ledger
 from airflow_provider_orderedkafka.core.pacing import Remarks, Verdict, until
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.loads.steps import look, wait
+from airflow_provider_orderedkafka.loads.waiting import look, wait
 from airflow_provider_orderedkafka.telling import docs, metrics, status
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class OffsetRangeSensor(BaseSensorOperator):
 
     def _look(self, context: "Context") -> tuple[Verdict, Ledger | None]:
         if self.kind == "interval":
-            return until(interval_of(context, self.load.name)[1] + self.load.grace_ms, now_ms()), None
+            return self._look_at_the_clock(context), None
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
         hook = OrderedKafkaHook(self.load.kafka_conn_id)
@@ -111,3 +111,10 @@ class OffsetRangeSensor(BaseSensorOperator):
         if verdict.skip:
             skip(context, verdict.reason)
         return verdict, ledger
+
+    def _look_at_the_clock(self, context: "Context") -> Verdict:
+        try:
+            _, end = interval_of(context, self.load.name)
+        except OrderedKafkaError as error:
+            fail(error)
+        return until(end + self.load.grace_ms, now_ms())

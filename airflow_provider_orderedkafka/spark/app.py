@@ -11,6 +11,7 @@
 The command line names the topics, the output and the checkpoint; `--help` lists all arguments.
 """
 
+import os
 import signal
 import sys
 import threading
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from airflow_provider_orderedkafka.core.documents import Report
+from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, exit_code
 from airflow_provider_orderedkafka.spark.application.command import read_arguments
 from airflow_provider_orderedkafka.spark.application.loading import Loader, MakeSink
@@ -42,13 +44,16 @@ def run_available_now(
     :param transform: A function from DataFrame to DataFrame. It must not shuffle, and must keep the column `_source`.
     :param arrow_transform: A function from `pyarrow.RecordBatch` to `pyarrow.RecordBatch` instead; faster.
     :param sink: Where the rows go. Default: to Kafka; `table_sink` writes to tables and files.
-    :param argv: The command line without the program's name. Default: `sys.argv[1:]`.
+    :param argv: The command line without the program's name. Default: `sys.argv[1:]`; the process is then the
+        application's own, and what it starts does not inherit `ORDEREDKAFKA_OPTIONS`.
     """
     program = Path(sys.argv[0]).name
     if argv is None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminated)
     try:
         arguments = read_arguments(sys.argv[1:] if argv is None else argv, program)
+        if argv is None:
+            os.environ.pop(OPTIONS_VARIABLE, None)
         return Loader(_with(arguments, transform, arrow_transform), sink).load()
     except OrderedKafkaError as error:
         sys.stdout.flush()

@@ -7,13 +7,15 @@ Writes a JSON array of [name, found, problem] into the file, on the driver; the 
 
 import json
 import platform
+import re
 import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_provider_orderedkafka.errors import OrderedKafkaError
+from airflow_provider_orderedkafka.compat.spark import gateway, hadoop_configuration
+from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.spark.session.executors import check_executors
 from airflow_provider_orderedkafka.spark.state.checkpoint import open_state
 from airflow_provider_orderedkafka.storage.store import join
@@ -22,13 +24,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _ROWS = 8
+_S3A = "org/apache/hadoop/fs/s3a/S3AFileSystem.class"
+_HADOOP_AWS = re.compile(r"hadoop-aws-(?P<version>[^/!]+)\.jar!")
 
 
 def look(session: "SparkSession", location: str) -> Iterator[tuple[str, str, str]]:
-    """Check the executors' Python, then the location from the driver and from the executors."""
+    """Check the executors' Python and S3A's version, then the location from the driver and from the executors."""
     found = f"Spark {session.version}, Python {platform.python_version()}, master {session.sparkContext.master}"
     yield "spark driver", found, ""
     yield _tried("spark executors", "have what tasks import", lambda: check_executors(session))
+    if named := _HADOOP_AWS.search(str(hadoop_configuration(session).getResource(_S3A))):
+        version = named["version"]
+        yield _tried("hadoop-aws", f"{version}, as Hadoop", lambda: _check_hadoop_aws(session, version))
     if location:
         name = f"orderedkafka-doctor-{uuid.uuid4().hex}"
         by = f"write, read and delete at {location}"
@@ -45,6 +52,15 @@ def _tried(name: str, good: str, trial: Callable[[], None]) -> tuple[str, str, s
     except (OrderedKafkaError, PySparkException, Py4JError) as error:
         return name, "", f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
     return name, good, ""
+
+
+def _check_hadoop_aws(session: "SparkSession", version: str) -> None:
+    hadoop = str(gateway(session).jvm.org.apache.hadoop.util.VersionInfo.getVersion())
+    if version != hadoop:
+        raise SettingError(
+            f"hadoop-aws is {version} and Spark's Hadoop is {hadoop}: they must be the same version. Name "
+            f"org.apache.hadoop:hadoop-aws:{hadoop} in spark.jars.packages, or put its jar in the other's place"
+        )
 
 
 def _by_driver(session: "SparkSession", location: str, name: str) -> None:

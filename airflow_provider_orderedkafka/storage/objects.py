@@ -29,17 +29,14 @@ class ObjectState:
 
     @property
     def location(self) -> str:
-        """The folder, as it was given."""
         return self._location
 
     def put(self, name: str, text: str) -> None:
-        """Write the document, in place of what had this name."""
         self._check_kind()
         with self._explained("write", name):
             self._files.pipe_file(self._path(name), text.encode())
 
     def create(self, name: str, text: str) -> bool:
-        """Write the document only where there is none yet; whether it was written."""
         self._check_creates()
         with self._explained("create", name):
             return self._created(name, text)
@@ -48,7 +45,6 @@ class ObjectState:
         """Nothing: an object store keeps its own dates."""
 
     def get(self, name: str) -> str | None:
-        """The document's text; None where there is none."""
         with self._explained("read", name):
             try:
                 return bytes(self._files.cat_file(self._path(name))).decode()
@@ -56,7 +52,6 @@ class ObjectState:
                 return None
 
     def names(self, folder: str = "") -> list[str]:
-        """The names directly in this folder, sorted."""
         path = self._path(folder)
         with self._explained("list", folder):
             self._files.invalidate_cache()  # fsspec remembers what it has listed
@@ -68,7 +63,6 @@ class ObjectState:
         return sorted(each.rpartition("/")[2] for each in paths if not each.endswith(TEMPORARY))
 
     def delete(self, name: str) -> None:
-        """Delete a document, or a folder with all that is in it."""
         with self._explained("delete", name):
             self._files.invalidate_cache()
             with contextlib.suppress(FileNotFoundError):
@@ -122,17 +116,3 @@ class ObjectState:
 
     def _path(self, name: str) -> str:
         return join(self._base, name) if name else self._base
-
-
-def open_objects(location: str) -> ObjectState:
-    """The documents at this location, with the credentials of the environment; `SettingError` if fsspec cannot."""
-    from fsspec.core import url_to_fs
-
-    try:
-        filesystem, base = url_to_fs(location)
-    except (ValueError, ImportError) as error:
-        raise SettingError(
-            f"the location {location!r} cannot be opened ({error}): install what reaches it, s3fs for s3://, gcsfs for "
-            "gs://, adlfs for abfs://, or name a folder"
-        ) from error
-    return ObjectState(location, filesystem, base)

@@ -9,7 +9,6 @@ import errno
 import os
 import secrets
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
@@ -85,7 +84,6 @@ class LocalState:
 
     @property
     def location(self) -> str:
-        """The folder."""
         return str(self._base)
 
     def put(self, name: str, text: str) -> None:
@@ -119,13 +117,11 @@ class LocalState:
         return created
 
     def date(self, name: str, seconds: int) -> None:
-        """Say that the document was changed so many seconds from now."""
         changed = time.time() + seconds
         with contextlib.suppress(OSError):
             os.utime(self._base / name, (changed, changed))
 
     def get(self, name: str) -> str | None:
-        """The document's text; None where there is none."""
         path = self._base / name
         with _explained("read", path):
             try:
@@ -134,7 +130,6 @@ class LocalState:
                 return None
 
     def names(self, folder: str = "") -> list[str]:
-        """The names directly in this folder, sorted."""
         path = self._base / folder
         with _explained("list", path):
             try:
@@ -144,7 +139,6 @@ class LocalState:
         return sorted(name for name in found if not name.endswith(TEMPORARY))
 
     def delete(self, name: str) -> None:
-        """Delete a document, or a folder with all that is in it."""
         path = self._base / name
         with (
             _explained("delete", path),
@@ -155,18 +149,11 @@ class LocalState:
                 return
             for each in list(path.iterdir()):
                 self.delete(f"{name}/{each.name}")
-            with _put_meanwhile():
+            try:
                 path.rmdir()
-
-
-@contextlib.contextmanager
-def _put_meanwhile() -> Iterator[None]:
-    """Keep a folder that got a new document while it was emptied."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno != errno.ENOTEMPTY:
-            raise
+            except OSError as error:
+                if error.errno != errno.ENOTEMPTY:  # it got a new document while it was emptied: it stays
+                    raise
 
 
 def _write(path: Path, text: str) -> None:

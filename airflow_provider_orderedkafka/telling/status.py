@@ -21,7 +21,7 @@ from airflow_provider_orderedkafka.core.pacing import Verdict
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.core.status import Status, Teller
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.loads.steps import CommitResult
+from airflow_provider_orderedkafka.loads.committing import CommitResult
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset, Context

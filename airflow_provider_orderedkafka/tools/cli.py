@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
 
 from airflow_provider_orderedkafka import __version__
 from airflow_provider_orderedkafka.core.notation.spelling import meant
@@ -19,39 +18,27 @@ _PIPE_CLOSED = 141
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
-    """The module of a command, and its summary for `--help`."""
+class Tool:
+    """A command: its module, its summary for `--help`, and the packages of the extra `tools` that it needs.
+
+    The module has `add_arguments(parser)`, and `run(arguments)`, which returns the exit code.
+    """
 
     module: str
     summary: str
+    needs: tuple[str, ...] = ()
 
 
+_HERE = "airflow_provider_orderedkafka.tools"
 COMMANDS = {
-    "demo": Command(
-        "airflow_provider_orderedkafka.tools.demo.command", "see it work: load events in time order, and check them"
+    "demo": Tool(
+        f"{_HERE}.demo.command", "see it work: load events in time order, and check them", ("matplotlib", "psutil")
     ),
-    "broker": Command("airflow_provider_orderedkafka.tools.embedded.command", "run a real Kafka on this machine"),
-    "doctor": Command("airflow_provider_orderedkafka.tools.doctor", "check the installation and the connections"),
-    "ledger": Command(
-        "airflow_provider_orderedkafka.tools.commands.ledger", "show, abandon, rewind, restore or move a ledger"
-    ),
-    "plan": Command(
-        "airflow_provider_orderedkafka.tools.commands.plan", "show what a load's next run would load, and why"
-    ),
+    "broker": Tool(f"{_HERE}.embedded.command", "run a real Kafka on this machine", ("psutil",)),
+    "doctor": Tool(f"{_HERE}.doctor", "check the installation and the connections"),
+    "ledger": Tool(f"{_HERE}.commands.ledger", "show, abandon, rewind, restore or move a ledger"),
+    "plan": Tool(f"{_HERE}.commands.plan", "show what a load's next run would load, and why"),
 }
-
-TOOLS = {"demo": ("matplotlib", "psutil"), "broker": ("psutil",)}
-"""Commands that need packages of the extra `tools`."""
-
-
-class CommandModule(Protocol):
-    """What the module of a command defines."""
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the command's arguments."""
-
-    def run(self, arguments: argparse.Namespace) -> int:
-        """Run the command; return the exit code."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -77,17 +64,17 @@ def _run(argv: list[str]) -> int:
     command = COMMANDS.get(arguments.command)
     if command is None:
         parser.error(_unknown(arguments.command))
-    _check_installed(arguments.command)
-    module = cast("CommandModule", importlib.import_module(command.module))
+    _check_installed(arguments.command, command.needs)
+    module = importlib.import_module(command.module)
     own = argparse.ArgumentParser(prog=f"{_PROGRAM} {arguments.command}", description=module.__doc__)
     module.add_arguments(own)
-    code = module.run(own.parse_args(arguments.rest))
+    code: int = module.run(own.parse_args(arguments.rest))
     sys.stdout.flush()
     return code
 
 
-def _check_installed(name: str) -> None:
-    missing = [package for package in TOOLS.get(name, ()) if importlib.util.find_spec(package) is None]
+def _check_installed(name: str, needs: Sequence[str]) -> None:
+    missing = [package for package in needs if importlib.util.find_spec(package) is None]
     if missing:
         raise SettingError(
             f"`{_PROGRAM} {name}` needs {' and '.join(missing)}, of the extra 'tools': "

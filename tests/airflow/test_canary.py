@@ -6,15 +6,15 @@ from pathlib import Path
 
 import psutil
 import pytest
+from support.certificates import Authority
 from support.records import Records
-
-from airflow_provider_orderedkafka.tools.embedded import Authority, EmbeddedKafka, Secured
+from support.secured import Secured, SecuredKafka
 
 CANARY = "canary-91c4be07"
-UNCHANGED = "airflow_provider_orderedkafka.spark.lanes.frames:with_source"
+TESTS = Path(__file__).parents[1]
 LANES = {
     "direct lane": ([], ", batch 1 of "),
-    "DataFrame lane": (["--transform", UNCHANGED], "MapInArrow"),
+    "DataFrame lane": (["--transform", "support.transforms:environments_told"], "MapInArrow"),
 }
 
 pytestmark = pytest.mark.fault
@@ -29,7 +29,7 @@ def files_with(secret, *folders):
 def kafka(tmp_path_factory):
     scram = Secured.sasl("SCRAM-SHA-512", {"loader": CANARY}, tls=Authority.make())
     everything = {"allow.everyone.if.no.acl.found": True}
-    with EmbeddedKafka(tmp_path_factory.mktemp("secured"), properties=everything, secured={"SCRAM": scram}) as cluster:
+    with SecuredKafka(tmp_path_factory.mktemp("secured"), {"SCRAM": scram}, properties=everything) as cluster:
         yield cluster
 
 
@@ -51,11 +51,15 @@ def lane(request):
 
 
 @pytest.mark.usefixtures("secret_connection")
-def test_a_secret_is_in_no_event_log_checkpoint_database_log_or_argument(
-    bench, dag_file, records, *, lane, tmp_path, capfd
+def test_a_secret_is_in_no_event_log_checkpoint_database_log_argument_or_environment_that_is_handed_on(
+    bench, dag_file, records, monkeypatch, *, lane, tmp_path, capfd
 ):
     told, shown = lane
     bench.write(50)
+    environments = tmp_path / "environments"
+    environments.mkdir()
+    monkeypatch.setenv("TOLD_TO", str(environments))
+    monkeypatch.setenv("PYTHONPATH", str(TESTS), prepend=os.pathsep)
     events = tmp_path / "events"
     events.mkdir()
     checkpoint = str(tmp_path / "checkpoints")
@@ -88,6 +92,8 @@ with DAG({bench.load!r}, schedule=None, catchup=False, max_active_runs=1):
     seen = capfd.readouterr()
     assert any(events.rglob("*")), "Spark wrote no event log: nothing would be found in it"
     assert files_with(shown, events), "the event log does not show what the lane runs"
+    if told:
+        assert {path.name.partition("-")[0] for path in environments.iterdir()} == {"driver", "worker"}
     assert arguments.seen, "no process of the application was seen"
     assert files_with(CANARY, tmp_path, os.environ["AIRFLOW_HOME"]) == []
     assert CANARY not in seen.out + seen.err

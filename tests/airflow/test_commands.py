@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_orderedkafka.core.codec import canonical
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.errors import TopicChangedError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.lookup.identity import check_topics
+from airflow_provider_orderedkafka.kafka.lookup.topics import check_topics
 from airflow_provider_orderedkafka.tools import cli
 from airflow_provider_orderedkafka.tools.commands.at_airflow import store_of
 
@@ -193,10 +194,11 @@ def test_a_plan_says_what_the_next_run_would_load_and_writes_nothing(bench, ledg
     said = capsys.readouterr().out
     assert "a run would wait: 6 of 10 offsets are there" in said
     assert f"{bench.topic}[0]@0 to 6: 6 offsets" in said
-    assert f"batches   1, of 6 offsets\n  1 ends at {bench.topic}[0]@6" in said
+    assert f"batches   1, of 6 offsets, some 0.1 KiB\n  1 ends at {bench.topic}[0]@6" in said
     bench.write(4)
     assert cli.main(["plan", dag.fileloc, bench.load, "--json"]) == 0
-    assert Range.from_text(capsys.readouterr().out).offsets == 10
+    told = json.loads(capsys.readouterr().out)
+    assert (told["starts"], Range.from_text(canonical(told["range"])).offsets) == (True, 10)
     batched = bench.dag(settings='batch_offsets=4, grace="0s"')
     assert cli.main(["plan", batched.fileloc]) == 0
     said = capsys.readouterr().out
@@ -209,6 +211,18 @@ def test_a_plan_says_what_the_next_run_would_load_and_writes_nothing(bench, ledg
     assert cli.main(["plan", dag.fileloc]) == 0
     assert "a run would take it over" in capsys.readouterr().out
     assert ledger_of(bench.load) == opened
+
+
+def test_a_replay_is_planned_from_a_shell_before_it_is_run(bench, capsys):
+    bench.write(9)
+    path = bench.dag().fileloc
+    start = json.dumps({bench.topic: [4]})
+    assert cli.main(["plan", path, "--start", start, "--end", "latest"]) == 0
+    assert f"{bench.topic}[0]@4 to 9: 5 offsets" in capsys.readouterr().out
+    assert cli.main(["plan", path, "--end", "latest"]) == 2
+    assert "name its --start, too" in capsys.readouterr().err
+    assert cli.main(["plan", path, "--start", "gestern"]) == 2
+    assert "'--start' must be 'earliest'" in capsys.readouterr().err
 
 
 def test_a_plan_for_a_file_that_does_not_run_says_why(tmp_path, capsys, airflow_home):

@@ -7,7 +7,7 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 from support.runs import a_range, a_report
 
 from airflow_provider_orderedkafka.core.lifecycle import Action
-from airflow_provider_orderedkafka.loads.steps import Loading
+from airflow_provider_orderedkafka.loads.loading import Loading
 from airflow_provider_orderedkafka.operators.submit import explained
 
 OUTPUT = "26/11/20 INFO something of Spark's\nordered_replay.py: Kafka did not answer\n26/11/20 INFO more"

@@ -82,6 +82,21 @@ def test_the_replay_example_loads_what_the_form_says_and_nothing_else(playground
     assert playground.written == rows
 
 
+def test_the_replay_example_only_says_what_it_would_load_and_then_loads_its_first_rows(playground, capsys):
+    rows, second = playground.write(), playground.another()
+    edits = {'topics=["orders", "refunds"]': f"topics=[{playground.source!r}, {second!r}]"}
+    form = {"start": "earliest", "end": "latest", "target": playground.output, "row_limit": 7}
+    states = playground.run(playground.dag("orders_replay", edits=edits), run_conf={**form, "dry_run": True})
+    assert states == {"check": "success", **dict.fromkeys(ALL[1:], "skipped")}
+    said = capsys.readouterr().out
+    assert "30 offsets from earliest to latest; the row limit lets 7 rows pass" in said
+    assert "batches   about 1, of 30 offsets" in said
+    assert playground.written == []
+    states = playground.run(playground.dag("orders_replay", edits=edits), run_conf=form)
+    assert states == {"check": "success", **dict.fromkeys(ALL[1:], "success")}
+    assert len(playground.written) == 7 < len(rows)
+
+
 @pytest.mark.parametrize(
     ("form", "said"),
     [
@@ -144,9 +159,16 @@ def test_the_operations_example_shows_previews_and_moves_a_ledger_and_asks_for_a
     assert ledger_of(bench.load).revision == 1
     assert operate(**place, confirmed=True, reason="a bug").state == "success"
     assert ledger_of(bench.load).revision == 2
+    stay = {"action": "rewind", "to": "current"}
+    assert f"{bench.topic}[0]@0: stays" in operate(**stay).xcom_pull()
+    assert operate(**stay, confirmed=True, reason="another DAG loads it").state == "success"
+    assert ledger_of(bench.load).home_dag is None
+    assert "it would be refused, as load" in operate(action="abandon").xcom_pull()
     bench.order("fail 75")
     bench.dag().test()
-    assert "did not complete" in operate(action="abandon").xcom_pull()
+    said = operate(action="abandon").xcom_pull()
+    assert "did not complete\nThe ledger stays at revision 3" in said
+    assert said.endswith("Nothing was changed: confirm it to do it.")
     assert operate(action="abandon", confirmed=True, reason="given up").state == "success"
     ledger = ledger_of(bench.load)
     assert (ledger.open, ledger.outcomes[-1].kind, ledger.outcomes[-1].reason) == (None, "abandoned", "given up")
@@ -160,7 +182,7 @@ def test_the_consumer_example_says_what_a_commit_told(bench, example, capsys):
     from sqlalchemy import select
 
     bench.write(5)
-    bench.dag(arguments='output_topic="out",').test()
+    bench.dag(arguments=f"output_topic={bench.output!r},").test()
     dag = example("orders_consumer")
     assert dag.test().state == "success"  # by hand, without an event
     with create_session() as session:

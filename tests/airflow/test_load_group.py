@@ -41,10 +41,11 @@ def test_a_range_is_never_larger_than_its_maximum_and_the_rest_waits(bench, ledg
     assert [entry["offsets"] for entry in bench.diary] == [3, 3, 1]
 
 
-def test_the_row_limit_skips_runs_before_anything_is_started(bench, states):
+def test_the_row_limit_skips_runs_before_anything_is_started(bench, states, ledger_of):
     bench.write(5)
     dag = bench.dag(settings="row_limit=5")
     dag.test()
+    assert "the row limit lets 5 more rows pass" in ledger_of(bench.load).outcomes[-1].reason
     bench.write(5)
     run = dag.test()
     assert steps_of(bench, states(run)) == dict.fromkeys(("wait", "resolve", "load", "commit"), "skipped")
@@ -86,14 +87,14 @@ def test_the_output_asset_is_told_once_for_each_move_of_the_ledger(bench):
     from sqlalchemy import select
 
     bench.write(5)
-    dag = bench.dag(arguments='output_topic="out",')
+    dag = bench.dag(arguments=f"output_topic={bench.output!r},")
     dag.test()
     with create_session() as session:
         events = session.scalars(select(AssetEvent).where(AssetEvent.source_dag_id == bench.load)).all()
         (event,) = events
         assert event.extra["rows"] == 5
         assert event.extra["revision"] == 1
-        assert event.asset.uri.endswith("/out")
+        assert event.asset.uri.endswith(f"/{bench.output}")
 
 
 def test_whatever_a_person_should_hear_of_a_load_is_told_wherever_it_is_followed(bench, ledger_of, capsys):
@@ -105,7 +106,7 @@ def test_whatever_a_person_should_hear_of_a_load_is_told_wherever_it_is_followed
 
     bench.write(5)
     bench.order("doubt")
-    run = bench.dag(arguments='output_topic="out",').test()
+    run = bench.dag(arguments=f"output_topic={bench.output!r},").test()
     doubts = {"dead_letters": 2, "may_be_doubled": 3, "may_be_out_of_order": 4, "lost": 5}
     said = "2 dead letters, 3 may be doubled, 4 may be out of order, 5 lost"
     assert said in capsys.readouterr().out
@@ -121,24 +122,26 @@ def test_whatever_a_person_should_hear_of_a_load_is_told_wherever_it_is_followed
 
 
 def test_a_range_goes_over_to_another_output_until_a_batch_is_noted_and_is_refused_after_that(
-    bench, states, ledger_of, capsys
+    bench, topics, states, ledger_of, capsys
 ):
+    one, other = topics.create("one"), topics.create("other")
+
     def run_to(topic, *orders):
         bench.order(*orders)
         return steps_of(bench, states(bench.dag(arguments=f"output_topic={topic!r},").test()))
 
     bench.write(5)
-    assert run_to("one", "fail 75")["load"] == "failed"
-    assert run_to("other", "fail 75")["load"] == "failed"
+    assert run_to(one, "fail 75")["load"] == "failed"
+    assert run_to(other, "fail 75")["load"] == "failed"
     opened = ledger_of(bench.load).open
     assert opened.attempt == 2
     notes = Path(opened.checkpoint) / "notes"
     notes.mkdir()
     (notes / "1.json").write_text("{}")
     capsys.readouterr()
-    assert run_to("one")["resolve"] == "failed"
-    assert "output_topic was 'other', it is 'one'" in capsys.readouterr().out
+    assert run_to(one)["resolve"] == "failed"
+    assert f"output_topic was {other!r}, it is {one!r}" in capsys.readouterr().out
     assert ledger_of(bench.load).open == opened
-    assert set(run_to("other").values()) == {"success"}
+    assert set(run_to(other).values()) == {"success"}
     assert [entry["attempt"] for entry in bench.diary] == [1, 2, 3]
     assert len({entry["range"] for entry in bench.diary}) == 1

@@ -101,6 +101,13 @@ def test_a_load_belongs_into_a_dag():
     [
         ({"lode": {}}, r"names 'lode', the steps are wait, resolve, load, commit"),
         ({"load": {"task_id": "x"}}, r"sets 'task_id' of 'load' to 'x': task_id is the group's own, leave it out"),
+        ({"load": {"output_topic": "x"}}, r"sets 'output_topic' of 'load' to 'x': give it to ordered_load\(\)"),
+        ({"load": {"conn_id": "x"}}, r"sets 'conn_id' of 'load' to 'x': .* as 'spark_conn_id'"),
+        ({"resolve": {"mode": "replay"}}, r"sets 'mode' of 'resolve' to 'replay': give it to ordered_load\(\)"),
+        ({"wait": {"kind": "interval"}}, r"sets 'kind' of 'wait' to 'interval': .* as 'mode'"),
+        ({"commit": {"asset": None}}, r"sets 'asset' of 'commit' to None: .* as 'output'"),
+        ({"commit": {"retrys": 3}}, r"the task 'commit' takes no argument 'retrys'; did you mean 'retries'"),
+        ({"wait": {"unheard_of_by_all": 3}}, r"the task 'wait' takes no argument 'unheard_of_by_all'; leave it out"),
         ({"commit": {"depends_on_past": True}}, r"depends_on_past=True for 'commit'.*or give the load mode='interval'"),
         ({"load": {"wait_for_downstream": True}}, r"wait_for_downstream=True for 'load'.*or give the load mode="),
         ({"load": None}, r"steps gives None for 'load'.*arguments by name, such as \{'retries': 3\}"),
@@ -131,6 +138,99 @@ def test_arguments_by_step_are_for_a_step_and_not_the_group_s_own(steps, said):
 def test_what_does_not_go_together_is_refused(arguments, load, said):
     with pytest.raises(SettingError, match=said):
         parse(load=load, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"conn_id": "spark_prod"}, r"ordered_load\(\) calls 'conn_id' 'spark_conn_id'"),
+        ({"min_offsets": 5}, r"'min_offsets' is a setting of the load, not of ordered_load\(\): OrderedLoad\('orders'"),
+        ({"executor_memry": "2g"}, r"takes no argument 'executor_memry'; did you mean 'executor_memory'"),
+        ({"outputtopic": "x"}, r"takes no argument 'outputtopic'; did you mean 'output_topic'"),
+        ({"output_topic": "my topic"}, r"output_topic='my topic' cannot be a topic's name; Kafka allows 1 to 249"),
+        ({"application_args": ["--sink-option", "deadLetterTopic=a/b"]}, r"deadLetterTopic='a/b' cannot be a topic's"),
+        ({"application": "apps/qick.py"}, r"no application 'apps/qick.py' at '/.*/apps/qick.py'; did you mean 'quick"),
+        ({"application": "nope.py"}, r"no application 'nope.py' at .*a relative path begins at the folder of the DAG"),
+    ],
+)
+def test_a_mistake_is_told_with_the_load_and_what_was_meant(arguments, said):
+    with pytest.raises(SettingError, match=rf"'?orders.*{said}"):
+        parse(**arguments)
+
+
+def test_what_spark_submit_takes_and_a_python_application_does_not_is_told_with_the_reason():
+    with pytest.raises(SettingError, match=r"leave 'java_class' out: the application is a Python program"):
+        parse(java_class="Main")
+
+
+def test_arguments_of_spark_submit_and_of_every_task_are_passed_on():
+    steps = {"load": {"retries": 2}, "wait": {"poke_interval": 9}, "commit": {"pool": "small"}}
+    found = parse(conf={"a": "b"}, executor_memory="2g", name="mine", retry_delay=5, steps=steps).steps
+    assert (found["load"].conf, found["load"].executor_memory, found["load"].name) == ({"a": "b"}, "2g", "mine")
+    assert (found["load"].retries, found["wait"].poke_interval, found["commit"].pool) == (2, 9, "small")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("many", r"create_output is \{'partitions': 6.* found 'many'"),
+        ({"partition": 6}, r"create_output takes no 'partition'; did you mean 'partitions'"),
+        ({"partitions": 0}, r"partitions of create_output is an integer from 1 on, found 0"),
+        ({"replication": "3"}, r"replication of create_output is an integer from 1 on, found '3'"),
+        ({"config": "compact"}, r"config of create_output has a topic's settings, such as .* found 'compact'"),
+    ],
+)
+def test_how_an_output_is_created_is_checked_at_once(given, said):
+    with pytest.raises(SettingError, match=rf"load 'orders': {said}"):
+        parse(create_output=given)
+
+
+def test_only_what_is_named_and_on_this_cluster_can_be_created():
+    elsewhere = ["--sink-option", "kafka.bootstrap.servers=elsewhere:9092"]
+    for arguments in ({"output_topic": None, "application": "apps/quick.py"}, {"application_args": elsewhere}):
+        with pytest.raises(SettingError, match=r"create_output= and no topic on the load's own cluster"):
+            parse(create_output={"partitions": 6}, **arguments)
+    outputs = ["--sink-option", "deadLetterTopic=dead"]
+    assert parse(create_output={"partitions": 6}, application_args=outputs).steps["resolve"].outputs == ["out", "dead"]
+
+
+@pytest.mark.parametrize("load", ["orders", None, {"name": "orders"}])
+def test_what_is_no_load_is_told_at_once(load):
+    from airflow.sdk import DAG
+
+    from airflow_provider_orderedkafka.dag import ordered_load
+
+    with (
+        DAG("parsed", **GOOD),
+        pytest.raises(SettingError, match=r"takes an OrderedLoad, found .*OrderedLoad\('orders'"),
+    ):
+        ordered_load(load, output_topic="out")
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "said"),
+    [
+        ("gestern", "latest", r"load 'orders': 'start' must be 'earliest', 'latest',.* found 'gestern'"),
+        ("{{ params.start }}", "morgen", r"load 'orders': 'end' must be .* found 'morgen'"),
+        (
+            "2026-01-02T00:00:00Z",
+            "2026-01-01T00:00:00Z",
+            r"from 2026-01-02.* to 2026-01-01.*, which lies before it; swap",
+        ),
+        ("-1h", "-2h", r"from -1h to -2h, which lies before it; swap them"),
+        ({"orders": [5], "refunds": [0]}, {"orders": [4], "refunds": [9]}, r"orders\[0\]@5.*lies before it"),
+    ],
+)
+def test_a_constant_end_of_a_replay_is_checked_at_once(start, end, said):
+    with pytest.raises(SettingError, match=said):
+        parse(mode="replay", start=start, end=end)
+
+
+@pytest.mark.parametrize(
+    ("start", "end"), [("{{ params.start }}", "{{ params.end }}"), ("-2h", "latest"), ({"orders": [-1]}, "{{ x }}")]
+)
+def test_what_a_form_says_or_kafka_decides_is_checked_later(start, end):
+    parse(mode="replay", start=start, end=end)
 
 
 def test_an_interval_is_loaded_whole():
@@ -172,7 +272,7 @@ def test_another_way_to_submit_asks_for_a_checkpoint_and_for_what_the_group_sets
     [
         ({"output_topic": "out"}, ["--output-topic", "out", "--sink-option", "keepOrder=key"]),
         ({"output_topic": "out", "keep_order": None}, ["--output-topic", "out", "--sink-option", "keepOrder=none"]),
-        ({"output_topic": None, "application": "apps/mine.py"}, []),
+        ({"output_topic": None, "application": "apps/quick.py"}, []),
     ],
 )
 def test_another_way_to_submit_is_told_the_output_and_its_order(how, told):
@@ -217,10 +317,10 @@ def test_the_commits_of_a_dag_s_runs_take_turns_unless_somebody_wants_otherwise(
 
 def test_what_tells_an_output_and_an_application_from_others_is_given_to_both_who_compare_it():
     told = ["--sink-option", "includeheaders=false", "--sink-option", "kafka.ssl.key.password=hidden"]
-    steps = parse(application="apps/mine.py", keep_order=None, application_args=told).steps
+    steps = parse(application="apps/quick.py", keep_order=None, application_args=told).steps
     assert steps["resolve"].digest == steps["load"].digest
     assert steps["load"].digest.splitlines() == [
-        "application='apps/mine.py'",
+        "application='apps/quick.py'",
         "keep_order=None",
         "output_topic='out'",
         "sink_options={'includeHeaders': 'false'}",
@@ -236,7 +336,7 @@ FED_BACK = r"load 'orders' reads 'orders', 'refunds' and would write into 'refun
     ("arguments", "named"),
     [
         ({"output_topic": "refunds"}, "output_topic"),
-        ({"application": "mine.py", "output_topic": "refunds"}, "output_topic"),
+        ({"application": "apps/quick.py", "output_topic": "refunds"}, "output_topic"),
         ({"application_args": ["--sink-option", "deadLetterTopic=refunds"]}, "deadLetterTopic"),
         ({"output_topic": None, "application_args": ["--output-topic=refunds"]}, "topic"),
         ({"output_topic": None, "application_args": ["--sink-option", "TOPIC=refunds"]}, "topic"),
@@ -277,7 +377,7 @@ def test_a_packaged_application_is_told_where_to_write(application, way_out):
 
 
 def test_an_application_of_one_s_own_may_know_by_itself_where_to_write():
-    parse(output_topic=None, application="mine.py")
+    parse(output_topic=None, application="apps/quick.py")
 
 
 def digest_with(*arguments):

@@ -70,7 +70,7 @@ def test_a_secret_of_the_connection_is_found_nowhere(bench, kafka, monkeypatch, 
     extra = {"bootstrap.servers": kafka.bootstrap_servers, "sasl.password": CANARY, "sasl.username": "somebody"}
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "kafka", "extra": extra}))
     bench.write(1)
-    assert bench.dag(arguments='output_topic="out",').test().state == "success"
+    assert bench.dag(arguments=f"output_topic={bench.output!r},").test().state == "success"
     seen = capfd.readouterr()
     assert bench.diary[0]["options"] == ["kafka.bootstrap.servers", "kafka.sasl.password", "kafka.sasl.username"]
     assert CANARY not in seen.out + seen.err
@@ -199,6 +199,17 @@ def test_default_arguments_of_the_dag_are_taken():
     assert load.executor_memory == "3g"
 
 
+def test_an_application_that_this_worker_does_not_have_is_told_before_an_attempt_is_written_down(tmp_path):
+    from airflow.providers.common.compat.sdk import AirflowFailException
+
+    (tmp_path / "mine.py").touch()
+    orders = OrderedLoad("orders", topics=["orders"])
+    for named in (f"{tmp_path}/mne.py", "nowhere/mne.py"):
+        load = SubmitOrderedLoadOperator(task_id="load", load=orders, application=named)
+        with pytest.raises(AirflowFailException, match=rf"load 'orders': there is no application '{named}' at '/"):
+            load.execute({})
+
+
 def test_what_cannot_be_followed_on_yarn_is_said_before_an_attempt_is_written_down(
     bench, states, monkeypatch, capsys, ledger_of
 ):
@@ -261,14 +272,15 @@ def test_an_output_that_only_a_run_knows_is_looked_at_before_an_attempt_is_writt
 @pytest.mark.parametrize(
     ("arguments", "told", "order"),
     [
-        ("output_topic='out',", (), "partition"),
-        ("", ("--sink-option", "outputTopics=out,other"), "partition"),
-        ("output_topic='out',", ("--sink-option", "keepOrder=none"), "none"),
+        ("output_topic='{out}',", (), "partition"),
+        ("", ("--sink-option", "outputTopics={out}"), "partition"),
+        ("output_topic='{out}',", ("--sink-option", "keepOrder=none"), "none"),
     ],
 )
 def test_the_order_that_is_asked_for_is_submitted_once_wherever_the_output_is_named(
     bench, submitted, arguments, told, order
 ):
     bench.write(3)
+    arguments, *told = (each.format(out=bench.output) for each in (arguments, *told))
     bench.dag(arguments=f"keep_order='partition', {arguments}", told=told).test()
     assert [each for each in submitted() if each.startswith("keepOrder")] == [f"keepOrder={order}"]

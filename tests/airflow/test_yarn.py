@@ -1,9 +1,10 @@
-"""A load on YARN, with the driver beside Airflow: Hadoop's mini cluster, real Spark, real Kafka."""
+"""A load on YARN, with the driver beside Airflow and in the cluster: Hadoop's mini cluster, real Spark, real Kafka."""
 
 import json
 import os
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from support.bench import steps_of
@@ -37,8 +38,16 @@ def cluster(tmp_path_factory):
         yield environment
 
 
+def web_address(cluster):
+    """Where HDFS answers by HTTP, which Airflow reads without Hadoop's libraries."""
+    settings = ElementTree.parse(Path(cluster["HADOOP_CONF_DIR"], "hdfs-site.xml"))
+    found = {each.findtext("name"): each.findtext("value") for each in settings.iter("property")}
+    return found["dfs.namenode.http-address"]
+
+
+@pytest.mark.parametrize("mode", ["client", "cluster"])
 def test_a_load_on_yarn_commits_what_it_has_written_in_order(
-    cluster, bench, dag_file, states, records, monkeypatch, tmp_path
+    cluster, bench, dag_file, states, records, monkeypatch, *, mode, tmp_path
 ):
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     for name, value in {**cluster, **LOOPBACK, "PATH": path}.items():
@@ -46,11 +55,11 @@ def test_a_load_on_yarn_commits_what_it_has_written_in_order(
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "yarn"}))
     records.produce(bench.topic, [Record(b"%d" % n, 1_700_000_000_000 + n, key=b"k") for n in range(50)])
     memory = {"driver_memory": "512m", "executor_memory": "512m", "num_executors": 1}
-    submit = {"deploy_mode": "client", "conf": CONF, "env_vars": LOOPBACK, **memory}
-    checkpoint = f"file://{tmp_path}/checkpoints"
+    submit = {"deploy_mode": mode, "conf": CONF, "env_vars": LOOPBACK, **memory}
+    places = {"client": f"file://{tmp_path}/checkpoints", "cluster": f"webhdfs://{web_address(cluster)}/checkpoints"}
     source = SOURCE.format(
-        load=bench.load, topic=bench.topic, output=bench.output, checkpoint=checkpoint, submit=submit
+        load=bench.load, topic=bench.topic, output=bench.output, checkpoint=places[mode], submit=submit
     )
-    run = dag_file(source, "on_yarn.py").test()
+    run = dag_file(source, f"on_yarn_{mode}.py").test()
     assert steps_of(bench, states(run)) == dict.fromkeys(("wait", "resolve", "load", "commit"), "success")
     assert [record.value for record in records.read(bench.output)] == [b"%d" % n for n in range(50)]

@@ -17,8 +17,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "loads": set(),
     "compat.spark": {"pyarrow", "pyspark"},
     "spark": {"confluent_kafka", "numpy", "pandas", "py4j", "pyarrow", "pyspark"},
-    "embedded": {"confluent_kafka", "cryptography", "psutil"},
-    "cache": set(),
+    "embedded": {"confluent_kafka", "psutil"},
     "cli": set(),
 }
 
@@ -44,7 +43,7 @@ IMPURE_CALLS = {"input", "now", "open", "print", "today", "utcnow"}
 
 # The work on Kafka itself, which only a running task does: the rest imports these inside functions, so no DAG file ever
 # loads them.
-AT_WORK = {"hooks.ordered_kafka", "loads.intervals", "loads.mirror", "loads.ranges", "loads.replays"}
+AT_WORK = {"hooks.ordered_kafka", "loads.mirror", "loads.own_ranges", "loads.previews", "loads.ranges"}
 HEAVY = ("confluent_kafka", "numpy", "pandas", "pyarrow", "pyspark")
 
 

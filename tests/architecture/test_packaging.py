@@ -2,16 +2,20 @@
 
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 import tomllib
 import zipfile
+from importlib import metadata
+from itertools import chain
 from pathlib import Path
 
 import pytest
+from support.sources import ROOT, Import, imports_of, sources
 
-ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+OWN = {*sys.stdlib_module_names, "airflow_provider_orderedkafka"}
 LOCK = (ROOT / "requirements.lock").read_text()
 
 
@@ -24,13 +28,18 @@ def split(requirement: str) -> tuple[str, str]:
     return re.match(r"([\w.-]+)(?:\[.*?\])?(.*)", requirement).groups()
 
 
+def hatchling(*arguments: str, where: Path = ROOT) -> str:
+    """What the backend says: nothing is fetched."""
+    command = [sys.executable, "-m", "hatchling", *arguments]
+    done = subprocess.run(command, cwd=where, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The wheel, built by the backend itself: nothing is fetched."""
     directory = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(directory)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
+    hatchling("build", "--target", "wheel", "--directory", str(directory))
     (path,) = directory.glob("*.whl")
     with zipfile.ZipFile(path) as archive:
         yield archive
@@ -41,6 +50,32 @@ def test_pyspark_and_pyspark_client_have_the_same_bounds_and_are_locked_to_one_v
     assert bounds["pyspark"] == bounds["pyspark-client"]
     (spark,) = pins(LOCK, "pyspark")
     assert pins(LOCK, "pyspark-client") == [spark]
+
+
+INSTALLED = metadata.packages_distributions()
+BROUGHT = {"PIL", "openlineage", "py4j", "requests_kerberos"}
+"""By matplotlib, OpenLineage's provider and pyspark; the last is optional, and its absence is told."""
+
+
+def names(requirements: list[str]) -> set[str]:
+    return {split(each)[0].lower() for each in requirements if "extra ==" not in each}
+
+
+def distributions_of(found: Import) -> set[str]:
+    """The distributions that may have what is imported."""
+    parts = found.name.split(".")
+    if parts[:2] == ["airflow", "providers"]:
+        return {"-".join(["apache-airflow-providers", *parts[2:end]]) for end in (3, 4)}
+    return {each.lower() for each in INSTALLED.get(parts[0], ())}
+
+
+def test_what_is_imported_is_declared_or_comes_with_airflow_and_a_provider_is_declared():
+    declared = names([*PROJECT["dependencies"], *chain(*PROJECT["optional-dependencies"].values())])
+    core = names([*metadata.requires("apache-airflow-core"), *metadata.requires("apache-airflow-task-sdk")])
+    known = declared | {"apache-airflow-core", *(each for each in core if "-providers-" not in each)}
+    foreign = [each for path in sources() for each in imports_of(path) if each.top not in OWN | BROUGHT]
+    assert foreign
+    assert {each.name for each in foreign if not distributions_of(each) & known} == set()
 
 
 def test_the_lock_names_versions_and_no_place():
@@ -111,6 +146,24 @@ def test_the_provider_names_the_package_that_is_installed_and_its_page():
     told = get_provider_info()
     assert told["package-name"] == PROJECT["name"]
     assert {each["external-doc-url"] for each in told["integrations"]} == {PROJECT["urls"]["Homepage"]}
+
+
+def test_the_readmes_links_lead_to_the_repository_where_the_project_names_it(tmp_path):
+    for name in ("README.md", "LICENSE", "hatch_build.py", "airflow_provider_orderedkafka/__init__.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    project = (ROOT / "pyproject.toml").read_text()
+    (tmp_path / "pyproject.toml").write_text(project)
+    assert "](docs/airflow.md)" in hatchling("metadata", "readme", where=tmp_path)
+    named = project.replace("[project.urls]", '[project.urls]\nRepository = "https://there/x"')
+    (tmp_path / "pyproject.toml").write_text(named)
+    readme = hatchling("metadata", "readme", where=tmp_path)
+    for link in (
+        "https://there/x/blob/HEAD/docs/airflow.md",
+        "https://there/x/raw/HEAD/docs/before-and-after.png",
+        "#versions",
+    ):
+        assert f"]({link})" in readme
 
 
 VERSIONS = runpy.run_path(str(ROOT / "scripts" / "versions.py"))

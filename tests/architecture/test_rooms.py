@@ -15,7 +15,7 @@ SPARK = (
     *("compat", "compat.spark", "spark.state", "spark.connector", "spark.session", "spark.ordering", "spark.lanes"),
     *("spark.table_sink", "spark.application", "spark", "spark.app", "spark.bundle", "spark.probe"),
 )
-TOOLS = ("tools", "tools.cache", "tools.embedded", "tools.doctor", "tools.demo", "tools.commands", "tools.cli")
+TOOLS = ("tools", "tools.embedded", "tools.doctor", "tools.demo", "tools.commands", "tools.cli")
 AIRFLOW = ("compat", "compat.airflow", AIRFLOW_SIDE, *TOOLS)
 
 # Two houses on one ground: neither imports the other.

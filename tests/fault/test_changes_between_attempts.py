@@ -1,11 +1,12 @@
 """A load is killed in the middle of a batch, something changes, and it is run again: no row is lost or doubled.
 
 Whatever changed: what arrived, expired or was compacted meanwhile; by which lane, how many writers and in which slices
-the rest is written; how many partitions the output has; where dead letters go. Where order or doubling cannot be kept,
-the report says how many rows it may be.
+the rest is written; how many partitions the output has; where dead letters go; which Spark. Where order or doubling
+cannot be kept, the report says how many rows it may be.
 """
 
 import random
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -13,8 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
-from support.children import HOLDING, Moment, end_what_was_started
+from support import another_spark
+from support.children import HOLDING, OURS, Moment, end_what_was_started
 from support.loads import START, Load, events
 from support.outputs import (
     FLAWLESS,
@@ -180,11 +183,11 @@ def nothing_is_left_running() -> Iterator[None]:
     end_what_was_started()
 
 
-def begun(scene: Scene, folder: Path, first: tuple[str, ...], **of_range: Any) -> Load:
+def begun(scene: Scene, folder: Path, first: tuple[str, ...], home: Path = OURS, **of_range: Any) -> Load:
     """The first attempt, killed when some of its rows have landed; at least one chunk, and not all."""
     loaded = whole_range(scene.servers, scene.source, **of_range)
     load = Load(scene.servers, folder, loaded, "--output-topic", scene.output, submit=SMALL_CHUNKS)
-    application = load.start(HALF, first)
+    application = load.start(HALF, first, home)
     assert application.until_held(), application.log()[-3000:]
     time.sleep(2)  # what the others have sent by then is there, or comes once they are dead
     application.kill()
@@ -212,6 +215,23 @@ def test_what_changes_between_two_attempts_neither_loses_nor_doubles_a_row(
     assert check_rows(expected, records.read(scene.output), case.each_gives, case.keeps) == FLAWLESS
     assert (report.rows_emitted, report.replayed) == (len(expected) * case.each_gives, landed)
     assert (report.may_be_doubled, report.may_be_out_of_order) == (0, 0)
+
+
+def test_what_an_older_spark_began_is_finished_by_this_one(
+    kafka: Any, topics: Topics, records: Records, tmp_path: Path
+) -> None:
+    scene = Scene(topics, records, topics.create("in", PARTITIONS), topics.create("out", 3), kafka.bootstrap_servers)
+    records.produce(scene.source, events(COUNT, 1))
+    expected = expected_of(records, scene.source)
+    argv = (*FRAMES, *sink(writers=3), *slices(500))
+    load = begun(scene, tmp_path, argv, another_spark.environment())
+    landed = len(records.read(scene.output))
+    assert 0 < landed < len(expected)
+    report = gone_on(load, argv)
+    said = re.findall(r"Running Spark version (\S+)", (tmp_path / "log").read_text())
+    assert said == ["3.5.8", pyspark.__version__]
+    assert check_rows(expected, records.read(scene.output), 1) == FLAWLESS
+    assert (report.rows_emitted, report.replayed, report.may_be_doubled) == (len(expected), landed, 0)
 
 
 def test_what_was_compacted_since_takes_no_other_row_along(

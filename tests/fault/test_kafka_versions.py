@@ -4,13 +4,15 @@ import json
 
 import pytest
 from support.applications import Application
+from support.certificates import Authority
 from support.records import Records
+from support.secured import Secured, SecuredKafka
 from support.topics import Topics
 from support.whole_way import WholeWay
 
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-from airflow_provider_orderedkafka.tools.embedded import Authority, EmbeddedKafka, Secured
+from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
 
 pytestmark = pytest.mark.fault
 
@@ -24,7 +26,7 @@ def test_a_load_goes_its_whole_way_on_a_secured_kafka_of_each_version(spark, tmp
     scram = Secured.sasl("SCRAM-SHA-512", {"loader": "sesame"}, tls=Authority.make())
     everything = {"allow.everyone.if.no.acl.found": True}
     place = tmp_path / "kafka"
-    with EmbeddedKafka(place, properties=everything, version=version, secured={"SCRAM": scram}) as kafka:
+    with SecuredKafka(place, {"SCRAM": scram}, properties=everything, version=version) as kafka:
         topics, records = Topics(kafka.bootstrap_servers, version), Records(kafka.bootstrap_servers)
         way = WholeWay.of(topics, records)
         config = KafkaConfig.from_connection(kafka.secured_config("SCRAM", "loader"))

@@ -21,14 +21,15 @@ pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
 
 UI = Path(__file__).parents[2] / "scripts" / "ui.py"
 LOOPBACK = {"127.0.0.1", "::ffff:127.0.0.1", "::1"}
+AS_TEXT = {"capture_output": True, "text": True, "timeout": 120}
 SERVES = re.compile(r"(http://127\.0\.0\.1:\d+)\s+user (\S+), password (\S+)")
 
 
 def test_the_page_s_airflow_runs_an_example_talks_on_loopback_alone_and_leaves_nothing_running(tmp_path, monkeypatch):
     monkeypatch.setenv("PORT", str(free_port()))
-    log = tmp_path / "told"
+    log, home = tmp_path / "told", tmp_path / "home"
     with log.open("wb") as told:
-        process = psutil.Popen([sys.executable, UI, tmp_path / "home"], stdout=told, stderr=subprocess.STDOUT)
+        process = psutil.Popen([sys.executable, UI, home], stdout=told, stderr=subprocess.STDOUT)
     try:
         with contextlib.closing(signed_in(*served(process, log))) as rest:
             rest.until(lambda: rest.get("/dags")["total_entries"] >= 10, lambda: "the examples were not found")
@@ -37,15 +38,25 @@ def test_the_page_s_airflow_runs_an_example_talks_on_loopback_alone_and_leaves_n
             run = rest.runs("orders_ordered")[0]["dag_run_id"]
             assert rest.wait_for_run("orders_ordered", run) == "success", rest.story("orders_ordered", run)
             assert rest.xcom("orders_ordered", run, "orders.commit")["rows"] == EVENTS
+            shown = subprocess.run([home / "cli", "ledger", "show", "orders"], check=False, **AS_TEXT)
+            assert "revision      1" in shown.stdout, shown.stderr
+            kill_scheduler(process)
+            rest.until(lambda: "scheduler ended" in log.read_text(), lambda: "it was not noticed")
+            rest.unpause("orders_operations")
+            again = rest.trigger("orders_operations")
+            assert rest.wait_for_run("orders_operations", again) == "success"
         addresses = {address for each in process.children(recursive=True) for address in listening(each)}
         assert "127.0.0.1" in addresses <= LOOPBACK
     finally:
         process.terminate()  # as by Ctrl-C, which a test that runs in the background may not send
         end(process)
-        left = kill_all_at(tmp_path / "home")
+        left = kill_all_at(home)
     assert process.returncode == 0, log.read_text()
     assert left == []
-    assert not EmbeddedKafka.open(tmp_path / "home" / "kafka").running
+    files = [each for each in home.iterdir() if each.is_file()]
+    assert home / "airflow.db" in files
+    assert [each for each in [home, *files] if each.stat().st_mode & 0o077] == [], "others can read it"
+    assert not EmbeddedKafka.open(home / "kafka").running
 
 
 def test_a_taken_port_is_said_at_once(tmp_path, monkeypatch, kafka):
@@ -53,6 +64,12 @@ def test_a_taken_port_is_said_at_once(tmp_path, monkeypatch, kafka):
     monkeypatch.setenv("PORT", str(port))
     done = subprocess.run([sys.executable, UI, tmp_path], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (1, f"Port {port} is taken: choose another one, make ui PORT={port + 1}\n")
+
+
+def kill_scheduler(process):
+    """As the kernel does where memory is short; what it had started lives on."""
+    [scheduler] = [each for each in process.children() if "scheduler" in each.cmdline()]
+    scheduler.kill()
 
 
 def served(process, log):

@@ -1,14 +1,18 @@
 """The doctor with a real broker and a real Spark."""
 
 import json
+import zipfile
 
 import pytest
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+from support.certificates import Authority
+from support.secured import Secured, SecuredKafka
 from support.topics import Topics
 
+from airflow_provider_orderedkafka.compat.spark import gateway, hadoop_configuration
+from airflow_provider_orderedkafka.spark.probe import look
 from airflow_provider_orderedkafka.tools import cli, doctor
 from airflow_provider_orderedkafka.tools.doctor.finding import Tries
-from airflow_provider_orderedkafka.tools.embedded import Authority, EmbeddedKafka, Secured
 
 
 @pytest.fixture
@@ -35,7 +39,7 @@ def test_a_connection_that_leads_to_a_broker_is_ok(kafka, connect):
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory):
     scram = Secured.sasl("SCRAM-SHA-512", {"loader": "sesame"}, tls=Authority.make())
-    with EmbeddedKafka(tmp_path_factory.mktemp("secured"), secured={"SCRAM": scram}) as kafka:
+    with SecuredKafka(tmp_path_factory.mktemp("secured"), {"SCRAM": scram}) as kafka:
         yield kafka
 
 
@@ -99,3 +103,32 @@ def test_a_master_that_is_not_there_is_told_with_the_command_to_try(connect, mon
     findings = doctor.examine("no", "master", Tries(spark=True))
     (finding,) = [each for each in findings if each.name == "spark" and each.status == "broken"]
     assert "probe.py" in finding.remedy
+
+
+@pytest.fixture
+def with_jar(spark, tmp_path):
+    """Puts a jar with S3A's file system before what Spark's Hadoop finds."""
+    configuration = hadoop_configuration(spark)
+    before = configuration.getClassLoader()
+
+    def put(name):
+        with zipfile.ZipFile(tmp_path / name, "w") as jar:
+            jar.writestr("org/apache/hadoop/fs/s3a/S3AFileSystem.class", b"")
+        java = gateway(spark)
+        urls = java.new_array(java.jvm.java.net.URL, 1)
+        urls[0] = java.jvm.java.io.File(str(tmp_path / name)).toURI().toURL()
+        configuration.setClassLoader(java.jvm.java.net.URLClassLoader(urls, before))
+
+    yield put
+    configuration.setClassLoader(before)
+
+
+def test_a_hadoop_aws_of_another_version_than_sparks_hadoop_is_broken(spark, with_jar):
+    hadoop = gateway(spark).jvm.org.apache.hadoop.util.VersionInfo.getVersion()
+    found = {}
+    for version in (hadoop, "3.3.4"):
+        with_jar(f"org.apache.hadoop_hadoop-aws-{version}.jar")
+        found[version] = next(each for each in look(spark, "") if each[0] == "hadoop-aws")
+    assert found[hadoop] == ("hadoop-aws", f"{hadoop}, as Hadoop", "")
+    assert f"hadoop-aws is 3.3.4 and Spark's Hadoop is {hadoop}" in found["3.3.4"][2]
+    assert f"Name org.apache.hadoop:hadoop-aws:{hadoop}" in found["3.3.4"][2]

@@ -18,7 +18,7 @@ from support.stores import check_puts_reads_lists_replaces_and_deletes
 
 from airflow_provider_orderedkafka.compat.spark import gateway
 from airflow_provider_orderedkafka.errors import FencedError, SettingError
-from airflow_provider_orderedkafka.reports import for_spark, has_notes, read_report, readable
+from airflow_provider_orderedkafka.reports import for_spark, has_notes, path_of, read_report, readable
 from airflow_provider_orderedkafka.spark.state.hadoop_state import HadoopState
 from airflow_provider_orderedkafka.spark.state.lease import Heartbeat, Lease, Outside, Process
 from airflow_provider_orderedkafka.spark.state.machine import SystemClock
@@ -240,3 +240,17 @@ def test_credentials_that_may_not_come_in_are_a_wrong_setting(
 )
 def test_only_a_connection_is_taken_out_of_a_location(location: str, expected: str) -> None:
     assert for_spark(location) == expected
+
+
+@pytest.mark.parametrize(
+    ("location", "expected", "connection"),
+    [
+        ("abfss://container@account.dfs.core.windows.net/loads", "abfss://container/loads", None),
+        ("abfs://azure_default@container/loads", "abfs://container/loads", "azure_default"),
+    ],
+)
+def test_airflow_tells_an_account_of_azures_from_a_connection(
+    location: str, expected: str, connection: str | None
+) -> None:
+    path = path_of(location)
+    assert (str(path).replace("azure_default@", ""), path.conn_id) == (expected, connection)

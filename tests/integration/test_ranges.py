@@ -15,7 +15,7 @@ from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPar
 from airflow_provider_orderedkafka.errors import DataLossError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.loads import ranges
-from airflow_provider_orderedkafka.loads.replays import plan_replay
+from airflow_provider_orderedkafka.loads.own_ranges import plan_replay
 
 YEAR_2100 = 4_102_444_800_000
 MINUTE = 60_000

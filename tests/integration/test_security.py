@@ -10,8 +10,10 @@ import pytest
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 from support import tokens
 from support.applications import START, Application, events
+from support.certificates import Authority
 from support.ranges import whole_range
 from support.records import Records
+from support.secured import Secured, SecuredKafka
 from support.slices import slice_of, stretch
 from support.tokens import CLIENT, PASSWORD, SECRET, token_endpoint
 from support.topics import Topics
@@ -30,7 +32,6 @@ from airflow_provider_orderedkafka.kafka.read.reader import read_slice
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 from airflow_provider_orderedkafka.kafka.write.producer import make_producer
 from airflow_provider_orderedkafka.kafka.write.sending import Chunk, Deliveries, PooledProducer
-from airflow_provider_orderedkafka.tools.embedded import Authority, EmbeddedKafka, Secured
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 CA, FOREIGN = Authority.make(), Authority.make("somebody else")
@@ -58,7 +59,7 @@ SOURCE, OUTPUT, MIRROR = (
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory):
-    with EmbeddedKafka(tmp_path_factory.mktemp("secured"), secured=LISTENERS) as cluster:
+    with SecuredKafka(tmp_path_factory.mktemp("secured"), LISTENERS) as cluster:
         yield cluster
 
 

@@ -97,7 +97,7 @@ MUTANTS = [
     ),
     (
         "topic id not compared",
-        f"{PACKAGE}/kafka/lookup/identity.py",
+        f"{PACKAGE}/kafka/lookup/topics.py",
         {"if found != planned.get(name, found):": "if False:"},
         ("tests/integration/test_reader_faults.py::test_a_topic_that_was_created_again_is_told_by_its_id",),
     ),

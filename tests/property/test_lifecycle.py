@@ -18,7 +18,7 @@ from support.keeping import DictStore, FolderStore
 from support.runs import PARTITION, Run, Skipped, World, abandon, restore, rewind
 
 from airflow_provider_orderedkafka.core import moves
-from airflow_provider_orderedkafka.core.lifecycle import TABLE, Action, Asker, State, Step
+from airflow_provider_orderedkafka.core.lifecycle import TABLE, Action, Asker, RangeState, Step
 from airflow_provider_orderedkafka.errors import LedgerChangedError, LifecycleError
 
 EXAMPLES = settings(max_examples=int(os.environ.get("ORDEREDKAFKA_EXAMPLES", "200")))
@@ -270,7 +270,7 @@ def test_two_steps_at_the_same_moment_leave_mirror_events_and_offsets_in_order(
 
 def test_the_table_answers_every_question():
     questions = {(step, asker) for step in Step for asker in Asker}
-    assert {state: set(answers) for state, answers in TABLE.items()} == dict.fromkeys(State, questions)
+    assert {state: set(answers) for state, answers in TABLE.items()} == dict.fromkeys(RangeState, questions)
 
 
 def test_only_an_owner_starts_resumes_or_moves():

@@ -19,6 +19,7 @@ from support import quick_java
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
 HOLDING = TESTS / "support" / "holding"
+OURS = Path(sys.prefix)
 APPS = ROOT / "spark_apps"
 LOOK_SECONDS = 0.005
 SETTINGS = {
@@ -68,7 +69,7 @@ def end_what_was_started() -> None:
 class Submitted:
     """One spark-submit of a packaged application, from start to its end, good or bad.
 
-    With a moment it is held there, to be killed.
+    With a moment it is held there, to be killed. `home` is the environment whose Spark and Python run it.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Submitted:
         submit: Sequence[str] = ("--master", "local[2]"),
         environment: Mapping[str, str] | None = None,
         hold: Moment | None = None,
+        home: Path = OURS,
     ) -> None:
         folder = log.parent
         self._log = log
@@ -87,10 +89,10 @@ class Submitted:
         self._mark.unlink(missing_ok=True)
         with log.open("ab") as out:
             self._process = psutil.Popen(
-                [*_spark_submit(folder), *submit, str(APPS / app), *argv],
+                [*_spark_submit(home, folder), *submit, str(APPS / app), *argv],
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **_usual(self._held(hold)), **(environment or {})},
+                env={**os.environ, **_usual(home, self._held(hold)), **(environment or {})},
                 cwd=folder,
                 start_new_session=True,
             )
@@ -167,17 +169,18 @@ class Submitted:
                 continue
 
 
-def _spark_submit(folder: Path) -> list[str]:
+def _spark_submit(home: Path, folder: Path) -> list[str]:
     settings = {**SETTINGS, "spark.local.dir": str(folder), "spark.sql.warehouse.dir": str(folder / "warehouse")}
     options = [part for item in settings.items() for part in ("--conf", "=".join(item))]
     java = ("--driver-java-options", f"-Djava.io.tmpdir={folder}")
-    return [str(Path(sys.executable).parent / "spark-submit"), *options, *java]
+    return [str(home / "bin" / "spark-submit"), *options, *java]
 
 
-def _usual(held: dict[str, str]) -> dict[str, str]:
+def _usual(home: Path, held: dict[str, str]) -> dict[str, str]:
     folders = [ROOT, TESTS, *([HOLDING] if held else [])]
-    paths = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": ":".join(map(str, folders))}
-    return {**quick_java.environment(), **paths, **held}
+    paths = {"PYSPARK_PYTHON": str(home / "bin" / "python"), "PYTHONPATH": ":".join(map(str, folders))}
+    java = quick_java.environment() if home == OURS else {quick_java.OPTIONS: " ".join(quick_java.FLAGS)}
+    return {**java, **paths, **held}
 
 
 def _is_worker(process: psutil.Process) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_orderedkafka.core.documents import Range, Report
-from support.children import Moment, Submitted
+from support.children import OURS, Moment, Submitted
 from support.outputs import by_key, by_nothing, by_partition
 from support.records import Record, Seen
 
@@ -70,9 +70,9 @@ class Load:
         self._argv = ["--range", str(folder / "range.json"), "--checkpoint", str(self.checkpoint)]
         self._argv += ["--option", f"kafka.bootstrap.servers={servers}", *argv]
 
-    def start(self, hold: Moment | None = None, argv: tuple[str, ...] = ()) -> Submitted:
+    def start(self, hold: Moment | None = None, argv: tuple[str, ...] = (), home: Path = OURS) -> Submitted:
         """Another attempt, with more arguments; held at a moment, where one is given."""
-        return Submitted([*self._argv, *argv], self.folder / "log", hold=hold, **self._how)
+        return Submitted([*self._argv, *argv], self.folder / "log", hold=hold, home=home, **self._how)
 
     def finish(self) -> Report:
         """Run it to its end."""

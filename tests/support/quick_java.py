@@ -1,10 +1,13 @@
 """Java virtual machines that start with less work: the tests start many, and none lives long.
 
-Two things help: flags, and class-data sharing (AppCDS). The archive of Spark's classes is made once for a checkout, in
-`.cache`, and more than halves what a start of Spark costs.
+    python -m support.quick_java
+
+makes what they need. Two things help: flags, and class-data sharing (AppCDS). The archive of Spark's classes is made
+once for each Java and each Spark, in `.cache`, and more than halves what a start of Spark costs.
 """
 
 import fcntl
+import hashlib
 import os
 import subprocess
 import sys
@@ -20,6 +23,7 @@ HOME = Path(__file__).parents[2] / ".cache" / "tests"
 FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """They compile less, at the price of a speed that short runs do not reach."""
 
+JARS = Path(pyspark.__file__).parent / "jars"
 QUIETLY = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 OPTIONS = "SPARK_SUBMIT_OPTS"
 SPARK_SUBMIT = Path(sys.executable).parent / "spark-submit"
@@ -46,12 +50,21 @@ def environment() -> dict[str, str]:
 
 def _archive() -> Path:
     HOME.mkdir(parents=True, exist_ok=True)
-    archive = HOME / f"spark-{pyspark.__version__}-java-{installed_java().version}.jsa"
+    archive = HOME / f"spark-{pyspark.__version__}-{_jars()}-java-{installed_java().version}.jsa"
     with (HOME / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not archive.exists():
             _make(archive)
     return archive
+
+
+def _jars() -> str:
+    """Where Spark's jars are, and which: with an archive of others, Spark may not find its own classes."""
+    found = hashlib.sha256(str(JARS).encode())
+    for jar in sorted(JARS.glob("*.jar")):
+        stat = jar.stat()
+        found.update(f"{jar.name} {stat.st_size} {stat.st_mtime_ns}".encode())
+    return found.hexdigest()[:12]
 
 
 def _make(archive: Path) -> None:
@@ -70,5 +83,9 @@ def _make(archive: Path) -> None:
         options = [part for item in settings.items() for part in ("--conf", "=".join(item))]
         environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, OPTIONS: " ".join(FLAGS)}
         command = [SPARK_SUBMIT, "--master", "local[2]", *options, "program.py"]
-        subprocess.run(command, cwd=folder, env=environment, check=True, timeout=600)
+        subprocess.run(command, cwd=folder, env=environment, check=True, timeout=1_800)
         fresh.replace(archive)
+
+
+if __name__ == "__main__":
+    environment()

@@ -11,7 +11,8 @@ from airflow_provider_orderedkafka.core.next_range import NothingToLoad
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import LifecycleError
-from airflow_provider_orderedkafka.loads import operations, steps
+from airflow_provider_orderedkafka.loads import committing, loading, operations, resolving, waiting
+from airflow_provider_orderedkafka.loads.books import Books
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 from airflow_provider_orderedkafka.loads.mirror import Mirrored
 from support.interleaving import Killed, touch
@@ -123,8 +124,8 @@ class Run:
     name: str
 
     @property
-    def books(self) -> steps.Books:
-        return steps.Books(
+    def books(self) -> Books:
+        return Books(
             store=self.world.ledger_store,
             run=self.name,
             is_active=lambda owner: owner in self.world.active,
@@ -135,17 +136,17 @@ class Run:
 
     def resolve(self, digest: str = "") -> str:
         memory = DictView(self.world.memories.setdefault(self.name, {}))
-        ledger = steps.look(
-            self.books, self.world.mirror, lambda _: steps.First(place(0), TOPICS), tuple(TOPICS), home="d"
+        ledger = waiting.look(
+            self.books, self.world.mirror, lambda _: waiting.First(place(0), TOPICS), tuple(TOPICS), home="d"
         )
-        resolved = steps.resolve(self.books, memory, ledger, lambda seen: self._plan(seen, digest), digest)
+        resolved = resolving.resolve(self.books, memory, ledger, lambda seen: self._plan(seen, digest), digest)
         if resolved.range is None:
             raise Skipped(resolved.reason)
         return resolved.range.id
 
     def load(self, range_id: str | None, *, die: bool = False, digest: str = "") -> None:
         """Write the range; `die` leaves it half written, without a complete report."""
-        todo = steps.load(self.books, range_id, lambda loaded, times: f"{loaded.id}/{times}", digest)
+        todo = loading.load(self.books, range_id, lambda loaded, times: f"{loaded.id}/{times}", digest)
         if todo.action is Action.SKIP:
             raise Skipped(todo.reason)
         if todo.action is Action.REFUSE:
@@ -162,7 +163,7 @@ class Run:
                 raise Killed
 
     def commit(self, range_id: str | None) -> None:
-        committed = steps.commit(self.books, range_id, self.world.mirror)
+        committed = committing.commit(self.books, range_id, self.world.mirror)
         if committed.action is Action.SKIP:
             raise Skipped(committed.reason)
         if committed.outcome is None:

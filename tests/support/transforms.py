@@ -1,6 +1,10 @@
 """Transforms that applications in processes of their own import by name."""
 
+import json
 import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
@@ -27,3 +31,22 @@ def routed(frame: DataFrame) -> DataFrame:
     """Each record to one of the topics that the environment names, by its key."""
     topics = f.array(*(f.lit(topic) for topic in os.environ["ROUTED_TO"].split(",")))
     return frame.withColumn("topic", f.element_at(topics, f.pmod(f.hash("key"), f.size(topics)) + 1))
+
+
+def environments_told(frame: DataFrame) -> DataFrame:
+    """Changes nothing; writes down the environment of the driver and of each worker, where `TOLD_TO` says.
+
+    But for connections of the Airflow that submits it: whatever starts there inherits these.
+    """
+
+    def passed(batches: Iterable[Any]) -> Iterator[Any]:
+        _tell_environment("worker")
+        yield from batches
+
+    _tell_environment("driver")
+    return frame.mapInArrow(passed, frame.schema)
+
+
+def _tell_environment(who: str) -> None:
+    found = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW_CONN_")}
+    Path(os.environ["TOLD_TO"], f"{who}-{os.getpid()}").write_text(json.dumps(found))

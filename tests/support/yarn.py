@@ -10,8 +10,7 @@ from typing import Any
 import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from airflow_provider_orderedkafka.tools.cache import cache_directory
-from airflow_provider_orderedkafka.tools.embedded.jars import _ivy_command
+from airflow_provider_orderedkafka.tools.embedded.jars import _ivy_command, cache_directory
 from airflow_provider_orderedkafka.tools.embedded.java import find_java
 from support.quick_java import FLAGS
 
@@ -75,7 +74,9 @@ def yarn(folder: Path) -> Iterator[dict[str, str]]:
             yield {"HADOOP_CONF_DIR": str(conf), "YARN_CONF_DIR": str(conf), "SPARK_HOME": str(HOME)}
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            pipe.close()
 
 
 def _start(jvm: Any, folder: Path, conf: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from support.interleaving import Killed
 from support.runs import LOAD, PARTITION, TOPICS, World, a_range, a_report, place
 
-from airflow_provider_orderedkafka.core.lifecycle import Action, State, Step, action, asker, status_of
+from airflow_provider_orderedkafka.core.lifecycle import Action, RangeState, Step, action, asker, status_of
 from airflow_provider_orderedkafka.core.moves import committed, first_look, opened, submitted
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets
@@ -57,4 +57,4 @@ def test_the_report_of_an_attempt_that_stopped_early_is_no_proof():
     with pytest.raises(Killed):
         run.load(run.resolve(), die=True)
     assert world.reports["range-1/0"].complete is False
-    assert run.books.status(world.ledger, "range-1").state is State.SUBMITTED
+    assert run.books.status(world.ledger, "range-1").state is RangeState.SUBMITTED

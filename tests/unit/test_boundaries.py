@@ -14,7 +14,7 @@ from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery,
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.errors import LifecycleError, NotYetError
-from airflow_provider_orderedkafka.loads import steps
+from airflow_provider_orderedkafka.loads import committing, loading, resolving
 from airflow_provider_orderedkafka.loads.boundaries import Decider, Sight, check_interval
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 
@@ -163,16 +163,16 @@ def test_an_interval_with_a_boundary_that_does_not_hold_is_refused_and_moves_not
     world, interval, time, offset, said
 ):
     books = world.run("d/hourly").books
-    steps.resolve_own(books, lambda: interval, "hour", again=False, memory=DictView({}))
-    todo = steps.load(books, "hour", lambda loaded, times: "hour/0")
+    resolving.resolve_own(books, lambda: interval, "hour", again=False, memory=DictView({}))
+    todo = loading.load(books, "hour", lambda loaded, times: "hour/0")
     world.reports["hour/0"] = a_report(todo.range, todo.attempt)
     world.ledger_store.add_boundary(boundary(time, offset))
     claim = world.ledger_store.claim("hour")
     with pytest.raises(LifecycleError) as refused:
-        steps.commit(books, "hour", MirrorByHand())
+        committing.commit(books, "hour", MirrorByHand())
     for words in (said, f"load {LOAD!r}", "decided by two runs at the same moment", "a replay of just these offsets"):
         assert words in str(refused.value)
     assert world.ledger_store.claim("hour") == claim
     world.ledger_store.add_boundary(boundary(NOON, 5))
     world.ledger_store.add_boundary(boundary(ONE, 9))
-    assert steps.commit(books, "hour", MirrorByHand()).outcome is not None
+    assert committing.commit(books, "hour", MirrorByHand()).outcome is not None

@@ -39,7 +39,7 @@ def fake(tmp_path, monkeypatch):
     """A command that does what it is told."""
     (tmp_path / "fake_command.py").write_text(FAKE)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(cli.COMMANDS, "fake", cli.Command("fake_command", "does what it is told"))
+    monkeypatch.setitem(cli.COMMANDS, "fake", cli.Tool("fake_command", "does what it is told"))
     yield
     sys.modules.pop("fake_command", None)
 
@@ -130,7 +130,7 @@ def test_ctrl_c_exits_with_130(fake):
 def test_a_reader_that_leaves_early_sees_no_traceback(fake, tmp_path):
     program = (
         "import sys; from airflow_provider_orderedkafka.tools import cli; "
-        "cli.COMMANDS['fake'] = cli.Command('fake_command', ''); sys.exit(cli.main(['fake', 'talkative']))"
+        "cli.COMMANDS['fake'] = cli.Tool('fake_command', ''); sys.exit(cli.main(['fake', 'talkative']))"
     )
     with subprocess.Popen(
         [sys.executable, "-c", program],
@@ -157,9 +157,10 @@ def test_a_tool_whose_packages_are_missing_says_how_to_install_them(command, mis
 def test_the_other_commands_do_without_these_packages():
     look = """
 import importlib, sys
-from airflow_provider_orderedkafka.tools.cli import COMMANDS, TOOLS
+from airflow_provider_orderedkafka.tools.cli import COMMANDS
 sys.modules.update(matplotlib=None, psutil=None)
-for name in COMMANDS.keys() - TOOLS.keys():
-    importlib.import_module(COMMANDS[name].module)
+for command in COMMANDS.values():
+    if not command.needs:
+        importlib.import_module(command.module)
 """
     subprocess.run([sys.executable, "-c", look], timeout=120, check=True)

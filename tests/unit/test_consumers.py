@@ -5,23 +5,19 @@ import pytest
 from airflow_provider_orderedkafka.kafka.clients.consumers import configuration, fetch_bytes
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 
-KILOBYTE = 1_000
-
 
 @pytest.mark.parametrize(
-    ("offsets", "record_bytes", "expected"),
+    ("offsets", "expected"),
     [
-        ([100_000], KILOBYTE, 1_000_000),
-        ([97_000, *[430] * 7], KILOBYTE, 1_000_000),
-        ([12_500] * 8, KILOBYTE, 256_000),
-        ([12_500] * 8, 100, 32_000),
-        ([3_125] * 32, 100, 32_000),
-        ([200] * 500, KILOBYTE, 32_000),
-        ([1], 1, 256_000),
+        ([100_000], 1_000_000),
+        ([97_000, *[430] * 7], 1_000_000),
+        ([12_500] * 8, 256_000),
+        ([200] * 500, 32_000),
+        ([1], 256_000),
     ],
 )
-def test_a_request_asks_much_of_few_partitions_and_little_of_many(offsets, record_bytes, expected):
-    assert fetch_bytes(offsets, record_bytes) == expected
+def test_a_request_asks_much_of_few_partitions_and_little_of_many(offsets, expected):
+    assert fetch_bytes(offsets) == expected
 
 
 def test_a_users_setting_wins_over_what_suits_but_not_over_what_the_reader_relies_on():

@@ -1,5 +1,6 @@
 """What a task's context is asked for."""
 
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -21,6 +22,23 @@ def test_a_backfill_of_an_incremental_load_is_refused_and_nothing_else_is():
         refuse_backfill(run_of_type(DagRunType.BACKFILL_JOB), "orders")
 
 
-def test_a_run_without_an_interval_says_what_to_schedule_it_with():
-    with pytest.raises(SettingError, match=r"mode='interval', and this run has no data interval.*CronDataInterval"):
-        interval_of({}, "orders")
+NOW = datetime.now(UTC)
+HOUR = timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "said"),
+    [
+        (None, None, r"this run has no data interval, as a run .* without a logical date: trigger it with one"),
+        (NOW, NOW, r"data interval is empty .*with a timetable that has them, such as CronDataIntervalTimetable"),
+        (NOW + HOUR, NOW + 2 * HOUR, r"begins at .*, in the future.*: delete this run, and the schedule makes one"),
+    ],
+)
+def test_a_run_whose_interval_cannot_be_loaded_says_how_it_can(begin, end, said):
+    with pytest.raises(SettingError, match=said):
+        interval_of({"data_interval_start": begin, "data_interval_end": end}, "orders")
+
+
+def test_an_interval_that_is_not_over_is_waited_for():
+    begin, end = interval_of({"data_interval_start": NOW - HOUR, "data_interval_end": NOW + HOUR}, "orders")
+    assert end - begin == 7_200_000

@@ -13,17 +13,16 @@ from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.tools.demo import command
-from airflow_provider_orderedkafka.tools.demo.interrupts import remembered
 from airflow_provider_orderedkafka.tools.demo.place import Place as Directory
 from airflow_provider_orderedkafka.tools.demo.reading import Reading
 from airflow_provider_orderedkafka.tools.demo.runs import environment
-from airflow_provider_orderedkafka.tools.demo.screen import Screen
-from airflow_provider_orderedkafka.tools.demo.story import LANES, Plan, chapter, order_times, right_order
+from airflow_provider_orderedkafka.tools.demo.screen import Screen, remembered
+from airflow_provider_orderedkafka.tools.demo.story import LANES, Length, chapter, order_times, right_order
 from airflow_provider_orderedkafka.tools.demo.summary import summary
 from airflow_provider_orderedkafka.tools.demo.verdict import Loaded, Order, Told, judge
 
 BEGIN = 1_700_000_000_000
-CHAPTERS = [chapter(7, Plan(3_000, 180), 0, BEGIN), chapter(7, Plan(1_000, 20, 0.01), 3_000, BEGIN + 190_000)]
+CHAPTERS = [chapter(7, Length(3_000, 180), 0, BEGIN), chapter(7, Length(1_000, 20, 0.01), 3_000, BEGIN + 190_000)]
 
 
 def report(rows, late, floor):

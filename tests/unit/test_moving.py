@@ -9,7 +9,7 @@ from support.runs import LOAD, MirrorByHand, Skipped, World, a_range
 
 from airflow_provider_orderedkafka.core.watching import WatcherState
 from airflow_provider_orderedkafka.errors import LifecycleError
-from airflow_provider_orderedkafka.loads import operations, steps
+from airflow_provider_orderedkafka.loads import committing, operations, resolving
 
 TO = "s3://bucket/ledgers"
 STORES = {"Airflow": DictStore, "a folder": FolderStore}
@@ -23,9 +23,9 @@ def loaded_world(kept, memory=None):
         world.high = high
         world.run(f"d/{high}").whole()
     books = world.run("d/replay").books
-    found = steps.resolve_own(books, lambda: a_range("own", 0, 0, 5), "own", again=False, memory=MirrorMemory())
+    found = resolving.resolve_own(books, lambda: a_range("own", 0, 0, 5), "own", again=False, memory=MirrorMemory())
     world.run("d/replay").load(found.range.id)
-    steps.commit(books, found.range.id, world.mirror)
+    committing.commit(books, found.range.id, world.mirror)
     books.store.save_watch(WatcherState("2", 7, 1))
     return world
 
@@ -90,7 +90,7 @@ def test_it_does_not_move_while_a_range_is_open(stores):
 
 def test_it_does_not_move_while_the_range_of_an_interval_is_open(stores):
     world, target = loaded_world(stores[0]), stores[1]()
-    steps.resolve_own(
+    resolving.resolve_own(
         world.run("d/hour").books, lambda: a_range("hour", 0, 0, 5), "hour", again=False, memory=MirrorMemory()
     )
     with pytest.raises(LifecycleError, match=r"cannot move: range 'hour' of d/hour is open.*clear it if it failed"):
@@ -168,9 +168,11 @@ def test_a_place_with_books_of_its_own_is_refused_and_so_is_another_one_than_the
 def test_a_load_in_intervals_alone_which_has_no_ledger_moves_too(stores):
     world, target = World(stores[0]()), stores[1]()
     run = world.run("d/hour")
-    found = steps.resolve_own(run.books, lambda: a_range("hour", 0, 0, 5), "hour", again=False, memory=MirrorMemory())
+    found = resolving.resolve_own(
+        run.books, lambda: a_range("hour", 0, 0, 5), "hour", again=False, memory=MirrorMemory()
+    )
     run.load(found.range.id)
-    steps.commit(run.books, found.range.id, world.mirror)
+    committing.commit(run.books, found.range.id, world.mirror)
     moved(world, target)
     moved(world, target)
     assert opened(target).claim("hour").open is None

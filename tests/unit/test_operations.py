@@ -1,13 +1,15 @@
 """What a person does with a ledger of several topics."""
 
+from dataclasses import replace
+
 import pytest
-from support.runs import LOAD, DictStore, MirrorByHand, World
+from support.runs import LOAD, DictStore, MirrorByHand, World, a_range, a_report, place
 
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.loads import operations, steps
+from airflow_provider_orderedkafka.errors import LifecycleError, SettingError
+from airflow_provider_orderedkafka.loads import operations, waiting
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 
 FIRST, SECOND, REFUNDS = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("refunds", 0)
@@ -63,11 +65,64 @@ def test_a_topic_that_is_added_to_a_load_begins_once_and_for_all_where_the_start
 
     def start(topics):
         asked.append(list(topics))
-        return steps.First(Place(Offsets({RETURNS: 1_000}), Floor()), {"returns": "new"})
+        return waiting.First(Place(Offsets({RETURNS: 1_000}), Floor()), {"returns": "new"})
 
     for _ in range(2):
-        ledger = steps.look(books, world.mirror, start, ("orders", "refunds", "returns"), home="d")
+        ledger = waiting.look(books, world.mirror, start, ("orders", "refunds", "returns"), home="d")
     assert asked == [["returns"]]
     assert dict(ledger.place.offsets) == {FIRST: 50, SECOND: 60, REFUNDS: 70, RETURNS: 1_000}
     assert (ledger.revision, ledger.place.floor, ledger.topics["returns"]) == (0, Floor(1_000), "new")
     assert world.mirror.shown.place == ledger.place
+
+
+def opened_by(store, owner):
+    before = store.ledger()
+    store.save(moves.submitted(moves.opened(before, "r1", owner), "/c"), before)
+    return store.ledger()
+
+
+def test_a_preview_of_abandoning_says_what_happens_to_the_range_and_to_its_offsets(store):
+    assert operations.preview_of_abandon(store.ledger()) == f"load {LOAD} has no open range"
+    said = operations.preview_of_abandon(opened_by(store, "d/1"))
+    assert "gives up its open range: range 'r1' of d/1 was submitted, attempt 1 did not complete" in said
+    assert "stays at revision 0, and the next run loads these offsets again" in said
+
+
+@pytest.mark.parametrize(
+    ("action", "active", "said"),
+    [
+        ("abandon", True, "is owned by d/1, which is active"),
+        ("rewind", True, "is owned by d/1, which is active"),
+        ("rewind", False, "is open; let it finish, or abandon it first"),
+    ],
+)
+def test_what_would_refuse_a_change_is_known_before_it_is_confirmed(store, action, active, said):
+    ledger = opened_by(store, "d/1")
+    found = operations.objection(ledger, action, lambda owner: active)
+    assert said in found
+    person = operations.Person("a person", "because", 1, lambda owner: active)
+    does = {
+        "abandon": lambda: operations.abandon(store, person),
+        "rewind": lambda: operations.rewind(store, MirrorByHand(), person, ledger.place),
+    }
+    with pytest.raises(LifecycleError) as refused:
+        does[action]()
+    assert str(refused.value) == found
+
+
+def test_nothing_open_is_nothing_to_abandon_and_nothing_against_a_rewind(store):
+    assert "nothing to abandon" in operations.objection(store.ledger(), "abandon", lambda owner: False)
+    assert operations.objection(store.ledger(), "rewind", lambda owner: True) is None
+    assert operations.objection(opened_by(store, "d/1"), "abandon", lambda owner: False) is None
+
+
+def test_a_load_that_ended_at_its_row_limit_says_so_in_the_ledger_for_good():
+    planned = a_range("r1", 0, 5, 105)
+    spent = replace(a_report(planned, 1), limit_spent=True, stop=place(15), rows_emitted=9)
+    world = World(DictStore())
+    world.ledger_store.save(moves.first_look(LOAD, instance="i", home_dag="d", place=place(5), topics={}, now=0), None)
+    ledger = opened_by(world.ledger_store, "d/1")
+    (outcome,) = moves.committed(ledger, planned, spent, "d/1", 9).outcomes
+    assert outcome.reason == "the row limit was spent after 10 of 100 offsets; the rest waits until it is raised"
+    (outcome,) = moves.committed(ledger, planned, replace(spent, limit_spent=False), "d/1", 9).outcomes
+    assert outcome.reason == planned.reason

@@ -48,7 +48,6 @@ def test_a_timestamp_that_counts_for_nothing_takes_the_time_before_it_and_is_not
     ordered = arranged(two_partitions(), (0, 0, timestamp), (0, 1, 10), (0, 2, timestamp), (0, 3, 11))
     assert places(ordered) == [(-1, 0, 0), (10, 0, 1), (10, 0, 2), (11, 0, 3)]
     assert ordered.late.tolist() == [False] * 4
-    assert ordered.uncounted.tolist() == [True, False, True, False]
     assert ordered.timestamp.tolist() == [timestamp, 10, timestamp, 11]
 
 

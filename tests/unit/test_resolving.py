@@ -11,7 +11,7 @@ from airflow_provider_orderedkafka.core.documents import Claim, Open
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.core.next_range import NothingToLoad
 from airflow_provider_orderedkafka.errors import LifecycleError
-from airflow_provider_orderedkafka.loads import committing, steps
+from airflow_provider_orderedkafka.loads import committing, loading, resolving
 from airflow_provider_orderedkafka.loads.resolving import RANGE_KEY
 
 
@@ -29,12 +29,12 @@ def world(kept_in):
 def resolved(world, planned=None, *, again=False):
     books = world.run("d/replay").books
     memory = DictView(world.memories.setdefault("d/replay", {}))
-    return steps.resolve_own(books, lambda: planned or a_range("r1", 0, 5, 9), "own", again=again, memory=memory)
+    return resolving.resolve_own(books, lambda: planned or a_range("r1", 0, 5, 9), "own", again=again, memory=memory)
 
 
 def loaded(world, range_id="r1"):
     books = world.run("d/replay").books
-    todo = steps.load(books, range_id, lambda loaded, times: f"{loaded.id}/{times}")
+    todo = loading.load(books, range_id, lambda loaded, times: f"{loaded.id}/{times}")
     world.reports[todo.checkpoint] = a_report(todo.range, todo.attempt)
     return todo
 
@@ -87,7 +87,7 @@ def test_a_claim_of_version_1_goes_on_under_its_own_key(world):
     store.save(Claim(Open("own", "d/replay"), ()), None, "own")
     assert resolved(world, a_range("r2", 0, 5, 12)).range == a_range("own", 0, 5, 9)
     assert loaded(world, "own").checkpoint == "own/0"
-    assert steps.commit(world.run("d/replay").books, "own", MirrorByHand()).action is Action.MOVE
+    assert committing.commit(world.run("d/replay").books, "own", MirrorByHand()).action is Action.MOVE
     assert resolved(world).action is Action.EMIT_AGAIN
     assert resolved(world, again=True).range.id == "own"
 
@@ -101,16 +101,16 @@ def test_another_airflow_s_report_of_the_same_name_proves_nothing_and_another_ru
     world.reports[todo.checkpoint] = replace(a_report(theirs, 1), fingerprint=theirs.fingerprint)
     books, before = world.run("d/replay").books, store.claim("own")
     for step in (
-        lambda: steps.load(books, "own", lambda *_: ""),
-        lambda: steps.commit(books, "own", MirrorByHand()),
+        lambda: loading.load(books, "own", lambda *_: ""),
+        lambda: committing.commit(books, "own", MirrorByHand()),
     ):
         with pytest.raises(LifecycleError, match=r"about another range of the same name.* start another run for it"):
             step()
     assert store.claim("own") == before
-    steps.resolve_own(
+    resolving.resolve_own(
         world.run("d/other").books, lambda: a_range("r2", 0, 5, 9), "other", again=False, memory=DictView({})
     )
-    again = steps.load(world.run("d/other").books, "r2", lambda loaded, times: f"{loaded.id}/{times}")
+    again = loading.load(world.run("d/other").books, "r2", lambda loaded, times: f"{loaded.id}/{times}")
     assert (again.action, again.checkpoint) == (Action.START, "r2/0")
 
 
@@ -118,24 +118,24 @@ def test_a_report_of_version_1_is_taken_by_its_name(world):
     resolved(world)
     todo = loaded(world)
     world.reports[todo.checkpoint] = replace(a_report(todo.range, 1), fingerprint="")
-    assert steps.commit(world.run("d/replay").books, "r1", MirrorByHand()).action is Action.MOVE
+    assert committing.commit(world.run("d/replay").books, "r1", MirrorByHand()).action is Action.MOVE
 
 
 def test_it_is_kept_over_retries_and_passed_on_to_the_commit_once_it_is_committed(world):
     assert resolved(world).action is Action.PLAN
     assert resolved(world).action is Action.KEEP
     loaded(world)
-    steps.commit(world.run("d/replay").books, "r1", MirrorByHand())
+    committing.commit(world.run("d/replay").books, "r1", MirrorByHand())
     again = resolved(world)
     assert (again.action, again.range.id) == (Action.EMIT_AGAIN, "r1")
-    assert steps.load(world.run("d/replay").books, "r1", lambda *_: "").action is Action.SKIP
-    assert steps.commit(world.run("d/replay").books, "r1", MirrorByHand()).action is Action.EMIT_AGAIN
+    assert loading.load(world.run("d/replay").books, "r1", lambda *_: "").action is Action.SKIP
+    assert committing.commit(world.run("d/replay").books, "r1", MirrorByHand()).action is Action.EMIT_AGAIN
 
 
 def test_it_is_loaded_once_more_from_a_checkpoint_of_its_own_where_the_load_says_so(world):
     resolved(world)
     assert loaded(world).checkpoint == "r1/0"
-    steps.commit(world.run("d/replay").books, "r1", MirrorByHand())
+    committing.commit(world.run("d/replay").books, "r1", MirrorByHand())
     assert resolved(world, again=True).times == 1
     assert loaded(world).checkpoint == "r1/1"
 
@@ -144,7 +144,7 @@ def test_where_there_is_nothing_it_is_skipped_and_nothing_is_written(world):
     def nothing():
         return NothingToLoad("nothing to load")
 
-    found = steps.resolve_own(world.run("d/replay").books, nothing, "own", again=False, memory=DictView({}))
+    found = resolving.resolve_own(world.run("d/replay").books, nothing, "own", again=False, memory=DictView({}))
     assert (found.action, found.reason, world.store.values) == (Action.SKIP, "nothing to load", {})
 
 
@@ -152,12 +152,12 @@ def ended(world, *keys):
     """Intervals that ran one after the other."""
     for key in keys:
         books = world.run("d/hourly").books
-        steps.resolve_own(
+        resolving.resolve_own(
             books, lambda key=key: a_range(key, 0, 5, 9), key, again=True, memory=DictView({RANGE_KEY: "other"})
         )
-        todo = steps.load(books, key, lambda loaded, times: f"{loaded.id}/{times}")
+        todo = loading.load(books, key, lambda loaded, times: f"{loaded.id}/{times}")
         world.reports[todo.checkpoint] = a_report(todo.range, todo.attempt)
-        steps.commit(books, key, MirrorByHand())
+        committing.commit(books, key, MirrorByHand())
 
 
 def kept(world):
@@ -178,7 +178,7 @@ def test_an_open_range_is_kept_however_old_it_is(world, two_are_kept):
     ended(world, "one")
     books = world.run("d/hourly").books
     for key in ("one", "never loaded"):
-        steps.resolve_own(books, lambda key=key: a_range(key, 0, 5, 9), key, again=True, memory=DictView({}))
+        resolving.resolve_own(books, lambda key=key: a_range(key, 0, 5, 9), key, again=True, memory=DictView({}))
     ended(world, "two", "three", "four")
     open_still = ["claim/never loaded", "claim/one"]
     assert kept(world)[:4] == ["claim/four", *open_still, "claim/three"]
@@ -192,7 +192,7 @@ def test_an_open_range_is_kept_however_old_it_is(world, two_are_kept):
 def test_a_run_whose_range_is_not_kept_any_more_does_not_write_its_rows_a_second_time(world, two_are_kept):
     resolved(world)
     loaded(world)
-    steps.commit(world.run("d/replay").books, "r1", MirrorByHand())
+    committing.commit(world.run("d/replay").books, "r1", MirrorByHand())
     ended(world, "one", "two")
     found = resolved(world)
     assert (found.action, found.range) == (Action.SKIP, None)
@@ -208,7 +208,7 @@ def test_a_commit_that_is_killed_before_it_names_what_ended_does_so_when_it_runs
 
     with at(die), pytest.raises(Killed):
         ended(world, "one")
-    assert steps.commit(world.run("d/hourly").books, "one", MirrorByHand()).action is Action.EMIT_AGAIN
+    assert committing.commit(world.run("d/hourly").books, "one", MirrorByHand()).action is Action.EMIT_AGAIN
     ended(world, "two", "three")
     assert kept(world) == ["claim/three", "claim/two", "range/three", "range/two"]
 

@@ -12,14 +12,14 @@ from airflow_provider_orderedkafka.tools.demo.story import (
     OFFLINE_MS,
     TRANSACTION_LANE,
     Chapter,
-    Plan,
+    Length,
     chapter,
     order_times,
     right_order,
 )
 
 BEGIN = 1_700_000_000_000
-PLAN = Plan(events=20_000, seconds=180)
+PLAN = Length(events=20_000, seconds=180)
 NO_FLOORS = [0] * len(LANES)
 
 
@@ -76,7 +76,7 @@ def test_everything_happens_within_the_chapter():
 
 
 def test_what_was_offline_happened_before_the_chapter_began():
-    told = chapter(7, Plan(20_000, 20, offline=0.01), 20_000, BEGIN)
+    told = chapter(7, Length(20_000, 20, offline=0.01), 20_000, BEGIN)
     before = told.times < BEGIN
     assert before.sum() == pytest.approx(200, rel=0.3)
     assert told.times.min() >= BEGIN - OFFLINE_MS

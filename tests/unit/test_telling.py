@@ -10,7 +10,7 @@ from support.runs import a_range, a_report
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.pacing import Lag
-from airflow_provider_orderedkafka.loads.endings import in_numbers, in_words
+from airflow_provider_orderedkafka.loads.shown import in_numbers, in_words
 from airflow_provider_orderedkafka.telling import metrics
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -10,7 +10,7 @@ from airflow_provider_orderedkafka.core.order.cuts import Bound
 from airflow_provider_orderedkafka.core.order.ports import Sighting
 from airflow_provider_orderedkafka.errors import AccessDeniedError, DataLossError, UnknownTopicError, UnreachableError
 from airflow_provider_orderedkafka.kafka.clients.consumers import PooledConsumer
-from airflow_provider_orderedkafka.kafka.lookup.bound_search import BoundSearch
+from airflow_provider_orderedkafka.kafka.lookup.log import BoundSearch
 from airflow_provider_orderedkafka.kafka.lookup.partition_reader import PartitionReader
 
 LATEST = 1_000

@@ -109,6 +109,19 @@ def without(start: Start, topics: Container[str]) -> Start:
     return Explicit(tuple((p, offset) for p, offset in start.offsets if p.topic not in topics))
 
 
+def goes_back(start: Start, end: Start) -> bool:
+    """Whether a span from `start` to `end` would go back, as far as the two alone tell."""
+    match start, end:
+        case (Moment(begin), Moment(stop)) | (Ago(stop), Ago(begin)):
+            return begin > stop
+        case (Explicit(), Explicit()):
+            stops = dict(end.offsets)
+            return any(offset > stops.get(p, offset) >= 0 for p, offset in start.offsets)
+        case (Latest(), Earliest()):
+            return True
+    return False
+
+
 def parse_start(value: object, name: str) -> Start:
     """Read a start policy given for the setting `name`; a `SettingError` says what is wrong and what is allowed."""
     if isinstance(value, dict):

@@ -8,13 +8,21 @@ A `Discovery` is what that means on a cluster at one moment.
 """
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from airflow_provider_orderedkafka.core.notation.starts import read_json
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import SettingError
+
+TOPIC_NAMES: Final = "Kafka allows 1 to 249 letters, digits and ._-"
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+def is_topic_name(value: object) -> bool:
+    """Whether Kafka accepts it as the name of a topic."""
+    return isinstance(value, str) and _TOPIC.fullmatch(value) is not None and value not in {".", ".."}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +67,9 @@ def only(subscription: Subscription, topics: Sequence[str]) -> Subscription:
 class Topic:
     """A topic as the cluster describes it.
 
-    `id` is spelled as Kafka's own tools do. `compacted` is also true if the cleanup policy may not be read.
-    `operations` are what the principal is allowed to do, by name; empty if Kafka does not say.
+    `id` is spelled as Kafka's own tools do. `compacted` is also true if the topic's settings may not be read.
+    `operations` are what the principal is allowed to do, by name; empty if Kafka does not say. `settings` are empty if
+    they may not be read.
     """
 
     name: str
@@ -68,6 +77,7 @@ class Topic:
     partitions: int
     compacted: bool
     operations: frozenset[str] = frozenset()
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,7 +145,6 @@ class Span:
         return self.end.since(self.start)
 
     def first(self) -> Cut:
-        """The cut at its start."""
         return Cut(self.floor, tuple(Bound(offset) for offset in self.start.values()))
 
     def last(self) -> Cut:

@@ -1,7 +1,7 @@
-"""Protocols of what the core needs from outside."""
+"""What a planner needs from outside."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from airflow_provider_orderedkafka.core.order.cuts import Bound
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
@@ -60,23 +60,3 @@ class Log(Protocol):
     def scan(self, partition: TopicPartition, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Offset and timestamp of each visible record from `start` on and before `end`."""
         ...
-
-
-class Listed(Protocol):
-    """A store that can be asked for its keys. Airflow's tasks cannot ask theirs."""
-
-    def keys(self) -> list[str]:
-        """The keys that have a value."""
-        ...
-
-
-class Store(Protocol):
-    """A key-value store for documents. Each `set` is atomic; there is no compare-and-set."""
-
-    def get(self, key: str) -> Any: ...
-
-    def set(self, key: str, value: Any) -> None:
-        """Store a JSON value, never None."""
-        ...
-
-    def delete(self, key: str) -> None: ...

@@ -88,7 +88,6 @@ class Offsets(Mapping[TopicPartition, int]):
         return sum(offset - start.get(partition, 0) for partition, offset in self.items())
 
     def updated(self, others: Mapping[TopicPartition, int]) -> Self:
-        """These offsets, updated with `others`."""
         return type(self)({**self._by_partition, **others})
 
     def to_json(self) -> dict[str, list[int | None]]:

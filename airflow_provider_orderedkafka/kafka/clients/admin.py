@@ -17,8 +17,6 @@ _LEAST_SECONDS: Final = 0.01
 
 
 class Admin:
-    """An admin client, with the errors that it reported in the background."""
-
     def __init__(self, config: Mapping[str, str]) -> None:
         self.config = dict(config)
         self._troubles: deque[tuple[float, Any]] = deque(maxlen=_KEPT_TROUBLES)

@@ -86,21 +86,19 @@ class KafkaConfig(Mapping[str, str]):
         return self._settings[SERVERS]
 
     @classmethod
-    def from_options(
-        cls, options: Mapping[str, str], prefix: str = PREFIX, beneath: "KafkaConfig | None" = None
-    ) -> "KafkaConfig":
-        """The options whose names begin with the prefix.
+    def from_options(cls, options: Mapping[str, str], beneath: "KafkaConfig | None" = None) -> "KafkaConfig":
+        """The options whose names begin with `kafka.`.
 
         `isolation.level` is left out, as it belongs to a range. Options without servers are added to the settings
         `beneath`.
         """
         given = {
-            name[len(prefix) :].lower(): value for name, value in options.items() if name.lower().startswith(prefix)
+            name[len(PREFIX) :].lower(): value for name, value in options.items() if name.lower().startswith(PREFIX)
         }
         if beneath is not None and SERVERS not in given:
             given = {**beneath, **given}
-        _check_tokens(given, prefix, "option")
-        return _checked(given, prefix, "option")
+        _check_tokens(given, PREFIX, "option")
+        return _checked(given, PREFIX, "option")
 
     @classmethod
     def from_connection(cls, extra: Mapping[str, Any]) -> "KafkaConfig":
@@ -112,12 +110,10 @@ class KafkaConfig(Mapping[str, str]):
 
 
 def redacted(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with secrets masked."""
     return {name: _MASK if is_secret(name) else value for name, value in settings.items()}
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of this setting must not be shown."""
     return _SECRET.search(name.lower()) is not None
 
 

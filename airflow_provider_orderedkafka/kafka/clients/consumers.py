@@ -30,6 +30,7 @@ _DEFAULTS = {
 _FETCH_BYTES = (32_000, 256_000, 1_000_000)
 _REQUEST_BYTES = (500_000, 2_000_000)
 _REQUESTS = 32
+_RECORD_BYTES = 1_000  # about
 _KEPT_TROUBLES = 20
 
 # What the reader relies on.
@@ -53,7 +54,7 @@ class PooledConsumer:
 _idle: PerProcess[list[PooledConsumer]] = PerProcess()
 
 
-def fetch_bytes(offsets: Sequence[int], record_bytes: float) -> int:
+def fetch_bytes(offsets: Sequence[int]) -> int:
     """The bytes to request from each partition at once, given how many offsets the slice has in each.
 
     A few dozen requests for a slice keep the pipe full, and fetch little past its end. The size is fixed when a
@@ -61,7 +62,7 @@ def fetch_bytes(offsets: Sequence[int], record_bytes: float) -> int:
     """
     total, squares = sum(offsets), sum(count * count for count in offsets)
     low, high = _REQUEST_BYTES
-    wanted = min(max(total * record_bytes / _REQUESTS, low), high)
+    wanted = min(max(total * _RECORD_BYTES / _REQUESTS, low), high)
     ideal = wanted * squares / (total * total) if total else low
     return min(_FETCH_BYTES, key=lambda size: abs(math.log(size / ideal)))
 
@@ -91,7 +92,6 @@ def pooled_consumer(settings: ReadSettings, fetch: int = _FETCH_BYTES[-1]) -> It
 
 
 def close_idle() -> None:
-    """Close the idle consumers of this process."""
     with _idle.held() as found:
         for idle in found.values():
             while idle:

@@ -32,15 +32,11 @@ _OF_NO_CONCERN: Final = {KafkaError.GROUP_AUTHORIZATION_FAILED}
 
 
 class What(Enum):
-    """The kinds of events."""
-
     LOG_END = "the log ends here for now"
     NOT_THERE = "the broker does not have this offset"
 
 
 class Event(NamedTuple):
-    """An event that the client reported for a partition, at an offset."""
-
     what: What
     partition: TopicPartition
     offset: int
@@ -65,7 +61,6 @@ class PartitionEvents:
         self._last_progress = time.monotonic()
 
     def progress(self) -> None:
-        """Note that something arrived."""
         self._last_progress = time.monotonic()
         self._rechecked = False
 

@@ -15,7 +15,6 @@ Key = frozenset[tuple[str, str]]
 
 
 def key_of(config: Mapping[str, str]) -> Key:
-    """The cache key of a configuration."""
     return frozenset(config.items())
 
 

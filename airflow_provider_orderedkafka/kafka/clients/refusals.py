@@ -1,8 +1,4 @@
-"""Recognize permanent refusals, and say how to fix them: permissions, credentials, certificates.
-
-way_out(error, config)       -> what to fix; None if a retry may help
-check_allowed(...)           raises AccessDeniedError if Kafka says beforehand that it would refuse
-"""
+"""Recognize permanent refusals, and say how to fix them: permissions, credentials, certificates."""
 
 import re
 import socket

@@ -29,8 +29,6 @@ _GONE: Final = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, Kaf
 
 
 class Commit(NamedTuple):
-    """The committed offset of a partition, and its metadata."""
-
     offset: int
     metadata: str
 

@@ -9,16 +9,17 @@ from typing import Final
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
 from airflow_provider_orderedkafka.core.documents import Isolation
-from airflow_provider_orderedkafka.core.order.cuts import Bound
+from airflow_provider_orderedkafka.core.order.cuts import Bound, counts
 from airflow_provider_orderedkafka.core.order.ports import Answer, Sighting
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.kafka.clients.answers import DEADLINE
 from airflow_provider_orderedkafka.kafka.clients.consumers import pooled_consumer
-from airflow_provider_orderedkafka.kafka.lookup.bound_search import NO_TIMESTAMP, BoundSearch
-from airflow_provider_orderedkafka.kafka.lookup.identity import recheck
 from airflow_provider_orderedkafka.kafka.lookup.offsets import first_at, newest
 from airflow_provider_orderedkafka.kafka.lookup.partition_reader import PartitionReader
+from airflow_provider_orderedkafka.kafka.lookup.topics import recheck
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
+
+NO_TIMESTAMP: Final = -1
 
 _OFFSET, _TIME = Message.offset, Message.timestamp
 # A look needs one record of each partition, so the broker should send little.
@@ -78,6 +79,48 @@ class KafkaLog:
             reader = PartitionReader(pooled, limits, self._deadline, partial(recheck, self._config, list(limits), {}))
             reader.begin(starts)
             yield reader
+
+
+class BoundSearch:
+    """Finds the first visible record at or after each bound, while records arrive.
+
+    `seen` has the results, `open` how many records have failed the bound in each partition that is not done.
+    """
+
+    def __init__(
+        self, bounds: Mapping[TopicPartition, Bound], limits: Mapping[TopicPartition, int], latest: int, patience: int
+    ) -> None:
+        self.open = dict.fromkeys(bounds, 0)
+        self.seen: dict[TopicPartition, Sighting] = {}
+        self._bounds = bounds
+        self._limits = limits
+        self._latest = latest
+        self._patience = patience
+        self.reached({partition: bound.offset for partition, bound in bounds.items()})
+
+    def judge(self, partition: TopicPartition, offset: int, timestamp: int) -> None:
+        if partition not in self.open or offset >= self._limits[partition]:
+            return
+        passed = self.open[partition]
+        if self._satisfied(self._bounds[partition], timestamp):
+            self._close(partition, Sighting(offset, timestamp, passed))
+        elif passed >= self._patience:
+            self._close(partition, Sighting(offset, timestamp, passed + 1, gave_up=True))
+        else:
+            self.open[partition] = passed + 1
+
+    def reached(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Close partitions that were read up to their limit."""
+        for partition, position in positions.items():
+            if partition in self.open and position >= self._limits[partition]:
+                self._close(partition, Sighting(None, NO_TIMESTAMP, self.open[partition]))
+
+    def _satisfied(self, bound: Bound, timestamp: int) -> bool:
+        return bound.time is None or (counts(timestamp, self._latest) and timestamp >= bound.time)
+
+    def _close(self, partition: TopicPartition, sighting: Sighting) -> None:
+        del self.open[partition]
+        self.seen[partition] = sighting
 
 
 def _timestamp(kind: int, timestamp: int) -> int:

@@ -47,10 +47,9 @@ class _Question(NamedTuple):
         return str(self.partition)
 
 
-def log_starts(config: Mapping[str, str], partitions: Iterable[TopicPartition], deadline: float = DEADLINE) -> Offsets:
-    """The first offset of each partition."""
+def log_starts(config: Mapping[str, str], partitions: Iterable[TopicPartition]) -> Offsets:
     questions = [_Question("earliest", partition) for partition in partitions]
-    return _as_offsets(_ask(config, questions, "read_uncommitted", Patience(deadline, "the log start of")))
+    return _as_offsets(_ask(config, questions, "read_uncommitted", Patience(DEADLINE, "the log start of")))
 
 
 def high_ends(

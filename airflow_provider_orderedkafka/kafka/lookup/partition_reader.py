@@ -41,7 +41,6 @@ class PartitionReader:
         self._events = PartitionEvents(pooled, deadline, recheck)
 
     def begin(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions from these offsets on."""
         self.positions |= starts
         if starts:
             self._pooled.consumer.incremental_assign([KafkaPartition(*p, offset) for p, offset in starts.items()])

@@ -1,7 +1,4 @@
-"""Resolve a `Start` to offsets, now.
-
-resolve_start(config, parse_start("-2h", "start"), discovery.partitions, now)  ->  ResolvedStart
-"""
+"""Resolve a `Start` to offsets, now."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -50,14 +47,13 @@ class _Place:
     isolation: Isolation
     latest: int
     clamp: bool
-    deadline: float
     word: str
 
     def log_starts(self) -> Offsets:
-        return log_starts(self.config, self.partitions, self.deadline)
+        return log_starts(self.config, self.partitions)
 
     def high_ends(self) -> Offsets:
-        return high_ends(self.config, self.partitions, self.isolation, self.deadline)
+        return high_ends(self.config, self.partitions, self.isolation)
 
 
 def resolve_start(
@@ -69,7 +65,6 @@ def resolve_start(
     isolation: Isolation = "read_committed",
     future_tolerance: int = FUTURE_TOLERANCE,
     clamp: bool = False,
-    deadline: float = DEADLINE,
     word: str = "start",
 ) -> ResolvedStart:
     """The offsets that `start` means for these partitions at the moment `now`.
@@ -77,7 +72,7 @@ def resolve_start(
     An offset that retention has deleted raises DataLossError, or is moved to the log's start by `clamp`. An offset
     beyond the high end, or a missing partition, raises SettingError; one that does not exist UnknownTopicError.
     """
-    place = _Place(config, tuple(partitions), now, isolation, now + future_tolerance, clamp, deadline, word)
+    place = _Place(config, tuple(partitions), now, isolation, now + future_tolerance, clamp, word)
     match start:
         case Earliest():
             return ResolvedStart(place.log_starts())
@@ -95,7 +90,7 @@ def resolve_start(
 
 def _at(place: _Place, time: int) -> Offsets:
     """The first visible record at or after the time, or else the high end."""
-    log = KafkaLog(place.config, place.isolation, place.deadline)
+    log = KafkaLog(place.config, place.isolation)
     index, ends = log.first_at(place.partitions, [time])[0], place.high_ends()
     bounds = {partition: Bound(answer.offset, time) for partition, answer in index.items()}
     seen = log.look(bounds, ends, place.latest, sys.maxsize)
@@ -104,7 +99,7 @@ def _at(place: _Place, time: int) -> Offsets:
 
 
 def _committed(place: _Place, group: str) -> ResolvedStart:
-    found = committed(place.config, group, place.partitions, place.deadline)
+    found = committed(place.config, group, place.partitions)
     never = [partition for partition in place.partitions if partition not in found]
     checked = _checked(place, f"group {group!r} stands at", found | dict.fromkeys(never, EARLIEST))
     if not never:
@@ -115,7 +110,7 @@ def _committed(place: _Place, group: str) -> ResolvedStart:
 
 def _explicit(place: _Place, wanted: dict[TopicPartition, int]) -> ResolvedStart:
     if odd := sorted(set(wanted) - set(place.partitions)):
-        check_partitions(admin(place.config), odd, Patience(place.deadline, "the partitions of"))
+        check_partitions(admin(place.config), odd, Patience(DEADLINE, "the partitions of"))
         raise SettingError(f"the {place.word} names {listed(odd)}, which is not among what is read: leave it out")
     if missing := [partition for partition in place.partitions if partition not in wanted]:
         raise SettingError(

@@ -1,8 +1,4 @@
-"""Ask Kafka for everything that the next range depends on.
-
-survey(config, terms, now, place)  ->  Survey
-resolve(config, terms, asked, partitions, now)  ->  ResolvedStart
-"""
+"""Ask Kafka for everything that the next range depends on."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -16,7 +12,6 @@ from airflow_provider_orderedkafka.core.order.places import PATIENCE
 from airflow_provider_orderedkafka.core.order.ports import Log
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.terms import Terms
-from airflow_provider_orderedkafka.kafka.clients.answers import DEADLINE
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.lookup.offsets import high_ends, log_starts
 from airflow_provider_orderedkafka.kafka.lookup.starts import ResolvedStart, resolve_start
@@ -73,7 +68,6 @@ def readable_ends(
     latest: int,
     *,
     floor: Floor = NO_FLOOR,
-    deadline: float = DEADLINE,
 ) -> Ends:
     """The high ends at this isolation level.
 
@@ -81,13 +75,13 @@ def readable_ends(
     in any case.
     """
     if isolation == "read_uncommitted":
-        ends = high_ends(config, partitions, isolation, deadline)
+        ends = high_ends(config, partitions, isolation)
         return Ends(ends, ends)
     # In this order: what was in the log before the stable end was read, and lies behind it, is really held back.
-    written = high_ends(config, partitions, "read_uncommitted", deadline)
-    stable = high_ends(config, partitions, "read_committed", deadline)
+    written = high_ends(config, partitions, "read_uncommitted")
+    stable = high_ends(config, partitions, "read_committed")
     held = Offsets({partition: end for partition, end in written.items() if end > stable[partition]})
-    since = _open_since(KafkaLog(config, "read_uncommitted", deadline), stable, held, latest, floor)
+    since = _open_since(KafkaLog(config, "read_uncommitted"), stable, held, latest, floor)
     return Ends(stable, written, held.since(stable), since)
 
 

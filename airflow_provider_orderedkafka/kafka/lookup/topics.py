@@ -1,8 +1,6 @@
-"""Discover topics and partitions, with what planning needs to know of them.
+"""Discover topics and partitions, with what planning needs to know of them; no topic is created by this.
 
-    discover(config, Subscription(("orders",)))  ->  Discovery
-
-No topic is created by this.
+And check that a topic is the one that was planned, and was not deleted and created again.
 """
 
 import re
@@ -13,6 +11,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import ConfigResource, ResourceType
 
+from airflow_provider_orderedkafka.core.next_range import created_again
 from airflow_provider_orderedkafka.core.notation.spelling import meant
 from airflow_provider_orderedkafka.core.notation.subscriptions import (
     Assigned,
@@ -23,12 +22,19 @@ from airflow_provider_orderedkafka.core.notation.subscriptions import (
     Topic,
 )
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
-from airflow_provider_orderedkafka.errors import AccessDeniedError, UnknownTopicError, UnreachableError
+from airflow_provider_orderedkafka.errors import (
+    AccessDeniedError,
+    TopicChangedError,
+    UnknownTopicError,
+    UnreachableError,
+)
 from airflow_provider_orderedkafka.kafka.clients.admin import Admin, admin
 from airflow_provider_orderedkafka.kafka.clients.answers import DEADLINE, Patience, gather, listed
 
 _SHORT: Final = 1.0
 """Seconds for the first try of a blocking call, after which reported refusals are checked."""
+
+_RECHECK_SECONDS: Final = 4.0
 
 
 def discover(config: Mapping[str, str], subscription: Subscription, deadline: float = DEADLINE) -> Discovery:
@@ -47,14 +53,43 @@ def discover(config: Mapping[str, str], subscription: Subscription, deadline: fl
     described = _describe(asked, wanted, deadline)
     if isinstance(subscription, Matching):
         described = {name: topic for name, topic in described.items() if not topic.is_internal}
-    policies = _policies(asked, tuple(described), deadline)
-    topics = tuple(_topic(described[name], policies[name]) for name in sorted(described))
+    settings = _settings(asked, tuple(described), deadline)
+    topics = tuple(_topic(described[name], settings[name]) for name in sorted(described))
     return Discovery(_cluster_id(asked, deadline), topics, _partitions(subscription, topics))
 
 
 def topic_ids(config: Mapping[str, str], names: Sequence[str], deadline: float = DEADLINE) -> dict[str, str]:
     """The topics' present ids by name; raises what `discover` raises."""
     return {name: _id(described) for name, described in _describe(admin(config), names, deadline).items()}
+
+
+def check_topics(config: Mapping[str, str], topics: Iterable[str], planned: Mapping[str, str], deadline: float) -> None:
+    """Raise TopicChangedError if a topic's id has changed, UnknownTopicError if a topic is gone."""
+    check_ids(topic_ids(config, sorted(set(topics)), deadline), planned)
+
+
+def check_ids(topics: Mapping[str, str], planned: Mapping[str, str]) -> None:
+    """Raise TopicChangedError if one of these ids is not the planned one."""
+    for name, found in topics.items():
+        if found != planned.get(name, found):
+            raise TopicChangedError(
+                f"{created_again(name, planned[name], found)}, so what was planned before cannot be finished. In "
+                f"Airflow give it up with "
+                f'`orderedkafka ledger abandon <load> --reason "created again"`, and begin in the new topic with '
+                f'`orderedkafka ledger rewind <load> --topic {name} --to earliest --reason "created again"`; by hand, '
+                "begin with a new checkpoint",
+                topic=name,
+            )
+
+
+def recheck(config: Mapping[str, str], partitions: Iterable[TopicPartition], planned: Mapping[str, str]) -> None:
+    """Like `check_topics`, and UnknownTopicError if a partition is gone; passes if Kafka does not answer in seconds."""
+    partitions = list(partitions)
+    try:
+        check_topics(config, (partition.topic for partition in partitions), planned, _RECHECK_SECONDS)
+    except UnreachableError:
+        return
+    check_partitions(admin(config), partitions, Patience(_RECHECK_SECONDS, "the partitions of"))
 
 
 def _id(described: Any) -> str:
@@ -77,10 +112,10 @@ def _cluster_id(asked: Admin, deadline: float) -> str:
     return str(found["the cluster"] or "")
 
 
-def _topic(described: Any, policy: str | None) -> Topic:
-    compacted = policy is None or "compact" in policy
+def _topic(described: Any, settings: Mapping[str, str] | None) -> Topic:
+    compacted = settings is None or "compact" in settings["cleanup.policy"]
     operations = frozenset(operation.name for operation in described.authorized_operations or ())
-    return Topic(described.name, _id(described), len(described.partitions), compacted, operations)
+    return Topic(described.name, _id(described), len(described.partitions), compacted, operations, settings or {})
 
 
 def _partitions(subscription: Subscription, topics: Sequence[Topic]) -> tuple[TopicPartition, ...]:
@@ -165,19 +200,16 @@ def _unknown(asked: Admin, names: Sequence[str], patience: Patience) -> UnknownT
     return UnknownTopicError(f"topic {lost!r} does not exist at {asked.servers!r}; {hint}", topic=lost)
 
 
-def _policies(asked: Admin, names: Sequence[str], deadline: float) -> dict[str, str | None]:
-    """Each topic's cleanup policy; None if the principal may not read it."""
-    try:
-        found = _configs(asked, names, deadline)
-    except AccessDeniedError:  # of one of them; which one it is shows when each is asked for alone
-        alone = [{names[0]: None}] if len(names) == 1 else [_policies(asked, [name], deadline) for name in names]
-        return {name: policy for each in alone for name, policy in each.items()}
-    return {name: found[name]["cleanup.policy"].value for name in names}
+def _settings(asked: Admin, names: Sequence[str], deadline: float) -> dict[str, dict[str, str] | None]:
+    """Each topic's settings; None if the principal may not read them."""
 
-
-def _configs(asked: Admin, names: Sequence[str], deadline: float) -> dict[str, Any]:
     def ask(questions: Sequence[str], seconds: float) -> list[Future[Any]]:
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in questions]
         return list(asked.client.describe_configs(resources, request_timeout=seconds).values())
 
-    return gather(asked, ask, names, Patience(deadline, "the settings of topic"), by_controller=True)
+    try:
+        found = gather(asked, ask, names, Patience(deadline, "the settings of topic"), by_controller=True)
+    except AccessDeniedError:  # of one of them; which one it is shows when each is asked for alone
+        alone = [{names[0]: None}] if len(names) == 1 else [_settings(asked, [name], deadline) for name in names]
+        return {name: settings for each in alone for name, settings in each.items()}
+    return {name: {key: entry.value for key, entry in found[name].items()} for name in names}

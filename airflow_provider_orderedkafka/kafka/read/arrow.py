@@ -44,7 +44,6 @@ def names(*, include_headers: bool) -> tuple[str, ...]:
 
 
 def columns(*, include_headers: bool) -> str:
-    """The columns as Spark's DDL."""
     return ", ".join(f"{name} {_COLUMNS[name][0]}" for name in names(include_headers=include_headers))
 
 
@@ -98,7 +97,6 @@ class BatchBuilder:
             row = stop
 
     def payload(self, rows: slice) -> int:
-        """The bytes of these rows' keys and values."""
         return int(self._sizes[rows].sum())
 
     def batch(self, rows: slice) -> Any:

@@ -43,7 +43,6 @@ class FetchedRecords:
         self._values = _PayloadChunks()
         self._headers = _HeaderChunks() if settings.include_headers else None
         self._columns: list[Columns] = []
-        self.fetched = 0
         self.records = 0
         self.lost: dict[TopicPartition, int] = {}
 
@@ -55,7 +54,6 @@ class FetchedRecords:
 
     def add(self, messages: list[Message], columns: Columns, belongs: NDArray[np.bool_]) -> None:
         """Add those of these messages that belong to the slice."""
-        self.fetched += len(messages)
         if not belongs.all():
             messages = list(compress(messages, belongs.tolist()))
             columns = columns.only(belongs)
@@ -67,7 +65,6 @@ class FetchedRecords:
             self._headers.add(headers_of(messages))
 
     def lose(self, partition: TopicPartition, offsets: int) -> None:
-        """Count offsets that retention deleted."""
         if offsets > 0:
             self.lost[partition] = self.lost.get(partition, 0) + offsets
 

@@ -21,7 +21,7 @@ from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import DataLossError
 from airflow_provider_orderedkafka.kafka.clients.consumers import PooledConsumer
 from airflow_provider_orderedkafka.kafka.clients.events import Event, PartitionEvents, What
-from airflow_provider_orderedkafka.kafka.lookup.identity import recheck
+from airflow_provider_orderedkafka.kafka.lookup.topics import recheck
 from airflow_provider_orderedkafka.kafka.read.fetched import Columns, FetchedRecords
 from airflow_provider_orderedkafka.kafka.read.stretches import StretchProgress
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings

@@ -30,7 +30,6 @@ class Headers:
     sizes: NDArray[np.int64]
 
     def array(self, places: NDArray[np.intp]) -> Any:
-        """An Arrow array of the headers of these records."""
         return pa.array([self.lists[at] for at in places.tolist()], HEADERS)
 
 

@@ -24,7 +24,6 @@ class Ordered:
     timestamp: Ints
     order_time: Ints
     late: NDArray[np.bool_]
-    uncounted: NDArray[np.bool_]
 
     def first_violation(self, rows: slice) -> int | None:
         """The first of these rows that is not before the row after it."""
@@ -57,7 +56,6 @@ def arrange(slice_: Slice, rank: Ints, offset: Ints, timestamp: Ints) -> Ordered
         timestamp=timestamp,
         order_time=order_time,
         late=counted & (timestamp < order_time),
-        uncounted=~counted,
     )
 
 

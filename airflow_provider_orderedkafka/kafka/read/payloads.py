@@ -32,7 +32,6 @@ class Payloads:
 
 
 def as_list(column: Any) -> list[Any]:
-    """As Python objects, None for null."""
     return column.as_list() if isinstance(column, Payloads) else column.to_pylist()
 
 
@@ -49,7 +48,6 @@ def sizes(column: Any) -> Ints:
 
 
 def nulls(column: Any) -> NDArray[np.bool_]:
-    """A mask of nulls."""
     found: NDArray[np.bool_] = (
         column.sizes < 0 if isinstance(column, Payloads) else column.is_null().to_numpy(zero_copy_only=False)
     )

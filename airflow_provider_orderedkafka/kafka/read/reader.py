@@ -12,7 +12,7 @@ from airflow_provider_orderedkafka.core.order.cuts import Slice
 from airflow_provider_orderedkafka.core.order.positions import Position, TopicPartition
 from airflow_provider_orderedkafka.errors import OrderViolationError
 from airflow_provider_orderedkafka.kafka.clients.consumers import fetch_bytes, pooled_consumer
-from airflow_provider_orderedkafka.kafka.lookup.identity import check_topics
+from airflow_provider_orderedkafka.kafka.lookup.topics import check_topics
 from airflow_provider_orderedkafka.kafka.read.arrow import BatchBuilder
 from airflow_provider_orderedkafka.kafka.read.fetched import FetchedRecords
 from airflow_provider_orderedkafka.kafka.read.fetching import Fetch, OverBudget
@@ -48,7 +48,6 @@ def read_slice(
         columns = fetched.columns()
         ordered = arrange(piece, columns.rank, columns.offset, columns.timestamp)
         builder = BatchBuilder(piece, fetched.arrivals(columns.kind), ordered, settings.columns)
-        tally.fetched += fetched.fetched
         tally.lose(fetched.lost)
         for partition, count in fetched.lost.items():
             _log.warning(
@@ -77,7 +76,7 @@ def _pieces(slice_: Slice, settings: ReadSettings, resplit: Resplit | None) -> I
 
 def _fetch(slice_: Slice, settings: ReadSettings, byte_budget: int | None) -> FetchedRecords | OverBudget:
     offsets = [max(stretch.end.offset - stretch.start.offset, 1) for stretch in slice_.stretches]
-    with pooled_consumer(settings, fetch_bytes(offsets, settings.record_bytes)) as pooled:
+    with pooled_consumer(settings, fetch_bytes(offsets)) as pooled:
         fetched = Fetch(slice_, settings, pooled, byte_budget).run()
     if settings.topic_ids:  # after the last fetch: ids are never reused
         topics = (stretch.partition.topic for stretch in slice_.stretches)
@@ -108,5 +107,4 @@ def _place(ordered: Ordered, partitions: list[TopicPartition], row: int) -> Posi
 def _count(tally: ReadTally, ordered: Ordered, rows: slice, payload: int) -> None:
     tally.records += rows.stop - rows.start
     tally.late += int(ordered.late[rows].sum())
-    tally.uncounted += int(ordered.uncounted[rows].sum())
     tally.bytes += payload

@@ -63,7 +63,6 @@ class StretchProgress:
         return int((self._end - self.position)[among].min())
 
     def finished(self) -> Bools:
-        """A mask of the stretches that are done."""
         reached: Bools = self.position >= self.stop
         return reached
 

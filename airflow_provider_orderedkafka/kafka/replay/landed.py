@@ -1,10 +1,7 @@
 """Which rows of a batch are already in its outputs, by the positions and ordinals of their records.
 
-    OffsetSet     offsets of one partition: a bit for each where there are many, two bytes where there are few
-    Landed        for each source partition and ordinal the offsets; `within` is what a slice takes along
-
-Offsets are kept in chunks of 65,536 that are created on demand, so a span that was mostly compacted away takes little
-memory.
+Offsets are kept in chunks of 65,536 that are created on demand, with a bit for each where there are many and two bytes
+where there are few. So a span that was mostly compacted away takes little memory.
 """
 
 from collections.abc import Iterator, Mapping
@@ -36,13 +33,11 @@ class OffsetSet:
         self._chunks: dict[int, Chunk] = {}
 
     def add(self, offsets: Ints) -> None:
-        """Add these offsets."""
         for number, places in _by_chunk(np.sort(offsets)):
             there = self._chunks.get(number)
             self._chunks[number] = _packed(places) if there is None else _union(there, places)
 
     def contains(self, offsets: Ints) -> NDArray[np.bool_]:
-        """A mask of those that are in the set."""
         found, numbers = np.zeros(len(offsets), np.bool_), offsets >> _BITS
         for number in np.unique(numbers).tolist():
             chunk = self._chunks.get(number)
@@ -73,12 +68,6 @@ class OffsetSet:
     def __iter__(self) -> Iterator[int]:
         for number in sorted(self._chunks):
             yield from (_places(self._chunks[number]) + (number << _BITS)).tolist()
-
-    def __getstate__(self) -> dict[int, Chunk]:
-        return self._chunks
-
-    def __setstate__(self, chunks: dict[int, Chunk]) -> None:
-        self._chunks = chunks
 
 
 class Landed:
@@ -126,7 +115,6 @@ class Landed:
         return sum(lost.values()) - len(there)
 
     def has(self, source: Source, ordinals: Ints) -> NDArray[np.bool_]:
-        """A mask of the rows that landed."""
         found = np.zeros(len(source), np.bool_)
         for (partition, ordinal), offsets in self._rows.items():
             if partition.topic not in source.topics:
@@ -143,15 +131,8 @@ class Landed:
             for offset in self._rows[partition, ordinal]:
                 yield partition, offset, ordinal
 
-    def __getstate__(self) -> tuple[Any, Any]:
-        return self._rows, self._dead
-
-    def __setstate__(self, state: tuple[Any, Any]) -> None:
-        self._rows, self._dead = state
-
 
 def _by_chunk(offsets: Ints) -> Iterator[tuple[int, Ints]]:
-    """Split sorted offsets by chunk."""
     numbers = offsets >> _BITS
     edges = np.flatnonzero(np.diff(numbers)) + 1
     for part in np.split(offsets, edges):

@@ -1,7 +1,5 @@
 """Leave out the rows of a batch that are already in its outputs.
 
-    LandedFilter(landed, giving).of(batches)   the batches without the rows that landed, numbered where that is needed
-
 How many rows a record gives decides what they are known by:
 
     "one"      at most one: its position is enough
@@ -36,7 +34,6 @@ class LandedFilter:
     _ordinals: Ordinals = field(default_factory=Ordinals)
 
     def of(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """The batches, without the rows that landed."""
         if self.giving == "one" and not self.landed:
             yield from batches
             return

@@ -1,9 +1,5 @@
 """Read back which rows of a batch the outputs have: from the ends in its note, by the identity in each header.
 
-    find_landed(config, batch, outputs, settle) -> Replay
-    BegunBatch(range_id, start, end, ...)                 which range's rows, and of which records
-    NotedOutputs(topics, ends, dead_letter_topic, ...)    as the note has them; a partition without an end is read whole
-
 Requests of a dead writer may still land, so the outputs are read until they have settled (`settling`). Memory holds
 bits, not rows. Compacted outputs get the whole batch again, in order: then the last value of each key is right, since
 nothing of the dead writer follows it. `again` counts what arrived there since the note.
@@ -50,7 +46,7 @@ class BegunBatch:
 class NotedOutputs:
     """The outputs of a batch: their topics, their ends when it was noted, and which one takes dead letters.
 
-    `compacted` are those that keep the last value of each key.
+    A partition without an end is read whole. `compacted` are those that keep the last value of each key.
     """
 
     topics: tuple[str, ...]

@@ -1,8 +1,5 @@
 """Read outputs until no more rows of a dead writer's batch land in them.
 
-    read_until_settled(config, partitions, noted, take, settle) -> Settled
-    take(messages) -> how many of them are rows of the batch      called with all records, in the log's order
-
 Requests of a dead writer may still be on their way, so the outputs are read to their ends again and again until no rows
 of the batch were found for a settle time. Only pauses between reads count: while a read is slow or a broker does not
 answer, requests may be held up as well. What others write does not matter.
@@ -22,15 +19,16 @@ from typing import Any, Final, Protocol
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.kafka.clients.consumers import pooled_consumer
 from airflow_provider_orderedkafka.kafka.lookup.hidden import Fence
-from airflow_provider_orderedkafka.kafka.lookup.identity import recheck
 from airflow_provider_orderedkafka.kafka.lookup.offsets import high_ends, log_starts
 from airflow_provider_orderedkafka.kafka.lookup.partition_reader import PartitionReader
+from airflow_provider_orderedkafka.kafka.lookup.topics import recheck
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 
 _TUNING: Final = {"queued.max.messages.kbytes": "16384", "fetch.max.bytes": "16000000"}
 _LOOK_SECONDS: Final = 0.1
 
 Take = Callable[[Sequence[Any]], int]
+"""Called with all records, in the log's order; says how many of them are rows of the batch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,5 @@
 """Make records of the dead letter topic from rows that cannot be written.
 
-    dead_letters(rows, faults, target, stamps) -> Chunk
-
 A dead letter has the row's key, value, headers and timestamp, its provenance, and the header `orderedkafka.error` with
 what was wrong. What its topic would refuse is left out: key, value and headers of a row that is too large, a timestamp
 that is out of bounds.
@@ -38,7 +36,6 @@ class DeadLetterTopic:
 
 
 def dead_letters(rows: Rows, faults: dict[int, str], target: DeadLetterTopic, stamps: list[bytes] | None) -> Chunk:
-    """The dead letters of the rows at these indices, with the reasons."""
     places = list(faults)
     sizes = rows.record_bytes()[places]
     fits = (sizes <= target.max_bytes - _ERROR_BYTES).tolist()

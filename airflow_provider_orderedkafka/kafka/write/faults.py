@@ -1,8 +1,4 @@
-"""Find rows that cannot become records of their topic, column by column, before anything is sent.
-
-find_faults(rows, targets) -> {index: reason}       in the order of the rows
-Targets(settings)                                   the output topics of a write; looks up unknown ones
-"""
+"""Find rows that cannot become records of their topic, column by column, before anything is sent."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -27,7 +23,7 @@ Reason = Callable[[int], str]
 
 
 class Targets:
-    """The output topics of one write, by name."""
+    """The output topics of one write, by name; looks up unknown ones."""
 
     def __init__(self, settings: WriteSettings, stamp_bytes: int = 0) -> None:
         self.settings = settings
@@ -54,7 +50,6 @@ class Targets:
         return min(output.max_bytes, self._own_bound) - FORMAT_BYTES - self.stamp_bytes
 
     def of(self, rows: Rows) -> "Aims":
-        """The topic of each row."""
         if self.settings.topic is not None:
             names, codes = [self.settings.topic], np.zeros(len(rows), np.int64)
         else:
@@ -81,7 +76,7 @@ class Aims:
 
 
 def find_faults(rows: Rows, targets: Targets) -> dict[int, str]:
-    """The faulty rows with their reasons: the first rule that each breaks."""
+    """The faulty rows in their order, each with the first rule that it breaks."""
     aims = targets.of(rows)
     found: dict[int, str] = {}
     for rule in _RULES:

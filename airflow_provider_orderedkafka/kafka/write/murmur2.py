@@ -17,7 +17,6 @@ _WORD: Final = 4
 
 
 def partitions_of(keys: Any, partitions: int) -> Any:
-    """The partition of each key in a binary or string column."""
     array = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
     array = array.cast(pa.large_binary())
     _, offsets_buffer, data_buffer = array.buffers()

@@ -1,20 +1,14 @@
 """Look up output topics, before anything is written.
 
-    look_up_outputs(config, topics) -> dict[str, OutputTopic]     raises what `discover` raises: UnknownTopicError, ...
-
 A principal that may not read a topic's settings can still write: then Kafka's defaults are assumed, and the broker
 decides.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from airflow_provider_orderedkafka.core.notation.subscriptions import Named, Topic
-from airflow_provider_orderedkafka.errors import AccessDeniedError
-from airflow_provider_orderedkafka.kafka.clients.admin import admin
-from airflow_provider_orderedkafka.kafka.clients.answers import DEADLINE, Patience, gather
 from airflow_provider_orderedkafka.kafka.clients.refusals import check_allowed
 from airflow_provider_orderedkafka.kafka.lookup.topics import discover
 
@@ -43,18 +37,15 @@ class OutputTopic:
     operations: frozenset[str] = frozenset()
 
 
-def look_up_outputs(
-    config: Mapping[str, str], topics: Iterable[str], deadline: float = DEADLINE
-) -> dict[str, OutputTopic]:
-    """Look these topics up; AccessDeniedError if the cluster says that one may not be written."""
+def look_up_outputs(config: Mapping[str, str], topics: Iterable[str]) -> dict[str, OutputTopic]:
+    """Look these topics up; raises what `discover` does, and AccessDeniedError if one of them may not be written."""
     names = tuple(sorted(set(topics)))
     if not names:
         return {}
-    found = discover(config, Named(names), deadline)
+    found = discover(config, Named(names))
     for topic in found.topics:
         check_allowed(topic.name, topic.operations, "WRITE", "to write to it")
-    settings = _settings(config, names, deadline)
-    return {topic.name: _output(topic, settings[topic.name]) for topic in found.topics}
+    return {topic.name: _output(topic) for topic in found.topics}
 
 
 def with_limits(config: Mapping[str, str], outputs: Mapping[str, OutputTopic]) -> dict[str, str]:
@@ -67,24 +58,8 @@ def with_limits(config: Mapping[str, str], outputs: Mapping[str, OutputTopic]) -
     return {"batch.size": str(min(_BATCH_BYTES, *sizes, _BATCH_BYTES)), **config}
 
 
-def _settings(config: Mapping[str, str], names: tuple[str, ...], deadline: float) -> dict[str, dict[str, str]]:
-    """The topics' settings, if the principal may read them."""
-    from confluent_kafka.admin import ConfigResource, ResourceType
-
-    asked = admin(config)
-
-    def ask(questions: Sequence[str], seconds: float) -> list[Future[Any]]:
-        resources = [ConfigResource(ResourceType.TOPIC, name) for name in questions]
-        return list(asked.client.describe_configs(resources, request_timeout=seconds).values())
-
-    try:
-        found = gather(asked, ask, names, Patience(deadline, "the settings of the output topic"), by_controller=True)
-    except AccessDeniedError:
-        return {name: {} for name in names}
-    return {name: {key: entry.value for key, entry in found[name].items()} for name in names}
-
-
-def _output(topic: Topic, settings: Mapping[str, str]) -> OutputTopic:
+def _output(topic: Topic) -> OutputTopic:
+    settings = topic.settings
     by_log = settings.get("message.timestamp.type") == "LogAppendTime"
     return OutputTopic(
         topic.name,

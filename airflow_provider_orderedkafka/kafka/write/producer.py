@@ -1,8 +1,5 @@
 """A pool of producers: one for each worker process and configuration, across tasks and batches.
 
-    POOL.lend(config) -> context of PooledProducer       a producer, shared with whoever asks for the same configuration
-    producer_config(config) -> dict            the user's configuration over our defaults, checked
-
 Worker processes exit without `atexit`, so a borrower settles what it sent before it returns the producer. After a
 failure a producer is discarded with its queue, so that nothing of a failed task is written after its end.
 """

@@ -1,9 +1,6 @@
 """Turn the rows of a batch into columns for records: numpy for numbers, Arrow for data of variable length.
 
-    Rows.of(batch, settings)                the columns of a RecordBatch
-    rows.chunk(...) -> Chunk                the same as Python columns, ready to be sent
-
-No Python objects are made for rows before `chunk`.
+No Python objects are made for rows before `columns_of`.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,11 +1,8 @@
 """Pass records to a producer, in order, and make sure that each one arrives.
 
-    producer.send(chunk, deliveries)      hand a chunk of records over; a full queue waits
-    producer.settle(deliveries)           return when everything is acknowledged
-
-Both raise DeliveryError with the first cause, the row it concerns, and how many records were not acknowledged. The
-client itself never gives up a record because of its age: that would leave a gap, and a rerun would write the record
-behind its successors. The deadline is kept here, for everything in flight.
+`send` and `settle` raise DeliveryError with the first cause, the row it concerns, and how many records were not
+acknowledged. The client itself never gives up a record because of its age: that would leave a gap, and a rerun would
+write the record behind its successors. The deadline is kept here, for everything in flight.
 """
 
 import operator

@@ -1,9 +1,5 @@
 """The source positions of rows, as columns, and the ordinals of rows.
 
-    Source.of(batch, where)                    the positions of a batch's rows; `where` says which columns have them
-    Ordinals().of(source) -> array             each row's number among those of its record, in order
-    with_ordinals(batch, ordinals)             the batch with the column `_ordinal`
-
 Ordinals are assigned where rows are made, in the task that read their records: it has all rows of a record, in an order
 that is the same when the record is read again.
 """

@@ -1,10 +1,4 @@
-"""The settings of a write, and its counts.
-
-WriteSettings(config, topic=..., ...)          frozen, picklable, validated
-check_columns(columns, settings)               at planning: `columns` are (name, Spark's simpleString of its type)
-written_columns(columns, settings) -> names    the columns that a write needs
-Written                                        the counts of one task or of many; `+` adds them up
-"""
+"""The settings of a write, the columns that they need, and its counts."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,6 +27,7 @@ _ALLOWED: Final[dict[str, tuple[str, ...]]] = {
 _SOURCE_FIELDS: Final = {"topic": "string", "partition": "int", "offset": "bigint", "order_time": "timestamp"}
 
 Column = tuple[str, str]
+"""A column's name, and Spark's `simpleString` of its type."""
 
 
 @dataclass(frozen=True, slots=True)

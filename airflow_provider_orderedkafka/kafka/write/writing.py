@@ -1,8 +1,5 @@
 """Write rows as records: Arrow batches in, counts out. Every lane and sink writes through here.
 
-    plan_write(settings, columns) -> WriteSettings      on the driver: checks the columns, looks the topics up
-    write(batches, settings) -> Written                 in a task
-
 Columns: `value` (binary or string) and optionally `key`, `topic`, `partition`, `headers`, `timestamp`; others are
 ignored. With provenance each record identifies its row: by its source (`_source`) and, if a record can give more than
 one row, by which of them it is (`_ordinal`). When `write` returns, every record is acknowledged; if it raises, a rerun
@@ -34,7 +31,7 @@ from airflow_provider_orderedkafka.kafka.write.write_settings import Column, Wri
 
 
 def plan_write(settings: WriteSettings, columns: Sequence[Column]) -> WriteSettings:
-    """Check the settings against columns and topics, and complete them for the tasks.
+    """On the driver: check the settings against columns and topics, and complete them for the tasks.
 
     Raises SettingError, UnknownTopicError, AccessDeniedError or UnreachableError before anything is written.
     """

@@ -22,8 +22,12 @@ from airflow_provider_orderedkafka.core.pacing import Pace
 from airflow_provider_orderedkafka.core.terms import NEW_CHECKPOINT
 from airflow_provider_orderedkafka.errors import DocumentError, LifecycleError, SettingError, StateError
 from airflow_provider_orderedkafka.loads import ranges
+from airflow_provider_orderedkafka.loads.books import Books
+from airflow_provider_orderedkafka.loads.committing import commit
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
-from airflow_provider_orderedkafka.loads.steps import Books, commit, load, look, resolve, wait
+from airflow_provider_orderedkafka.loads.loading import load
+from airflow_provider_orderedkafka.loads.resolving import resolve
+from airflow_provider_orderedkafka.loads.waiting import look, wait
 from airflow_provider_orderedkafka.spark.connector.stream import terms_of
 from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
 from airflow_provider_orderedkafka.spark.state.checkpoint import NOTES, Checkpoint

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_orderedkafka.core import plan
 from airflow_provider_orderedkafka.core.order.cuts import Place
 from airflow_provider_orderedkafka.core.plan import Planned, Size, needs_sample, rest_of, size_of
-from airflow_provider_orderedkafka.kafka.lookup.identity import check_ids
+from airflow_provider_orderedkafka.kafka.lookup.topics import check_ids
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 

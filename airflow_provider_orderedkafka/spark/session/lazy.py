@@ -9,6 +9,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_orderedkafka.compat.spark import connect_to_the_jvm, context_runs
+from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.storage.store import local_path
 
@@ -28,6 +29,9 @@ AS_PLANNED = {"spark.sql.adaptive.enabled": "false"}
 
 NOT_BY_FILE = {"spark.broadcast.UDFCompressionThreshold": "1g"}
 """Larger functions travel in a file in `spark.local.dir`, and ours contain Kafka's passwords."""
+
+NOT_INHERITED = {f"spark.executorEnv.{OPTIONS_VARIABLE}": ""}
+"""With a local master, Python's workers would inherit it from spark-submit's JVM, which cannot forget it."""
 
 LOG_LEVEL = "spark.log.level"
 
@@ -98,7 +102,7 @@ def start_session() -> "SparkSession":
     connect_to_the_jvm()  # before, a SparkConf knows nothing of what was asked of spark-submit
     asked = SparkConf()
     builder = SparkSession.builder
-    for key, value in {**ONE_ATTEMPT, **AS_PLANNED, **NOT_BY_FILE, **few_lines(asked)}.items():
+    for key, value in {**ONE_ATTEMPT, **AS_PLANNED, **NOT_BY_FILE, **NOT_INHERITED, **few_lines(asked)}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 

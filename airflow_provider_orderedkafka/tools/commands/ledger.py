@@ -19,7 +19,6 @@ AT_HELP = "where the ledger is: a location, or 'airflow' (default: where the loa
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare `show`, `abandon`, `rewind`, `restore` and `move`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="show|abandon|rewind|restore|move")
     show = actions.add_parser("show", help="show how far the load has come, and its latest runs")
     show.add_argument("--json", action="store_true", help="print the ledger as JSON")
@@ -50,7 +49,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the action."""
     with airflow():
         return _ACTIONS[arguments.action](arguments, store_of(arguments.load, arguments.at))
 
@@ -64,9 +62,11 @@ def _show(arguments: argparse.Namespace, store: LedgerStore) -> int:
 
 def _abandon(arguments: argparse.Namespace, store: LedgerStore) -> int:
     ledger = operations.ledger_of(store)
-    print(operations.shown(ledger).split("\nstands at")[0])
-    _agreed(arguments, "Abandon the open range?")
-    return _done(operations.abandon(store, _person(arguments)).revision)
+    person = _person(arguments)
+    print(operations.preview_of_abandon(ledger))
+    if operations.objection(ledger, "abandon", person.is_active) is None:
+        _agreed(arguments, "Abandon the open range?")
+    return _done(operations.abandon(store, person).revision)
 
 
 def _rewind(arguments: argparse.Namespace, store: LedgerStore) -> int:

@@ -17,35 +17,28 @@ from typing import Any
 
 from airflow_provider_orderedkafka.compat.airflow import dags_of
 
-END = "end"
-
 
 class Voice:
-    """Sends messages to the demo."""
-
     def __init__(self) -> None:
         self._stream = os.fdopen(os.dup(1), "w", encoding="utf-8")
         os.dup2(2, 1)  # from here on, only messages go to the demo
 
     def tell(self, **what: Any) -> None:
-        """Send one message."""
         self._stream.write(json.dumps(what) + "\n")
         self._stream.flush()
 
     def task(self, task_instance: Any, state: str, error: object = None) -> None:
-        """A task begins or ends."""
         self.tell(task=task_instance.task_id, state=state, error=None if error is None else str(error))
 
 
-def main(dag_file: Path) -> int:
+def main(dag_file: Path) -> None:
     """Prepare Airflow, then run the DAG for each line of the input."""
     voice, orders = Voice(), _orders()
     dag = _prepare(dag_file)
     _listen(voice)
     voice.tell(ready=dag.dag_id)
-    while orders.get() != END:
+    while orders.get():
         voice.tell(run=str(dag.test().state))
-    return 0
 
 
 def _orders() -> "queue.Queue[str]":
@@ -86,8 +79,6 @@ def _listen(voice: Voice) -> None:
     from airflow.providers.common.compat.sdk import get_listener_manager
 
     class Listener:
-        """What Airflow calls when a task's state changes."""
-
         @hookimpl
         def on_task_instance_running(self, task_instance: Any) -> None:
             voice.task(task_instance, "running")
@@ -108,4 +99,4 @@ def _listen(voice: Voice) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    main(Path(sys.argv[1]))

@@ -11,7 +11,7 @@ import traceback
 from pathlib import Path
 
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.tools.demo.errors import DemoError
+from airflow_provider_orderedkafka.tools.demo import DemoError
 
 EVENTS = 240_000
 LEAST_EVENTS = 48_000
@@ -22,7 +22,6 @@ _WIDTH, _LINES = 96, 8
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument(
         "--directory",
         type=Path,
@@ -40,10 +39,9 @@ def run(arguments: argparse.Namespace) -> int:
             f"--events {arguments.events} is too few, expected {LEAST_EVENTS} or more: each of the two runs needs the "
             "10,000 new offsets that the example DAG waits for"
         )
-    from airflow_provider_orderedkafka.tools.demo.interrupts import remembered
     from airflow_provider_orderedkafka.tools.demo.place import Place
     from airflow_provider_orderedkafka.tools.demo.play import Play
-    from airflow_provider_orderedkafka.tools.demo.screen import Screen
+    from airflow_provider_orderedkafka.tools.demo.screen import Screen, remembered
 
     with Place.claim(arguments.directory) as place, remembered() as check:
         screen = Screen(sys.stdout, check)
@@ -52,13 +50,10 @@ def run(arguments: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             screen.say(f"\nStopped; nothing is left running. The log is {place.shown(place.log)}")
             raise
-        except OrderedKafkaError as error:
-            raise DemoError(f"{_brief(str(error))}\nThe log is {place.shown(place.log)}") from error
         except Exception as error:  # people get the reason, the log gets the traceback
             place.note(traceback.format_exc())
-            raise DemoError(
-                f"{_brief(f'{type(error).__name__}: {error}')}\nThe log is {place.shown(place.log)}"
-            ) from error
+            reason = str(error) if isinstance(error, OrderedKafkaError) else f"{type(error).__name__}: {error}"
+            raise DemoError(f"{_brief(reason)}\nThe log is {place.shown(place.log)}") from error
 
 
 def _brief(reason: str) -> str:

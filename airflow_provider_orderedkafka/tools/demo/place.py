@@ -4,7 +4,6 @@ import contextlib
 import fcntl
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from airflow_provider_orderedkafka.errors import SettingError
@@ -13,31 +12,15 @@ from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
 _MARK = ".orderedkafka-demo"
 
 
-@dataclass(frozen=True, slots=True)
 class Place:
-    """The paths in a directory that this demo has for itself."""
+    """The paths in a directory that this demo has for itself; `log` is that of Airflow and Spark."""
 
-    directory: Path
-
-    @property
-    def kafka(self) -> Path:
-        """The broker's data and log."""
-        return self.directory / "kafka"
-
-    @property
-    def airflow(self) -> Path:
-        """AIRFLOW_HOME."""
-        return self.directory / "airflow"
-
-    @property
-    def log(self) -> Path:
-        """The log of Airflow and Spark."""
-        return self.directory / "demo.log"
-
-    @property
-    def picture(self) -> Path:
-        """Before and after."""
-        return self.directory / "before-and-after.png"
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.kafka = directory / "kafka"
+        self.airflow = directory / "airflow"
+        self.log = directory / "demo.log"
+        self.picture = directory / "before-and-after.png"
 
     @staticmethod
     def shown(path: Path) -> str:
@@ -46,7 +29,6 @@ class Place:
         return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
     def note(self, text: str) -> None:
-        """Add to the log."""
         with self.log.open("a", encoding="utf-8") as log:
             log.write(text)
 

@@ -5,11 +5,11 @@ from contextlib import ExitStack
 
 from airflow_provider_orderedkafka.tools.demo.picture import draw
 from airflow_provider_orderedkafka.tools.demo.place import Place
-from airflow_provider_orderedkafka.tools.demo.reading import NOTHING, Reading, TopicEnd, read
+from airflow_provider_orderedkafka.tools.demo.reading import NOTHING, Reading, read
 from airflow_provider_orderedkafka.tools.demo.runs import AirflowSide, Message, example_dag
 from airflow_provider_orderedkafka.tools.demo.screen import Screen, Step
 from airflow_provider_orderedkafka.tools.demo.shop import OUTPUT, Shop
-from airflow_provider_orderedkafka.tools.demo.story import LANES, Chapter, Plan, chapter
+from airflow_provider_orderedkafka.tools.demo.story import LANES, Chapter, Length, chapter
 from airflow_provider_orderedkafka.tools.demo.summary import summary
 from airflow_provider_orderedkafka.tools.demo.verdict import Loaded, Order, Told, Verdict, judge
 from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
@@ -30,7 +30,7 @@ class Play:
         self._place = place
         self._screen = screen
         self._seed = seed
-        self._plans = [Plan(events - second, _FIRST_SECONDS), Plan(second, _SECOND_SECONDS, _OFFLINE)]
+        self._plans = [Length(events - second, _FIRST_SECONDS), Length(second, _SECOND_SECONDS, _OFFLINE)]
         self._chapters: list[Chapter] = []
         self._runs: list[Loaded] = []
         self._plain = NOTHING
@@ -48,10 +48,10 @@ class Play:
             self._write_chapter(shop, now_ms() - _SETTLED_MS - 1_000 * _FIRST_SECONDS)
             self._read_plainly(servers)
             self._wait_for(airflow)
-            self._load(airflow, servers)
+            self._load(airflow, shop)
             self._write_chapter(shop, self._runs[0].report.stop.floor.time)
             self._read_plainly(servers)
-            self._load(airflow, servers)
+            self._load(airflow, shop)
             output = self._read_back(servers)
         verdict = self._judge(output)
         self._conclude(verdict, time.monotonic() - began)
@@ -100,16 +100,16 @@ class Play:
             airflow.wait_until_ready()
             step.conclude("ready, with the example DAG")
 
-    def _load(self, airflow: AirflowSide, servers: str) -> None:
+    def _load(self, airflow: AirflowSide, shop: Shop) -> None:
         number, began = len(self._runs) + 1, time.monotonic()
         before, planned = sum(run.report.rows_emitted for run in self._runs), self._plans[len(self._runs)].events
-        with self._screen.step(f"DAG run {number}", "starting") as step, TopicEnd(servers, OUTPUT) as output:
+        with self._screen.step(f"DAG run {number}", "starting") as step:
             task = "starting"
 
             def hear(message: Message | None) -> None:
                 nonlocal task
                 task = task if message is None else f"{message['task']} {_STATES[message['state']]}"
-                written = output.end() - before
+                written = shop.written() - before
                 step.tell(
                     task + (f": {written:,} of {planned:,} rows written" if written else _WAITS_FOR.get(task, ""))
                 )
@@ -151,5 +151,4 @@ _STATES = {"running": "runs", "success": "is done", "skipped": "is skipped", "fa
 
 
 def now_ms() -> int:
-    """Milliseconds since the epoch."""
     return time.time_ns() // 1_000_000

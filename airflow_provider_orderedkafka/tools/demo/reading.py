@@ -5,12 +5,12 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from airflow_provider_orderedkafka.tools.demo.errors import DemoError
+from airflow_provider_orderedkafka.tools.demo import DemoError
 from airflow_provider_orderedkafka.tools.demo.shop import Tell
 from airflow_provider_orderedkafka.tools.demo.story import Numbers
 
@@ -33,7 +33,6 @@ class Reading:
         return sum(self.ends.values())
 
     def after(self, earlier: "Reading") -> "Reading":
-        """Join an earlier reading and this one."""
         return Reading(
             np.concatenate([earlier.events, self.events]),
             np.concatenate([earlier.times, self.times]),
@@ -58,24 +57,6 @@ def read(bootstrap_servers: str, topics: Sequence[str], tell: Tell, earlier: Rea
         consumer.close()
     events, times = np.array(rows, np.int64).reshape(-1, 2).T
     return Reading(events, times, time.monotonic() - began, ends).after(earlier)
-
-
-class TopicEnd:
-    """Watches the end of a topic with one partition, while others write to it."""
-
-    def __init__(self, bootstrap_servers: str, topic: str) -> None:
-        self._place = (topic, 0)
-        self._consumer = _consumer(bootstrap_servers)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._consumer.close()
-
-    def end(self) -> int:
-        """Its present end."""
-        return _end(self._consumer, *self._place)
 
 
 def _consumer(bootstrap_servers: str) -> Any:

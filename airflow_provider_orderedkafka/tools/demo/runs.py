@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from airflow_provider_orderedkafka.core.documents import Report
-from airflow_provider_orderedkafka.tools.demo.errors import DemoError
+from airflow_provider_orderedkafka.tools.demo import DemoError
 
 READY_SECONDS = 180.0
 RUN_SECONDS = 300.0
@@ -67,7 +67,6 @@ class AirflowSide:
             process.wait()
 
     def wait_until_ready(self) -> None:
-        """Return when the DAG can be run."""
         self._until("ready", READY_SECONDS, lambda _: None)
 
     def run(self, tell: Callable[[Message | None], None]) -> Report:

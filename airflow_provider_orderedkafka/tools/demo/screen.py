@@ -1,5 +1,6 @@
-"""The demo's progress: a line for each step, updated in place on a terminal."""
+"""The demo's progress: a line for each step, updated in place on a terminal; and no Ctrl-C is lost."""
 
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,16 +13,34 @@ _REPAINT_SECONDS = 0.1
 _LINE_SECONDS = 5.0
 
 
-class Screen:
-    """Writes steps to a stream."""
+@contextmanager
+def remembered() -> Iterator[Callable[[], None]]:
+    """Give a check that raises KeyboardInterrupt if there was one, even if a callback from C code swallowed it."""
+    heard = False
 
+    def hear(*_: object) -> None:
+        nonlocal heard
+        heard = True
+        raise KeyboardInterrupt
+
+    def check() -> None:
+        if heard:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, hear)
+    try:
+        yield check
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class Screen:
     def __init__(self, stream: TextIO, check: Callable[[], None] = lambda: None) -> None:
         self.stream = stream
         self._check = check
         self.live = stream.isatty()
 
     def say(self, text: str = "") -> None:
-        """Write text as it is."""
         self.stream.write(f"{text}\n")
         self.stream.flush()
 
@@ -43,8 +62,6 @@ class Screen:
 
 
 class Step:
-    """The line of a step on the screen."""
-
     def __init__(self, screen: Screen, name: str, text: str) -> None:
         self._screen = screen
         self._name = name
@@ -74,7 +91,6 @@ class Step:
             self._say_between(self._text)
 
     def conclude(self, text: str) -> None:
-        """Set the text that stays when the step has ended."""
         self._text = text
 
     def end(self, why: str | None) -> None:

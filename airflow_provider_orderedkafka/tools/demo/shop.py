@@ -8,8 +8,8 @@ from typing import Any
 from confluent_kafka import IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from airflow_provider_orderedkafka.tools.demo.errors import DemoError
-from airflow_provider_orderedkafka.tools.demo.story import LANES, Chapter, Event
+from airflow_provider_orderedkafka.tools.demo import DemoError
+from airflow_provider_orderedkafka.tools.demo.story import LANES, Chapter, ShopEvent
 
 OUTPUT = "orders-ordered"
 _DEADLINE_SECONDS = 60.0
@@ -21,8 +21,6 @@ Tell = Callable[[int], None]
 
 
 class Shop:
-    """Writes the events to a cluster."""
-
     def __init__(self, bootstrap_servers: str) -> None:
         self._servers = bootstrap_servers
         self._admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
@@ -44,6 +42,11 @@ class Shop:
         _produce(producer, chapter.events(held), lambda done: tell(len(chapter) - int(held.sum()) + done))
         producer.commit_transaction(_DEADLINE_SECONDS)
         self._wait_for_markers()
+
+    def written(self) -> int:
+        """How many rows the output has by now."""
+        (answer,) = self._admin.list_offsets({TopicPartition(OUTPUT, 0): OffsetSpec.latest()}).values()
+        return int(answer.result(_DEADLINE_SECONDS).offset)
 
     def _producer(self, **more: Any) -> Any:
         return Producer(
@@ -71,7 +74,7 @@ class Shop:
         return [answer.result(_DEADLINE_SECONDS).offset for answer in answers.values()]
 
 
-def _produce(producer: Any, events: Iterable[Event], tell: Tell) -> None:
+def _produce(producer: Any, events: Iterable[ShopEvent], tell: Tell) -> None:
     failures: list[Any] = []
 
     def delivered(error: Any, _message: Any) -> None:
@@ -90,7 +93,7 @@ def _produce(producer: Any, events: Iterable[Event], tell: Tell) -> None:
     tell(done)
 
 
-def _send(producer: Any, event: Event, delivered: Callable[[Any, Any], None]) -> None:
+def _send(producer: Any, event: ShopEvent, delivered: Callable[[Any, Any], None]) -> None:
     lane = event.lane
     while True:
         try:

@@ -48,9 +48,7 @@ TRANSACTION_LANE = len(LANES) - 1
 """The last events of this lane are written in a transaction, whose marker takes an offset and holds no record."""
 
 
-class Event(NamedTuple):
-    """One event as it is written."""
-
+class ShopEvent(NamedTuple):
     lane: Lane
     timestamp: int
     key: bytes
@@ -58,7 +56,7 @@ class Event(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Length:
     """The size of a chapter; `offline` is the share of events from before its beginning."""
 
     events: int
@@ -94,7 +92,7 @@ class Chapter:
         chosen[np.flatnonzero(self.lanes == TRANSACTION_LANE)[-IN_TRANSACTION:]] = True
         return chosen
 
-    def events(self, chosen: NDArray[np.bool_]) -> Iterator[Event]:
+    def events(self, chosen: NDArray[np.bool_]) -> Iterator[ShopEvent]:
         """The chosen events, as they are written."""
         rows = zip(
             (np.flatnonzero(chosen) + self.first).tolist(),
@@ -105,7 +103,7 @@ class Chapter:
             yield _event(number, LANES[lane], time, customer, cents)
 
 
-def chapter(seed: int, plan: Plan, first: int, begins_at: int) -> Chapter:
+def chapter(seed: int, plan: Length, first: int, begins_at: int) -> Chapter:
     """The chapter that begins at this moment; `first` is the number of its first event."""
     random = np.random.default_rng((seed, first))
     shares = np.array([lane.share for lane in LANES])
@@ -135,7 +133,7 @@ def right_order(lanes: Numbers, times: Numbers) -> Numbers:
     return np.lexsort((np.arange(len(times)), lanes, times)).astype(np.int64)
 
 
-def _crowd(random: np.random.Generator, plan: Plan) -> tuple[Numbers, Numbers]:
+def _crowd(random: np.random.Generator, plan: Length) -> tuple[Numbers, Numbers]:
     """When the events happened and when they are written, in milliseconds from the chapter's beginning."""
     length, events = plan.seconds * 1_000, plan.events
     rush = random.random(events) < RUSH_SHARE
@@ -147,7 +145,7 @@ def _crowd(random: np.random.Generator, plan: Plan) -> tuple[Numbers, Numbers]:
     return np.floor(happened).astype(np.int64), np.floor(written).astype(np.int64)
 
 
-def _event(number: int, lane: Lane, time: int, customer: int, cents: int) -> Event:
+def _event(number: int, lane: Lane, time: int, customer: int, cents: int) -> ShopEvent:
     name = f"customer-{customer:03}-{lane.partition}"  # one partition of each topic holds all of a customer
     value = {"event": number, "kind": lane.topic[:-1], "customer": name, "amount": cents / 100}
-    return Event(lane, time, name.encode(), json.dumps(value, separators=(",", ":")).encode())
+    return ShopEvent(lane, time, name.encode(), json.dumps(value, separators=(",", ":")).encode())

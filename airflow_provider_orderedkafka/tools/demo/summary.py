@@ -8,7 +8,6 @@ _LEFT, _COLUMN = 38, 22
 
 
 def summary(verdict: Verdict) -> str:
-    """The summary as text."""
     return "\n".join([*_loaded(verdict), "", *_compared(verdict), "", *_judged(verdict)])
 
 

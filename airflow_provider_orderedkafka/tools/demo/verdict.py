@@ -69,11 +69,9 @@ class Told:
 
     @property
     def late(self) -> int:
-        """How many events are late."""
         return int((self.times < self.order_times).sum())
 
     def order(self, reading: Reading) -> Order:
-        """How good the order of a reading is."""
         return Order.of(self.order_times[reading.events])
 
 

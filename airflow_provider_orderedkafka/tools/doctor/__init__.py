@@ -16,7 +16,6 @@ from airflow_provider_orderedkafka.tools.doctor.finding import (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     parser.add_argument("--kafka-conn-id", default="kafka_default", metavar="ID", help="default: %(default)s")
     parser.add_argument("--spark-conn-id", default="spark_default", metavar="ID", help="default: %(default)s")
@@ -26,6 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--load", default="", metavar="NAME", help="a load, whose consumer group has to be usable")
     parser.add_argument("--checkpoint", default="", metavar="LOCATION", help="write, read and delete a document there")
     parser.add_argument("--spark", action="store_true", help="submit an application that tries it from Spark, too")
+    named = "the spark-submit of loads that name one by spark_binary="
+    parser.add_argument("--spark-binary", default="", metavar="PATH", help=named)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -10,13 +10,17 @@ Status = Literal["ok", "warning", "broken"]
 
 @dataclass(frozen=True, slots=True)
 class Tries:
-    """What else is tried: topics to read and to write, a load's group, a checkpoint's location, and all from Spark."""
+    """What else is tried: topics to read and to write, a load's group, a checkpoint's location.
+
+    And all of that from Spark, by another spark-submit than the connection's where one is named.
+    """
 
     topics: Sequence[str] = ()
     outputs: Sequence[str] = ()
     load: str = ""
     checkpoint: str = ""
     spark: bool = False
+    spark_binary: str = ""
 
 
 NOTHING_MORE = Tries()
@@ -37,12 +41,10 @@ class Finding:
 
 
 def must_be_mended(findings: Sequence[Finding]) -> bool:
-    """Whether anything is broken."""
     return any(finding.status == "broken" for finding in findings)
 
 
 def as_json(findings: Sequence[Finding]) -> str:
-    """The findings for programs."""
     document = {"ok": not must_be_mended(findings), "findings": [asdict(finding) for finding in findings]}
     return json.dumps(document, indent=2)
 

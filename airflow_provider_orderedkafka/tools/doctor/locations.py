@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.reports import path_of
 from airflow_provider_orderedkafka.storage.store import join, local_path
 from airflow_provider_orderedkafka.submission import Submission, masked, submission_of, submit_command
 from airflow_provider_orderedkafka.tools.doctor.finding import Finding
@@ -23,7 +24,7 @@ def from_here(location: str) -> Finding:
     try:
         if folder := local_path(location):
             folder.mkdir(parents=True, exist_ok=True)
-        path = _path(join(location, name))
+        path = path_of(join(location, name))
         path.write_text(name)
         same = path.read_text() == name
         path.unlink()
@@ -35,16 +36,10 @@ def from_here(location: str) -> Finding:
     return Finding("checkpoint from here", "ok", f"write, read and delete at {location}")
 
 
-def _path(location: str) -> Any:
-    from airflow.sdk import ObjectStoragePath
-
-    return local_path(location) or ObjectStoragePath(location)
-
-
-def from_spark(connection: Any, location: str) -> Iterator[Finding]:
-    """Submit the application that tries it, as the connection says."""
+def from_spark(connection: Any, location: str, binary: str) -> Iterator[Finding]:
+    """Submit the application that tries it, as the connection says; by another program, where one is named."""
     try:
-        submission = submission_of(connection, {"name": "orderedkafka-doctor"})
+        submission = submission_of(connection, {"name": "orderedkafka-doctor", "spark_binary": binary or None})
         if submission.clustered:
             found = "the connection's deploy mode is cluster, where what the driver finds is not seen here"
             yield Finding("spark", "warning", found, "Try it by another connection with deploy-mode client")
@@ -57,11 +52,11 @@ def from_spark(connection: Any, location: str) -> Iterator[Finding]:
 
 def _submitted(submission: Submission, location: str, folder: Path) -> Iterator[Finding]:
     from airflow_provider_orderedkafka.hooks.spark_process import SparkProcess, check_found, interpreter_environment
-    from airflow_provider_orderedkafka.launching import packed
+    from airflow_provider_orderedkafka.launching import elsewhere, packed
 
-    environment, answer = interpreter_environment(), folder / "found.json"
+    environment, answer = interpreter_environment(submission.spark_binary), folder / "found.json"
     check_found(submission.spark_binary, environment)
-    if not submission.local:
+    if elsewhere(submission, environment):
         submission = replace(submission, py_files=packed(folder))
     arguments = [str(answer), *([location] if location else [])]
     command = submit_command(submission, str(_PROBE), arguments, environment)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from airflow_provider_orderedkafka.errors import OrderedKafkaError
+from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.hooks.spark_process import interpreter_environment
 from airflow_provider_orderedkafka.tools.doctor.finding import Finding
 from airflow_provider_orderedkafka.tools.embedded.java import installed_java
@@ -21,7 +21,10 @@ _CORE = re.compile(r"spark-core_(?P<scala>[\d.]+)-(?P<full>(?P<major>\d+)\.(?P<m
 
 def spark_behind(binary: str) -> Iterator[Finding]:
     """A finding on the Spark of this program; none where it cannot be seen."""
-    environment = interpreter_environment(binary)
+    try:
+        environment = interpreter_environment(binary)
+    except SettingError:  # told by a finding of its own
+        return
     found = shutil.which(binary, path=environment.get("PATH", os.environ.get("PATH")))
     home = environment.get("SPARK_HOME") or (found and str(Path(found).resolve().parents[1]))
     for jar in Path(home, "jars").glob("spark-core_*.jar") if home else ():

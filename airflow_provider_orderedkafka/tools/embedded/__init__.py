@@ -7,8 +7,6 @@ Needs Java 17 or newer, and the network once, to download the broker.
 """
 
 from airflow_provider_orderedkafka.tools.embedded.broker import Broker
-from airflow_provider_orderedkafka.tools.embedded.certificates import Authority
 from airflow_provider_orderedkafka.tools.embedded.cluster import EmbeddedKafka
-from airflow_provider_orderedkafka.tools.embedded.secured import Secured
 
-__all__ = ["Authority", "Broker", "EmbeddedKafka", "Secured"]
+__all__ = ["Broker", "EmbeddedKafka"]

@@ -3,7 +3,7 @@
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -11,13 +11,12 @@ from typing import Literal
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
 from airflow_provider_orderedkafka.tools.embedded.errors import BrokerFailedError, PortTakenError
 from airflow_provider_orderedkafka.tools.embedded.java import Java
-from airflow_provider_orderedkafka.tools.embedded.log import ServerLog
-from airflow_provider_orderedkafka.tools.embedded.process import ServerProcess
+from airflow_provider_orderedkafka.tools.embedded.process import ServerLog, ServerProcess
 from airflow_provider_orderedkafka.tools.embedded.readiness import Readiness
 from airflow_provider_orderedkafka.tools.embedded.settings import (
     DEFAULT_VERSION,
     Ports,
-    Settings,
+    Property,
     is_free,
     server_properties,
 )
@@ -45,7 +44,6 @@ class Installation:
     options: tuple[str, ...] = ()
 
     def command(self, main_class: str, *arguments: str) -> list[str]:
-        """The command line of one of Kafka's programs."""
         java = (str(self.java.executable), *_JVM_OPTIONS, *self.options)
         return [*java, "-cp", f"{self.jars}/*", main_class, *arguments]
 
@@ -53,14 +51,14 @@ class Installation:
 class Broker:
     """Broker `number` (from 1) of a cluster, in its directory, whichever process started it."""
 
-    def __init__(self, number: int, cluster: Sequence[Ports], directory: Path, settings: Settings) -> None:
+    def __init__(self, number: int, cluster: Sequence[Ports], directory: Path, own: Mapping[str, Property]) -> None:
         self.number = number
         self.ports = cluster[number - 1]
         self.log = ServerLog(directory / "server.log")
         self._cluster = tuple(cluster)
         self._directory = directory
         self._data = directory / "data"
-        self._settings = settings
+        self._own = own
         self._properties = directory / "server.properties"
         self._process = ServerProcess(directory / "pid", self.log.path, str(self._properties))
         self._installation: Installation | None = None
@@ -68,12 +66,10 @@ class Broker:
 
     @property
     def address(self) -> str:
-        """`host:port` for clients."""
         return self.ports.address
 
     @property
     def pid(self) -> int | None:
-        """The process id, or none when the broker does not run."""
         return self._process.pid
 
     @property
@@ -93,7 +89,7 @@ class Broker:
         self._installation = installation
         self._detached = detached
         self._directory.mkdir(parents=True, exist_ok=True)
-        text = server_properties(self.number, self._cluster, self._data, self._settings)
+        text = server_properties(self.number, self._cluster, self._data, self._own)
         self._properties.touch(mode=0o600)  # it may hold keys and passwords
         self._properties.write_text(text, encoding="ascii")
         if not (self._data / "meta.properties").exists():
@@ -142,7 +138,6 @@ class Broker:
         self._process.signal(signal.SIGCONT)  # a paused process would never hear of it
 
     def restart(self) -> None:
-        """Stop in order and start again, on the same ports and data."""
         self.stop()
         self.start()
 
@@ -156,7 +151,6 @@ class Broker:
         self._process.freeze()
 
     def resume(self) -> None:
-        """Let a paused process go on."""
         self._process.signal(signal.SIGCONT)
 
     def _format(self, installation: Installation, cluster_id: str) -> None:

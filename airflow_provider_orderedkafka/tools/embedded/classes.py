@@ -14,14 +14,13 @@ from airflow_provider_orderedkafka.errors import OrderedKafkaError
 from airflow_provider_orderedkafka.tools.embedded.broker import Broker, Installation
 from airflow_provider_orderedkafka.tools.embedded.jars import Announce
 from airflow_provider_orderedkafka.tools.embedded.layout import new_cluster_id
-from airflow_provider_orderedkafka.tools.embedded.settings import Settings, choose_ports
+from airflow_provider_orderedkafka.tools.embedded.settings import choose_ports
 
 _QUIETLY = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 _STOP_SECONDS = 60.0
 
 
 def archive(installation: Installation) -> Path:
-    """Path of the archive for this Kafka and this Java."""
     jars = installation.jars
     return jars.with_name(f"{jars.name}-java-{installation.java.version}.jsa")
 
@@ -52,8 +51,7 @@ def _make_once(installation: Installation, made: Path, announce: Announce) -> No
 def _make(installation: Installation, made: Path) -> None:
     with tempfile.TemporaryDirectory(prefix=".classes-", dir=made.parent) as directory:
         fresh = Path(directory) / made.name
-        settings = Settings(version=installation.version)
-        broker, cluster_id = Broker(1, choose_ports(1, None), Path(directory), settings), new_cluster_id()
+        broker, cluster_id = Broker(1, choose_ports(1, None), Path(directory), {}), new_cluster_id()
         writing = replace(installation, options=(f"-XX:ArchiveClassesAtExit={fresh}", *_QUIETLY))
         for each in (installation, writing):  # what formats the disk has classes of its own, not worth writing down
             broker.prepare(each, cluster_id, detached=False)

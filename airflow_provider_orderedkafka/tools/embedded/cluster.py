@@ -18,15 +18,7 @@ from airflow_provider_orderedkafka.tools.embedded.errors import AlreadyRunningEr
 from airflow_provider_orderedkafka.tools.embedded.jars import Announce, kafka_jars, say
 from airflow_provider_orderedkafka.tools.embedded.java import find_java
 from airflow_provider_orderedkafka.tools.embedded.layout import Layout
-from airflow_provider_orderedkafka.tools.embedded.secured import Secured, remember_users
-from airflow_provider_orderedkafka.tools.embedded.settings import (
-    HOST,
-    Property,
-    Settings,
-    checked,
-    choose_ports,
-    with_secured,
-)
+from airflow_provider_orderedkafka.tools.embedded.settings import Property, checked, choose_ports
 
 _MOVES = 5
 """How often to try other free ports: another program may take one in the meantime."""
@@ -38,8 +30,6 @@ class EmbeddedKafka:
     Started by this process it ends with this process, whatever ends it; `detached` it runs on until it is stopped,
     by any process that opens the same directory. A directory that is used again gives the same cluster: id, ports,
     data, version of Kafka. `properties` are Kafka's own broker settings and win over the defaults here.
-
-    `secured` adds listeners by name beside the plain one; `secured_config` says how a user comes by one of them.
     """
 
     def __init__(
@@ -50,7 +40,6 @@ class EmbeddedKafka:
         properties: Mapping[str, Property] | None = None,
         *,
         version: str | None = None,
-        secured: Mapping[str, Secured] | None = None,
         detached: bool = False,
         announce: Announce = say,
     ) -> None:
@@ -63,7 +52,7 @@ class EmbeddedKafka:
         self._announce = announce
         self._wanted = ports
         layout = Layout.of(self.directory, brokers, ports, version)
-        self._settings = Settings(layout.kafka, checked(properties or {}), dict(secured or {}))
+        self._properties = checked(properties or {})
         self._take(layout)
 
     @classmethod
@@ -74,30 +63,18 @@ class EmbeddedKafka:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of all brokers, for clients."""
         return ",".join(broker.address for broker in self.brokers)
 
     @property
     def cluster_id(self) -> str:
-        """The ID of the cluster."""
         return self._layout.cluster_id
 
     @property
     def version(self) -> str:
-        """The version of Kafka."""
         return self._layout.kafka
-
-    def secured_config(self, listener: str, user: str = "") -> dict[str, str]:
-        """Return the settings of a client that comes as this user by the secured listener of this name."""
-        names = list(self._settings.secured)
-        if listener not in names:
-            raise SettingError(f"listener {listener!r} must be one of {', '.join(names) or 'none: there is no other'}")
-        servers = [f"{HOST}:{broker.ports.secured[names.index(listener)]}" for broker in self.brokers]
-        return {"bootstrap.servers": ",".join(servers), **self._settings.secured[listener].client(user)}
 
     @property
     def running(self) -> bool:
-        """Whether any of its brokers runs."""
         return any(broker.running for broker in self.brokers)
 
     def start(self) -> Self:
@@ -140,10 +117,9 @@ class EmbeddedKafka:
 
     def _take(self, layout: Layout) -> None:
         self._layout = layout
-        ports = with_secured(layout.ports, len(self._settings.secured))
         self.brokers = tuple(
-            Broker(number, ports, self.directory / f"broker-{number}", self._settings)
-            for number in range(1, len(ports) + 1)
+            Broker(number, layout.ports, self.directory / f"broker-{number}", self._properties)
+            for number in range(1, len(layout.ports) + 1)
         )
 
     def _may_move(self) -> bool:
@@ -172,7 +148,6 @@ class EmbeddedKafka:
         for step in (Broker.launch, Broker.wait_until_serving):
             for broker in self.brokers:
                 step(broker)
-        remember_users(self.bootstrap_servers, self._settings.secured)
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:

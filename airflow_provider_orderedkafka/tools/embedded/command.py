@@ -4,9 +4,9 @@ import argparse
 from pathlib import Path
 
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.tools.cache import cache_directory
 from airflow_provider_orderedkafka.tools.embedded import sample
 from airflow_provider_orderedkafka.tools.embedded.cluster import EmbeddedKafka
+from airflow_provider_orderedkafka.tools.embedded.jars import cache_directory
 from airflow_provider_orderedkafka.tools.embedded.settings import DEFAULT_VERSION
 
 _DEFAULT_PORT = 9092
@@ -14,7 +14,6 @@ _NOT_RUNNING = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare `start`, `status`, `sample` and `stop`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="start|status|sample|stop")
     start = actions.add_parser("start", help="start the broker, wait until it is ready, and leave it running")
     start.add_argument(
@@ -45,7 +44,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the action."""
     actions = {"start": _start, "status": _status, "sample": _sample, "stop": _stop}
     return actions[arguments.action](arguments)
 

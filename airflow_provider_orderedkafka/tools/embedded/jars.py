@@ -3,20 +3,18 @@
 import contextlib
 import fcntl
 import importlib.util
+import os
 import subprocess
 import sys
 import tempfile
-import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from airflow_provider_orderedkafka.tools.cache import cache_directory
 from airflow_provider_orderedkafka.tools.embedded.errors import FetchError
 from airflow_provider_orderedkafka.tools.embedded.java import Java
 from airflow_provider_orderedkafka.tools.embedded.settings import DEFAULT_VERSION
 
 _DEADLINE_SECONDS = 1_800
-_PROGRESS_EVERY = 10
 _LAST_LINES = 6
 
 # `bundle` is the type of five jars without which nothing starts; slf4j-simple is what makes Kafka's log readable.
@@ -31,6 +29,14 @@ _DEPENDENCIES = """<ivy-module version="2.0">
 """
 
 Announce = Callable[[str], None]
+
+
+def cache_directory() -> Path:
+    """ORDEREDKAFKA_CACHE, else a folder of the user's cache directory."""
+    if own := os.environ.get("ORDEREDKAFKA_CACHE"):
+        return Path(own).expanduser().absolute()
+    shared = os.environ.get("XDG_CACHE_HOME")
+    return (Path(shared) if shared else Path.home() / ".cache") / "orderedkafka"
 
 
 def say(line: str) -> None:
@@ -74,7 +80,7 @@ def _fetch(java: Java, jars: Path, version: str, announce: Announce) -> None:
     announce(f"Fetching Apache Kafka {version} into {jars} (some 45 MB, only this once, about a minute).")
     with tempfile.TemporaryDirectory(prefix=".fetching-", dir=jars.parent) as directory:
         (Path(directory) / "ivy.xml").write_text(_DEPENDENCIES.format(version=version), encoding="utf-8")
-        code, said = _run_ivy(_ivy_command(java), Path(directory), announce)
+        code, said = _run_ivy(_ivy_command(java), directory)
         if code or not (Path(directory) / "jars" / f"{jars.name}.jar").is_file():
             raise FetchError(_why_not(said, jars, version))
         # Only a complete directory ever gets the name that others look for.
@@ -102,30 +108,22 @@ def _ivy_jar() -> Path:
     )
 
 
-def _run_ivy(command: list[str], directory: Path, announce: Announce) -> tuple[int, list[str]]:
-    with subprocess.Popen(  # noqa: S603 - the user's own Java
-        command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
-    ) as ivy:
-        deadline = threading.Timer(_DEADLINE_SECONDS, ivy.kill)
-        deadline.start()
-        try:
-            lines = [line.strip() for line in _with_progress(ivy.stdout or (), announce)]
-        except BaseException:
-            ivy.kill()
-            raise
-        finally:
-            deadline.cancel()
-    return ivy.returncode, lines
-
-
-def _with_progress(lines: Iterable[str], announce: Announce) -> Iterator[str]:
-    fetched = 0
-    for line in lines:
-        if "[SUCCESSFUL ]" in line:
-            fetched += 1
-            if fetched % _PROGRESS_EVERY == 0:
-                announce(f"  {fetched} jars")
-        yield line
+def _run_ivy(command: list[str], directory: str) -> tuple[int, list[str]]:
+    """Ivy's exit code and its output; `FetchError` when it takes too long."""
+    try:
+        ivy = subprocess.run(  # noqa: S603 - the user's own Java
+            command,
+            cwd=directory,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=_DEADLINE_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise FetchError(f"Apache Kafka was not fetched within {_DEADLINE_SECONDS} seconds: try again") from error
+    return ivy.returncode, [line.strip() for line in ivy.stdout.splitlines()]
 
 
 def _why_not(lines: list[str], jars: Path, version: str) -> str:

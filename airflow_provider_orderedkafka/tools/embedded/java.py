@@ -23,8 +23,6 @@ _VERSION = re.compile(r'version "(?P<full>(?:1\.)?(?P<major>\d+)[^"]*)"')
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java that runs, and its version."""
-
     executable: Path
     version: str
     major: int

@@ -69,7 +69,6 @@ class Layout:
         return DocumentError(f"{path} cannot be read ({why}): take another directory, or delete this one with its data")
 
     def save(self, directory: Path) -> None:
-        """Write the layout into the directory."""
         brokers = [{"port": ports.client, "controller_port": ports.controller} for ports in self.ports]
         document = {"version": _VERSION, "cluster_id": self.cluster_id, "kafka": self.kafka, "brokers": brokers}
         written = directory / f".{_FILE}"

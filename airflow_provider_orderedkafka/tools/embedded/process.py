@@ -1,7 +1,12 @@
-"""A broker's process: ended with its parent or detached, and found by any process through its PID file."""
+"""A broker's process and its log.
+
+The process ends with its parent or is detached, and any process finds it through its PID file. Of the log the lines are
+shown that say why the broker ended.
+"""
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +18,9 @@ from airflow_provider_orderedkafka.tools.embedded import leash
 
 _LOOK_SECONDS = 0.02
 _FREEZE_SECONDS = 10.0
+_REASONS = 6
+_LAST_LINES = 6
+_REASON = re.compile(r"\b(ERROR|FATAL)\b|^(Caused by: )?[\w.$]+(Exception|Error)\b|^Error: ")
 
 
 class ServerProcess:
@@ -26,7 +34,6 @@ class ServerProcess:
 
     @property
     def pid(self) -> int | None:
-        """The process id of the running program, or none."""
         import psutil
 
         with contextlib.suppress(OSError, ValueError, psutil.Error):
@@ -53,7 +60,6 @@ class ServerProcess:
                 output.read()
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal where the program runs."""
         if pid := self.pid:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
@@ -84,3 +90,32 @@ class ServerProcess:
         if self._leash:
             self._leash.wait()
             self._leash = None
+
+
+class ServerLog:
+    """The file that one broker appends to, over all its starts."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._began = 0
+
+    def begin(self) -> None:
+        """Remember that a start begins here; earlier lines are ignored."""
+        self._began = self.path.stat().st_size if self.path.exists() else 0
+
+    def mentions(self, text: str) -> bool:
+        return any(text in line for line in self._lines())
+
+    def excerpt(self) -> str:
+        """Return the first errors of this start and its last lines."""
+        lines = self._lines()
+        errors = [at for at, line in enumerate(lines) if _REASON.search(line)][:_REASONS]
+        wanted = sorted({*errors, *range(max(0, len(lines) - _LAST_LINES), len(lines))})
+        return "\n".join(lines[at] for at in wanted) or "(it wrote nothing)"
+
+    def _lines(self) -> list[str]:
+        if not self.path.exists():
+            return []
+        with self.path.open("rb") as log:
+            log.seek(self._began)
+            return log.read().decode("utf-8", errors="replace").splitlines()

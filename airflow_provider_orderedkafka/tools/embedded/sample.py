@@ -22,6 +22,8 @@ EVENTS: Final = 12_000
 
 WRITTEN: Final = ("orders", "refunds")
 _APART_MILLISECONDS: Final = 100
+_MORE_MILLISECONDS: Final = 2_000
+"""How long more events took: less than the grace of the example DAGs, so that none of them is late after a load."""
 _CUSTOMERS: Final = 97
 _REFUND_EVERY: Final = 10
 _DEADLINE_SECONDS: Final = 30.0
@@ -52,7 +54,10 @@ def newest(bootstrap_servers: str) -> int:
 
 
 def write_events(bootstrap_servers: str, count: int = EVENTS, after: int = -1) -> None:
-    """Write events with timestamps after `after` and up to now; return when all are acknowledged, or raise."""
+    """Write events with timestamps up to now; return when all are acknowledged, or raise.
+
+    The first ones reach back some minutes. More of them come after `after`, and are of this moment.
+    """
     from confluent_kafka import Producer
 
     failed: list[Any] = []
@@ -98,7 +103,7 @@ def _answers(what: str, bootstrap_servers: str) -> Iterator[Any]:
 
 def _events(count: int, after: int) -> Iterator[tuple[str, str, str, int]]:
     now = int(time.time() * 1000)
-    began = max(now - count * _APART_MILLISECONDS, after + 1)
+    began = now - count * _APART_MILLISECONDS if after < 0 else max(now - _MORE_MILLISECONDS, after + 1)
     took = max(now - began, 0)
     for number in range(count):
         customer = f"customer-{number % _CUSTOMERS}"

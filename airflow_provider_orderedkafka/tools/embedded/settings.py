@@ -1,28 +1,21 @@
 """What a broker is started with: its version, its place in the cluster, and the properties that Kafka reads."""
 
-import itertools
 import random
 import re
 import socket
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.tools.embedded.errors import PortTakenError
-from airflow_provider_orderedkafka.tools.embedded.secured import AUTHORIZED, Secured
 
 HOST = "127.0.0.1"
 Property = str | int | float | bool
 
 DEFAULT_VERSION: Final = "4.1.1"
 _OLDEST: Final = "3.9.0"
-_SINCE: Final = {
-    "share.coordinator.state.topic.min.isr": "4.0.0",
-    "share.coordinator.state.topic.num.partitions": "4.0.0",
-    "share.coordinator.state.topic.replication.factor": "4.0.0",
-}
 
 # Below the range that systems take outgoing connections' ports from, so that a stopped broker finds its port again.
 _FREE_PORTS = range(20_000, 32_768)
@@ -73,28 +66,17 @@ _OURS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Where one broker listens: for clients, for the controllers of its cluster, and on its secured listeners."""
+    """Where one broker listens: for clients, and for the controllers of its cluster."""
 
     client: int
     controller: int
-    secured: tuple[int, ...] = ()
 
     @property
     def address(self) -> str:
-        """`host:port` for clients."""
         return f"{HOST}:{self.client}"
 
     def __iter__(self) -> Iterator[int]:
-        return iter((self.client, self.controller, *self.secured))
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What all brokers of a cluster are started with: the version, the user's properties, the secured listeners."""
-
-    version: str = DEFAULT_VERSION
-    own: Mapping[str, Property] = field(default_factory=dict)
-    secured: Mapping[str, Secured] = field(default_factory=dict)
+        return iter((self.client, self.controller))
 
 
 def free_port(taken: Sequence[int] = ()) -> int:
@@ -106,7 +88,6 @@ def free_port(taken: Sequence[int] = ()) -> int:
 
 
 def is_free(port: int) -> bool:
-    """Say whether a server could listen on this port now."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -132,15 +113,6 @@ def choose_ports(brokers: int, wanted: Sequence[int] | None) -> tuple[Ports, ...
     return tuple(Ports(client=port or next(free), controller=next(free)) for port in asked)
 
 
-def with_secured(cluster: Sequence[Ports], count: int) -> tuple[Ports, ...]:
-    """The same ports, and for each broker free ones for so many secured listeners."""
-    taken = [port for ports in cluster for port in ports]
-    for _ in range(count * len(cluster)):
-        taken.append(free_port(taken))
-    free = iter(taken[2 * len(cluster) :])
-    return tuple(replace(ports, secured=tuple(itertools.islice(free, count))) for ports in cluster)
-
-
 def checked(properties: Mapping[str, Property]) -> dict[str, Property]:
     """Return the user's broker properties; raise where they name what the cluster sets itself."""
     if refused := sorted(_OURS.intersection(properties)):
@@ -159,24 +131,24 @@ def checked_version(version: str) -> str:
     return version
 
 
-def too_new(version: str, properties: Iterable[str]) -> set[str]:
-    """Those of the properties that this version does not know yet."""
-    return {name for name in properties if _numbers(_SINCE.get(name, _OLDEST)) > _numbers(version)}
-
-
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
-def server_properties(number: int, cluster: Sequence[Ports], data: Path, settings: Settings) -> str:
-    """Return the properties file of broker `number` (from 1) of a cluster; the user's own properties win."""
+def server_properties(number: int, cluster: Sequence[Ports], data: Path, own: Mapping[str, Property]) -> str:
+    """Return the properties file of broker `number` (from 1) of a cluster; its `own` properties win."""
     ports = cluster[number - 1]
+    client = f"PLAINTEXT://{ports.address}"
     voters = [f"{node}@{HOST}:{other.controller}" for node, other in enumerate(cluster, start=1)]
     replicas = min(3, len(cluster))
     ours: dict[str, Property] = {
         "process.roles": "broker,controller",
         "node.id": number,
-        **_listeners(ports, settings.secured),
+        "listeners": f"{client},CONTROLLER://{HOST}:{ports.controller}",
+        "advertised.listeners": client,
+        "controller.listener.names": "CONTROLLER",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "controller.quorum.voters": ",".join(voters),
         "log.dirs": str(data),
     }
@@ -188,27 +160,8 @@ def server_properties(number: int, cluster: Sequence[Ports], data: Path, setting
         "transaction.state.log.replication.factor": replicas,
         "transaction.state.log.min.isr": max(1, replicas - 1),
     }
-    defaults = _PROPERTIES | replication | (AUTHORIZED if settings.secured else {})
-    known = {name: defaults[name] for name in defaults.keys() - too_new(settings.version, defaults)}
-    merged = known | dict(settings.own) | ours
+    merged = _PROPERTIES | replication | ours | dict(own)
     return "".join(f"{name}={_text(value)}\n" for name, value in sorted(merged.items()))
-
-
-def _listeners(ports: Ports, secured: Mapping[str, Secured]) -> dict[str, str]:
-    """The listeners: the plain one, by which the brokers talk as well, the controllers' and the secured ones."""
-    protocols = {"PLAINTEXT": "PLAINTEXT"} | {name: each.protocol for name, each in secured.items()}
-    clients = [f"{name}://{HOST}:{port}" for name, port in zip(protocols, (ports.client, *ports.secured), strict=True)]
-    everyone = protocols | {"CONTROLLER": "PLAINTEXT"}
-    properties = {
-        "listeners": ",".join([*clients, f"CONTROLLER://{HOST}:{ports.controller}"]),
-        "advertised.listeners": ",".join(clients),
-        "controller.listener.names": "CONTROLLER",
-        "inter.broker.listener.name": "PLAINTEXT",
-        "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in everyone.items()),
-    }
-    for name, each in secured.items():
-        properties |= each.properties(name)
-    return properties
 
 
 def _text(value: Property) -> str:

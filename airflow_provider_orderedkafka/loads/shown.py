@@ -1,29 +1,13 @@
-"""Describe what a run loads, and how that ended."""
+"""Ranges and reports as text, for people."""
 
 from collections.abc import Iterator
 
-from airflow_provider_orderedkafka.core.documents import DOUBTS, Outcome, Range, Report
+from airflow_provider_orderedkafka.core.documents import Range, Report, doubts
 from airflow_provider_orderedkafka.core.notation.durations import format_duration
 from airflow_provider_orderedkafka.core.notation.starts import Moment
 
 SHOWN = 20
 """How many partitions are named."""
-
-TOLD = ("range_id", "attempt", "limit_spent", "batches", "rows_read", "rows_emitted", "late", "replayed", *DOUBTS)
-
-
-def told(report: Report) -> str:
-    """The report as a sentence."""
-    return (
-        f"range {report.range_id} is loaded: {report.rows_read:,} rows read, {report.rows_emitted:,} written in "
-        f"{report.batches:,} batches, {report.late:,} late, {report.replayed:,} replayed{doubts(report)}"
-    )
-
-
-def doubts(found: Report | Outcome) -> str:
-    """The counts that people should know of, if they are not 0."""
-    counts = ((name, getattr(found, name)) for name in DOUBTS)
-    return "".join(f", {count:,} {name.replace('_', ' ')}" for name, count in counts if count)
 
 
 def in_numbers(report: Report) -> str:

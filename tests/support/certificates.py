@@ -1,12 +1,19 @@
-"""Certificates made on the spot, for brokers and clients that speak TLS on this machine.
-
-They need the package `cryptography`, which Airflow brings.
-"""
+"""Certificates made on the spot, for brokers and clients that speak TLS on this machine."""
 
 import datetime
 import ipaddress
 from dataclasses import dataclass
 from typing import Any, Self
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 _ADDRESS = "127.0.0.1"
 _DAYS = 30
@@ -30,41 +37,26 @@ class Authority(Certificate):
 
     @classmethod
     def make(cls, name: str = "orderedkafka") -> Self:
-        """Return a new authority, which signs its own certificate."""
-        from cryptography import x509
-
-        key, subject = _new_key(), _named(name)
+        """A new authority, which signs its own certificate."""
+        key, subject = ec.generate_private_key(ec.SECP256R1()), _named(name)
         unsigned = _unsigned(subject, subject, key, _DAYS)
         unsigned = unsigned.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         return cls(*_signed(unsigned, key, key))
 
     def issue(self, name: str, address: str = _ADDRESS, days: int = _DAYS) -> Certificate:
-        """Return a certificate for a client of this name, or a broker at this address; `days` below 0 have passed."""
-        from cryptography import x509
-        from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
-        key, issuer = _new_key(), x509.load_pem_x509_certificate(self.certificate.encode()).subject
-        unsigned = _unsigned(_named(name), issuer, key, days)
+        """A certificate for a client of this name, or a broker at this address; `days` below 0 have passed."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        issuer = x509.load_pem_x509_certificate(self.certificate.encode()).subject
         addresses = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
-        unsigned = unsigned.add_extension(addresses, critical=False)
+        unsigned = _unsigned(_named(name), issuer, key, days).add_extension(addresses, critical=False)
         return Certificate(*_signed(unsigned, key, load_pem_private_key(self.key.encode(), None)))
 
 
-def _new_key() -> Any:
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    return ec.generate_private_key(ec.SECP256R1())
-
-
-def _named(name: str) -> Any:
-    from cryptography import x509
-
+def _named(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
 
 
-def _unsigned(subject: Any, issuer: Any, key: Any, days: int) -> Any:
-    from cryptography import x509
-
+def _unsigned(subject: x509.Name, issuer: x509.Name, key: Any, days: int) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     return x509.CertificateBuilder(
         issuer,
@@ -76,10 +68,7 @@ def _unsigned(subject: Any, issuer: Any, key: Any, days: int) -> Any:
     )
 
 
-def _signed(unsigned: Any, key: Any, signer: Any) -> tuple[str, str]:
-    from cryptography.hazmat.primitives import hashes
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
+def _signed(unsigned: x509.CertificateBuilder, key: Any, signer: Any) -> tuple[str, str]:
     certificate = unsigned.sign(signer, hashes.SHA256()).public_bytes(Encoding.PEM)
     private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     return certificate.decode(), private.decode()

@@ -1,4 +1,7 @@
-"""Listeners that know their clients, or hide what is said: Kafka's server properties, and what clients are told.
+"""A Kafka with listeners that know their clients, or hide what is said.
+
+    SecuredKafka(directory, {"NAMED": Secured.sasl(...)})       the listener stands beside the plain one
+    kafka.secured_config("NAMED", "alice")                      the settings of a client that comes by it
 
     Secured.tls(ca)                                             every client, over TLS
     Secured.mutual_tls(ca)                                      clients have certificates, too
@@ -9,10 +12,13 @@ A client with a name may do what ACLs allow it. One without a name, as on the pl
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Self
+from pathlib import Path
+from typing import Any, Final, Self
 
-from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.tools.embedded.certificates import Authority, Certificate
+from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
+from airflow_provider_orderedkafka.tools.embedded.layout import Layout
+from airflow_provider_orderedkafka.tools.embedded.settings import HOST, Ports, Property, free_port
+from support.certificates import Authority, Certificate
 
 AUTHORIZED: Final = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -54,8 +60,6 @@ class Secured:
     @classmethod
     def sasl(cls, mechanism: str, users: Mapping[str, str], tls: Authority | None = None) -> Self:
         """SASL: users and their passwords. OAUTHBEARER has none: it takes unsigned tokens of anybody."""
-        if mechanism not in _LOGIN:
-            raise SettingError(f"mechanism={mechanism!r} must be one of {', '.join(_LOGIN)}")
         return cls(tls, tls and tls.issue("broker"), mechanism=mechanism, users=users)
 
     @property
@@ -108,10 +112,8 @@ class Secured:
             return {}
         if self.mechanism == "OAUTHBEARER":
             own = {"enable.sasl.oauthbearer.unsecure.jwt": "true", "sasl.oauthbearer.config": f"principal={user}"}
-        elif user in self.users:
-            own = {"sasl.username": user, "sasl.password": self.users[user]}
         else:
-            raise SettingError(f"user {user!r} must be one of {', '.join(self.users)}")
+            own = {"sasl.username": user, "sasl.password": self.users[user]}
         return {"sasl.mechanism": self.mechanism, **own}
 
 
@@ -121,7 +123,7 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def remember_users(bootstrap_servers: str, secured: Mapping[str, Secured]) -> None:
+def _remember_users(bootstrap_servers: str, secured: Mapping[str, Secured]) -> None:
     """Write the users of SCRAM into the cluster, where it keeps them."""
     from confluent_kafka.admin import (
         AdminClient,
@@ -144,3 +146,42 @@ def remember_users(bootstrap_servers: str, secured: Mapping[str, Secured]) -> No
         admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
         for answer in admin.alter_user_scram_credentials(wanted).values():
             answer.result(_ANSWER_SECONDS)
+
+
+class SecuredKafka(EmbeddedKafka):
+    """One broker, with secured listeners by name beside the plain one."""
+
+    def __init__(self, directory: Path, listeners: Mapping[str, Secured], **more: Any) -> None:
+        self._listeners = listeners
+        super().__init__(directory, **more)
+
+    def secured_config(self, listener: str, user: str = "") -> dict[str, str]:
+        """The settings of a client that comes as this user by the listener of this name."""
+        servers = {"bootstrap.servers": f"{HOST}:{self._ports[listener]}"}
+        return servers | self._listeners[listener].client(user)
+
+    def start(self) -> Self:
+        super().start()
+        _remember_users(self.bootstrap_servers, self._listeners)
+        return self
+
+    def _take(self, layout: Layout) -> None:
+        (plain,) = layout.ports
+        self._ports: dict[str, int] = {}
+        for name in self._listeners:
+            self._ports[name] = free_port((*plain, *self._ports.values()))
+        self._properties = {**self._properties, **AUTHORIZED, **self._of_listeners(plain)}
+        super()._take(layout)
+
+    def _of_listeners(self, plain: Ports) -> dict[str, Property]:
+        clients = [f"PLAINTEXT://{plain.address}", *(f"{name}://{HOST}:{port}" for name, port in self._ports.items())]
+        protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
+        protocols |= {name: each.protocol for name, each in self._listeners.items()}
+        properties: dict[str, Property] = {
+            "listeners": ",".join([*clients, f"CONTROLLER://{HOST}:{plain.controller}"]),
+            "advertised.listeners": ",".join(clients),
+            "listener.security.protocol.map": ",".join(f"{name}:{kind}" for name, kind in protocols.items()),
+        }
+        for name, each in self._listeners.items():
+            properties |= each.properties(name)
+        return properties
