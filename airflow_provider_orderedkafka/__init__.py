@@ -8,13 +8,42 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from airflow_provider_orderedkafka.dag import ordered_load as ordered_load
+    from airflow_provider_orderedkafka.decoding.formats import Avro as Avro
+    from airflow_provider_orderedkafka.decoding.formats import Decode as Decode
+    from airflow_provider_orderedkafka.decoding.formats import Json as Json
+    from airflow_provider_orderedkafka.decoding.formats import JsonSchema as JsonSchema
+    from airflow_provider_orderedkafka.decoding.formats import Protobuf as Protobuf
     from airflow_provider_orderedkafka.load import OrderedLoad as OrderedLoad
+    from airflow_provider_orderedkafka.outputs import DeltaOutput as DeltaOutput
+    from airflow_provider_orderedkafka.outputs import FilesOutput as FilesOutput
+    from airflow_provider_orderedkafka.outputs import IcebergOutput as IcebergOutput
+    from airflow_provider_orderedkafka.outputs import KafkaOutput as KafkaOutput
 
 __version__ = "0.1.0"
 
-__all__ = ["OrderedLoad", "__version__", "ordered_load"]
+_FORMATS = ("Avro", "Decode", "Json", "JsonSchema", "Protobuf")
+_OUTPUTS = ("DeltaOutput", "FilesOutput", "IcebergOutput", "KafkaOutput")
+_MODULES = {
+    "OrderedLoad": "load",
+    "ordered_load": "dag",
+    **dict.fromkeys(_FORMATS, "decoding.formats"),
+    **dict.fromkeys(_OUTPUTS, "outputs"),
+}
 
-_MODULES = {"OrderedLoad": "load", "ordered_load": "dag"}
+__all__ = [
+    "Avro",
+    "Decode",
+    "DeltaOutput",
+    "FilesOutput",
+    "IcebergOutput",
+    "Json",
+    "JsonSchema",
+    "KafkaOutput",
+    "OrderedLoad",
+    "Protobuf",
+    "__version__",
+    "ordered_load",
+]
 
 if not TYPE_CHECKING:  # a type checker that saw this function would accept every name
 

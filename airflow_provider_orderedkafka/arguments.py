@@ -10,9 +10,8 @@ from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.load import OrderedLoad
 
 ON_THE_GROUP = {
-    **{name: name for name in ("application", "checkpoint", "create_output", "end", "keep_order", "mode")},
-    **{name: name for name in ("on_clear", "output_topic", "row_limit", "start")},
-    "asset": "output",
+    **{name: name for name in ("application", "checkpoint", "create_output", "decode", "end", "keep_order", "mode")},
+    **{name: name for name in ("asset", "on_clear", "output", "output_topic", "row_limit", "start")},
     "conn_id": "spark_conn_id",
     "kind": "mode",
     "plan_only": "dry_run",

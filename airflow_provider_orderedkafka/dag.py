@@ -9,14 +9,17 @@ from airflow.sdk import TaskGroup
 
 from airflow_provider_orderedkafka.arguments import check_arguments, check_load
 from airflow_provider_orderedkafka.core.documents import Kind
+from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.launching import (
     check_keep_order,
+    decode_arguments,
     missing_application,
     output_arguments,
-    packaged_application,
+    packaged_for,
 )
 from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.operators.transforms import Transform
 from airflow_provider_orderedkafka.parsing import check_form
 from airflow_provider_orderedkafka.submitting import Launch, Submit, submitted
 
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from airflow_provider_orderedkafka.core.lanes import OrderBy
     from airflow_provider_orderedkafka.launching import SubmitArguments
     from airflow_provider_orderedkafka.operators.resolve import OnClear
+    from airflow_provider_orderedkafka.outputs import Output
 
 __all__ = ["Launch", "OrderedLoadGroup", "Submit", "check_form", "ordered_load"]
 
@@ -53,22 +57,26 @@ def ordered_load(
     start: Any = None,
     end: Any = None,
     on_clear: "OnClear" = "skip",
-    output: "Asset | None" = None,
+    output: "Output | Asset | None" = None,
+    asset: "Asset | None" = None,
     create_output: Mapping[str, Any] | None = None,
     row_limit: int | str | None = None,
     dry_run: bool | str = False,
     wait: bool = True,
     submit: Submit | None = None,
     steps: Mapping[str, Mapping[str, Any]] | None = None,
+    decode: Decode | None = None,
+    transform: str | None = None,
+    arrow_transform: str | None = None,
     **submit_arguments: Unpack["SubmitArguments"],
 ) -> OrderedLoadGroup:
     """Add a load's four tasks to the DAG that is being defined, as a task group named after the load.
 
     :param load: The load.
     :param output_topic: The topic to write to, which must not be one that the load reads. It has to exist, unless
-        `create_output` says how to create it.
+        `create_output` says how to create it. Short for `output=KafkaOutput("...")`; a template is allowed here.
     :param spark_conn_id: ID of the Airflow connection to Spark.
-    :param application: Path of your own application, relative to the DAG file. Default: a copy to `output_topic`.
+    :param application: Path of your own application, relative to the DAG file. Default: a copy to the output.
     :param checkpoint: Folder for checkpoints. Required for a cluster; with a local master, a folder under AIRFLOW_HOME
         by default. Driver, executors and Airflow's workers must be able to reach it.
     :param keep_order: Which order the output keeps: that of each `"key"`, of each `"partition"`, or none (None).
@@ -77,7 +85,9 @@ def ordered_load(
     :param start: Where a replay starts; takes the same values as `OrderedLoad.start`.
     :param end: Where a replay ends, exclusive; the same values.
     :param on_clear: What clearing a loaded interval or replay does: `"skip"` it, or `"reload"` it as a whole.
-    :param output: The asset to emit when a load is committed. Default: the asset of `output_topic`.
+    :param output: Where to write: a `KafkaOutput`, `IcebergOutput`, `DeltaOutput` or `FilesOutput`. (An asset, which
+        this used to be, is still taken, as `asset`.)
+    :param asset: The asset to emit when a load is committed. Default: the asset of the output.
     :param create_output: How to create the topics that the load writes to, where they do not exist:
         `{"partitions": 6, "replication": 3, "config": {"retention.ms": 86_400_000}}`, each with the broker's default. A
         topic that exists stays as it is.
@@ -87,6 +97,10 @@ def ordered_load(
     :param submit: A function from a `Launch` to an operator that runs the application in place of spark-submit. Needs
         `checkpoint`.
     :param steps: Further arguments of single tasks, such as `{"load": {"retries": 3, "pool": "spark"}}`.
+    :param decode: How keys and values are decoded before the transform, such as `Decode(value=Avro(registry="main"))`.
+    :param transform: A function from DataFrame to DataFrame, as `"module:function"`. Its module may lie beside the DAG
+        file: then it travels with the application.
+    :param arrow_transform: A function from `pyarrow.RecordBatch` to `pyarrow.RecordBatch` instead; faster.
     :param submit_arguments: Arguments of spark-submit, under the names of Airflow's `SparkSubmitOperator`, such as
         `conf`, `executor_memory` or `packages`.
     """
@@ -97,8 +111,10 @@ def ordered_load(
         STEPS,
         check_checkpoint,
         check_dag,
+        check_decode,
         check_output,
         check_steps,
+        named_output,
         outputs_of,
         shape_of,
     )
@@ -108,17 +124,25 @@ def ordered_load(
     group = _group(load)
     check_dag(load, mode, group)
     check_steps(load, mode, steps or {})
+    value, asset = named_output(load, output, output_topic, asset)
     check_arguments(load, submit_arguments, steps or {}, signature(ordered_load).parameters, spark_submit=not submit)
     more = {step: (steps or {}).get(step, {}) for step in STEPS}
     arguments: dict[str, Any] = {**submit_arguments, **more["load"]}
+    folder = Path(group.dag.fileloc).parent
+    if (made := Transform.of(load.name, folder, transform, arrow_transform)) is not None:
+        arguments = made.added(arguments)
+    check_decode(load, decode)
     if submit is None:
         check_checkpoint(load, spark_conn_id, checkpoint)
     else:
-        check_output(load, output_topic, application, None)
+        check_output(load, output_topic, application, None, value)
+    outputs = outputs_of(load, output_topic, arguments.get("application_args"), value, create=create_output is not None)
     digest = digest_of(
-        output_topic=output_topic,
+        output_topic=getattr(value, "topic", output_topic),
+        output=None if value is None else value.shape,
         application=application or "packaged",
         keep_order=keep_order,
+        decode=None if decode is None else decode.shape,
         **shape_of(arguments.get("application_args")),
     )
     with group:
@@ -131,7 +155,7 @@ def ordered_load(
             on_clear=on_clear,
             digest=digest,
             checkpoint=checkpoint,
-            outputs=outputs_of(load, output_topic, arguments.get("application_args"), create=create_output is not None),
+            outputs=outputs,
             create_output=create_output,
             row_limit=row_limit,
             plan_only=dry_run,
@@ -142,11 +166,13 @@ def ordered_load(
                 load,
                 resolve,
                 output_topic=output_topic,
+                output=value,
                 checkpoint=checkpoint,
                 keep_order=keep_order,
                 application=_application(load, application, group.dag),
                 conn_id=spark_conn_id,
                 digest=digest,
+                decode=decode,
                 **arguments,
             )
         else:
@@ -154,10 +180,13 @@ def ordered_load(
                 load,
                 resolve.task_id,
                 submit,
-                application=_application(load, application, group.dag) or packaged_application("ordered_replay"),
+                application=_application(load, application, group.dag) or packaged_for(value),
                 checkpoint=checkpoint,
                 digest=digest,
-                output=output_arguments(output_topic, check_keep_order(keep_order)),
+                output=[
+                    *output_arguments(output_topic, check_keep_order(keep_order), output=value),
+                    *decode_arguments(decode),
+                ],
                 more=arguments,
             )
         commit = CommitOffsetRangeOperator(
@@ -165,7 +194,8 @@ def ordered_load(
             load=load,
             range_id=resolve.output,
             output_topic=output_topic,
-            asset=output,
+            output=value,
+            asset=asset,
             **more["commit"],
         )
         tasks: dict[str, Any] = {"resolve": resolve, "load": loading, "commit": commit}

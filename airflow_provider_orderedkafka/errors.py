@@ -112,6 +112,12 @@ class TransformError(OrderedKafkaError):
     """A transform raised an error; a retry would raise it again."""
 
 
+class SchemaChangedError(OrderedKafkaError):
+    """Records have fields that were not known when the columns were settled: a retry settles them anew."""
+
+    retryable = True
+
+
 class NotYetError(OrderedKafkaError):
     """It is too early to decide; try again later."""
 

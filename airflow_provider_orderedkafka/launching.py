@@ -15,10 +15,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypedDict, get_args
 
+from airflow_provider_orderedkafka.core.codec import packed as as_a_word
 from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.core.notation.spelling import nearest
-from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE, Outputs
+from airflow_provider_orderedkafka.core.outputs import OF_THE_SINK, OPTIONS_VARIABLE, Outputs
+from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.outputs import KafkaOutput, Output, to_text
 from airflow_provider_orderedkafka.submission import Submission
 
 SECRET_REFERENCE = f"spark.kubernetes.driver.secretKeyRef.{OPTIONS_VARIABLE}"
@@ -49,8 +52,14 @@ def options_for(options: Mapping[str, str], *, clustered: bool, conf: Mapping[st
             "name a function that makes them there ('orderedkafka.resolver': 'package.module:function'); or, on "
             f"Kubernetes, name a secret with conf={{{SECRET_REFERENCE!r}: 'name:key'}}, a JSON object of options"
         )
-    plain = [f"{name}={options[name]}" for name in sorted(set(options) - set(secret))]
-    return Options([part for option in plain for part in ("--option", option)])
+    plain = sorted(set(options) - set(secret))
+    return Options([part for name in plain for part in _argument(name, options[name])])
+
+
+def _argument(name: str, value: str) -> tuple[str, str]:
+    if name.startswith(OF_THE_SINK):
+        return "--sink-option", f"{name.removeprefix(OF_THE_SINK)}={value}"
+    return "--option", f"{name}={value}"
 
 
 def interpreter(python: str) -> dict[str, str]:
@@ -112,13 +121,28 @@ def check_keep_order(value: Any) -> OrderBy | None:
     return value  # type: ignore[no-any-return]
 
 
-def output_arguments(output_topic: str | None, keep_order: OrderBy | None, more: Sequence[Any] = ()) -> list[str]:
+def packaged_for(output: Output | None) -> str:
+    """Path of the packaged application for this output."""
+    return packaged_application("ordered_replay" if isinstance(output, KafkaOutput | None) else "ordered_table")
+
+
+def output_arguments(
+    output_topic: str | None, keep_order: OrderBy | None, more: Sequence[Any] = (), output: Output | None = None
+) -> list[str]:
     """The output and its order on the application's command line; `more` is what else stands there."""
     named = Outputs.of(output_topic, more)
     arguments = ["--output-topic", output_topic] if output_topic else []
-    if named.names("output_topic", "topic", "outputtopics") and not named.names("keeporder"):
+    if output is not None:
+        arguments = ["--output", as_a_word(to_text(output))]
+    to_topics = isinstance(output, KafkaOutput) or named.names("output_topic", "topic", "outputtopics")
+    if to_topics and not named.names("keeporder"):
         arguments += ["--sink-option", f"keepOrder={keep_order or 'none'}"]
     return arguments
+
+
+def decode_arguments(decode: Decode | None) -> list[str]:
+    """How records are decoded, on the application's command line."""
+    return [] if decode is None else ["--decode", decode.to_text()]
 
 
 class SubmitArguments(TypedDict, total=False):

@@ -8,10 +8,12 @@ from airflow_provider_orderedkafka.compat.airflow import has_data_intervals, map
 from airflow_provider_orderedkafka.core.documents import Kind
 from airflow_provider_orderedkafka.core.notation.starts import parse_start
 from airflow_provider_orderedkafka.core.outputs import Outputs, check_not_fed_back
+from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.launching import packaged_application
 from airflow_provider_orderedkafka.ledgers import location_for
 from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.outputs import KafkaOutput, Output
 from airflow_provider_orderedkafka.submission import master_of
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ TOPIC = (
 )
 TABLE = (
     ("path", "table"),
-    "name it with application_args=['--sink-option', 'path=/data/orders'], or 'table=catalog.schema.orders'",
+    "name it with output=FilesOutput('/data/orders'), IcebergOutput('catalog.schema.orders') or DeltaOutput(...)",
 )
 NEEDED = {"ordered_replay": TOPIC, "enrich_orders": TOPIC, "ordered_table": TABLE}
 """For each packaged application: the sink options of which one is required, and how to set it."""
@@ -109,22 +111,81 @@ def _check_step(load: OrderedLoad, mode: Kind, step: str, arguments: Mapping[str
             )
 
 
-def check_output(load: OrderedLoad, output_topic: Any, application: str, arguments: Any) -> None:
+def named_output(
+    load: OrderedLoad, output: Any, output_topic: str | None, asset: "Asset | None"
+) -> tuple[Output | None, "Asset | None"]:
+    """The output, if one is given as a value, and the asset to emit; an asset may be given as `output`, too."""
+    from airflow.sdk import Asset
+
+    if output is None:
+        return None, asset
+    if isinstance(output, Asset):
+        if asset is not None:
+            raise SettingError(f"load {load.name!r}: output= and asset= are both assets: leave one out")
+        return None, output
+    if not isinstance(output, Output):
+        raise SettingError(
+            f"load {load.name!r}: output= must be a KafkaOutput, IcebergOutput, DeltaOutput or FilesOutput, found "
+            f"{output!r}; a topic's name alone goes into output_topic="
+        )
+    if output_topic is not None:
+        raise SettingError(f"load {load.name!r}: output_topic={output_topic!r} and output= both say it: leave one out")
+    return output, asset or (None if output.uri is None else Asset(uri=output.uri))
+
+
+def check_output(
+    load: OrderedLoad, output_topic: Any, application: str, arguments: Any, output: Output | None = None
+) -> None:
     """Require an output that the load does not read, as far as this can be known when the DAG is parsed."""
     if not isinstance(output_topic, str | None) or not isinstance(arguments, list | tuple | None):
         return  # another task says it
     outputs = Outputs.of(output_topic, arguments or ())
     outputs.check_names(load.name)
     check_not_fed_back(load.name, load.topics, outputs.topics)
+    if output is not None:
+        _check_value(load, output, outputs)
+        return
     for name, (options, way_out) in NEEDED.items():
         if application == packaged_application(name) and not outputs.names(*options):
             raise SettingError(f"load {load.name!r}: where {name}.py is to write is not said: {way_out}")
 
 
-def outputs_of(load: OrderedLoad, output_topic: Any, arguments: Any, *, create: bool) -> list[str]:
+def check_decode(load: OrderedLoad, decode: Any) -> None:
+    """Check what a load's records are decoded with, and that its dead letters are not read again."""
+    if not isinstance(decode, Decode | None):
+        raise SettingError(f"load {load.name!r}: decode must be Decode(value=..., key=...), found {decode!r}")
+    if decode is None:
+        return
+    if decode.dead_letters is not None:
+        check_not_fed_back(load.name, load.topics, {decode.dead_letters: "dead_letters"})
+    if decode.max_bad_records and load.row_limit is not None:
+        raise SettingError(
+            f"load {load.name!r} has row_limit={load.row_limit} and max_bad_records={decode.max_bad_records}: which "
+            "rows are the first ones would depend on what may be bad; leave one out"
+        )
+
+
+def _check_value(load: OrderedLoad, output: Output, beside: Outputs) -> None:
+    if beside.names("output_topic", "topic", "outputTopics", "path", "table"):
+        raise SettingError(f"load {load.name!r}: output= and application_args both say where to write: leave one out")
+    check_not_fed_back(load.name, load.topics, _topics_here(load, output))
+
+
+def _topics_here(load: OrderedLoad, output: Output | None) -> dict[str, str]:
+    """The topics of an output on the cluster that the load reads, with the argument that names each."""
+    if not isinstance(output, KafkaOutput) or output.kafka_conn_id not in {None, load.kafka_conn_id}:
+        return {}
+    named = [(output.topic, "topic"), *((topic, "topics") for topic in output.topics)]
+    return {topic: name for topic, name in [*named, (output.dead_letters, "dead_letters")] if topic is not None}
+
+
+def outputs_of(
+    load: OrderedLoad, output_topic: Any, arguments: Any, output: Output | None = None, *, create: bool
+) -> list[str]:
     """The topics that a load writes to, as far as they are known here and on the cluster that it reads."""
     known = isinstance(output_topic, str | None) and isinstance(arguments, list | tuple | None)
-    topics = list(Outputs.of(output_topic, arguments or ()).topics) if known else []
+    named = Outputs.of(output_topic, arguments or ()).topics if known else {}
+    topics = list(_topics_here(load, output) | named)
     if create and not topics:
         raise SettingError(
             f"load {load.name!r}: create_output= and no topic on the load's own cluster to create: name it with "

@@ -38,11 +38,6 @@ def path_of(location: str) -> Any:
         return ObjectStoragePath(location)
 
 
-def place_of(root: str, range_id: str, times: int) -> str:
-    """The folder of a range, another one each time that it is loaded again."""
-    return f"{root.rstrip('/')}/{range_id}" + (f"-again-{times}" if times else "")
-
-
 def report_location(checkpoint: str) -> str:
     """Where the report of this checkpoint is."""
     return f"{checkpoint.rstrip('/')}/{REPORT}"

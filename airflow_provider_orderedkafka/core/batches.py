@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Self
 
 from airflow_provider_orderedkafka.core.codec import Document
+from airflow_provider_orderedkafka.core.commits import Seen
 from airflow_provider_orderedkafka.core.lanes import KeepOrder, Kind, Partitioner, Placement
 from airflow_provider_orderedkafka.core.order.cuts import Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets
@@ -82,7 +83,7 @@ class Note(Document):
     there is nothing to protect. Keys are placed over the partitions listed here until the batch is done. `code` has a
     digest of each transform that took part; `provenance` is the header version of the first attempt's rows. `doubts`
     are stored before the rows that they concern are written. `placed` is the partitioner that an attempt relied on to
-    keep each key in one partition of the source, over `placed_over` partitions.
+    keep each key in one partition of the source, over `placed_over` partitions. `table` is a table as it was before.
     """
 
     batch: int
@@ -96,6 +97,7 @@ class Note(Document):
     doubts: tuple[Doubt, ...] = ()
     placed: Partitioner | None = None
     placed_over: int | None = None
+    table: Seen | None = None
 
     @property
     def placement(self) -> Placement | None:

@@ -14,6 +14,7 @@ from airflow_provider_orderedkafka.core.order.index import TimeIndex
 from airflow_provider_orderedkafka.core.order.places import Places
 from airflow_provider_orderedkafka.core.order.ports import Log
 from airflow_provider_orderedkafka.core.order.positions import Offsets, Position
+from airflow_provider_orderedkafka.errors import RowError
 
 
 def rows_left(limit: int | None, rows: int) -> int | None:
@@ -49,3 +50,13 @@ def place_after(log: Log, span: Span, record: Position) -> Place:
         offsets[partition] = end if partition < record.partition else begin
     offsets[record.partition] = record.offset + 1
     return Place(Offsets(offsets), Floor(record.order_time, record.partition))
+
+
+def check_bad(found: int, most: int | None) -> None:
+    """Raise if a run has more dead letters than it may; None if it may have any number."""
+    if most is not None and found > most:
+        raise RowError(
+            f"{found:,} records of this range became dead letters, and at most {most:,} may (max_bad_records={most}): "
+            "look at them with `orderedkafka dead-letters`; then correct the format or the schema, or let more of them "
+            "pass with Decode(max_bad_records=...), and run the same range again"
+        )

@@ -12,7 +12,10 @@ from airflow_provider_orderedkafka.errors import SettingError
 OPTIONS_VARIABLE = "ORDEREDKAFKA_OPTIONS"
 """The environment variable with more options of an application, secrets among them: a JSON object."""
 
-OUTPUT_TOPIC, SINK_OPTION = "--output-topic", "--sink-option"
+OUTPUT, OUTPUT_TOPIC, SINK_OPTION = "--output", "--output-topic", "--sink-option"
+DEAD_LETTERS = "deadLetterTopic"
+OF_THE_SINK = "sink."
+"""What options for the output's cluster begin with, where they travel with those for the source's."""
 TRANSFORMS = ("--transform", "--arrow-transform")
 SERVERS = "kafka.bootstrap.servers"
 

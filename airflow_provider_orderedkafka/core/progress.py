@@ -73,10 +73,8 @@ class Progress(Document):
     @property
     def within(self) -> str:
         """How far the batch itself is, if it still runs."""
-        if self.running is None:
-            return ""
-        tasks = "" if not self.tasks else f", {self.tasks_done or 0:,} of {self.tasks:,} tasks done"
-        return f" runs for {format_duration(self.running * 1_000, 2)}{tasks}"
+        tasks = f", {self.tasks_done or 0:,} of {self.tasks:,} tasks done" if self.tasks else ""
+        return "" if self.running is None else f" runs for {format_duration(self.running * 1_000, 1)}{tasks}"
 
     @property
     def share(self) -> float:

@@ -35,6 +35,9 @@ SOURCE: Final = "_source"
 SOURCE_FIELDS: Final = ("topic", "partition", "offset", "order_time")
 """The column with a row's source, and its fields."""
 
+ERROR: Final = "_error"
+"""The column that says why a row cannot be used: such a row becomes a dead letter. Null for a sound one."""
+
 ORDINAL: Final = "_ordinal"
 SEQUENCE: Final = "_seq"
 SourceColumns = Literal["struct", "columns"]

@@ -9,6 +9,8 @@ from airflow_provider_orderedkafka.core.lifecycle import Action, Step
 from airflow_provider_orderedkafka.loads.books import Books
 from airflow_provider_orderedkafka.loads.changed_settings import store_changes, with_changes
 
+AGAIN = "-again-"
+
 
 @dataclass(frozen=True, slots=True)
 class Loading:
@@ -20,6 +22,17 @@ class Loading:
     attempt: int = 0
     checkpoint: str | None = None
     report: Report | None = None
+
+
+def place_of(root: str, range_id: str, times: int) -> str:
+    """The folder of a range, another one each time that it is loaded again."""
+    return f"{root.rstrip('/')}/{range_id}" + (f"{AGAIN}{times}" if times else "")
+
+
+def name_at(location: str, range_id: str) -> str:
+    """How a range is called at this place: by its id, or by another name if it is loaded again."""
+    folder = location.rstrip("/").rpartition("/")[2]
+    return folder if folder.startswith(f"{range_id}{AGAIN}") else range_id
 
 
 def load(books: Books, range_id: str | None, checkpoint: Callable[[Range, int], str], digest: str = "") -> Loading:

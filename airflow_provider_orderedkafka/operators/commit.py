@@ -13,6 +13,7 @@ from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaErr
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.committing import CommitResult, commit
 from airflow_provider_orderedkafka.loads.shown import in_numbers
+from airflow_provider_orderedkafka.outputs import KafkaOutput, Output
 from airflow_provider_orderedkafka.telling import docs, metrics, status
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class CommitOffsetRangeOperator(BaseOperator):
     :param load: The load.
     :param range_id: ID of the range. Default: the open range of this run.
     :param output_topic: The topic whose asset is emitted.
+    :param output: The output whose asset is emitted, as a value.
     :param asset: The asset to emit instead.
     """
 
@@ -44,6 +46,7 @@ class CommitOffsetRangeOperator(BaseOperator):
         load: OrderedLoad,
         range_id: "str | XComArg | None" = None,
         output_topic: str | None = None,
+        output: Output | None = None,
         asset: "Asset | None" = None,
         **kwargs: Any,
     ) -> None:
@@ -62,6 +65,7 @@ class CommitOffsetRangeOperator(BaseOperator):
         self.load = load
         self.range_id: Any = range_id
         self.output_topic = output_topic
+        self.output_value = output
         self.asset = asset
 
     def execute(self, context: "Context") -> dict[str, Any]:
@@ -77,7 +81,7 @@ class CommitOffsetRangeOperator(BaseOperator):
         status.committed(context, self.load, committed)
         context["ti"].xcom_push(key="in_words", value=said)
         told = _told(self.load.name, committed.outcome)
-        asset = self.asset or self._topic_asset()
+        asset = self.asset or self._output_asset()
         if asset is not None:
             context["outlet_events"][output_alias(self.load.name)].add(asset, extra=told)
         return told
@@ -99,15 +103,20 @@ class CommitOffsetRangeOperator(BaseOperator):
             self.log.warning("%s: the lag is not known: %s", self.load.name, error)
             return None
 
-    def _topic_asset(self) -> "Asset | None":
+    def _output_asset(self) -> "Asset | None":
         from airflow.sdk import Asset
 
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
-        if not self.output_topic:
+        if self.output_value is not None and self.output_value.uri is not None:
+            return Asset(uri=self.output_value.uri)
+        topic, cluster = self.output_topic, self.load.kafka_conn_id
+        if isinstance(self.output_value, KafkaOutput):
+            topic, cluster = self.output_value.topic, self.output_value.kafka_conn_id or cluster
+        if not topic:
             return None
-        first = OrderedKafkaHook(self.load.kafka_conn_id).config.servers.split(",", maxsplit=1)[0]
-        return Asset(uri=f"kafka://{first}/{self.output_topic}")
+        first = OrderedKafkaHook(cluster).config.servers.split(",", maxsplit=1)[0]
+        return Asset(uri=f"kafka://{first}/{topic}")
 
     def _commit(self, context: "Context") -> CommitResult:
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook

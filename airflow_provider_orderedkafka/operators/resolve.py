@@ -28,10 +28,11 @@ from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.links import RangeLink
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.books import Books
+from airflow_provider_orderedkafka.loads.loading import place_of
 from airflow_provider_orderedkafka.loads.resolving import PlanOwn, Resolved, claim_key, resolve, resolve_own
 from airflow_provider_orderedkafka.loads.shown import in_words
 from airflow_provider_orderedkafka.loads.waiting import look
-from airflow_provider_orderedkafka.reports import for_spark, place_of
+from airflow_provider_orderedkafka.reports import for_spark
 from airflow_provider_orderedkafka.telling import docs, metrics, status
 
 if TYPE_CHECKING:

@@ -13,21 +13,25 @@ from airflow_provider_orderedkafka.context import beside, books_of, fail, ledger
 from airflow_provider_orderedkafka.core.documents import TOLD, Range, Report
 from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.core.lifecycle import ADVISE_AFTER, Action, way_out
-from airflow_provider_orderedkafka.core.outputs import Outputs
+from airflow_provider_orderedkafka.core.outputs import OF_THE_SINK, Outputs
 from airflow_provider_orderedkafka.core.progress import Progress
+from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.errors import FINAL, USAGE, LifecycleError, OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.launching import (
     check_keep_order,
+    decode_arguments,
     elsewhere,
     missing_application,
     output_arguments,
-    packaged_application,
+    packaged_for,
 )
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.loads.loading import Loading
+from airflow_provider_orderedkafka.loads.loading import Loading, place_of
 from airflow_provider_orderedkafka.loads.loading import load as what_to_do
+from airflow_provider_orderedkafka.operators.transforms import zipped
+from airflow_provider_orderedkafka.outputs import KafkaOutput, Output
 from airflow_provider_orderedkafka.parsing import check_output, no_checkpoint, topic_assets
-from airflow_provider_orderedkafka.reports import for_spark, place_of, read_report, readable
+from airflow_provider_orderedkafka.reports import for_spark, read_report, readable
 from airflow_provider_orderedkafka.spark_parameters import SparkSubmitParameters
 from airflow_provider_orderedkafka.submission import Submission, masked, submit_command
 from airflow_provider_orderedkafka.telling import docs, lineage, metrics, status
@@ -68,10 +72,12 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
     :param load: The load.
     :param range_id: ID of the range. Default: the open range of this run.
     :param output_topic: The topic that the packaged application writes to.
+    :param output: Where to write, as a value, instead.
     :param checkpoint: The folder for checkpoints; each range gets a folder in it. Default for a local master: under
         AIRFLOW_HOME. For a cluster, a location that the driver, the executors and Airflow's workers can all reach.
     :param keep_order: Which order to keep in the output: of each `"key"`, of each `"partition"`, or None.
     :param application: Path of your own application, instead of the packaged one.
+    :param decode: How keys and values are decoded before the transform.
     :param digest: What shapes the output, as for `ResolveOffsetRangeOperator`; an open range is only continued with the
         same.
 
@@ -92,14 +98,16 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         load: OrderedLoad,
         range_id: "str | XComArg | None" = None,
         output_topic: str | None = None,
+        output: Output | None = None,
         checkpoint: str | None = None,
         keep_order: OrderBy | None = "key",
         application: str = "",
         digest: str = "",
+        decode: Decode | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(
-            application=application or packaged_application("ordered_replay"),
+            application=application or packaged_for(output),
             **beside(
                 {"inlets": [ledger_asset(load.name, load.ledger), *topic_assets(load)]},
                 {"name": f"orderedkafka-{load.name}", "doc_md": docs.LOAD, **kwargs},
@@ -108,9 +116,11 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         self.load = load
         self.range_id: Any = range_id
         self.output_topic = output_topic
+        self.output_value = output
         self.checkpoint = checkpoint
         self.keep_order = check_keep_order(keep_order)
         self.digest = digest
+        self.decode = decode
         self._check_output()
 
     def execute(self, context: "Context") -> dict[str, Any]:
@@ -140,6 +150,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         self._check_output()  # raises before an attempt is counted
         self._check_application()
         way = self._way(context)
+        self._check_schemas()
         place = partial(self._place, way.submission)
         books = books_of(self.load.name, context, self.load.ledger)
         todo = what_to_do(books, self.range_id or None, place, self.digest)
@@ -218,7 +229,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         )
 
     def _check_output(self) -> None:
-        check_output(self.load, self.output_topic, self.application, self.application_args)
+        check_output(self.load, self.output_topic, self.application, self.application_args, self.output_value)
 
     def _check_application(self) -> None:
         if not IN_A_LOCATION.match(self.application) and not Path(self.application).is_file():
@@ -226,15 +237,29 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
 
     def _options(self, submission: Submission) -> "Options":
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+        from airflow_provider_orderedkafka.hooks.registry import registry_options
         from airflow_provider_orderedkafka.launching import options_for
 
         config = OrderedKafkaHook(self.load.kafka_conn_id).portable_config()
         options = {f"kafka.{name}": value for name, value in config.items()}
+        for conn_id in [] if self.decode is None else self.decode.registries:
+            options |= registry_options(conn_id)
+        if isinstance(self.output_value, KafkaOutput) and self.output_value.kafka_conn_id is not None:
+            config = OrderedKafkaHook(self.output_value.kafka_conn_id).portable_config()
+            options |= {f"{OF_THE_SINK}kafka.{name}": value for name, value in config.items()}
         return options_for(options, clustered=submission.clustered, conf=submission.conf, load=self.load.name)
 
+    def _check_schemas(self) -> None:
+        """Ask the registry, so that an error of it counts no attempt."""
+        from airflow_provider_orderedkafka.hooks.registry import check_schemas, registry_options
+
+        if self.decode is not None and self.decode.registries:
+            check_schemas(self.decode, self.load.topics, registry_options(self.decode.registries[0]))
+
     def _arguments(self, path: str, checkpoint: str, attempt: int) -> list[str]:
-        output = output_arguments(self.output_topic, self.keep_order, self.application_args or ())
-        return ["--range", path, "--checkpoint", checkpoint, "--attempt", str(attempt), *output]
+        output = output_arguments(self.output_topic, self.keep_order, self.application_args or (), self.output_value)
+        decode = decode_arguments(self.decode)
+        return ["--range", path, "--checkpoint", checkpoint, "--attempt", str(attempt), *output, *decode]
 
     def _place(self, submission: Submission, loaded: Range, times: int) -> str:
         """The range's own folder, checked to be readable; another one each time that it is loaded anew."""
@@ -264,8 +289,9 @@ def _with_files(submission: Submission, path: Path, *, shipped: bool) -> Submiss
     more: dict[str, Any] = {}
     if submission.clustered:
         more["files"] = ",".join(filter(None, [submission.files, str(path)]))
-    if shipped:
-        more["py_files"] = ",".join(filter(None, [submission.py_files, packed(path.parent)]))
+    py_files = zipped(submission.py_files, path.parent)
+    if py_files or shipped:
+        more["py_files"] = ",".join(filter(None, [py_files, packed(path.parent) if shipped else None]))
     if submission.keytab_content is not None:
         keytab = path.with_name("keytab")
         keytab.write_bytes(submission.keytab_content)

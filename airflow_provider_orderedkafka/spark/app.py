@@ -23,6 +23,7 @@ from typing import NoReturn
 from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, exit_code
+from airflow_provider_orderedkafka.outputs import KafkaOutput
 from airflow_provider_orderedkafka.spark.application.command import read_arguments
 from airflow_provider_orderedkafka.spark.application.loading import Loader, MakeSink
 from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments, Transform
@@ -36,14 +37,15 @@ def run_available_now(
     transform: Transform | None = None,
     *,
     arrow_transform: Transform | None = None,
-    sink: MakeSink = kafka_sink,
+    sink: MakeSink | None = None,
     argv: Sequence[str] | None = None,
 ) -> Report | None:
     """Load the range that the command line asks for, and return the report; exit the process if that fails.
 
     :param transform: A function from DataFrame to DataFrame. It must not shuffle, and must keep the column `_source`.
     :param arrow_transform: A function from `pyarrow.RecordBatch` to `pyarrow.RecordBatch` instead; faster.
-    :param sink: Where the rows go. Default: to Kafka; `table_sink` writes to tables and files.
+    :param sink: Where the rows go. Default: what the command line names, to Kafka, tables or files; `table_sink` writes
+        to tables and files alone.
     :param argv: The command line without the program's name. Default: `sys.argv[1:]`; the process is then the
         application's own, and what it starts does not inherit `ORDEREDKAFKA_OPTIONS`.
     """
@@ -54,13 +56,22 @@ def run_available_now(
         arguments = read_arguments(sys.argv[1:] if argv is None else argv, program)
         if argv is None:
             os.environ.pop(OPTIONS_VARIABLE, None)
-        return Loader(_with(arguments, transform, arrow_transform), sink).load()
+        return Loader(_with(arguments, transform, arrow_transform), sink or _sink(arguments)).load()
     except OrderedKafkaError as error:
         sys.stdout.flush()
         print(f"{program}: {error}", file=sys.stderr, flush=True)
         raise SystemExit(exit_code(error)) from None
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None
+
+
+def _sink(arguments: Arguments) -> MakeSink:
+    """The sink that the output asks for."""
+    if isinstance(arguments.output, KafkaOutput | None):
+        return kafka_sink
+    from airflow_provider_orderedkafka.spark.table_sink import table_sink
+
+    return table_sink
 
 
 def _terminated(number: int, _: object) -> NoReturn:

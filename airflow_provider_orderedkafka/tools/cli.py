@@ -37,6 +37,7 @@ COMMANDS = {
     "broker": Tool(f"{_HERE}.embedded.command", "run a real Kafka on this machine", ("psutil",)),
     "doctor": Tool(f"{_HERE}.doctor", "check the installation and the connections"),
     "ledger": Tool(f"{_HERE}.commands.ledger", "show, abandon, rewind, restore or move a ledger"),
+    "dead-letters": Tool(f"{_HERE}.commands.dead_letters", "show what could not be loaded, and why"),
     "plan": Tool(f"{_HERE}.commands.plan", "show what a load's next run would load, and why"),
 }
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +16,8 @@ from airflow_provider_orderedkafka.tools.embedded.sample import TOPICS
 
 ROOT = Path(__file__).parents[2]
 ALL = ("wait", "resolve", "load", "commit")
+START = 1_700_000_000_000
+DAGS = Path(os.environ["AIRFLOW_HOME"]) / "dags"
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
@@ -110,6 +113,22 @@ def test_the_replay_example_refuses_what_cannot_be_meant(playground, form, said,
     found = playground.run(playground.dag("orders_replay", edits={}), run_conf=form)
     assert (found["check"], found["load"]) == ("failed", "upstream_failed")
     assert said in "".join(capsys.readouterr())
+
+
+def test_the_decoding_example_makes_rows_by_customer_and_keeps_aside_what_is_no_json(playground, topics, records):
+
+    dead = topics.create("dead")
+    good = [Record(b'{"customer": "c%d", "number": %d}' % (n % 3, n), START + n, n % 2) for n in range(10)]
+    records.produce(playground.source, [*good, Record(b"no JSON", START + 11)])
+    shutil.copytree(ROOT / "dags" / "transforms", DAGS / "transforms")
+    try:
+        edits = {'topics=["orders"]': f"topics=[{playground.source!r}]", '"orders-dead"': repr(dead)}
+        dag = playground.dag("orders_decoded", "orders-by-customer", edits=edits)
+        assert playground.run(dag) == dict.fromkeys(ALL, "success")
+    finally:
+        shutil.rmtree(DAGS / "transforms")
+    assert sorted(json.loads(value)["number"] for value in playground.written) == list(range(10))
+    assert [each.value for each in records.read(dead)] == [b"no JSON"]
 
 
 def test_of_the_examples_made_in_a_loop_each_has_its_own_ledger(playground, ledger_of):
@@ -213,6 +232,24 @@ def test_the_form_of_every_example_can_be_sent_as_it_stands(airflow_home):
             # Airflow's form takes a field for required unless it may be null, and an empty one for missing.
             left_out = param.value in ("", None) and "null" not in param.schema["type"]
             assert not left_out, f"{dag.dag_id}: {name} has to be filled in"
+
+
+def test_the_example_of_a_table_appends_to_it(playground, tmp_path):
+    from pyarrow import parquet
+
+    table = tmp_path / "table"
+    edits = {
+        'topics=["orders"]': f"topics=[{playground.source!r}]",
+        'Path.home() / "lake" / "orders"': f"Path({str(table)!r})",
+    }
+    dag = playground.dag("orders_to_delta", edits=edits)
+    rows = []
+    for _ in range(2):
+        rows += playground.write()
+        assert playground.run(dag) == dict.fromkeys(ALL[1:], "success")
+    files = table.glob("order_time_day=*/*.parquet")
+    found = [row for file in files for row in parquet.ParquetFile(file).read(["value"])["value"].to_pylist()]
+    assert sorted(found) == sorted(rows)
 
 
 def test_every_example_is_run_by_a_test():

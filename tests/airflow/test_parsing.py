@@ -105,7 +105,7 @@ def test_a_load_belongs_into_a_dag():
         ({"load": {"conn_id": "x"}}, r"sets 'conn_id' of 'load' to 'x': .* as 'spark_conn_id'"),
         ({"resolve": {"mode": "replay"}}, r"sets 'mode' of 'resolve' to 'replay': give it to ordered_load\(\)"),
         ({"wait": {"kind": "interval"}}, r"sets 'kind' of 'wait' to 'interval': .* as 'mode'"),
-        ({"commit": {"asset": None}}, r"sets 'asset' of 'commit' to None: .* as 'output'"),
+        ({"commit": {"asset": None}}, r"sets 'asset' of 'commit' to None: .* as 'asset'"),
         ({"commit": {"retrys": 3}}, r"the task 'commit' takes no argument 'retrys'; did you mean 'retries'"),
         ({"wait": {"unheard_of_by_all": 3}}, r"the task 'wait' takes no argument 'unheard_of_by_all'; leave it out"),
         ({"commit": {"depends_on_past": True}}, r"depends_on_past=True for 'commit'.*or give the load mode='interval'"),
@@ -321,7 +321,9 @@ def test_what_tells_an_output_and_an_application_from_others_is_given_to_both_wh
     assert steps["resolve"].digest == steps["load"].digest
     assert steps["load"].digest.splitlines() == [
         "application='apps/quick.py'",
+        "decode=None",
         "keep_order=None",
+        "output=None",
         "output_topic='out'",
         "sink_options={'includeHeaders': 'false'}",
         "transform=None",
@@ -364,7 +366,7 @@ def test_a_topic_of_the_same_name_on_another_cluster_is_another_topic():
 
 @pytest.mark.parametrize(
     ("application", "way_out"),
-    [("ordered_replay", "output_topic='orders-ordered'"), ("ordered_table", "'path=/data/orders'")],
+    [("ordered_replay", "output_topic='orders-ordered'"), ("ordered_table", r"output=FilesOutput\('/data/orders'\)")],
 )
 def test_a_packaged_application_is_told_where_to_write(application, way_out):
     from airflow_provider_orderedkafka.launching import packaged_application

@@ -13,6 +13,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "errors": set(),
     "core": set(),
     "load": set(),
+    "decoding": {"confluent_kafka", "fastavro", "google", "numpy", "pyarrow"},
     "kafka": {"confluent_kafka", "numpy", "pyarrow"},
     "loads": set(),
     "compat.spark": {"pyarrow", "pyspark"},

@@ -182,6 +182,11 @@ def test_the_tests_of_each_environment_are_there():
         assert [test for test in tests if not (ROOT / test).exists()] == []
 
 
+def test_a_row_says_how_many_tests_passed_only_when_they_were_run_again():
+    assert VERSIONS["told"]([122]) == "122 passed"
+    assert VERSIONS["told"]([121, 1]) == "122 passed, 1 of them at the second try"
+
+
 def test_a_row_is_written_in_the_place_of_the_one_before_and_others_stay():
     made, written = VERSIONS["Result"], VERSIONS["written"]
     older, newer = VERSIONS["ENVIRONMENTS"][0].name, VERSIONS["ENVIRONMENTS"][1].name

@@ -7,13 +7,13 @@ from support.sources import AIRFLOW_SIDE, ROOT, imports_of, label, module_name, 
 
 # From the ground up: a room may import those below it.
 GROUND = (
-    *("errors", "core.order", "core.notation", "core", "load", "storage"),
+    *("errors", "core.order", "core.notation", "core", "load", "outputs", "storage"),
     *("kafka", "kafka.reading", "kafka.provenance", "kafka.clients", "kafka.lookup", "kafka.read", "kafka.write"),
-    *("kafka.replay", "loads"),
+    *("kafka.replay", "decoding", "loads"),
 )
 SPARK = (
     *("compat", "compat.spark", "spark.state", "spark.connector", "spark.session", "spark.ordering", "spark.lanes"),
-    *("spark.table_sink", "spark.application", "spark", "spark.app", "spark.bundle", "spark.probe"),
+    *("spark.tables", "spark.table_sink", "spark.application", "spark", "spark.app", "spark.bundle", "spark.probe"),
 )
 TOOLS = ("tools", "tools.embedded", "tools.doctor", "tools.demo", "tools.commands", "tools.cli")
 AIRFLOW = ("compat", "compat.airflow", AIRFLOW_SIDE, *TOOLS)

@@ -27,8 +27,8 @@ MUTANTS = [
         "note after write",
         f"{PACKAGE}/spark/application/batches.py",
         {
-            "return self._work.writer.write(batch, *self._noted(batch))": (
-                "note, before = self._noted(batch); written = self._work.writer.write(batch, note, before); "
+            "return self._work.writer.write(batch, note, before)": (
+                "written = self._work.writer.write(batch, note, before); "
                 "self._work.checkpoint.put_note(note); return written"
             ),
             "self._work.checkpoint.put_note(note)\n        return note": "pass\n        return note",
@@ -80,5 +80,17 @@ MUTANTS = [
         f"{PACKAGE}/spark/application/batches.py",
         {"(counts.batch + 1, counts.end)": "(counts.batch + 1, self._work.loaded.end)"},
         ("tests/property/test_row_limit.py",),
+    ),
+    (
+        "an expired history is taken for a whole one",
+        f"{PACKAGE}/core/commits.py",
+        {"whole=seen.version is None and begins": "whole=True"},
+        ("tests/property/test_commits.py",),
+    ),
+    (
+        "a commit of another batch is taken for this one's",
+        f"{PACKAGE}/core/commits.py",
+        {'rpartition("/")[0] == f"{range_id}/{batch}"': 'startswith(f"{range_id}/")'},
+        ("tests/property/test_commits.py",),
     ),
 ]

@@ -9,6 +9,7 @@ import numpy as np
 
 from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Doubt, Holding, Note, Setup, Surplus, Tally
 from airflow_provider_orderedkafka.core.codec import Document
+from airflow_provider_orderedkafka.core.commits import Seen
 from airflow_provider_orderedkafka.core.documents import (
     Boundaries,
     Boundary,
@@ -207,6 +208,7 @@ DOCUMENTS: Mapping[str, Document] = {
         doubts=(Doubt(landed=4, doubtful=1, settled=False, known=False),),
         placed="murmur2",
         placed_over=3,
+        table=Seen("0f6d1a1e-0c3f-4c7e-9a51-3f2d8b7f5c11", 4_611_686_018_427_387_904),
     ),
 }
 """As they are now: where a field came later, the same with a value of its own in it."""

@@ -157,6 +157,7 @@ class World:
     lease: Lease = field(default_factory=Lease)
     told: list[Counts] = field(default_factory=list)
     waits: int = 0
+    max_bad: int | None = None
 
     @classmethod
     def at(cls, folder: Path, **settings: Any) -> "World":
@@ -176,7 +177,7 @@ class World:
         self.told.append(counts)
 
     def loop(self) -> BatchLoop:
-        work: Any = Work(self.loaded, self.checkpoint, self.lease, self.plan, self.writer, self.limit)
+        work: Any = Work(self.loaded, self.checkpoint, self.lease, self.plan, self.writer, self.limit, self.max_bad)
         return BatchLoop(work, self)
 
     def run(self, run: Run = in_turn) -> BatchLoop:

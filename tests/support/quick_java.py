@@ -50,21 +50,26 @@ def environment() -> dict[str, str]:
 
 def _archive() -> Path:
     HOME.mkdir(parents=True, exist_ok=True)
-    archive = HOME / f"spark-{pyspark.__version__}-{_jars()}-java-{installed_java().version}.jsa"
+    place, jars = _place_and_jars()
+    archive = HOME / f"spark-{pyspark.__version__}-java-{installed_java().version}-{place}-{jars}.jsa"
     with (HOME / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not archive.exists():
+            for stale in HOME.glob(f"*-{place}-*.jsa"):
+                stale.unlink()
             _make(archive)
     return archive
 
 
-def _jars() -> str:
+def _place_and_jars() -> tuple[str, str]:
     """Where Spark's jars are, and which: with an archive of others, Spark may not find its own classes."""
-    found = hashlib.sha256(str(JARS).encode())
-    for jar in sorted(JARS.glob("*.jar")):
-        stat = jar.stat()
-        found.update(f"{jar.name} {stat.st_size} {stat.st_mtime_ns}".encode())
-    return found.hexdigest()[:12]
+    stats = [(jar.name, jar.stat()) for jar in sorted(JARS.glob("*.jar"))]
+    jars = "".join(f"{name} {stat.st_size} {stat.st_mtime_ns}\n" for name, stat in stats)
+    return _short(str(JARS)), _short(jars)
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def _make(archive: Path) -> None:

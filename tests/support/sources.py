@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "airflow_provider_orderedkafka"
 AIRFLOW_SIDE = "the Airflow side"
-IN_ROOMS = {"compat", "core", "kafka", "loads", "spark", "storage", "tools"}
+IN_ROOMS = {"compat", "core", "decoding", "kafka", "loads", "spark", "storage", "tools"}
 OF_THEIR_OWN = {"compat", "kafka", "spark", "tools"}
 """In these folders each module is a room by itself, as `errors` and `load` are."""
 
@@ -48,7 +48,7 @@ def label(path: Path) -> str:
 def room_of(path: Path) -> str:
     folder = ".".join(path.relative_to(PACKAGE).parts[:-1])
     if not folder:
-        return path.stem if path.stem in {"errors", "load"} else AIRFLOW_SIDE
+        return path.stem if path.stem in {"errors", "load", "outputs"} else AIRFLOW_SIDE
     if folder.partition(".")[0] not in IN_ROOMS:
         return AIRFLOW_SIDE
     return f"{folder}.{path.stem}".removesuffix(".__init__") if folder in OF_THEIR_OWN else folder

@@ -33,6 +33,16 @@ def routed(frame: DataFrame) -> DataFrame:
     return frame.withColumn("topic", f.element_at(topics, f.pmod(f.hash("key"), f.size(topics)) + 1))
 
 
+def nothing(frame: DataFrame) -> DataFrame:
+    """No row of any record."""
+    return frame.where("offset < 0")
+
+
+def positions(frame: DataFrame) -> DataFrame:
+    """Where each record stands, and nothing else of it."""
+    return frame.select("order_time", "topic", "partition", "offset", "_source")
+
+
 def environments_told(frame: DataFrame) -> DataFrame:
     """Changes nothing; writes down the environment of the driver and of each worker, where `TOLD_TO` says.
 

@@ -5,7 +5,16 @@ from datetime import timedelta
 from airflow.providers.standard.operators.bash import BashOperator
 from airflow.sdk import DAG, BaseOperator
 
-from airflow_provider_orderedkafka import OrderedLoad, ordered_load
+from airflow_provider_orderedkafka import (
+    Avro,
+    Decode,
+    DeltaOutput,
+    IcebergOutput,
+    Json,
+    KafkaOutput,
+    OrderedLoad,
+    ordered_load,
+)
 from airflow_provider_orderedkafka.assets import ledger_asset, output_alias, watched_ledger_asset
 from airflow_provider_orderedkafka.dag import Launch
 from airflow_provider_orderedkafka.operators.commit import CommitOffsetRangeOperator
@@ -21,6 +30,8 @@ with DAG("orders", schedule=[watched_ledger_asset(orders)], catchup=False, max_a
         orders,
         output_topic="orders-ordered",
         keep_order="partition",
+        decode=Decode(value=Avro(registry="main"), key=Json("id long"), max_bad_records=5, dead_letters="dead"),
+        transform="json.decoder:scan",
         steps={"load": {"retries": 3}},
         conf={"spark.sql.shuffle.partitions": "8"},
         executor_memory="4g",
@@ -44,6 +55,11 @@ with DAG("replay", schedule=None, catchup=False):
         submit=elsewhere,
         checkpoint="s3://bucket/orderedkafka",
     )
+
+with DAG("tables", schedule="@hourly", catchup=False, max_active_runs=1):
+    ordered_load(orders, output=IcebergOutput("lake.shop.orders", partition_by=("days(order_time)",), identity=False))
+    ordered_load(OrderedLoad("again", topics="orders"), output=DeltaOutput("s3a://lake/orders", create=False))
+    ordered_load(OrderedLoad("far", topics="orders"), output=KafkaOutput("orders", kafka_conn_id="far"))
 
 with DAG("by_hand", schedule=output_alias("orders"), catchup=False, max_active_runs=1):
     wait = OffsetRangeSensor(task_id="wait", load=orders, poke_interval=10.0, inlets=[ledger_asset("orders")])

@@ -206,6 +206,22 @@ def test_dead_letters_count_for_the_row_limit(world) -> None:
     assert (loop.counts.total.rows_emitted, loop.counts.total.dead_letters, loop.counts.limit_spent) == (5, 10, True)
 
 
+def test_a_run_with_too_many_dead_letters_ends_before_that_batch_counts_and_goes_on_once_more_may_be(world) -> None:
+    w = world()
+    write = w.writer.write
+
+    def some_dead(*batch: Any) -> Tally:
+        return replace(write(*batch), rows_emitted=6, dead_letters=4)
+
+    w.writer.write, w.max_bad = some_dead, 7
+    loop = w.run()
+    assert "8 records of this range became dead letters, and at most 7 may" in str(loop.error)
+    assert loop.counts.batch == 1
+    w.max_bad = 12
+    assert w.run().counts.total.dead_letters == 12
+    assert w.writer.output.rows == EVERYTHING
+
+
 def test_what_lies_behind_the_cut_is_next_where_a_cut_batch_came_out_smaller_than_it_was_counted(world) -> None:
     w = world(rows_left=15)
     write, spans = w.writer.write, []

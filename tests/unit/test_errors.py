@@ -37,6 +37,7 @@ def test_only_an_error_after_which_the_same_again_can_succeed_is_retryable():
         "FencedError",
         "LedgerChangedError",
         "NotYetError",
+        "SchemaChangedError",
         "StateError",
         "TaskFailedError",
         "UnreachableError",

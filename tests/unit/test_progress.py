@@ -97,18 +97,26 @@ def test_a_batch_that_takes_long_says_how_far_it_is_every_20_seconds() -> None:
     _, _, *lines = looked(StringIO(), 45, doing=planned(2)).getvalue().splitlines()
     assert lines[::2] == [
         f"batch 2 of 4 runs for {seconds}s, 12 of 40 tasks done: 250 of 1,000 offsets (25%), 250 rows read, 250 written"
-        for seconds in (20, 40)
+        for seconds in (19, 39)
     ]
     found = [Progress.of_line(line) for line in lines[1::2]]
     assert [(each.batch, each.running, each.tasks_done, each.tasks) for each in found if each is not None] == [
-        (2, 20, 12, 40),
-        (2, 40, 12, 40),
+        (2, 19, 12, 40),
+        (2, 39, 12, 40),
     ]
 
 
 def test_a_long_wait_says_what_is_waited_for() -> None:
     _, _, *lines = looked(StringIO(), 45, doing="Spark is starting").getvalue().splitlines()
-    assert lines == ["Spark is starting, for 20s so far", "Spark is starting, for 40s so far"]
+    assert lines == ["Spark is starting, for 19s so far", "Spark is starting, for 39s so far"]
+
+
+def test_several_things_in_turn_are_no_longer_silence_than_one() -> None:
+    out = StringIO()
+    printer = ProgressPrinter(a_range("r", 0, 0, 1_000), 1, None, out)
+    for second in range(60):
+        printer.look(f"step {second // 15}", lambda: None, second * 1_000)
+    assert out.getvalue().splitlines() == ["step 1, for 5s so far", "step 2, for 10s so far"]
 
 
 def test_a_batch_that_is_done_soon_says_nothing_of_itself_before() -> None:

@@ -40,7 +40,9 @@ def test_a_session_that_would_run_a_task_twice_is_refused_with_the_setting_to_ch
 def test_a_session_that_is_refused_is_an_error_where_it_is_needed_and_not_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("airflow_provider_orderedkafka.spark.session.lazy.start_session", lambda: session("local[2,3]"))
+    monkeypatch.setattr(
+        "airflow_provider_orderedkafka.spark.session.lazy.start_session", lambda _: session("local[2,3]")
+    )
     spark = LazySession()
     spark.begin()
     for _ in range(2):
@@ -54,7 +56,7 @@ def test_a_session_is_started_once_in_the_background(monkeypatch: pytest.MonkeyP
     starts: list[Any] = []
     go = Event()
 
-    def start() -> Any:
+    def start(_: Any) -> Any:
         assert go.wait(30)
         starts.append(session("local[2]"))
         return starts[-1]

@@ -42,7 +42,7 @@ _FOREIGN: Final[dict[Role, frozenset[str]]] = {
     "producer": CONSUMER,
 }
 _SECRET: Final = re.compile(
-    r"password|passphrase|secret|token|credential|private\.key|key\.pem|jaas|oauthbearer\.config"
+    r"password|passphrase|secret|token|credential|private\.key|key\.pem|jaas|oauthbearer\.config|user\.info"
 )
 # Defaults of every client; the user's settings win. A broker that comes back is found within a second, not ten.
 _DEFAULTS: Final = {"allow.auto.create.topics": "false", "reconnect.backoff.max.ms": "1000"}

@@ -89,6 +89,11 @@ def find_faults(rows: Rows, targets: Targets) -> dict[int, str]:
 Findings = Iterator[tuple[Any, Reason]]
 
 
+def _own(rows: Rows, _aims: Aims) -> Findings:
+    if rows.errors is not None:
+        yield ~nulls(rows.errors), lambda index: str(rows.errors[index].as_py())
+
+
 def _topic(_rows: Rows, aims: Aims) -> Findings:
     yield aims.codes < 0, lambda _: "its topic is null, and there is no option 'topic'"
     if None in aims.outputs:
@@ -172,4 +177,4 @@ _AHEAD_OR_BEHIND: Final[dict[str, Callable[[OutputTopic], int]]] = {
     "after": lambda output: output.ahead,
     "before": lambda output: output.behind,
 }
-_RULES: Final = (_topic, _partition, _size, _key, _headers, _timestamp, _epoch)
+_RULES: Final = (_own, _topic, _partition, _size, _key, _headers, _timestamp, _epoch)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
-from airflow_provider_orderedkafka.kafka.provenance import ERROR_HEADER, HEADER, ORDINAL, Provenance, Stamp
+from airflow_provider_orderedkafka.kafka.provenance import ERROR, ERROR_HEADER, HEADER, ORDINAL, Provenance, Stamp
 from airflow_provider_orderedkafka.kafka.read.payloads import Payloads, as_array, as_list, nulls, sizes
 from airflow_provider_orderedkafka.kafka.read.records import Records
 from airflow_provider_orderedkafka.kafka.write.sending import Chunk
@@ -35,7 +35,7 @@ Ints = Any  # numpy arrays of integers
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Columns of one length. `topics` and `headers` are Arrow arrays or None, `partitions` has -1 for null."""
+    """Columns of one length. `topics`, `headers`, `errors` are Arrow arrays or None, `partitions` has -1 for null."""
 
     values: Any
     keys: Any
@@ -45,6 +45,7 @@ class Rows:
     headers: Any
     source: Source | None
     ordinals: Ints
+    errors: Any = None
 
     def __len__(self) -> int:
         return len(self.timestamps)
@@ -67,6 +68,7 @@ class Rows:
             found.get("headers"),
             None if where is None else Source.of(batch, where),
             batch.column(ORDINAL).fill_null(0).to_numpy() if ORDINAL in types else np.zeros(batch.num_rows, np.int64),
+            found.get(ERROR),
         )
 
     def sizes(self) -> Ints:

@@ -6,7 +6,14 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.provenance import ORDINAL, SEQUENCE, SOURCE, SourceColumns, range_prefix
+from airflow_provider_orderedkafka.kafka.provenance import (
+    ERROR,
+    ORDINAL,
+    SEQUENCE,
+    SOURCE,
+    SourceColumns,
+    range_prefix,
+)
 from airflow_provider_orderedkafka.kafka.write.outputs import OutputTopic
 
 UsePartition = Literal["never", "given", "always"]
@@ -23,6 +30,7 @@ _ALLOWED: Final[dict[str, tuple[str, ...]]] = {
     "partition": ("int",),
     "headers": (HEADERS_TYPE,),
     "timestamp": ("timestamp",),
+    ERROR: ("string",),
 }
 _SOURCE_FIELDS: Final = {"topic": "string", "partition": "int", "offset": "bigint", "order_time": "timestamp"}
 

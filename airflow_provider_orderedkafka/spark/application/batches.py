@@ -12,7 +12,7 @@ from typing import Protocol
 
 from airflow_provider_orderedkafka.core.batches import Batch, Counts, Note, Tally
 from airflow_provider_orderedkafka.core.documents import Range
-from airflow_provider_orderedkafka.core.limits import rows_left
+from airflow_provider_orderedkafka.core.limits import check_bad, rows_left
 from airflow_provider_orderedkafka.core.order.cuts import Place
 from airflow_provider_orderedkafka.core.plan import Planned
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, StateError, TaskFailedError
@@ -46,7 +46,10 @@ class Host(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What the loop works with: the range, its checkpoint, lease, plan, writer and row limit."""
+    """What the loop works with: the range, its checkpoint, lease, plan, writer and row limit.
+
+    `max_bad` is how many dead letters the range may have, where it is bounded.
+    """
 
     loaded: Range
     checkpoint: Checkpoint
@@ -54,6 +57,7 @@ class Work:
     plan: Plan
     writer: Writer
     limit: Limit
+    max_bad: int | None = None
 
 
 Run = Callable[[Sequence[Planned], "BatchLoop"], None]
@@ -141,7 +145,9 @@ class BatchLoop:
     def _written(self, batch: Batch) -> Tally:
         for tries in range(1, TRIES + 1):
             try:
-                return self._work.writer.write(batch, *self._noted(batch))
+                note, before = self._noted(batch)
+                self._work.lease.check()  # to look back may take a while, and what follows cannot be taken back
+                return self._work.writer.write(batch, note, before)
             except StateError:  # what cannot be noted is not written
                 raise
             except Exception as error:
@@ -171,6 +177,7 @@ class BatchLoop:
     def _counted(self, batch: Batch, tally: Tally) -> Counts:
         before = self.counts
         total = tally if before is None else before.total.plus(tally)
+        check_bad(total.dead_letters, self._work.max_bad)
         batches = 1 if before is None else before.batches + 1
         spent = rows_left(self._work.loaded.rows_left, total.rows) == 0
         return Counts(batch.number, tally, total, batches, batch.end, limit_spent=spent)

@@ -10,12 +10,16 @@ from typing import NoReturn
 from airflow_provider_orderedkafka.core.codec import PACKED, unpacked
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.order.positions import whole_number
-from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
+from airflow_provider_orderedkafka.core.outputs import DEAD_LETTERS, OF_THE_SINK, OPTIONS_VARIABLE
+from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.outputs import CatalogOutput, Output, from_text, table_output
 from airflow_provider_orderedkafka.spark.application.help import DESCRIPTION, more
 from airflow_provider_orderedkafka.spark.connector.option_tables import SOURCE
 from airflow_provider_orderedkafka.spark.connector.options import SourceOptions, parse_options
 from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments, Transform
+
+REGISTRY = "registry."
 
 
 class _Parser(argparse.ArgumentParser):
@@ -34,6 +38,13 @@ def read_arguments(argv: Sequence[str], program: str) -> Arguments:
         )
     if found.transform is not None and found.arrow_transform is not None:
         raise SettingError("--transform and --arrow-transform cannot be used together: leave one out")
+    told = _from_environment()
+    options = {name: value for name, value in told.items() if not name.startswith(OF_THE_SINK)}
+    to_cluster = {name.removeprefix(OF_THE_SINK): told[name] for name in sorted(set(told) - set(options))}
+    options |= _pairs("--option", found.option)
+    registry = {name: value for name, value in options.items() if name.startswith(REGISTRY)}
+    decode = None if found.decode is None else Decode.from_text(found.decode)
+    sink_options = _pairs("--sink-option", found.sink_option)
     return Arguments(
         checkpoint=found.checkpoint,
         attempt=found.attempt,
@@ -42,8 +53,11 @@ def read_arguments(argv: Sequence[str], program: str) -> Arguments:
         output_topic=found.output_topic,
         transform=_function("--transform", found.transform),
         arrow_transform=_function("--arrow-transform", found.arrow_transform),
-        sink_options=_pairs("--sink-option", found.sink_option),
-        source=_source(_from_environment() | _pairs("--option", found.option), loaded),
+        sink_options=_with_dead_letters(to_cluster | sink_options, decode),
+        output=_output(found.output, found.output_topic, sink_options),
+        source=_source({name: value for name, value in options.items() if name not in registry}, loaded),
+        decode=decode,
+        registry=registry,
     )
 
 
@@ -74,6 +88,12 @@ def _parser(program: str) -> argparse.ArgumentParser:
     )
     how = parser.add_argument_group("how to write it")
     how.add_argument(
+        "--decode",
+        metavar="JSON",
+        help="decode keys and values before the transform, such as "
+        '\'{"value": {"format": "avro", "registry": "main"}}\', with --option registry.url=...',
+    )
+    how.add_argument(
         "--transform",
         metavar="MODULE:FUNCTION",
         help="a function from DataFrame to DataFrame that does not shuffle, and keeps the column _source. Ship its "
@@ -83,6 +103,12 @@ def _parser(program: str) -> argparse.ArgumentParser:
         "--arrow-transform",
         metavar="MODULE:FUNCTION",
         help="a function from pyarrow.RecordBatch to pyarrow.RecordBatch instead; faster: records never leave Python",
+    )
+    how.add_argument(
+        "--output",
+        metavar="OUTPUT",
+        help="where to write, as JSON or packed: what ordered_load(output=...) says; or name a topic, or a table or "
+        "files by options",
     )
     how.add_argument("--output-topic", metavar="TOPIC", help="the topic to write to")
     how.add_argument(
@@ -107,12 +133,34 @@ def _parser(program: str) -> argparse.ArgumentParser:
     return parser
 
 
+def _with_dead_letters(options: dict[str, str], decode: Decode | None) -> dict[str, str]:
+    """The options of the output, with the topic for records that cannot be decoded."""
+    if decode is None or decode.dead_letters is None:
+        return options
+    given = options.get(DEAD_LETTERS, decode.dead_letters)
+    if given != decode.dead_letters:
+        raise SettingError(
+            f"--sink-option {DEAD_LETTERS}={given} and --decode's {decode.dead_letters!r} differ: name one"
+        )
+    return {**options, DEAD_LETTERS: given}
+
+
 def _source(options: Mapping[str, str], loaded: Range | None) -> SourceOptions:
     given = {name.lower() for name in options}
     for option in SOURCE.options:
         if option.elsewhere and option.name.lower() in given:
             raise SettingError(f"option {option.name!r} is an argument of an application: {option.elsewhere}")
     return parse_options(options, stream=True, loaded=loaded)
+
+
+def _output(document: str | None, topic: str | None, options: Mapping[str, str]) -> Output | CatalogOutput | None:
+    given = {name: value for name, value in options.items() if name != DEAD_LETTERS}
+    named = None if topic is not None else table_output(given)
+    if document is None:
+        return named
+    if topic is not None or named is not None:
+        raise SettingError("--output says where to write: leave --output-topic and the options path and table out")
+    return from_text(document)
 
 
 def _positive(text: str) -> int:

@@ -60,7 +60,8 @@ class ProgressPrinter:
             if self._doing is None or self._doing[0] != doing:
                 self._doing = (doing, now)
             since = self._doing[1]
-            if now - max(since, self._said or 0) < self._silence:
+            self._said = now if self._said is None else self._said
+            if now - self._said < self._silence:
                 return
             if isinstance(doing, Planned):
                 batch = running(self._loaded, self._attempt, self._counts, doing, tasks(), since=since, now=now)
@@ -92,7 +93,7 @@ def bar(found: Progress) -> str:
     """A progress bar that fits any terminal."""
     filled = round(found.share * WIDTH)
     left = "" if not found.seconds_left else f", about {format_duration(found.seconds_left * 1_000, 2)} left"
-    batch = "" if found.running is None else f", batch {found.batch:,}{found.within}"
+    batch = f", batch {found.batch:,}{found.within}" if found.within else ""
     return f"[{'#' * filled}{'.' * (WIDTH - filled)}] {found.share:.0%}{left}{batch}"
 
 

@@ -180,8 +180,24 @@ APPLICATION_SINK: Final = Table(
 
 TABLE_SINK: Final = Table(
     (
-        Option("path", filled, "table", "a folder, with a folder for each batch; or `table`"),
-        Option("table", filled, "table", "a table of a catalog, as CATALOG.SCHEMA.NAME"),
-        Option("format", filled, "table", "a format of Spark's; all other options are those of the format", "parquet"),
+        Option(
+            "path",
+            filled,
+            "table",
+            "a folder, with a folder for each batch, or with `format=delta` a Delta table; or `table`",
+        ),
+        Option(
+            "table",
+            filled,
+            "table",
+            "a table of a catalog, as CATALOG.SCHEMA.NAME; with `format=iceberg` or `delta`, batches are appended",
+        ),
+        Option(
+            "format",
+            filled,
+            "table",
+            "`iceberg`, `delta` or a format of files; all other options are its own",
+            "parquet",
+        ),
     )
 )

@@ -2,20 +2,30 @@
 
 import inspect
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.decoding.formats import Decode
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.outputs import CatalogOutput, Output
 from airflow_provider_orderedkafka.spark.connector.options import SourceOptions
+
+if TYPE_CHECKING:
+    from airflow_provider_orderedkafka.decoding.records import RecordDecoder
 
 Transform = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """The parsed command line."""
+    """The parsed command line.
+
+    `output` is where to write, if that is said as a value, or names a table or files; `sink_options` are for Kafka.
+    """
 
     checkpoint: str
     source: SourceOptions
@@ -26,11 +36,27 @@ class Arguments:
     transform: Transform | None = None
     arrow_transform: Transform | None = None
     sink_options: Mapping[str, str] = field(default_factory=dict)
+    output: Output | CatalogOutput | None = None
+    decode: Decode | None = None
+    registry: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def range(self) -> Range | None:
         """The given range; None to load the next one."""
         return self.source.range
+
+    def decoder(self, loaded: Range) -> "RecordDecoder | None":
+        """What decodes the range's records; the registry is asked for their schemas. None if they stay bytes."""
+        if self.decode is None:
+            return None
+        if self.decode.max_bad_records and loaded.rows_left is not None:
+            raise SettingError(
+                f"max_bad_records={self.decode.max_bad_records} and a row limit cannot be used together: which rows "
+                "are the first ones would depend on what may be bad; leave one out"
+            )
+        from airflow_provider_orderedkafka.decoding.records import RecordDecoder
+
+        return RecordDecoder.of(self.decode, sorted(loaded.topics), self.registry)
 
     @property
     def transform_name(self) -> str | None:
@@ -42,10 +68,11 @@ class Arguments:
 
     @property
     def code(self) -> str:
-        """A digest of the transform's file; empty if there is none, or it cannot be read."""
-        function = self.transform or self.arrow_transform
-        try:
+        """A digest of what makes rows of records: the transform's file, and the formats; empty without either."""
+        function, made = self.transform or self.arrow_transform, b""
+        with suppress(TypeError, OSError):
             file = None if function is None else inspect.getsourcefile(function)
-            return "" if file is None else sha256(Path(file).read_bytes()).hexdigest()[:16]
-        except (TypeError, OSError):
-            return ""
+            made = b"" if file is None else Path(file).read_bytes()
+        if self.decode is not None:
+            made += self.decode.shape.encode()
+        return sha256(made).hexdigest()[:16] if made else ""

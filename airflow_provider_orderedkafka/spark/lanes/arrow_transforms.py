@@ -8,8 +8,10 @@ from airflow_provider_orderedkafka.errors import SettingError, TransformError
 from airflow_provider_orderedkafka.kafka.provenance import SOURCE, SOURCE_FIELDS
 
 if TYPE_CHECKING:
-    from pyarrow import RecordBatch, Schema
+    from pyarrow import Array, RecordBatch, Schema
     from pyspark.sql import DataFrame
+
+    from airflow_provider_orderedkafka.decoding.records import RecordDecoder
 
 ArrowTransform = Callable[["RecordBatch"], "RecordBatch"]
 
@@ -24,8 +26,8 @@ def with_source(batch: "RecordBatch") -> "RecordBatch":
     return batch.append_column(SOURCE, pa.StructArray.from_arrays(columns, SOURCE_FIELDS))
 
 
-def applied(transform: ArrowTransform, batch: "RecordBatch", *, same_keys: bool = False) -> "RecordBatch":
-    """Apply the transform to a batch; `same_keys` refuses one that changes keys."""
+def applied(transform: ArrowTransform, batch: "RecordBatch", keys: "Array | None" = None) -> "RecordBatch":
+    """Apply the transform to a batch; `keys` are those that the rows may have, where it may not change them."""
     import pyarrow as pa
 
     try:
@@ -36,7 +38,7 @@ def applied(transform: ArrowTransform, batch: "RecordBatch", *, same_keys: bool 
         raise SettingError(
             f"the transform {_name(transform)!r} must return a pyarrow.RecordBatch, found {type(found).__name__}"
         )
-    if same_keys and rekeys(batch, found):
+    if keys is not None and rekeys(keys, found):
         raise SettingError(
             f"the transform {_name(transform)!r} changes keys in some batches only: rows of one key may then be "
             f"written side by side. Run the same range again with --sink-option writers=1"
@@ -44,27 +46,31 @@ def applied(transform: ArrowTransform, batch: "RecordBatch", *, same_keys: bool 
     return found
 
 
-def rekeys(batch: "RecordBatch", found: "RecordBatch") -> bool:
-    """Whether rows have keys that no record of the batch had, or lost their keys."""
+def rekeys(keys: "Array", found: "RecordBatch") -> bool:
+    """Whether rows have keys that no record had, or lost their keys."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    if "key" not in found.schema.names:
+    if "key" not in found.schema.names or pa.types.is_nested(found.schema.field("key").type):
         return True
-    keys = found.column("key")
-    known = pc.is_in(keys.cast("binary"), batch.column("key"))
+    known = pc.is_in(found.column("key").cast("binary"), keys)
     return not pc.all(known, min_count=0).as_py()
 
 
 def output_schema(
-    transform: ArrowTransform, sampled: Sequence["RecordBatch"] = (), *, include_headers: bool
+    transform: ArrowTransform,
+    sampled: Sequence["RecordBatch"] = (),
+    *,
+    include_headers: bool,
+    decoder: "RecordDecoder | None" = None,
 ) -> "Schema":
-    """The columns that the transform makes, of a sample or of no records."""
+    """The columns that the transform makes, of a sample or of no records, decoded if there is a decoder."""
     import pyarrow as pa
 
     from airflow_provider_orderedkafka.kafka.read.arrow import schema
 
     batch = sampled[0] if sampled else pa.RecordBatch.from_pylist([], schema(include_headers=include_headers))
-    return applied(transform, batch).schema
+    return applied(transform, batch if decoder is None else decoder.split(batch)[0]).schema
 
 
 def as_frames(transform: ArrowTransform, schema: "Schema") -> Callable[["DataFrame"], "DataFrame"]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_orderedkafka.core.batches import Batch, Note, Setup, Surplus, Tally
 from airflow_provider_orderedkafka.core.lanes import Placement, share_out, sizes
@@ -14,7 +14,7 @@ from airflow_provider_orderedkafka.kafka.replay.landed_filter import Giving, Lan
 from airflow_provider_orderedkafka.kafka.write.partitioners import misplaced
 from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings, Written
 from airflow_provider_orderedkafka.spark.connector.reading import read_batches, read_records
-from airflow_provider_orderedkafka.spark.lanes.arrow_transforms import ArrowTransform, applied
+from airflow_provider_orderedkafka.spark.lanes.arrow_transforms import ArrowTransform, applied, with_source
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.lanes.kafka_output import (
     NOTHING_BEFORE,
@@ -24,6 +24,9 @@ from airflow_provider_orderedkafka.spark.lanes.kafka_output import (
     only_attempt,
 )
 from airflow_provider_orderedkafka.spark.lanes.limit import trimmed
+
+if TYPE_CHECKING:
+    from airflow_provider_orderedkafka.decoding.records import RecordDecoder
 
 Share = list[tuple[Slice, Landed]]
 
@@ -35,6 +38,7 @@ class Work:
     read: ReadSettings
     write: WriteSettings
     transform: ArrowTransform | None
+    decoder: "RecordDecoder | None"
     giving: Giving
     placement: Placement | None
     same_keys: bool
@@ -58,6 +62,7 @@ class DirectWriter:
             self.frames.read,
             self.output.of_batch(note),
             self.transform,
+            self.frames.decoder,
             self.output.giving,
             note.placement,
             self.setup.placed is not None,
@@ -106,13 +111,23 @@ class Read:
         read = read_records if work.transform is None else read_batches
         batches = self._looked_at(read(slice_, work.read, tally))
         if work.transform is not None:
-            batches = (applied(work.transform, batch, same_keys=work.same_keys) for batch in batches)
+            batches = self._made(work.transform, batches)
         batches = trimmed(batches, work.surplus)
         if work.write.source is not None:
             batches = LandedFilter(landed, work.giving, work.write.source).of(batches)
         yield from batches
         lost = landed.lost(slice_, tally.lost)
         self._count(Tally(rows_read=tally.records, late=tally.late, bytes_read=tally.bytes, lost=lost))
+
+    def _made(self, transform: ArrowTransform, batches: Iterator[Any]) -> Iterator[Any]:
+        """The transform's rows of records, and those records that cannot be decoded, with `_error`."""
+        decoder = self.work.decoder
+        for batch in batches:
+            keys = batch.column("key") if self.work.same_keys else None
+            good, bad = (batch, None) if decoder is None else decoder.split(batch)
+            yield applied(transform, good, keys)
+            if bad is not None and bad.num_rows:
+                yield with_source(bad)
 
     def _looked_at(self, batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:

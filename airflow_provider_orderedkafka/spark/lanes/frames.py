@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_orderedkafka.compat.spark import spark_schema
 from airflow_provider_orderedkafka.core.batches import Tally
@@ -26,6 +26,7 @@ from airflow_provider_orderedkafka.spark.connector.cluster import Cluster
 from airflow_provider_orderedkafka.spark.connector.columns import spark_columns
 from airflow_provider_orderedkafka.spark.connector.options import SourceOptions, range_options
 from airflow_provider_orderedkafka.spark.connector.reading import read_batches, read_settings
+from airflow_provider_orderedkafka.spark.lanes.decoded import bad, decoded
 from airflow_provider_orderedkafka.spark.session.counting import TaskCounter
 from airflow_provider_orderedkafka.spark.session.lazy import LazySession
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from airflow_provider_orderedkafka.core.batches import Batch
+    from airflow_provider_orderedkafka.decoding.records import RecordDecoder
     from airflow_provider_orderedkafka.kafka.replay.landed import Landed
 
 SHOWING_SHUFFLES = 2
@@ -42,10 +44,11 @@ SHOWING_SHUFFLES = 2
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """What tasks count of what they read: offsets that retention took, and keys that are placed in another way."""
+    """What tasks count: offsets that retention took, keys that are placed in another way, records that are bad."""
 
     losses: TaskCounter
     misplaced: TaskCounter
+    bad: TaskCounter
     placement: Placement | None
 
 
@@ -58,6 +61,7 @@ class RangeFrames:
     kafka: KafkaConfig
     slice_offsets: int = SLICE_OFFSETS
     transform: Callable[["DataFrame"], "DataFrame"] | None = None
+    decoder: "RecordDecoder | None" = None
 
     @cached_property
     def options(self) -> SourceOptions:
@@ -96,7 +100,7 @@ class RangeFrames:
 
     def counters(self, placement: Placement | None = None) -> Counters:
         """New counters for the tasks of a batch."""
-        return Counters(self.counter(), self.counter(), placement)
+        return Counters(self.counter(), self.counter(), self.counter(), placement)
 
     def slices(self, batch: "Batch", each: int, *, literal: bool = False) -> list[Slice]:
         """The slices of a batch, of about `each` offsets, `literal` where it has to be known which have which.
@@ -115,9 +119,19 @@ class RangeFrames:
         """The span of a batch."""
         return Span(batch.start.offsets, batch.end.offsets, batch.start.floor, self.loaded.latest)
 
+    @property
+    def max_bad(self) -> int | None:
+        """How many records may be impossible to decode; None where nothing is decoded."""
+        return None if self.decoder is None else self.decoder.max_bad
+
+    @property
+    def copied(self) -> bool:
+        """Whether the rows are the records as they are."""
+        return self.transform is None and self.decoder is None
+
     def columns(self) -> list[tuple[str, str]]:
-        """Names and types of the transform's columns; without a transform it needs no session."""
-        if self.transform is not None:
+        """Names and types of the transform's columns; for a copy it needs no session."""
+        if not self.copied:
             return list(self.rows.dtypes)
         records = spark_columns(include_headers=self.loaded.include_headers)
         of_source = ",".join(f"{name}:{records[name]}" for name in SOURCE_FIELDS)
@@ -128,8 +142,16 @@ class RangeFrames:
         """The transform's rows for no records, to look at their plan."""
         return self.transformed(self._of_slices((), SHOWING_SHUFFLES))
 
-    def transformed(self, records: "DataFrame") -> "DataFrame":
-        """Apply the transform to the records, with `_source`."""
+    def bad_of_batch(self, batch: "Batch") -> "DataFrame":
+        """The records of a batch that cannot be decoded, with `_source` and `_error`."""
+        assert self.decoder is not None
+        return with_source(bad(self.of_batch(batch), self.decoder, self._records_schema()))
+
+    def transformed(self, records: "DataFrame", counters: Counters | None = None) -> "DataFrame":
+        """Decode the records, and apply the transform, with `_source`."""
+        if self.decoder is not None:
+            seen = None if counters is None else counters.bad
+            records = decoded(records, self.decoder, self._records_schema(), seen)
         sourced = with_source(records)
         if self.transform is None:
             return sourced
@@ -146,13 +168,15 @@ class RangeFrames:
         partitions: int,
         counters: Counters | None = None,
     ) -> "DataFrame":
-
-        from airflow_provider_orderedkafka.kafka.read import arrow
-
         packed = [pickle.dumps(each) for each in slices]  # a task unpacks its own alone
         asked = self.session.range(0, partitions, 1, partitions)
-        schema = spark_schema(arrow.schema(include_headers=self.loaded.include_headers))
+        schema = spark_schema(self._records_schema())
         return asked.mapInArrow(partial(_read, packed, self.read, counters), schema)
+
+    def _records_schema(self) -> Any:
+        from airflow_provider_orderedkafka.kafka.read import arrow
+
+        return arrow.schema(include_headers=self.loaded.include_headers)
 
 
 def _read(

@@ -3,10 +3,11 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from airflow_provider_orderedkafka import outputs
 from airflow_provider_orderedkafka.core.batches import Setup
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.lanes import Lane, lane
-from airflow_provider_orderedkafka.core.outputs import check_not_fed_back
+from airflow_provider_orderedkafka.core.outputs import OF_THE_SINK, OPTIONS_VARIABLE, SERVERS, check_not_fed_back
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.clients.refusals import check_allowed
 from airflow_provider_orderedkafka.kafka.replay.landed_filter import Giving
@@ -31,7 +32,7 @@ TASKS_FOR_A_CORE = 2
 
 def writer_for(arguments: "Arguments", frames: RangeFrames) -> KafkaWriter | DirectWriter:
     """The writer of a range's batches to Kafka."""
-    asked = application_options(arguments.sink_options, arguments.source.kafka, arguments.output_topic)
+    asked = application_options(_given(arguments), arguments.source.kafka, arguments.output_topic)
     probed = probe(frames, arguments)
     if arguments.arrow_transform is not None:
         frames = replace(frames, transform=as_frames(arguments.arrow_transform, probed.schema))
@@ -54,11 +55,27 @@ def writer_for(arguments: "Arguments", frames: RangeFrames) -> KafkaWriter | Dir
         keyless: Keyless = "by source" if asked.keep_order == "partition" else "anywhere"
         output = replace(output, settings=replace(output.settings, source=source, keyless=keyless), giving=giving)
         return DirectWriter(frames, output, arguments.arrow_transform, setup)
-    facts = PlanFacts() if frames.transform is None else read_plan(frames.rows)
+    facts = PlanFacts() if frames.copied else read_plan(frames.rows)
     settings = replace(output.settings, partitions={n: o.partitions for n, o in output.settings.outputs.items()})
     output = replace(output, settings=settings, giving=_giving(facts), untrusted=facts.untrusted)
     check_plan(in_order(frames.rows, setup, settings), setup, output)  # what cannot be kept in order is refused now
     return KafkaWriter(frames, output, setup)
+
+
+def _given(arguments: "Arguments") -> dict[str, str]:
+    """The options of the sink: those of the command line, and those that the output says as a value."""
+    output, given = arguments.output, dict(arguments.sink_options)
+    if not isinstance(output, outputs.KafkaOutput):
+        return given
+    if output.kafka_conn_id is not None and SERVERS not in {name.lower() for name in given}:
+        raise SettingError(
+            f"the output is on the cluster of connection {output.kafka_conn_id!r}, and nothing says where that is: "
+            f"give its options with --sink-option {SERVERS}=..., or in {OPTIONS_VARIABLE} as '{OF_THE_SINK}{SERVERS}'"
+        )
+    own = output.sink_options
+    for name in sorted({each.lower() for each in own} & {each.lower() for each in given}):
+        raise SettingError(f"--sink-option {name} and --output both say it: leave one out")
+    return own | given
 
 
 def _giving(facts: PlanFacts) -> Giving:

@@ -1,34 +1,26 @@
 """The DataFrame lane to Kafka: transform batches, keep their order, write them with several tasks."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_provider_orderedkafka.core.batches import Batch, Note, Setup, Tally
-from airflow_provider_orderedkafka.kafka.provenance import ORDINAL, SEQUENCE
-from airflow_provider_orderedkafka.kafka.replay.landed import Landed
-from airflow_provider_orderedkafka.kafka.replay.landed_filter import Giving, LandedFilter
-from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings, Written, written_columns
+from airflow_provider_orderedkafka.kafka.provenance import SEQUENCE
+from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings
+from airflow_provider_orderedkafka.spark.lanes.bad_records import BadRecords
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames, counted
 from airflow_provider_orderedkafka.spark.lanes.kafka_output import (
     NOTHING_BEFORE,
     Before,
     KafkaOutput,
     batch_tally,
-    only_attempt,
 )
+from airflow_provider_orderedkafka.spark.lanes.kafka_tasks import missing, total, written_by_tasks
 from airflow_provider_orderedkafka.spark.lanes.limit import without_surplus
 from airflow_provider_orderedkafka.spark.ordering import dealt
-from airflow_provider_orderedkafka.spark.session.counting import TaskCounter
 from airflow_provider_orderedkafka.spark.session.plans import read_plan
 
 if TYPE_CHECKING:
-    from pyarrow import RecordBatch
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
-
-FIELDS = ("rows", "dead_letters")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,39 +40,20 @@ class KafkaWriter:
         slices = self.frames.slices(batch, self.frames.slice_offsets, literal=bool(before.landed))
         parts = [before.landed.within(each.spans) for each in slices]
         records, read = counted(self.frames.of_batch(batch, slices, parts, counters))
-        rows = without_surplus(self.frames.transformed(records), batch.surplus)
+        rows = without_surplus(self.frames.transformed(records, counters), batch.surplus)
         if settings.range_id is not None and (self.output.giving != "one" or before.landed):
             rows = missing(rows, before.landed, self.output.giving, resent)
         rows = in_order(rows, self.setup, asked)
-        told = rows.select(*written_columns(rows.dtypes, settings)).mapInArrow(_task(settings), _tally())
+        told = written_by_tasks(rows, settings)
         check_plan(told, self.setup, self.output)  # a batch may be planned in another way than the one before it
-        written = Written.total(Written(**row.asDict()) for row in told.collect())
+        written = total(told)
+        written += BadRecords(self.frames, self.output).write(batch, note, before, counters.bad.total())
         counted_apart = Tally(
             may_be_doubled=resent.total(),
             may_be_out_of_order=counters.misplaced.total(),
             lost=counters.losses.total(),
         )
         return read().plus(batch_tally(note, before, written)).plus(counted_apart)
-
-
-def missing(rows: "DataFrame", landed: Landed, giving: Giving, resent: TaskCounter) -> "DataFrame":
-    """The rows that are missing from the output, numbered where that is needed.
-
-    Each task looks among all that landed: where one task has all the rows, Spark does not tell it which slice is which.
-    """
-    from pyspark.sql.types import IntegerType, StructField, StructType
-
-    more = [] if giving == "one" else [StructField(ORDINAL, IntegerType())]
-    return rows.mapInArrow(partial(_missing, landed, giving, resent), StructType([*rows.schema.fields, *more]))
-
-
-def _missing(
-    landed: Landed, giving: Giving, resent: TaskCounter, batches: Iterator["RecordBatch"]
-) -> Iterator["RecordBatch"]:
-    left = LandedFilter(landed, giving, "struct")
-    yield from left.of(batches)
-    if left.began is not None:
-        resent.tell(left.began, left.resent)
 
 
 def in_order(rows: "DataFrame", setup: Setup, settings: WriteSettings) -> "DataFrame":
@@ -106,23 +79,3 @@ def check_plan(rows: "DataFrame", setup: Setup, output: KafkaOutput) -> None:
 def writing(setup: Setup, settings: WriteSettings) -> WriteSettings:
     """The settings for rows in this order: order by partition is that of the column that `keep_order` makes."""
     return replace(settings, use_partition="always") if setup.keep_order == "partition" else settings
-
-
-def _tally() -> "StructType":
-    """The schema of a writer's result; as types, because Spark's SQL parser takes half a second to start."""
-    from pyspark.sql.types import LongType, StructField, StructType
-
-    return StructType([StructField(name, LongType()) for name in FIELDS])
-
-
-def _task(settings: WriteSettings) -> Any:
-    def task(batches: Iterator["RecordBatch"]) -> Iterator["RecordBatch"]:
-        from pyarrow import RecordBatch
-
-        from airflow_provider_orderedkafka.kafka.write.writing import write
-
-        only_attempt()
-        found = write(batches, settings)
-        yield RecordBatch.from_pylist([{"rows": found.rows, "dead_letters": found.dead_letters}])
-
-    return task

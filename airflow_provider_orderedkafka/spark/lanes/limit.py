@@ -88,7 +88,7 @@ class RowLimit:
 
 def gives_at_most_one(frames: RangeFrames) -> bool:
     """Whether each record gives at most one row, by the plan; rows in no order are refused."""
-    return frames.transform is None or read_plan(_in_order(frames.rows)).at_most_one
+    return frames.copied or read_plan(_in_order(frames.rows)).at_most_one
 
 
 def without_surplus(rows: "DataFrame", surplus: Surplus | None) -> "DataFrame":

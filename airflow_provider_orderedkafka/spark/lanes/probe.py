@@ -11,6 +11,7 @@ from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.lanes.kafka_output import KafkaOutput
 
 if TYPE_CHECKING:
+    from airflow_provider_orderedkafka.decoding.records import RecordDecoder
     from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
 
 
@@ -48,19 +49,24 @@ def probe(frames: RangeFrames, arguments: "Arguments") -> Probe:
     """Look at a range; records are only looked at where the direct lane may be taken."""
     cluster, loaded = frames.cluster, frames.loaded
     by_topic = {topic.name: topic.partitions for topic in cluster.topics().topics}
-    transform = arguments.arrow_transform
+    transform, decoder = arguments.arrow_transform, frames.decoder
     sampled = [] if arguments.transform is not None else sample(loaded.span, frames.read)
     return Probe(
         by_topic=by_topic,
-        transformed=arguments.transform is not None,
-        rekeyed=transform is not None and _rekeyed(transform, sampled),
+        transformed=arguments.transform is not None or (transform is None and decoder is not None),
+        rekeyed=transform is not None and _rekeyed(transform, sampled, decoder),
         placement=_placement(sampled, max(by_topic.values())),
-        schema=None if transform is None else output_schema(transform, sampled, include_headers=loaded.include_headers),
+        schema=None
+        if transform is None
+        else output_schema(transform, sampled, include_headers=loaded.include_headers, decoder=decoder),
     )
 
 
-def _rekeyed(transform: ArrowTransform, sampled: list[Any]) -> bool:
-    return any(rekeys(batch, applied(transform, batch)) for batch in sampled)
+def _rekeyed(transform: ArrowTransform, sampled: list[Any], decoder: "RecordDecoder | None") -> bool:
+    given = (batch if decoder is None else decoder.split(batch)[0] for batch in sampled)
+    return any(
+        rekeys(batch.column("key"), applied(transform, each)) for batch, each in zip(sampled, given, strict=True)
+    )
 
 
 def _placement(sampled: list[Any], partitions: int) -> Placement | None:

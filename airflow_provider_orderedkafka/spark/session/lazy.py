@@ -3,9 +3,10 @@
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from threading import Thread
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_orderedkafka.compat.spark import connect_to_the_jvm, context_runs
@@ -34,6 +35,7 @@ NOT_INHERITED = {f"spark.executorEnv.{OPTIONS_VARIABLE}": ""}
 """With a local master, Python's workers would inherit it from spark-submit's JVM, which cannot forget it."""
 
 LOG_LEVEL = "spark.log.level"
+EXTENSIONS = "spark.sql.extensions"
 
 LOCAL = re.compile(r"local(\[[^,]+(,\s*(?P<tries>\d+))?\])?")
 """Local masters, which alone say how often a task is tried."""
@@ -42,9 +44,13 @@ Result = TypeVar("Result")
 
 
 class LazySession:
-    """A session that starts in the background, and is stopped by whoever started it."""
+    """A session that starts in the background, and is stopped by whoever started it.
 
-    def __init__(self) -> None:
+    `settings` are what the output needs of a session that is started here, such as an extension of Spark's SQL.
+    """
+
+    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+        self._settings = settings or {}
         self._coming: Future[SparkSession] | None = None
         self._ours = False
 
@@ -74,7 +80,7 @@ class LazySession:
         return self._coming
 
     def _start(self) -> "SparkSession":
-        session = start_session()
+        session = start_session(self._settings)
         check_session(session)
         return session
 
@@ -93,7 +99,7 @@ def in_background(work: Callable[[], Result]) -> "Future[Result]":
     return future
 
 
-def start_session() -> "SparkSession":
+def start_session(settings: Mapping[str, str] = MappingProxyType({})) -> "SparkSession":
     """The session, with the settings that a load needs; the interpreter of this process, unless one is set."""
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
@@ -102,9 +108,20 @@ def start_session() -> "SparkSession":
     connect_to_the_jvm()  # before, a SparkConf knows nothing of what was asked of spark-submit
     asked = SparkConf()
     builder = SparkSession.builder
+    added = {} if context_runs() else with_extensions(settings, asked.get(EXTENSIONS, ""))
     for key, value in {**ONE_ATTEMPT, **AS_PLANNED, **NOT_BY_FILE, **NOT_INHERITED, **few_lines(asked)}.items():
         builder = builder.config(key, value)
+    for key in [key for key in added if key == EXTENSIONS or not asked.contains(key)]:
+        builder = builder.config(key, added[key])
     return builder.getOrCreate()
+
+
+def with_extensions(settings: Mapping[str, str], before: str) -> dict[str, str]:
+    """The settings, with the extensions of Spark's SQL that were asked for before."""
+    found = dict(settings)
+    if EXTENSIONS in found and before:
+        found[EXTENSIONS] = ",".join(dict.fromkeys([*before.split(","), found[EXTENSIONS]]))
+    return found
 
 
 def few_lines(asked: "SparkConf") -> dict[str, str]:

@@ -12,7 +12,10 @@ _COUNTRIES: Final = ("at", "be", "ch")
 TOPICS: Final[Mapping[str, int]] = {
     "orders": 4,
     "refunds": 2,
-    **{f"orders-{output}": 4 for output in ("ordered", "watched", "hourly", "replayed", "by-shell")},
+    **{
+        f"orders-{output}": 4
+        for output in ("ordered", "watched", "hourly", "replayed", "by-shell", "by-customer", "dead")
+    },
     **{f"orders-{country}{output}": 1 for country in _COUNTRIES for output in ("", "-ordered")},
 }
 """The topics of the examples, and their numbers of partitions."""

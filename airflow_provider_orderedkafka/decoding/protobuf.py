@@ -1,0 +1,259 @@
+"""Protobuf: messages are parsed one by one, and columns are made field by field.
+
+    ProtobufWriter.of(files, message)        `files` are serialised descriptors, each after those that it imports
+    writer.read(payloads, start, indexes)    -> (an array of `writer.type`, errors by index)
+
+In front of a framed message stands which message of its file it is: how many indexes, and each of them, as zigzag
+varints; a single zero means the first message.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from itertools import accumulate, chain
+from typing import Any, Final, Self
+
+import pyarrow as pa
+
+from airflow_provider_orderedkafka.decoding.salvage import Errors, sound, told
+from airflow_provider_orderedkafka.errors import SettingError
+
+Make = Callable[[Sequence[Any]], Any]
+Column = tuple[Any, Make]
+"""A type, and what makes an array of it."""
+
+_LONGEST_VARINT: Final = 10
+_MOST_INDEXES: Final = 100
+_BYTES: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class ProtobufWriter:
+    """Reads messages of one type. `framed` means that indexes stand in front of them."""
+
+    descriptor: Any
+    column: Column
+    framed: bool
+
+    @property
+    def type(self) -> Any:
+        return self.column[0]
+
+    @classmethod
+    @lru_cache(maxsize=1_000)
+    def of(cls, files: tuple[bytes, ...], message: str | None, *, framed: bool) -> Self:
+        """That of a message, by default of the first one in the last file."""
+        from google.protobuf import descriptor_pb2, descriptor_pool
+        from google.protobuf.message import DecodeError
+
+        pool = descriptor_pool.DescriptorPool()
+        try:
+            protos = [descriptor_pb2.FileDescriptorProto.FromString(each) for each in files]
+            for proto in (*_of_google({proto.name for proto in protos}), *protos):
+                pool.Add(proto)
+            last = pool.FindFileByName(protos[-1].name)
+            found = pool.FindMessageTypeByName(message) if message else next(iter(last.message_types_by_name.values()))
+        except (DecodeError, KeyError, TypeError, StopIteration, IndexError) as error:
+            raise SettingError(f"the Protobuf schema has no message {message or 'at all'!r}: {told(error)}") from error
+        return cls(found, _message(found, ()), framed)
+
+    def read(self, payloads: Sequence[bytes], start: int = 0, indexes: bytes | None = None) -> tuple[Any, Errors]:
+        """The messages whose indexes, if framed, begin at this byte of the payloads, or are given."""
+        from google.protobuf import message_factory
+
+        made = message_factory.GetMessageClass(self.descriptor)
+        parse, own = made.FromString, _path(self.descriptor)
+        errors: Errors = {}
+        messages: list[Any] = []
+        if indexes is not None and (wrong := self._wrong(*_indexes(indexes, 0)[:1], own)):
+            return pa.nulls(len(payloads), self.type), dict.fromkeys(range(len(payloads)), wrong)
+        for number, payload in enumerate(payloads):
+            at = start
+            try:
+                if self.framed and indexes is None:
+                    path, at = _indexes(payload, start)
+                    if wrong := self._wrong(path, own):
+                        raise ValueError(wrong)  # noqa: TRY301
+                messages.append(parse(payload[at:]))
+            except Exception as error:  # noqa: BLE001 - damaged in any way, it is a bad record
+                errors[number] = f"it is damaged or of another type ({type(error).__name__}: {told(error)})"
+                messages.append(None)
+        found, more = sound(messages, self.column[1], self.type)
+        return found, dict(sorted({**more, **errors}.items()))
+
+    def _wrong(self, path: Sequence[int], own: Sequence[int]) -> str | None:
+        if list(path) == list(own):
+            return None
+        return f"it is message {'.'.join(map(str, path))} of its schema, expected {self.descriptor.full_name}"
+
+
+def _of_google(given: set[str]) -> Iterator[Any]:
+    """The descriptors that come with Protobuf, and that a schema may import without bringing them."""
+    from google.protobuf import descriptor_pb2, descriptor_pool
+
+    for name in ("descriptor", "any", "duration", "empty", "field_mask", "struct", "timestamp", "wrappers"):
+        import_module(f"google.protobuf.{name}_pb2")
+        file = f"google/protobuf/{name}.proto"
+        if file not in given:
+            found = descriptor_pb2.FileDescriptorProto()
+            descriptor_pool.Default().FindFileByName(file).CopyToProto(found)
+            yield found
+
+
+def _path(descriptor: Any) -> list[int]:
+    """The place of a message in its file."""
+    path: list[int] = []
+    while descriptor is not None:
+        siblings = descriptor.containing_type.nested_types if descriptor.containing_type else None
+        names = list(descriptor.file.message_types_by_name) if siblings is None else [each.name for each in siblings]
+        path.insert(0, names.index(descriptor.name))
+        descriptor = descriptor.containing_type
+    return path
+
+
+def _indexes(data: bytes, at: int) -> tuple[list[int], int]:
+    """The indexes at this byte, and where they end."""
+    count, at = _varint(data, at)
+    if not count:
+        return [0], at
+    if not 0 < count <= _MOST_INDEXES:
+        raise ValueError(f"it has {count} message indexes")
+    found = []
+    for _ in range(count):
+        index, at = _varint(data, at)
+        found.append(index)
+    return found, at
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for place in range(_LONGEST_VARINT):
+        if at + place >= len(data):
+            raise ValueError("it ends within its message indexes")
+        byte = data[at + place]
+        value |= (byte & 0x7F) << (7 * place)
+        if byte < 0x80:  # noqa: PLR2004 - the last byte of a varint
+            return (value >> 1) ^ -(value & 1), at + place + 1
+    raise ValueError("a message index is too long")
+
+
+def _message(descriptor: Any, inside: tuple[str, ...]) -> Column:
+    """The struct of a message; `inside` are the messages around it."""
+    if (known := _KNOWN.get(descriptor.full_name)) is not None:
+        return known
+    if descriptor.full_name in inside:
+        raise SettingError(
+            f"the Protobuf message {descriptor.full_name!r} contains itself: such values have no columns"
+        )
+    columns = [(field, _field(field, (*inside, descriptor.full_name))) for field in descriptor.fields]
+    if not columns:
+        raise SettingError(f"the Protobuf message {descriptor.full_name!r} has no fields: they are its columns")
+    kind = pa.struct([(field.name, column[0]) for field, column in columns])
+
+    def make(values: Sequence[Any]) -> Any:
+        mask = pa.array([value is None for value in values], pa.bool_()) if None in values else None
+        children = [column[1](_values(field, values)) for field, column in columns]
+        return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
+
+    return kind, make
+
+
+def _values(field: Any, messages: Sequence[Any]) -> list[Any]:
+    name = field.name
+    if field.has_presence:
+        return [getattr(m, name) if m is not None and m.HasField(name) else None for m in messages]
+    return [None if m is None else getattr(m, name) for m in messages]
+
+
+def _field(field: Any, inside: tuple[str, ...]) -> Column:
+    if not field.is_repeated:
+        return _single(field, inside)
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        return _map(field.message_type, inside)
+    element, make_elements = _single(field, inside)
+    kind = pa.list_(element)
+
+    def make(values: Sequence[Any]) -> Any:
+        given = [value or () for value in values]
+        flat = make_elements(list(chain.from_iterable(given)))
+        return pa.ListArray.from_arrays(pa.array(_starts(given), pa.int32()), flat, type=kind)
+
+    return kind, make
+
+
+def _map(entry: Any, inside: tuple[str, ...]) -> Column:
+    (key, make_keys), (item, make_items) = (_single(entry.fields_by_name[n], inside) for n in ("key", "value"))
+    kind = pa.map_(key, item)
+
+    def make(values: Sequence[Any]) -> Any:
+        pairs = [sorted(value.items()) if value else () for value in values]
+        flat = list(chain.from_iterable(pairs))
+        found = (make_keys([k for k, _ in flat]), make_items([v for _, v in flat]))
+        return pa.MapArray.from_arrays(pa.array(_starts(pairs), pa.int32()), *found).cast(kind)
+
+    return kind, make
+
+
+def _single(field: Any, inside: tuple[str, ...]) -> Column:
+    if field.message_type is not None:
+        return _message(field.message_type, inside)
+    if field.enum_type is not None:
+        names = {value.number: value.name for value in field.enum_type.values}
+        return _plain(pa.string(), lambda number: names.get(number, str(number)))
+    return _plain(pa.binary() if field.type == _BYTES else _TYPES[field.cpp_type])
+
+
+def _plain(kind: Any, of: Callable[[Any], Any] | None = None) -> Column:
+    if of is None:
+        return kind, lambda values: pa.array(values, kind)
+    return kind, lambda values: pa.array([None if value is None else of(value) for value in values], kind)
+
+
+def _starts(given: Sequence[Any]) -> list[int]:
+    return [0, *accumulate(map(len, given))]
+
+
+def _text(message: Any) -> str:
+    from google.protobuf import json_format
+
+    return str(json_format.MessageToJson(message, indent=None))
+
+
+def _wrapped(kind: Any) -> Column:
+    return _plain(kind, lambda message: message.value)
+
+
+def _micros(message: Any) -> int:
+    return int(message.seconds * 1_000_000 + message.nanos // 1_000)
+
+
+_UNSIGNED: Final = pa.decimal128(20, 0)
+_TYPES: Final = {
+    1: pa.int32(),
+    2: pa.int64(),
+    3: pa.int64(),
+    4: _UNSIGNED,
+    5: pa.float64(),
+    6: pa.float32(),
+    7: pa.bool_(),
+    9: pa.string(),
+}
+"""By the field's type in C++. Spark has no unsigned numbers: the next larger type takes them."""
+
+_GOOGLE: Final = "google.protobuf."
+_KNOWN: Final[dict[str, Column]] = {
+    f"{_GOOGLE}Timestamp": _plain(pa.timestamp("us", "UTC"), _micros),
+    f"{_GOOGLE}Duration": _plain(pa.int64(), _micros),
+    f"{_GOOGLE}DoubleValue": _wrapped(pa.float64()),
+    f"{_GOOGLE}FloatValue": _wrapped(pa.float32()),
+    f"{_GOOGLE}Int64Value": _wrapped(pa.int64()),
+    f"{_GOOGLE}UInt64Value": _wrapped(_UNSIGNED),
+    f"{_GOOGLE}Int32Value": _wrapped(pa.int32()),
+    f"{_GOOGLE}UInt32Value": _wrapped(pa.int64()),
+    f"{_GOOGLE}BoolValue": _wrapped(pa.bool_()),
+    f"{_GOOGLE}StringValue": _wrapped(pa.string()),
+    f"{_GOOGLE}BytesValue": _wrapped(pa.binary()),
+    **{f"{_GOOGLE}{name}": _plain(pa.string(), _text) for name in ("Any", "FieldMask", "ListValue", "Struct", "Value")},
+}
+"""Messages of Google's that have a type of their own: moments, microseconds, nullable values, and JSON texts."""

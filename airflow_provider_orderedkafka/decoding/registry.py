@@ -1,0 +1,186 @@
+"""The schema registry, by Confluent's client: subjects and schemas, which are kept for each process.
+
+    Registry(config)              picklable; `config` has the client's properties: `url`, `basic.auth.user.info`, ...
+    registry.newest(subject)      -> Registered
+    registry.schema(id or guid)   -> Registered; `NoSchemaError` if there is none
+
+Raises UnreachableError, AccessDeniedError and SettingError.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+from airflow_provider_orderedkafka.errors import AccessDeniedError, OrderedKafkaError, SettingError, UnreachableError
+
+PREFIX: Final = "registry."
+"""What the registry's options begin with."""
+
+SERIALISED: Final = "serialized"
+"""The format in which a registry gives Protobuf's descriptors instead of their source."""
+
+NOT_FOUND, UNAUTHORISED, FORBIDDEN = 404, 401, 403
+
+Found = TypeVar("Found")
+
+
+class NoSchemaError(OrderedKafkaError):
+    """The registry has no schema of this id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A schema: its kind (`AVRO`, `JSON`, `PROTOBUF`), id, text; and by name the texts of those that it refers to."""
+
+    kind: str
+    id: int | None
+    text: str
+    references: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """A registry by its client's configuration. `name` is what people call it."""
+
+    config: Mapping[str, str] = field(repr=False)
+    name: str = "the schema registry"
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> "Registry":
+        """By the options `registry.*`; `SettingError` if they do not say where it is."""
+        config = {name.removeprefix(PREFIX): value for name, value in options.items() if name.startswith(PREFIX)}
+        if not config.get("url"):
+            raise SettingError(
+                "records are decoded with a schema registry, and where it is is not said: set the option "
+                "registry.url=http://registry:8081"
+            )
+        return cls(config, f"the schema registry at {_shown(config['url'])}")
+
+    def newest(self, subject: str, *, serialised: bool = False) -> Registered:
+        """The newest schema of a subject."""
+
+        def ask(client: Any) -> Registered:
+            found = client.get_latest_version(subject, **({"fmt": SERIALISED} if serialised else {}))
+            if found is None:
+                raise SettingError(self._no_subject(subject))
+            return self._registered(client, found.schema, found.schema_id, serialised=serialised)
+
+        try:
+            return self._asked(ask)
+        except NoSchemaError as error:
+            raise SettingError(self._no_subject(subject)) from error
+
+    def schema(self, key: int | str, *, serialised: bool = False) -> Registered:
+        """The schema of an id or a GUID, asked for once in each process."""
+        found = _schema(self.name, tuple(sorted(self.config.items())), key, serialised)
+        if isinstance(found, str):
+            raise NoSchemaError(found)
+        return found
+
+    def ask(self, key: int | str, *, serialised: bool) -> "Registered | str":
+        """The same, without memory; why there is none, if there is none."""
+        more = {"fmt": SERIALISED} if serialised else {}
+
+        def ask(client: Any) -> Registered:
+            by_id = isinstance(key, int)
+            found = client.get_schema(key, **more) if by_id else client.get_schema_by_guid(key, **more)
+            return self._registered(client, found, key if isinstance(key, int) else None, serialised=serialised)
+
+        try:
+            return self._asked(ask)
+        except NoSchemaError:
+            return f"{self.name} has no schema {key!r}"
+
+    def _registered(self, client: Any, schema: Any, number: int | None, *, serialised: bool) -> Registered:
+        more = {"fmt": SERIALISED} if serialised else {}
+        texts: dict[str, str] = {}
+
+        def follow(references: Any) -> None:
+            for each in references or ():
+                if each.name not in texts:
+                    found = client.get_version(each.subject, each.version, **more).schema
+                    follow(found.references)
+                    texts[each.name] = found.schema_str
+
+        follow(schema.references)
+        return Registered(schema.schema_type or "AVRO", number, schema.schema_str, tuple(texts.items()))
+
+    def _asked(self, ask: Callable[[Any], Found]) -> Found:
+        from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+        try:
+            return ask(_client(tuple(sorted(self.config.items()))))
+        except SchemaRegistryError as error:
+            raise self._told(error) from error
+        except OrderedKafkaError:
+            raise
+        except OSError as error:
+            raise UnreachableError(f"{self.name} cannot be reached: {error}") from error
+        except Exception as error:
+            if _is_about_the_network(error):
+                raise UnreachableError(
+                    f"{self.name} does not answer: {error}; is 'url' right, and is it up?"
+                ) from error
+            raise
+
+    def _told(self, error: Any) -> OrderedKafkaError:
+        status = error.http_status_code
+        if status in (UNAUTHORISED, FORBIDDEN):
+            return AccessDeniedError(
+                f"{self.name} refuses this client ({status}: {error.error_message}): check login and password of its "
+                "connection, and that they may read the subjects"
+            )
+        if status == NOT_FOUND:
+            return NoSchemaError(f"{self.name}: {error.error_message}")
+        return UnreachableError(f"{self.name} failed with {status}: {error.error_message}")
+
+    def _no_subject(self, subject: str) -> str:
+        return (
+            f"{self.name} has no subject {subject!r}: register the schema there, name the right one with subject=, or "
+            "give the reader's schema with schema="
+        )
+
+
+@lru_cache(maxsize=10_000)
+def _schema(name: str, config: tuple[tuple[str, str], ...], key: int | str, serialised: bool) -> Registered | str:  # noqa: FBT001
+    return Registry(dict(config), name).ask(key, serialised=serialised)
+
+
+@lru_cache(maxsize=16)
+def _client(config: tuple[tuple[str, str], ...]) -> Any:
+    """A client for each configuration and process."""
+    try:
+        from confluent_kafka.schema_registry import SchemaRegistryClient
+    except ImportError as error:
+        raise SettingError(
+            f"decoding with a schema registry needs more packages ({error}): pip install "
+            "'airflow-provider-orderedkafka[decode]' where Spark runs"
+        ) from error
+    try:
+        return SchemaRegistryClient.new_client({**_NUMBERS, **{name: _typed(name, value) for name, value in config}})
+    except (ValueError, TypeError, OSError) as error:
+        raise SettingError(f"the schema registry's configuration is wrong: {error}") from error
+
+
+_NUMBERS: Final[dict[str, Any]] = {"timeout": 10, "max.retries": 2}
+"""What is a number among the properties, and its default here."""
+
+
+def _typed(name: str, value: str) -> Any:
+    if name == "ssl.ca.location" and value.lower() == "false":
+        return False
+    return float(value) if name in _NUMBERS or name.endswith((".ms", ".sec", ".capacity")) else value
+
+
+def _is_about_the_network(error: Exception) -> bool:
+    """By name: which HTTP client is beneath depends on the version."""
+    names = {each.__name__ for each in type(error).__mro__}
+    return bool(names & {"TransportError", "RequestError", "HTTPError"})
+
+
+def _shown(url: str) -> str:
+    """Its addresses, without what someone may have put in front of the host."""
+    parts = (urlsplit(each.strip()) for each in url.split(","))
+    return ",".join(f"{part.scheme}://{part.netloc.rpartition('@')[2]}{part.path}" for part in parts)

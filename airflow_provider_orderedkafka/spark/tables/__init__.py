@@ -1,0 +1,1 @@
+"""Batches of a range as rows of tables and files."""

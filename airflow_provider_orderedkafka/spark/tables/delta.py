@@ -1,0 +1,142 @@
+"""A Delta table: each batch is one commit, which has its name in `userMetadata` and its number as a transaction."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from airflow_provider_orderedkafka.core.commits import MARK, Commit, History, Seen
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.outputs import DeltaOutput
+from airflow_provider_orderedkafka.spark.tables.layout import (
+    asked,
+    check_columns,
+    check_partitions,
+    columns,
+    listed,
+    of_range,
+    quoted,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from airflow_provider_orderedkafka.spark.tables.table import Write
+
+FEW_PARTITIONS: Final = "spark.databricks.delta.snapshotPartitions"
+"""Delta reads its log with 50 tasks, for every batch, if nothing else is set."""
+
+ROWS: Final = "numOutputRows"
+DAY: Final = "_day"
+INTO_DAYS: Final = "days("
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaTable:
+    """A Delta table, by its path or in a catalog."""
+
+    session: "SparkSession"
+    output: DeltaOutput
+    replaces: bool = False
+
+    @property
+    def identity(self) -> bool:
+        """Whether its rows say where they came from."""
+        return self.output.identity
+
+    @property
+    def name(self) -> str:
+        """The table, as SQL takes it."""
+        if self.output.table is not None:
+            return quoted(*self.output.table.split("."))
+        return f"delta.{quoted(str(self.output.path))}"
+
+    def prepare(self, rows: "DataFrame") -> None:
+        """Make the table if it is missing, and check that such rows fit into it."""
+        self._check_session()
+        if self.session.conf.get(FEW_PARTITIONS, None) is None:
+            self.session.conf.set(FEW_PARTITIONS, "2")
+        if not self._is_there():
+            self._make(rows)
+        there = asked(self.session, f"TABLE {self.name}", self.output.of).columns
+        widens = self.output.options.get("mergeSchema", "").lower() == "true"
+        check_columns(rows, there, self.output.of, self.name, widens=widens)
+
+    def seen(self) -> Seen:
+        """The newest version."""
+        [newest] = self._described(1)
+        return Seen(self._id(), newest.version)
+
+    def history(self, batch: int, seen: Seen | None) -> History:  # noqa: ARG002 - all since then
+        """The commits back to the one that was seen."""
+        if seen is None or seen.version is None:
+            return History(self._id())
+        [newest] = self._described(1)
+        return History(self._id(), list(self._described(max(newest.version - seen.version, 0) + 1)))
+
+    def append(self, rows: "DataFrame", write: "Write") -> None:
+        """Append by one transaction, which Delta leaves out if it has had it, or a later one of the range."""
+        options = {
+            **self.output.options,
+            "txnAppId": f"{MARK}/{write.called}",
+            "txnVersion": str(write.batch),
+            "userMetadata": write.name,
+            "optimizeWrite": "false",  # it shuffles
+        }
+        if self.output.table is not None:
+            rows.writeTo(self.name).options(**options).append()
+        else:
+            rows.write.format("delta").options(**options).mode("append").save(self.output.path)
+
+    def rows_of(self, range_id: str, batch: int) -> int:
+        """How many rows of a batch there are, by their identities."""
+        condition = of_range(range_id, batch)
+        [row] = self.session.sql(f"SELECT count(*) AS rows FROM {self.name} WHERE {condition}").collect()  # noqa: S608
+        return int(row["rows"])
+
+    def forget(self, range_id: str) -> None:
+        """Delete the rows of a range."""
+        self.session.sql(f"DELETE FROM {self.name} WHERE {of_range(range_id)}").collect()  # noqa: S608 - quoted
+
+    def _check_session(self) -> None:
+        asked_for = {name: self.session.conf.get(name, "") or "" for name in self.output.session}
+        lacking = {name: value for name, value in self.output.session.items() if value not in asked_for[name]}
+        if lacking and "databricks" not in asked_for["spark.sql.catalog.spark_catalog"]:
+            raise SettingError(
+                f"{self.output.of}: the Spark session was started without Delta: set "
+                f"{', '.join(f'{name}={value}' for name, value in lacking.items())} where it is started"
+            )
+
+    def _is_there(self) -> bool:
+        from pyspark.errors import AnalysisException
+
+        if self.output.table is not None:
+            return bool(self.session.catalog.tableExists(self.output.table))
+        try:
+            self.session.sql(f"DESCRIBE DETAIL {self.name}").collect()
+        except AnalysisException:
+            return False
+        return True
+
+    def _make(self, rows: "DataFrame") -> None:
+        if not self.output.create:
+            raise SettingError(f"{self.output.of}: there is no such table, and create=False: create it")
+        by = self.output.partition_by
+        check_partitions(rows, by, self.output.of)
+        days = {each: each[len(INTO_DAYS) : -1] for each in by if each.startswith(INTO_DAYS)}
+        made = [f"{quoted(day + DAY)} DATE GENERATED ALWAYS AS (CAST({quoted(day)} AS DATE))" for day in days.values()]
+        parts = ", ".join(quoted(days[each] + DAY if each in days else each) for each in by)
+        clause = f" PARTITIONED BY ({parts})" if by else ""
+        statement = f"CREATE TABLE IF NOT EXISTS {self.name} ({', '.join([columns(rows), *made])}) USING delta{clause}"
+        asked(self.session, statement + listed(self.output.properties), self.output.of)
+
+    def _id(self) -> str:
+        [row] = self.session.sql(f"DESCRIBE DETAIL {self.name}").select("id").collect()
+        return str(row["id"])
+
+    def _described(self, limit: int) -> Iterator[Commit]:
+        described = self.session.sql(f"DESCRIBE HISTORY {self.name} LIMIT {limit}")
+        rows = described.select("version", "userMetadata", "operationMetrics").collect()
+        for row in sorted(rows, key=lambda each: -int(each["version"])):
+            count = (row["operationMetrics"] or {}).get(ROWS)
+            parent = row["version"] - 1 if row["version"] else None
+            yield Commit(row["version"], parent, row["userMetadata"], None if count is None else int(count))

@@ -1,0 +1,120 @@
+"""An Iceberg table: each batch is one snapshot, which has its name in the property `orderedkafka`."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_orderedkafka.core.commits import MARK, Commit, History, Seen
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.outputs import IcebergOutput
+from airflow_provider_orderedkafka.spark.tables.layout import (
+    asked,
+    check_columns,
+    check_partitions,
+    columns,
+    listed,
+    of_range,
+    quoted,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from airflow_provider_orderedkafka.spark.tables.table import Write
+
+AS_IT_COMES = {"distribution-mode": "none", "fanout-enabled": "true"}
+"""No shuffle before the write, and no sort by partition: the rows come in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergTable:
+    """A table of an Iceberg catalog."""
+
+    session: "SparkSession"
+    output: IcebergOutput
+    replaces: bool = False
+
+    @property
+    def identity(self) -> bool:
+        """Whether its rows say where they came from."""
+        return self.output.identity
+
+    @property
+    def name(self) -> str:
+        """The table, as SQL takes it."""
+        return quoted(*self.output.table.split("."))
+
+    def prepare(self, rows: "DataFrame") -> None:
+        """Make the table if it is missing, and check that such rows fit into it."""
+        self._check_session()
+        if not self.session.catalog.tableExists(self.output.table):
+            self._make(rows)
+        check_columns(rows, self._columns(), self.output.of, self.name)
+
+    def seen(self) -> Seen:
+        """The newest snapshot."""
+        return Seen(self.output.table, self._newest())
+
+    def history(self, batch: int, seen: Seen | None) -> History:  # noqa: ARG002 - all since then
+        """The snapshots that lead to the newest one, as far as they have not expired."""
+        newest = self._newest()
+        summary = f"summary['{MARK}'] AS name, summary['added-records'] AS rows"
+        found = self._sql(f"SELECT snapshot_id, parent_id, {summary} FROM {self.name}.snapshots").collect()  # noqa: S608
+        there = {row["snapshot_id"]: row for row in found}
+        commits = []
+        while newest in there:
+            row = there[newest]
+            rows = None if row["rows"] is None else int(row["rows"])
+            commits.append(Commit(row["snapshot_id"], row["parent_id"], row["name"], rows))
+            newest = row["parent_id"]
+        return History(self.output.table, commits)
+
+    def append(self, rows: "DataFrame", write: "Write") -> None:
+        """Append by one snapshot."""
+        from pyspark.sql import functions as f
+
+        there = {name.lower() for name in rows.columns}
+        lacking = {name: f.lit(None).cast(kind) for name, kind in self._schema() if name.lower() not in there}
+        options = {**AS_IT_COMES, **self.output.options, f"snapshot-property.{MARK}": write.name}
+        rows.withColumns(lacking).writeTo(self.name).options(**options).append()
+
+    def rows_of(self, range_id: str, batch: int) -> int:
+        """How many rows of a batch there are, by their identities."""
+        condition = of_range(range_id, batch)
+        [row] = self._sql(f"SELECT count(*) AS rows FROM {self.name} WHERE {condition}").collect()  # noqa: S608
+        return int(row["rows"])
+
+    def forget(self, range_id: str) -> None:
+        """Delete the rows of a range."""
+        self._sql(f"DELETE FROM {self.name} WHERE {of_range(range_id)}").collect()  # noqa: S608 - quoted
+
+    def _check_session(self) -> None:
+        catalog, *rest = self.output.table.split(".")
+        if len(rest) > 1 and self.session.conf.get(f"spark.sql.catalog.{catalog}", None) is None:
+            raise SettingError(
+                f"{self.output.of}: Spark knows no catalog {catalog!r}: set spark.sql.catalog.{catalog}="
+                f"org.apache.iceberg.spark.SparkCatalog and its type and warehouse, by conf= in Airflow or --conf"
+            )
+
+    def _make(self, rows: "DataFrame") -> None:
+        if not self.output.create:
+            raise SettingError(f"{self.output.of}: there is no such table, and create=False: create it")
+        check_partitions(rows, self.output.partition_by, self.output.of)
+        by = ", ".join(self.output.partition_by)
+        clause = f" PARTITIONED BY ({by})" if by else ""
+        statement = f"CREATE TABLE IF NOT EXISTS {self.name} ({columns(rows)}) USING iceberg{clause}"
+        asked(self.session, statement + listed(self.output.properties), self.output.of)
+
+    def _newest(self) -> int | None:
+        refs = self._sql(f"SELECT snapshot_id FROM {self.name}.refs WHERE name = 'main'").collect()  # noqa: S608
+        return next((int(row["snapshot_id"]) for row in refs), None)
+
+    def _schema(self) -> list[tuple[str, str]]:
+        return list(asked(self.session, f"TABLE {self.name}", self.output.of).dtypes)
+
+    def _columns(self) -> list[str]:
+        return [name for name, _ in self._schema()]
+
+    def _sql(self, statement: str) -> "DataFrame":
+        """Run a statement on the table as it is now: a catalog may keep what it read before."""
+        self.session.sql(f"REFRESH TABLE {self.name}")
+        return self.session.sql(statement)

@@ -1,0 +1,210 @@
+"""Write batches to a table, each by one commit, and know after a kill whether it landed."""
+
+import logging
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+from airflow_provider_orderedkafka.core.batches import Batch, Doubt, Note, Setup, Tally
+from airflow_provider_orderedkafka.core.commits import Commit, Search, Standing, name_of, search, standing
+from airflow_provider_orderedkafka.core.order.positions import Offsets
+from airflow_provider_orderedkafka.errors import DataLossError, LifecycleError
+from airflow_provider_orderedkafka.kafka.provenance import VERSION
+from airflow_provider_orderedkafka.spark.lanes.frames import Counters, RangeFrames, counted
+from airflow_provider_orderedkafka.spark.lanes.limit import without_surplus
+from airflow_provider_orderedkafka.spark.session.failures import classify_failure
+from airflow_provider_orderedkafka.spark.tables.layout import identified, in_few_files
+from airflow_provider_orderedkafka.spark.tables.table import Table, Write
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from airflow_provider_orderedkafka.spark.lanes import kafka_output
+    from airflow_provider_orderedkafka.spark.lanes.bad_records import BadRecords
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What earlier attempts left of a batch: the commits by which it landed, or its rows where these have expired."""
+
+    commits: tuple[Commit, ...] = ()
+    rows: int = 0
+    bad: "kafka_output.Before | None" = None
+
+    @property
+    def doubt(self) -> Doubt | None:
+        """What nobody can know of the dead letters; of a table's rows it is known, or the load stops."""
+        return None if self.bad is None else self.bad.doubt
+
+    @property
+    def landed(self) -> bool:
+        """Whether the batch is in the table."""
+        return bool(self.commits) or self.rows > 0
+
+
+@dataclass(frozen=True, slots=True)
+class TableOutput:
+    """A table as the output of a range's batches. `called` is the range's id, or another one if it is loaded again.
+
+    `bad` is where records go that cannot be decoded: the notes have its ends, too.
+    """
+
+    table: Table
+    range_id: str
+    called: str
+    bad: "kafka_output.KafkaOutput | None" = None
+    unprotected: None = None
+
+    def noted(self, batch: Batch, attempt: int) -> Note:
+        """The note of a new batch, with the table as it is now; a range that is loaded again loses its old rows."""
+        if batch.number == 1 and self.called != self.range_id:
+            self._forget()
+        note = Note(batch.number, attempt, batch.start, batch.end, Offsets(), {}, provenance=VERSION)
+        return replace(self.joined(note), table=self.table.seen())
+
+    def joined(self, note: Note) -> Note:
+        """The note of a batch in which this attempt takes part."""
+        return note if self.bad is None else self.bad.joined(note)
+
+    def before(self, note: Note) -> Before:
+        """Whether a noted batch landed; `LifecycleError` if nobody can know."""
+        return replace(self._before(note), bad=None if self.bad is None else self.bad.before(note))
+
+    def _before(self, note: Note) -> Before:
+        found = self.search(note)
+        if self.table.replaces:
+            return Before(found.found)
+        does = standing(found, identity=self.table.identity)
+        if does is Standing.LOST:
+            raise LifecycleError(self._lost(note))
+        if does is Standing.ASK:
+            return Before(rows=self.table.rows_of(self.range_id, note.batch))
+        return Before(found.found)
+
+    def search(self, note: Note) -> Search:
+        """The batch's commits since it was noted."""
+        return search(self.table.history(note.batch, note.table), note.table, self.called, note.batch)
+
+    def _forget(self) -> None:
+        if not self.table.identity and not self.table.replaces:
+            raise LifecycleError(
+                f"range {self.range_id!r} is to be loaded again, and the table's rows do not say which are its own "
+                f"(identity=False): delete them there, and replay their offsets"
+            )
+        self.table.forget(self.range_id)
+
+    def _lost(self, note: Note) -> str:
+        since = "an earlier release began it" if note.table is None else f"version {note.table.version} is gone"
+        return (
+            f"batch {note.batch} of range {self.range_id!r} was begun by attempt {note.attempt}, and whether it is in "
+            f"the table cannot be known any more: {since}, and the rows do not say where they came from "
+            f"(identity=False). Look there for rows with order times up to {note.end.floor.time} ms: delete what is of "
+            f"the range, abandon the range, and load it again"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TableWriter:
+    """Appends each batch by one commit. `average` gives the bytes of a record, where they are known."""
+
+    frames: RangeFrames
+    output: TableOutput
+    setup: Setup
+    average: Callable[[], float | None]
+    bad: "BadRecords | None" = None
+
+    def write(self, batch: Batch, note: Note, before: Before | None) -> Tally:
+        """Append the batch, unless it has landed; prove that it is there once. Then write its dead letters.
+
+        A kill between the two leaves a batch that landed and is not counted: the next attempt goes on with the letters.
+        """
+        counters = self.frames.counters()
+        tally = self._written(batch, note, before, counters)
+        if self.bad is None:
+            return tally
+        letters = None if before is None else before.bad
+        return tally.plus(Tally(dead_letters=self.bad.written(batch, note, letters, counters.bad.total())))
+
+    def _written(self, batch: Batch, note: Note, before: Before | None, counters: Counters) -> Tally:
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as f
+
+        if before is not None and before.landed:
+            return self._landed(batch, before, counters)
+        written = Observation()
+        records, read = counted(self.frames.of_batch(batch, counters=counters))
+        rows = in_few_files(self._rows(records, batch, counters), self._bytes(batch))
+        name = name_of(self.output.called, batch.number, secrets.token_hex(4))
+        write = Write(self.output.called, batch.number, name, lambda: int(written.get["rows"]))
+        self.output.table.append(rows.observe(written, f.count(f.lit(1)).alias("rows")), write)
+        found = self.output.search(note).found
+        if name not in {commit.name for commit in found}:  # left out: another attempt was faster
+            return self._landed(batch, self._by_another(batch, found), self.frames.counters())
+        doubled = sum(commit.rows or 0 for commit in found if commit.name != name)
+        emitted = Tally(rows_emitted=write.count(), lost=counters.losses.total(), may_be_doubled=doubled)
+        return read().plus(emitted)
+
+    def _rows(self, records: "DataFrame", batch: Batch, counters: Counters) -> "DataFrame":
+        """The rows for the table; records that cannot be decoded are none, and are counted."""
+        rows = self.frames.transformed(records, counters)
+        rows = without_surplus(rows, batch.surplus)
+        return identified(rows, self.output.range_id, batch.number, identity=self.output.table.identity)
+
+    def _bytes(self, batch: Batch) -> float | None:
+        average = self.average()
+        return None if average is None else average * batch.end.offsets.since(batch.start.offsets)
+
+    def _by_another(self, batch: Batch, found: tuple[Commit, ...]) -> Before:
+        if not found:
+            raise LifecycleError(
+                f"the table left out batch {batch.number} of range {self.output.range_id!r}: it has had one of this "
+                f"name before, and not since this batch was noted. Was the range loaded with another checkpoint? Load "
+                f"it with the one that it was begun with, or abandon it"
+            )
+        return Before(found)
+
+    def _landed(self, batch: Batch, before: Before, counters: Counters) -> Tally:
+        """The counts of a batch that landed, by reading it once more without writing."""
+        rows = before.rows or (before.commits[-1].rows if before.commits else None)
+        more = sum(commit.rows or 0 for commit in before.commits[:-1])
+        _log.warning("batch %d is in the table already: %s rows are left out", batch.number, rows)
+        try:
+            found = self._counted(batch, counters)
+        except Exception as error:
+            if rows is None or not isinstance(classify_failure(error), DataLossError):
+                raise
+            found = Tally(rows_read=rows, rows_emitted=rows)  # its records have expired since
+        there = found.rows_emitted if rows is None else rows
+        expired = max(there - found.rows_emitted, 0)  # they were read before they were lost
+        lost = max(found.lost - expired, 0)
+        return replace(found, rows_emitted=there, replayed=there, lost=lost, may_be_doubled=more)
+
+    def _counted(self, batch: Batch, counters: Counters) -> Tally:
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as f
+
+        written = Observation()
+        records, read = counted(self.frames.of_batch(batch, counters=counters))
+        rows = self._rows(records, batch, counters).observe(written, f.count(f.lit(1)).alias("rows"))
+        rows.write.format("noop").mode("overwrite").save()
+        return read().plus(Tally(rows_emitted=int(written.get["rows"]), lost=counters.losses.total()))
+
+
+def writer_of(
+    frames: RangeFrames, table: Table, called: str, setup: Setup, bad: "BadRecords | None" = None
+) -> TableWriter:
+    """The writer for a table, which is made if it is missing, and checked."""
+    table.prepare(identified(frames.rows, frames.loaded.id, 1, identity=table.identity))
+
+    @cache
+    def average() -> float | None:
+        from airflow_provider_orderedkafka.kafka.read.samples import average_bytes
+
+        return average_bytes(frames.loaded.span, frames.read)
+
+    output = TableOutput(table, frames.loaded.id, called, None if bad is None else bad.output)
+    return TableWriter(frames, output, setup, average, bad)

@@ -1,0 +1,15 @@
+"""Decode JSON, and transform it by a function that lies beside this file; what is no JSON becomes a dead letter."""
+
+from airflow.sdk import DAG
+
+from airflow_provider_orderedkafka import Decode, Json, OrderedLoad, ordered_load
+
+orders = OrderedLoad("orders_decoded", topics=["orders"], start="earliest", max_delay="15m")
+
+with DAG("orders_decoded", schedule="*/5 * * * *", catchup=False, max_active_runs=1, doc_md=__doc__):
+    ordered_load(
+        orders,
+        output_topic="orders-by-customer",
+        decode=Decode(value=Json("customer string, number long"), max_bad_records=10, dead_letters="orders-dead"),
+        transform="transforms.customers:by_customer",
+    )

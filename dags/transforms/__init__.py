@@ -1,0 +1,1 @@
+"""Transforms of the examples: a package beside the DAG files travels with the application."""

@@ -1,0 +1,197 @@
+"""Records are decoded before the transform in both lanes, and those that cannot be are dead letters or an error."""
+
+import json
+import re
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+from support.applications import Application
+from support.ranges import whole_range
+from support.records import Record, Records
+from support.topics import Topics
+
+from airflow_provider_orderedkafka.decoding.formats import Decode, Json
+from airflow_provider_orderedkafka.kafka.provenance import read_provenance
+from airflow_provider_orderedkafka.spark.table_sink import table_sink
+from airflow_provider_orderedkafka.tools.cli import main
+
+COUNT = 60
+BAD = (7, 20, 21, 58)
+ORDERS = Json(
+    "number long, item struct<sku: string>, lines array<struct<n: int>>, at timestamp, day date, amount decimal(10, 2)"
+)
+
+
+MORE = {"lines": [{"n": 1}, {}], "at": "2026-01-02T03:04:05Z", "day": "2026-01-02", "amount": 1.25}
+
+
+def values() -> list[bytes]:
+    good = [json.dumps({"number": n, "item": {"sku": f"s{n}"}, **MORE}).encode() for n in range(COUNT)]
+    return [b"\xffnothing" if n in BAD else value for n, value in enumerate(good)]
+
+
+def produced(records: Records, topic: str) -> None:
+    start = 1_700_000_000_000
+    records.produce(topic, [Record(v, start + n, n % 3, b"k%d" % (n % 3)) for n, v in enumerate(values())])
+
+
+def by_frames(frame: Any) -> Any:
+    return frame.where("value.number % 2 = 0").select("key", f.col("value.item.sku").alias("value"), "_source")
+
+
+def by_arrow() -> Any:
+    """A function inside of a function: tasks get it by value, as they cannot import this module."""
+
+    def transform(batch: pa.RecordBatch) -> pa.RecordBatch:
+        import pyarrow.compute as pc
+
+        value = batch.column("value")
+        even = pc.equal(pc.bit_wise_and(value.field("number"), 1), 0)
+        made = batch.set_column(batch.schema.get_field_index("value"), "value", value.field("item").field("sku"))
+        return made.select(["key", "value", "_source"]).filter(even)
+
+    return transform
+
+
+LANES = {"frames": {"transform": by_frames}, "direct": {"arrow_transform": by_arrow()}}
+WRITTEN = sorted(b"s%d" % n for n in range(0, COUNT, 2) if n not in BAD)
+
+
+def decoding(max_bad: int = 0, dead: str | None = None) -> list[str]:
+    return ["--decode", Decode(value=ORDERS, max_bad_records=max_bad, dead_letters=dead).to_text()]
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_good_records_are_transformed_and_bad_ones_keep_their_bytes_in_the_dead_letter_topic(
+    app: Application, topics: Topics, records: Records, lane: str
+) -> None:
+    source, output, dead = (topics.create(name, 3) for name in ("a", "out", "dead"))
+    produced(records, source)
+    loaded = whole_range(app.servers, source, batch_offsets=20)
+    argv = ["--output-topic", output, *decoding(len(BAD), dead), "--sink-option", "keepOrder=none"]
+    report = app.load(loaded, *argv, **LANES[lane])
+    assert sorted(each.value for each in records.read(output)) == WRITTEN
+    letters = records.read(dead)
+    assert [each.value for each in letters] == [b"\xffnothing"] * len(BAD)
+    found = {dict(each.headers)["orderedkafka.error"].decode() for each in letters}
+    assert found == {"its value cannot be decoded (json): it is no JSON object, found b'\\xffnothing'"}
+    places = sorted((p.source.partition, p.offset) for p in (read_provenance(each.headers) for each in letters))
+    assert places == sorted((n % 3, n // 3) for n in BAD)
+    assert (report.rows_emitted, report.dead_letters, report.rows_read) == (len(WRITTEN), len(BAD), COUNT)
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_the_first_bad_record_stops_the_load_and_the_way_out_leads_out(
+    app: Application, topics: Topics, records: Records, lane: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source, output, dead = (topics.create(name, 3) for name in ("a", "out", "dead"))
+    produced(records, source)
+    loaded = whole_range(app.servers, source, batch_offsets=20)
+    more = ["--output-topic", output, "--sink-option", "keepOrder=none"]
+    with pytest.raises(SystemExit) as error:
+        app.load(loaded, *more, *decoding(), **LANES[lane])
+    assert error.value.code == 65
+    said = capfd.readouterr().err
+    assert f"{source}[1]@2: its value cannot be decoded (json): it is no JSON object" in said
+    assert "max_bad_records=..." in said
+    with pytest.raises(SystemExit):
+        app.load(loaded, *more, *decoding(2, dead), **LANES[lane])
+    assert re.search(r"at most 2 (?:records )?may", capfd.readouterr().err, re.IGNORECASE)
+    report = app.load(loaded, *more, *decoding(len(BAD), dead), **LANES[lane])
+    assert sorted(each.value for each in records.read(output)) == WRITTEN
+    assert len(records.read(dead)) == report.dead_letters == len(BAD)
+
+
+def test_decoded_records_go_to_tables_and_bad_ones_to_the_dead_letter_topic_once(
+    app: Application, topics: Topics, records: Records, spark: SparkSession
+) -> None:
+    source, dead = topics.create("a", 3), topics.create("dead", 1)
+    produced(records, source)
+    loaded = whole_range(app.servers, source, batch_offsets=20)
+    path = app.folder / "table"
+    argv = ["--sink-option", f"path={path}"]
+    with pytest.raises(SystemExit):
+        app.load(loaded, *argv, *decoding(2, dead), sink=table_sink)
+    report = app.load(loaded, *argv, *decoding(len(BAD), dead), sink=table_sink)
+    rows = spark.read.parquet(str(path)).collect()
+    assert sorted(row.value.number for row in rows) == [n for n in range(COUNT) if n not in BAD]
+    assert [row.n for row in rows[0].value.lines] == [1, None]
+    assert (str(rows[0].value.day), str(rows[0].value.amount)) == ("2026-01-02", "1.25")
+    assert len(records.read(dead)) == report.dead_letters == len(BAD)
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_a_transform_may_say_of_a_row_why_it_cannot_be_used(
+    app: Application, topics: Topics, records: Records, lane: str
+) -> None:
+    source, output, dead = (topics.create(name, 3) for name in ("a", "out", "dead"))
+    produced(records, source)
+
+    def frames(frame: Any) -> Any:
+        return frame.withColumn("_error", f.when(f.col("offset") == 2, "no second ones"))
+
+    def arrow(batch: pa.RecordBatch) -> pa.RecordBatch:
+        why = ["no second ones" if offset == 2 else None for offset in batch.column("offset").to_pylist()]
+        return batch.append_column("_error", pa.array(why, pa.string()))
+
+    how = {"frames": {"transform": frames}, "direct": {"arrow_transform": arrow}}[lane]
+    argv = ["--output-topic", output, "--sink-option", f"deadLetterTopic={dead}", "--sink-option", "keepOrder=none"]
+    report = app.load(whole_range(app.servers, source), *argv, **how)
+    assert (report.rows_emitted, report.dead_letters) == (COUNT - 3, 3)
+    assert {dict(each.headers)["orderedkafka.error"] for each in records.read(dead)} == {b"no second ones"}
+
+
+def test_decoded_values_need_a_transform_on_their_way_to_a_topic(
+    app: Application, topics: Topics, records: Records, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 3)
+    produced(records, source)
+    with pytest.raises(SystemExit):
+        app.load(whole_range(app.servers, source), "--output-topic", output, *decoding())
+    assert "must be binary or string: convert it, as with" in capfd.readouterr().err
+
+
+def test_bad_records_and_a_row_limit_are_refused_together(
+    app: Application, topics: Topics, records: Records, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 3)
+    produced(records, source)
+    loaded = whole_range(app.servers, source, rows_left=5)
+    with pytest.raises(SystemExit):
+        app.load(loaded, "--output-topic", output, *decoding(1, output + "x"), transform=by_frames)
+    assert "a row limit cannot be used together" in capfd.readouterr().err
+
+
+def test_dead_letters_are_shown_and_loaded_again_once_they_can_be_read(
+    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, output, dead = (topics.create(name, 3) for name in ("a", "out", "dead"))
+    produced(records, source)
+    loaded = whole_range(app.servers, source)
+    more = ["--output-topic", output, "--sink-option", "keepOrder=none"]
+    app.load(loaded, *more, *decoding(len(BAD), dead), transform=by_frames)
+
+    def shown(*arguments: str) -> str:
+        capsys.readouterr()
+        assert main(["dead-letters", dead, "--servers", app.servers, *arguments]) == 0
+        return capsys.readouterr().out
+
+    text = shown()
+    assert f"{source}[1]@2: its value cannot be decoded (json): it is no JSON object" in text
+    assert "value ff6e6f7468696e67" in text
+    assert "4 times 'its value cannot be decoded (json)'" in text
+    letters = [json.loads(line) for line in shown("--json", "--range", "r1").splitlines()]
+    assert {each["source"] for each in letters} == {f"{source}[{n % 3}]@{n // 3}" for n in BAD}
+    assert shown("--json", "--limit", "2").count("\n") == 2
+
+    def mended(frame: Any) -> Any:
+        return frame.select("key", f.lit("mended").alias("value"), "_source")
+
+    app.checkpoint = app.folder / "again"
+    by_hand = ["--option", f"subscribe={dead}", "--option", "startingOffsets=earliest"]
+    for expected in (len(BAD), len(BAD)):  # a second run finds nothing that is new
+        app.run(*by_hand, *more, transform=mended)
+        assert [each.value for each in records.read(output)].count(b"mended") == expected

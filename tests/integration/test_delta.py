@@ -1,0 +1,207 @@
+"""Ranges as rows of Delta tables, with the real Delta: each batch is one commit, in the table's own layout."""
+
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import parquet
+from support.applications import events
+from support.lake import OF_DELTA, Lake, Loading
+from support.outputs import expected_of
+from support.ranges import whole_range
+from support.records import Records
+from support.topics import Topics
+
+from airflow_provider_orderedkafka.outputs import DeltaOutput
+
+pytestmark = pytest.mark.timeout(900)  # the first one fetches Delta, where it is not there
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    found = Lake(tmp_path_factory.mktemp("lake"), OF_DELTA)
+    yield found
+    found.close()
+
+
+def another_commit(load: Loading) -> tuple[str, ...]:
+    """Statements by which another program commits to the table, so that its history goes on."""
+    return (f"ALTER TABLE {load.table} SET TBLPROPERTIES ('a' = 'b')", f"COMMENT ON TABLE {load.table} IS 'c'")
+
+
+def expire(load: Loading) -> None:
+    """Delete what Delta's own cleaning deletes of the log, after its retention: all before the last checkpoint."""
+    log = load.folder / "table" / "_delta_log"
+    newest = max(int(file.name[:20]) for file in log.glob("*.checkpoint*.parquet"))
+    for file in log.glob("*.json"):
+        if file.name[:20].isdigit() and int(file.name[:20]) < newest:
+            file.unlink()
+
+
+@pytest.fixture
+def loading(lake: Lake, kafka: Any, topics: Topics, records: Records, tmp_path: Path) -> Callable[..., Loading]:
+    source = topics.create("a", 3)
+    records.produce(source, events(90, 1))
+
+    def make(**output: Any) -> Loading:
+        loaded = replace(whole_range(kafka.bootstrap_servers, source, batch_offsets=40), id=f"r-{tmp_path.name}")
+        path = {"path": str(tmp_path / "table")} if "table" not in output else {}
+        return Loading(lake, kafka.bootstrap_servers, tmp_path, loaded, DeltaOutput(**path, **output))
+
+    return make
+
+
+@pytest.fixture
+def expected(loading: Callable[..., Loading], records: Records) -> list[tuple[str, int, int]]:
+    [topic] = loading().loaded.topics
+    return sorted(each.position for each in expected_of(records, topic))
+
+
+def test_a_table_is_made_by_day_and_each_batch_is_one_commit_and_one_file_in_order(
+    loading: Callable[..., Loading], expected: list[tuple[str, int, int]]
+) -> None:
+    load = loading()
+    report = load.run("--option", "sliceOffsets=10")["report"]
+    assert (report["rows_emitted"], report["rows_read"], report["batches"], report["replayed"]) == (90, 90, 3, 0)
+    assert load.positions() == expected
+    assert len(load.named()) == 3
+    [detail] = load.lake.sql(f"DESCRIBE DETAIL {load.table}")
+    assert (detail["partitionColumns"], detail["numFiles"]) == (["order_time_day"], 3)
+    [found] = load.lake.sql(
+        f"SELECT count(DISTINCT _orderedkafka) AS rows, min(_orderedkafka.range_id) AS r FROM {load.table}"
+    )
+    assert found == {"rows": 90, "r": load.loaded.id}
+    for file in (load.folder / "table").glob("order_time_day=*/*.parquet"):
+        rows = parquet.ParquetFile(file).read(["order_time", "topic", "partition", "offset"]).to_pylist()
+        assert rows == sorted(rows, key=lambda row: tuple(row.values()))
+
+
+AFTERWARDS = {
+    "nothing": (),
+    "a compaction": ("OPTIMIZE {table}", "VACUUM {table} RETAIN 0 HOURS"),
+    "another load's rows": ("INSERT INTO {table} SELECT * FROM {table} LIMIT 0",),
+}
+
+
+@pytest.mark.parametrize(
+    ("die", "then", "identity"),
+    [
+        pytest.param("before", "nothing", True, marks=pytest.mark.fault),
+        pytest.param("after", "nothing", False, marks=pytest.mark.fault),
+        ("after", "a compaction", True),
+        pytest.param("after", "another load's rows", False, marks=pytest.mark.fault),
+    ],
+)
+def test_an_attempt_that_dies_around_its_commit_leaves_each_row_there_once(
+    loading: Callable[..., Loading], expected: list[tuple[str, int, int]], die: str, then: str, identity: bool
+) -> None:
+    load = loading(identity=identity)
+    spoil = tuple(statement.format(table=load.table) for statement in AFTERWARDS[then])
+    assert load.run(die=die, spoil=spoil)["code"] == "died"
+    report = load.run()["report"]
+    assert load.positions() == expected
+    assert (report["rows_emitted"], report["rows_read"], report["may_be_doubled"]) == (90, 90, 0)
+    assert report["replayed"] == (0 if die == "before" else load.first_batch)
+
+
+@pytest.mark.fault
+@pytest.mark.parametrize("die", ["before", "after"])
+def test_where_the_history_has_expired_the_rows_say_it(
+    loading: Callable[..., Loading], expected: list[tuple[str, int, int]], die: str
+) -> None:
+    load = loading(properties={"delta.checkpointInterval": "1"})
+    assert load.run(die=die, spoil=another_commit(load))["code"] == "died"
+    expire(load)
+    report = load.run()["report"]
+    assert load.positions() == expected
+    assert report["replayed"] == 90 - sum(load.named().values())
+    assert (report["replayed"] > 0) == (die == "after")
+
+
+@pytest.mark.fault
+def test_where_nothing_says_it_any_more_the_load_stops_and_says_so(loading: Callable[..., Loading]) -> None:
+    load = loading(identity=False, properties={"delta.checkpointInterval": "1"})
+    assert load.run(die="after", spoil=another_commit(load))["code"] == "died"
+    expire(load)
+    found = load.run()
+    assert found["code"] == 65
+    assert "whether it is in the table cannot be known any more: version 0 is gone" in found["said"]
+
+
+@pytest.mark.fault
+def test_a_range_that_is_loaded_again_replaces_its_rows_and_no_other_s(
+    loading: Callable[..., Loading], expected: list[tuple[str, int, int]]
+) -> None:
+    load, other = loading(), loading()
+    load.run()
+    other.loaded, other.checkpoint = replace(other.loaded, id="other"), other.folder / "other"
+    other.run()
+    assert load.positions() == sorted([*expected, *expected])
+    load.checkpoint = load.folder / f"{load.loaded.id}-again-1"
+    assert load.run(die="after")["code"] == "died"
+    assert load.run()["report"]["rows_emitted"] == 90
+    assert load.positions() == sorted([*expected, *expected])
+
+
+@pytest.mark.fault
+def test_without_identities_a_range_is_not_loaded_again(loading: Callable[..., Loading]) -> None:
+    load = loading(identity=False)
+    load.run()
+    load.checkpoint = load.folder / f"{load.loaded.id}-again-1"
+    found = load.run()
+    assert found["code"] == 65
+    assert "is to be loaded again, and the table's rows do not say which are its own" in found["said"]
+
+
+@pytest.mark.fault
+def test_a_batch_that_delta_has_had_before_is_not_left_out_silently(loading: Callable[..., Loading]) -> None:
+    load = loading()
+    load.run()
+    load.checkpoint = load.folder / "lost"
+    found = load.run()
+    assert found["code"] == 65
+    assert "the table left out batch 1" in found["said"]
+    assert len(load.positions()) == 90
+
+
+@pytest.mark.fault
+def test_a_table_of_ones_own_keeps_its_layout_and_lacks_no_column(
+    loading: Callable[..., Loading], expected: list[tuple[str, int, int]]
+) -> None:
+    load = loading(create=False)
+    assert "there is no such table, and create=False" in load.run()["said"]
+    load.lake.sql(
+        f"CREATE TABLE {load.table} (offset BIGINT, topic STRING, partition INT, order_time TIMESTAMP, more STRING) "
+        "USING delta PARTITIONED BY (topic)"
+    )
+    said = load.run("--transform", "support.transforms:positions")["said"]
+    [statement] = re.findall(r"add it with (ALTER TABLE .*), or ask", said)
+    load.lake.sql(statement)
+    assert "has no column 'key', which the rows have" in load.run()["said"]
+    assert load.run("--transform", "support.transforms:positions")["report"]["rows_emitted"] == 90
+    assert load.positions() == expected
+    assert load.lake.sql(f"SELECT DISTINCT more FROM {load.table}") == [{}]
+
+
+@pytest.mark.fault
+def test_a_table_of_a_catalog_is_written_like_one_by_its_path(
+    loading: Callable[..., Loading], expected: list[tuple[str, int, int]]
+) -> None:
+    load = loading(table=f"orders_{uuid.uuid4().hex}", partition_by=())
+    assert load.run(die="after")["code"] == "died"
+    assert load.run()["report"]["replayed"] == load.first_batch
+    assert load.positions() == expected
+
+
+@pytest.mark.fault
+def test_a_batch_without_rows_is_a_commit_too(loading: Callable[..., Loading]) -> None:
+    load = loading()
+    transform = ("--transform", "support.transforms:nothing")
+    assert load.run(*transform, die="after")["code"] == "died"
+    report = load.run(*transform)["report"]
+    assert (report["rows_read"], report["rows_emitted"], report["complete"]) == (90, 0, True)
+    assert load.positions() == []

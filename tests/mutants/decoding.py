@@ -1,0 +1,51 @@
+"""What of a record is believed, and which records are bad."""
+
+PACKAGE = "airflow_provider_orderedkafka"
+AVRO = "tests/unit/test_avro.py"
+JSON = "tests/unit/test_json_values.py"
+DECODING = "tests/unit/test_decoding.py"
+
+MUTANTS = [
+    (
+        "bytes behind an Avro record are ignored",
+        f"{PACKAGE}/decoding/avro.py",
+        {"if data.tell() != len(payload):": "if False:"},
+        (AVRO,),
+    ),
+    (
+        "two JSON objects in one record shift the rows",
+        f"{PACKAGE}/decoding/json_values.py",
+        {"if not all(map(_is_object, texts)):": "if False:"},
+        (JSON,),
+    ),
+    (
+        "JSON is not looked at for UTF-8",
+        f"{PACKAGE}/decoding/json_values.py",
+        {"table.validate(full=True)": "table.validate()"},
+        (JSON,),
+    ),
+    (
+        "a field registered meanwhile is left out silently",
+        f"{PACKAGE}/decoding/payloads.py",
+        {"        self._check_known(writer, schema)\n": ""},
+        (DECODING,),
+    ),
+    (
+        "rows of several schemas come out in the order of the schemas",
+        f"{PACKAGE}/decoding/payloads.py",
+        {"places[rows] = np.arange(len(rows))": "places[np.sort(rows)] = np.arange(len(rows))"},
+        (DECODING,),
+    ),
+    (
+        "a bad record passes where none may",
+        f"{PACKAGE}/decoding/records.py",
+        {"if len(errors) > self.max_bad:": "if False:"},
+        (DECODING,),
+    ),
+    (
+        "a run may have any number of dead letters",
+        f"{PACKAGE}/spark/application/batches.py",
+        {"        check_bad(total.dead_letters, self._work.max_bad)\n": ""},
+        ("tests/unit/test_batches.py",),
+    ),
+]

@@ -1,0 +1,90 @@
+"""Whether a batch landed in a table, by the table's history alone: against all that owners and other loads do to it."""
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_orderedkafka.core.commits import Commit, History, Seen, Standing, name_of, search, standing
+
+RANGE, BATCH = "orders-1", 3
+OURS, OTHERS = name_of(RANGE, BATCH, "a"), name_of(RANGE, BATCH + 1, "a")
+
+
+@dataclass
+class World:
+    """A table: its commits from the oldest on, and how many of them have expired."""
+
+    id: str = "t"
+    commits: list[Commit] = field(default_factory=list)
+    expired: int = 0
+    noted: Seen | None = None
+    landed: int = 0
+
+    def commit(self, name: str | None) -> None:
+        parent = self.commits[-1].version if self.commits else None
+        version = 7 * (len(self.commits) + 1) % 10_007  # a snapshot's id says nothing of its age
+        self.commits.append(Commit(version, parent, name, 5))
+        self.landed += self.noted is not None and name == OURS
+
+    def note(self) -> None:
+        self.noted = Seen(self.id, self.commits[-1].version if self.commits else None)
+
+    def expire(self, count: int) -> None:
+        """Never the newest: it is the table."""
+        self.expired = min(max(self.expired, count), max(len(self.commits) - 1, 0))
+
+    def history(self) -> History:
+        return History(self.id, reversed(self.commits[self.expired :]))
+
+    @property
+    def reaches_back(self) -> bool:
+        """Whether the version that was noted, or the table's beginning, is still known."""
+        assert self.noted is not None
+        known = {commit.version for commit in self.commits[self.expired :]}
+        return self.noted.version in known or (self.noted.version is None and self.expired == 0)
+
+
+names = st.sampled_from([None, None, "something else", OTHERS, name_of("orders-11", BATCH, "a")])
+lists = st.lists(names, max_size=6)
+
+
+@given(before=lists, between=lists, landed=st.integers(0, 2), after=lists, expired=st.integers(0, 14))
+def test_a_batch_landed_or_did_not_or_it_is_said_that_the_history_does_not_tell(
+    before: list[str | None], between: list[str | None], landed: int, after: list[str | None], expired: int
+) -> None:
+    world = World()
+    for name in before:
+        world.commit(name)
+    world.note()
+    for name in [*between, *[OURS] * landed, *after]:
+        world.commit(name)
+    world.expire(expired)
+    found = search(world.history(), world.noted, RANGE, BATCH)
+    says = standing(found, identity=False)
+    visible = [commit for commit in world.commits[world.expired :] if commit.name == OURS]
+    assert list(found.found) == visible[::-1]
+    if visible:
+        assert says is Standing.LANDED
+    elif world.reaches_back:
+        assert (says, landed) == (Standing.MISSING, 0)
+    else:
+        assert says is Standing.LOST
+
+
+@pytest.mark.parametrize(
+    ("seen", "what"),
+    [(None, "a note of an earlier release"), (Seen("another", 1), "a table that was dropped and made again")],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_what_was_not_seen_is_not_known(seen: Seen | None, what: str) -> None:
+    found = search(History("t", [Commit(1, None)]), seen, RANGE, BATCH)
+    assert (found.found, found.whole) == ((), False), what
+    assert standing(found, identity=True) is Standing.ASK
+    assert standing(found, identity=False) is Standing.LOST
+
+
+def test_a_range_that_is_loaded_again_does_not_take_its_first_commits_for_its_own() -> None:
+    history = History("t", [Commit(2, 1, name_of(RANGE, BATCH, "a")), Commit(1, None)])
+    assert not search(history, Seen("t", 1), f"{RANGE}-again-1", BATCH).found

@@ -1,0 +1,82 @@
+"""A Spark with a table format, in a process of its own: takes questions line by line, and answers them.
+
+Run by `support.lake`, perhaps with another Python that has another Spark.
+"""
+
+import contextlib
+import io
+import json
+import os
+import sys
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.spark.app import run_available_now
+from airflow_provider_orderedkafka.spark.tables.delta import DeltaTable
+from airflow_provider_orderedkafka.spark.tables.iceberg import IcebergTable
+
+DIED = "told to die"
+
+
+def load(session: SparkSession, argv: list[str], die: str | None, spoil: list[str]) -> dict[str, Any]:
+    """Run an application; it dies before its first commit, or after it, and then something happens to the table."""
+    said = io.StringIO()
+    with _dying(die), contextlib.redirect_stderr(said):
+        try:
+            report = run_available_now(argv=argv)
+        except SystemExit as ended:
+            died = DIED in said.getvalue()
+            found = {"code": "died" if died else ended.code, "said": said.getvalue()}
+        else:
+            found = {"code": 0, "report": None if report is None else json.loads(report.to_text())}
+    for statement in spoil:
+        session.sql(statement).collect()
+    return found
+
+
+@contextlib.contextmanager
+def _dying(when: str | None) -> Any:
+    kinds = (DeltaTable, IcebergTable)
+    before = [kind.append for kind in kinds]
+
+    def dying(append: Any) -> Any:
+        def instead(table: Any, rows: Any, write: Any) -> None:
+            if when == "after":
+                append(table, rows, write)
+            raise SettingError(DIED)  # what no try of this attempt mends
+
+        return instead
+
+    for kind in kinds if when else ():
+        kind.append = dying(kind.append)  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        for kind, append in zip(kinds, before, strict=True):
+            kind.append = append  # type: ignore[method-assign]
+
+
+def main() -> None:
+    settings = json.loads(sys.argv[1])
+    answers = os.fdopen(int(sys.argv[2]), "w", buffering=1)
+    builder = SparkSession.builder.master("local[2]").appName("lake")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    for line in sys.stdin:
+        asked = json.loads(line)
+        try:
+            if "sql" in asked:
+                found: Any = {"rows": [json.loads(row) for row in session.sql(asked["sql"]).toJSON().collect()]}
+            else:
+                found = load(session, asked["load"], asked.get("die"), asked.get("spoil", []))
+        except Exception as error:
+            found = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(found), file=answers, flush=True)
+    session.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+import datetime as dt
+import json
+import uuid
+from decimal import Decimal
+from io import BytesIO
+
+import fastavro
+import pyarrow as pa
+import pytest
+
+from airflow_provider_orderedkafka.decoding.avro import AvroWriter
+from airflow_provider_orderedkafka.errors import SettingError
+
+UTC = dt.UTC
+ID = uuid.UUID("12345678-1234-5678-1234-567812345678")
+
+
+def schema(*fields):
+    return json.dumps({"type": "record", "name": "order", "fields": list(fields)})
+
+
+def field(name, kind, **more):
+    return {"name": name, "type": kind, **more}
+
+
+def written(text, *rows):
+    """Records as fastavro writes them, which knows logical types by itself."""
+    parsed = fastavro.parse_schema(json.loads(text))
+    found = []
+    for row in rows:
+        data = BytesIO()
+        fastavro.schemaless_writer(data, parsed, row)
+        found.append(data.getvalue())
+    return found
+
+
+LOGICAL = [
+    ({"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}, Decimal("-12.34"), Decimal("-12.34")),
+    (
+        {"type": "fixed", "name": "f", "size": 6, "logicalType": "decimal", "precision": 10, "scale": 2},
+        Decimal("12.34"),
+        Decimal("12.34"),
+    ),
+    ({"type": "bytes", "logicalType": "decimal", "precision": 38}, Decimal(10**38 - 1), Decimal(10**38 - 1)),
+    ({"type": "int", "logicalType": "date"}, dt.date(1969, 12, 31), dt.date(1969, 12, 31)),
+    ({"type": "int", "logicalType": "time-millis"}, dt.time(1, 2, 3, 4_000), 3_723_004_000),
+    ({"type": "long", "logicalType": "time-micros"}, dt.time(1, 2, 3, 4), 3_723_000_004),
+    (
+        {"type": "long", "logicalType": "timestamp-millis"},
+        dt.datetime(2026, 1, 2, 3, 4, 5, 6_000, UTC),
+        dt.datetime(2026, 1, 2, 3, 4, 5, 6_000, UTC),
+    ),
+    (
+        {"type": "long", "logicalType": "timestamp-micros"},
+        dt.datetime(2026, 1, 2, 3, 4, 5, 6, UTC),
+        dt.datetime(2026, 1, 2, 3, 4, 5, 6, UTC),
+    ),
+    ({"type": "long", "logicalType": "timestamp-nanos"}, 1_999, dt.datetime(1970, 1, 1, 0, 0, 0, 1, UTC)),
+    (
+        {"type": "long", "logicalType": "local-timestamp-millis"},
+        dt.datetime(2026, 1, 2, 3),  # noqa: DTZ001
+        dt.datetime(2026, 1, 2, 3),  # noqa: DTZ001
+    ),
+    (
+        {"type": "long", "logicalType": "local-timestamp-micros"},
+        dt.datetime(2026, 1, 2, 3),  # noqa: DTZ001
+        dt.datetime(2026, 1, 2, 3),  # noqa: DTZ001
+    ),
+    ({"type": "string", "logicalType": "uuid"}, ID, str(ID)),
+    ({"type": "fixed", "name": "u", "size": 16, "logicalType": "uuid"}, ID.bytes, str(ID)),
+    ({"type": "string", "logicalType": "of-my-own"}, "x", "x"),
+]
+
+
+@pytest.mark.parametrize(("kind", "given", "expected"), LOGICAL, ids=lambda value: str(value)[:60])
+@pytest.mark.parametrize("nullable", [False, True])
+def test_a_logical_type_becomes_its_column_type(kind, given, expected, nullable):
+    text = schema(field("v", ["null", kind] if nullable else kind))
+    rows = [{"v": given}, *([{"v": None}] if nullable else [])]
+    found, errors = AvroWriter.of(text).read(written(text, *rows))
+    assert not errors
+    assert [row["v"] for row in found.to_pylist()] == [expected, *([None] if nullable else [])]
+
+
+def test_physical_types_become_their_column_types():
+    kinds = ["boolean", "int", "long", "float", "double", "bytes", "string"]
+    given = [True, -1, 2**62, 0.5, 1.5, b"\x00\xff", "ä"]
+    text = schema(*(field(kind, kind) for kind in kinds))
+    found, errors = AvroWriter.of(text).read(written(text, dict(zip(kinds, given, strict=True))))
+    assert not errors
+    assert found.to_pylist() == [dict(zip(kinds, given, strict=True))]
+    assert [str(each.type) for each in found.type] == ["bool", "int32", "int64", "float", "double", "binary", "string"]
+
+
+def test_nested_types_become_nested_columns():
+    line = {"type": "record", "name": "line", "fields": [field("sku", "string"), field("n", ["null", "int"])]}
+    text = schema(
+        field("lines", {"type": "array", "items": line}),
+        field("first", ["null", "line"]),
+        field("by_name", {"type": "map", "values": "line"}),
+        field("state", {"type": "enum", "name": "state", "symbols": ["OPEN", "PAID"]}),
+    )
+    rows = [
+        {
+            "lines": [{"sku": "a", "n": 1}, {"sku": "b", "n": None}],
+            "first": {"sku": "c", "n": 2},
+            "by_name": {"x": {"sku": "d", "n": 3}},
+            "state": "PAID",
+        },
+        {"lines": [], "first": None, "by_name": {}, "state": "OPEN"},
+    ]
+    found, errors = AvroWriter.of(text).read(written(text, *rows))
+    assert not errors
+    assert found.to_pylist() == [{**rows[0], "by_name": [("x", {"sku": "d", "n": 3})]}, {**rows[1], "by_name": []}]
+
+
+def test_a_key_may_be_a_single_value():
+    found, errors = AvroWriter.of('"string"').read(written('"string"', "k1", "k2"))
+    assert (found.to_pylist(), errors) == (["k1", "k2"], {})
+
+
+def test_the_bytes_of_a_record_are_read_as_the_specification_has_them():
+    text = schema(field("order", "long"), field("customer", "string"))
+    found, _ = AvroWriter.of(text).read([b"\x00\x00\x00\x00\x07\x36\x06foo"], start=5)
+    assert found.to_pylist() == [{"order": 27, "customer": "foo"}]
+
+
+POISON = {
+    "empty": (b"", "damaged or cut off"),
+    "cut off in a text": (b"\x02\x06fo", "damaged or cut off"),
+    "a number that never ends": (b"\xff" * 12, "damaged or cut off"),
+    "a text of a negative length": (b"\x02\x05foo", "damaged or cut off"),
+    "a text of a huge length": (b"\x02\xfe\xff\xff\xff\x0ffoo", "damaged or cut off"),
+    "a text that is not UTF-8": (b"\x02\x06\xff\xfe\xfd", "UnicodeDecodeError"),
+    "bytes behind the end": (b"\x02\x06foo!", "1 bytes are left behind its end"),
+}
+
+
+@pytest.mark.parametrize(("payload", "why"), POISON.values(), ids=POISON)
+def test_a_bad_record_is_told_apart_from_its_neighbours(payload, why):
+    text = schema(field("order", "long"), field("customer", "string"))
+    good = written(text, {"order": 1, "customer": "a"}, {"order": 2, "customer": "b"})
+    found, errors = AvroWriter.of(text).read([good[0], payload, good[1]])
+    assert found.to_pylist() == [{"order": 1, "customer": "a"}, None, {"order": 2, "customer": "b"}]
+    assert list(errors) == [1]
+    assert why in errors[1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload"),
+    [
+        ({"type": "enum", "name": "e", "symbols": ["A", "B"]}, b"\x01"),
+        ({"type": "enum", "name": "e", "symbols": ["A", "B"]}, b"\x04"),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 2}, b"\x02\x64"),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 38}, b"\x22" + b"\x7f" * 17),
+        ({"type": "long", "logicalType": "timestamp-millis"}, b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
+        ("int", b"\xfe\xff\xff\xff\xff\x01"),
+        (["null", "long"], b"\x04"),
+    ],
+    ids=["enum below", "enum above", "decimal of 3 digits", "decimal of 17 bytes", "moment", "int of 33 bits", "union"],
+)
+def test_a_value_that_its_type_cannot_have_is_an_error_of_its_record(kind, payload):
+    good = (
+        b"\x02\x02" if isinstance(kind, list) else b"\x02\x01" if kind != "int" and kind["type"] == "bytes" else b"\x02"
+    )
+    found, errors = AvroWriter.of(schema(field("v", kind))).read([good, payload, good])
+    assert list(errors) == [1]
+    assert [row is None for row in found.to_pylist()] == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (schema(field("v", ["null", "string", "long"])), "union of several types"),
+        (schema(field("v", {"type": "array", "items": "null"})), "without bytes"),
+        (schema(field("next", ["null", "order"])), "contains itself"),
+        (schema(field("v", {"type": "bytes", "logicalType": "decimal", "precision": 39})), "39 digits"),
+        (schema(field("v", "of-nowhere")), "the Avro schema is wrong"),
+    ],
+)
+def test_a_schema_without_columns_is_refused(text, why):
+    with pytest.raises(SettingError, match=why):
+        AvroWriter.of(text)
+
+
+def test_a_logical_type_that_is_wrong_is_none():
+    kind = {"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 3}
+    assert AvroWriter.of(schema(field("v", kind))).read([b"\x02\x01"])[0].to_pylist() == [{"v": b"\x01"}]
+
+
+def test_types_that_widen_go_together_in_a_union():
+    assert AvroWriter.of(schema(field("v", ["null", "int", "long"]))).type.field("v").type == pa.int64()
+
+
+def test_the_types_of_other_schemas_can_be_referred_to():
+    line = json.dumps({"type": "record", "name": "line", "namespace": "shop", "fields": [field("sku", "string")]})
+    found, _ = AvroWriter.of(schema(field("line", "shop.line")), line).read([b"\x02a"])
+    assert found.to_pylist() == [{"line": {"sku": "a"}}]

@@ -1,0 +1,121 @@
+import datetime as dt
+from decimal import Decimal
+
+import pytest
+
+from airflow_provider_orderedkafka.decoding.column_types import arrow_type, parsed_columns
+from airflow_provider_orderedkafka.decoding.json_schema import columns_of
+from airflow_provider_orderedkafka.decoding.json_values import JsonWriter
+from airflow_provider_orderedkafka.errors import SettingError
+
+
+def reader(schema):
+    return JsonWriter(arrow_type(parsed_columns(schema)))
+
+
+def test_objects_become_rows_of_the_columns_that_were_asked_for():
+    given = [
+        b'{"order": 1, "at": "2026-01-02T03:04:05Z", "day": "2026-01-02", "amount": "1.25", "other": [1, {}]}',
+        b' {\n "lines": [{"sku": "a", "n": 2}], "ok": true}\r\n',
+    ]
+    columns = (
+        "order long, at timestamp, day date, amount decimal(10, 2), lines array<struct<sku: string, n int>>, ok boolean"
+    )
+    found, errors = reader(columns).read(given)
+    assert not errors
+    assert found.to_pylist() == [
+        {
+            "order": 1,
+            "at": dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC),
+            "day": dt.date(2026, 1, 2),
+            "amount": Decimal("1.25"),
+            "lines": None,
+            "ok": None,
+        },
+        {"order": None, "at": None, "day": None, "amount": None, "lines": [{"sku": "a", "n": 2}], "ok": True},
+    ]
+
+
+POISON = {
+    "nothing": b"",
+    "spaces": b"  ",
+    "not JSON": b"hello",
+    "a list": b"[1]",
+    "two objects": b'{"order": 1} {"order": 2}',
+    "cut off": b'{"order": 1',
+    "cut off behind a brace": b'{"order": {}',
+    "more behind it": b'{"order": 1} x',
+    "a member behind it": b'{"order": 1}, "x": {}',
+    "a text for a number": b'{"order": "one"}',
+    "half a number": b'{"order": 1.5}',
+    "too large a number": b'{"order": 99999999999999999999}',
+    "not UTF-8": b'{"name": "\xff"}',
+    "half a character": b'{"name": "\\ud800"}',
+    "a line break in a text": b'{"name": "a\nb"}',
+    "a zero byte": b'{"order": 1}\x00',
+    "twice the same member": b'{"order": 1, "order": 2}',
+    "no date": b'{"day": "2026-13-01"}',
+    "very deep": b'{"order": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+}
+
+
+@pytest.mark.parametrize("payload", POISON.values(), ids=POISON)
+def test_a_bad_object_is_told_apart_from_its_neighbours(payload):
+    given = [b'{"order": 1}', payload, b'{"order": 3}', b'{"order": 4}']
+    found, errors = reader("order long, name string, day date").read(given)
+    assert list(errors) == [1]
+    assert [row and row["order"] for row in found.to_pylist()] == [1, None, 3, 4]
+
+
+def test_one_object_too_many_and_one_too_few_do_not_shift_the_rows():
+    found, errors = reader("order long").read([b'{"order": 1}{"order": 2}', b" ", b'{"order": 3}'])
+    assert (list(errors), found.to_pylist()) == ([0, 1], [None, None, {"order": 3}])
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "columns such as"),
+        ("order", "a name is missing"),
+        ("order longer", "the type 'longer'"),
+        ("order long,", "a name is missing"),
+        ("order long, order int", "there twice"),
+        ("a array<int", "'>' was expected"),
+        ("a decimal(39, 2)", "1 to 38 digits"),
+        ("a decimal(3, 4)", "at most its precision"),
+        ("a int; b int", "has no meaning here"),
+        ("a int b int", "its end was expected"),
+    ],
+)
+def test_a_schema_that_cannot_be_read_is_refused_with_its_place(text, why):
+    with pytest.raises(SettingError, match=why):
+        parsed_columns(text)
+
+
+def test_a_json_schema_describes_columns():
+    found = columns_of(
+        """{"type": "object", "properties": {"order": {"type": "integer"}, "amount": {"type": ["null", "number"]},
+        "at": {"type": "string", "format": "date-time"}, "lines": {"type": "array", "items": {"$ref": "#/$defs/line"}},
+        "note": {"oneOf": [{"type": "null"}, {"type": "string"}]}, "state": {"enum": ["a", "b"]}},
+        "$defs": {"line": {"type": "object", "properties": {"sku": {"type": "string"}}}}}"""
+    )
+    assert str(found) == (
+        "struct<order: int64, amount: double, at: timestamp[us, tz=UTC], lines: list<item: struct<sku: string>>, "
+        "note: string, state: string>"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"type": "string"}', "no object with properties"),
+        ('{"type": "object"}', "no properties"),
+        ('{"properties": {"a": {"type": ["string", "integer"]}}}', "one type"),
+        ('{"properties": {"a": {"$ref": "#"}}}', "contains itself"),
+        ('{"properties": {"a": {"$ref": "other.json"}}}', "only references within it"),
+        ('{"properties": {"a": {"anyOf": [{"type": "string"}, {"type": "number"}]}}}', "2 choices"),
+    ],
+)
+def test_a_json_schema_without_columns_is_refused(text, why):
+    with pytest.raises(SettingError, match=why):
+        columns_of(text)

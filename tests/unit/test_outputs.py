@@ -1,0 +1,144 @@
+"""Outputs as values: checked where they are made, and the same on the other side of a command line."""
+
+import json
+import re
+
+import pytest
+
+import airflow_provider_orderedkafka as package
+from airflow_provider_orderedkafka.core.codec import packed
+from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.launching import options_for, output_arguments, packaged_for
+from airflow_provider_orderedkafka.outputs import (
+    CatalogOutput,
+    DeltaOutput,
+    FilesOutput,
+    IcebergOutput,
+    KafkaOutput,
+    from_text,
+    to_text,
+)
+from airflow_provider_orderedkafka.spark.application.command import read_arguments
+
+OUTPUTS = [
+    KafkaOutput("orders-ordered", dead_letters="orders-dead", kafka_conn_id="second", writers=3),
+    KafkaOutput(topics=("a", "b"), options={"kafka.compression.type": "zstd"}),
+    IcebergOutput("lake.shop.orders", partition_by=("days(order_time)", "bucket(16, key)"), identity=False),
+    DeltaOutput(path="s3a://lake/orders", options={"mergeSchema": "true"}),
+    DeltaOutput(table="shop.orders", partition_by=(), create=False, properties={"delta.appendOnly": "true"}),
+    FilesOutput("/data/orders", "orc"),
+]
+CLUSTER = ("--checkpoint", "/c", "--option", "kafka.bootstrap.servers=b:9092", "--option", "subscribe=orders")
+
+
+def test_they_are_imported_from_the_package():
+    assert package.IcebergOutput is IcebergOutput
+    assert {"KafkaOutput", "IcebergOutput", "DeltaOutput", "FilesOutput"} <= set(package.__all__)
+
+
+@pytest.mark.parametrize("output", OUTPUTS, ids=repr)
+def test_an_output_comes_to_the_application_as_it_was_made(output):
+    for text in (to_text(output), packed(to_text(output))):
+        assert read_arguments([*CLUSTER, "--output", text], "app").output == output
+    flag, word, *more = output_arguments(None, "key", output=output)
+    assert (flag, from_text(word)) == ("--output", output)
+    assert more == (["--sink-option", "keepOrder=key"] if isinstance(output, KafkaOutput) else [])
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (KafkaOutput, "names either one topic or, with topics="),
+        (lambda: KafkaOutput("a", topics=("b",)), "names either one topic or, with topics="),
+        (lambda: KafkaOutput("{{ params.target }}"), "a template goes into output_topic="),
+        (lambda: KafkaOutput("a", options={"kafka.sasl.password": "x"}), "name one with kafka_conn_id="),
+        (lambda: KafkaOutput("a", options={"writers": "2"}), "has an argument of its own: writers="),
+        (lambda: IcebergOutput("lake.shop orders"), "a table is named 'catalog.schema.table'"),
+        (lambda: IcebergOutput("lake.orders", partition_by="day(at)"), "partition_by takes a column, days(column)"),
+        (lambda: IcebergOutput("lake.orders", identity="no"), "identity must be True or False, found 'no'"),
+        (DeltaOutput, "takes either path= or table="),
+        (lambda: DeltaOutput("/a", "b"), "takes either path= or table="),
+        (lambda: DeltaOutput("a/b"), "path must be absolute or a location"),
+        (lambda: DeltaOutput("/a", partition_by=("bucket(4, key)",)), r"takes days(column) or a column"),
+        (lambda: DeltaOutput("/a", options={"mergeSchema": True}), "options must be texts by name"),
+        (lambda: FilesOutput("/a", "parkett"), "did you mean 'parquet'?"),
+        (lambda: FilesOutput("/a", "iceberg"), "must be one of parquet, orc, json, csv, avro"),
+    ],
+)
+def test_what_cannot_work_is_refused_where_it_is_written_down(make, said):
+    with pytest.raises(SettingError, match=re.escape(said)):
+        make()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"kind": "hudi"}', '{"kind": "files", "version": 2}'])
+def test_a_document_that_is_no_output_is_refused(text):
+    with pytest.raises(SettingError, match="--output"):
+        from_text(text)
+
+
+@pytest.mark.parametrize(
+    ("options", "output"),
+    [
+        (("path=/a",), FilesOutput("/a")),
+        (("path=/a/", "format=ORC", "compression=zlib"), FilesOutput("/a", "orc", {"compression": "zlib"})),
+        (("path=s3a://b/a", "format=delta"), DeltaOutput("s3a://b/a")),
+        (("table=a.b", "format=delta", "mergeSchema=true"), DeltaOutput(table="a.b", options={"mergeSchema": "true"})),
+        (("table=lake.a.b", "format=iceberg"), IcebergOutput("lake.a.b")),
+        (("table=orders",), CatalogOutput("orders")),
+        (("keepOrder=none",), None),
+    ],
+)
+def test_options_of_the_command_line_make_an_output(options, output):
+    argv = [part for option in options for part in ("--sink-option", option)]
+    assert read_arguments([*CLUSTER, *argv], "app").output == output
+
+
+@pytest.mark.parametrize(
+    "beside", [("--output-topic", "a"), ("--sink-option", "path=/a"), ("--sink-option", "table=a")], ids=str
+)
+def test_where_to_write_is_said_once(beside):
+    with pytest.raises(SettingError, match="--output says where to write"):
+        read_arguments([*CLUSTER, "--output", to_text(OUTPUTS[0]), *beside], "app")
+
+
+def test_the_second_cluster_s_secrets_go_by_the_environment_and_its_options_reach_the_sink_alone(monkeypatch):
+    options = {
+        "kafka.bootstrap.servers": "first:9092",
+        "sink.kafka.bootstrap.servers": "second:9092",
+        "sink.kafka.sasl.password": "secret",
+    }
+    sent = options_for(options, clustered=False, conf={}, load="orders")
+    assert sent.arguments == []
+    monkeypatch.setenv(OPTIONS_VARIABLE, sent.environment[OPTIONS_VARIABLE])
+    found = read_arguments(["--checkpoint", "/c", "--option", "subscribe=orders"], "app")
+    assert found.source.kafka.servers == "first:9092"
+    assert found.sink_options == {"kafka.bootstrap.servers": "second:9092", "kafka.sasl.password": "secret"}
+
+
+def test_on_a_cluster_the_second_cluster_s_secrets_are_no_arguments():
+    options = {"kafka.bootstrap.servers": "first:9092", "sink.kafka.bootstrap.servers": "second:9092"}
+    sent = options_for(options, clustered=True, conf={}, load="orders").arguments
+    assert sent == [
+        "--option",
+        "kafka.bootstrap.servers=first:9092",
+        "--sink-option",
+        "kafka.bootstrap.servers=second:9092",
+    ]
+    with pytest.raises(SettingError, match="could only go as an argument for all to see"):
+        options_for({**options, "sink.kafka.sasl.password": "x"}, clustered=True, conf={}, load="orders")
+
+
+def test_a_topic_goes_by_the_replay_and_a_table_by_its_own_application():
+    assert [packaged_for(output).rpartition("/")[2] for output in (None, OUTPUTS[0], OUTPUTS[2])] == [
+        "ordered_replay.py",
+        "ordered_replay.py",
+        "ordered_table.py",
+    ]
+
+
+def test_what_does_not_shape_the_rows_may_change_between_attempts():
+    assert KafkaOutput("a", dead_letters="d", writers=2).shape is None
+    plain, other = IcebergOutput("lake.orders"), IcebergOutput("lake.orders", options={"compression-codec": "zstd"})
+    assert plain.shape == other.shape != IcebergOutput("lake.refunds").shape
+    assert json.dumps(plain.shape)
