@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from airflow_provider_orderedkafka.compat.airflow import asset_state, has_asset_state
 from airflow_provider_orderedkafka.context import SCHEME, ledger_asset, now_ms, run_of, tell
-from airflow_provider_orderedkafka.core import status
 from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
 from airflow_provider_orderedkafka.core.pacing import Verdict
 from airflow_provider_orderedkafka.core.progress import Progress
-from airflow_provider_orderedkafka.core.status import Status, Teller
+from airflow_provider_orderedkafka.core.status import steps
+from airflow_provider_orderedkafka.core.status.documents import Status
+from airflow_provider_orderedkafka.core.status.steps import Teller
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.committing import CommitResult
 
@@ -49,29 +50,29 @@ def outlets(load: OrderedLoad) -> "list[Asset]":
 
 def looked(context: "Context | None", load: OrderedLoad, ledger: Ledger, verdict: Verdict) -> None:
     """Kafka was looked at; in the triggerer, without a context."""
-    _update(context, load, lambda before, teller: status.looked(before, teller, ledger, verdict))
+    _update(context, load, lambda before, teller: steps.looked(before, teller, ledger, verdict))
 
 
 def planned(context: "Context", load: OrderedLoad, loaded: Range) -> None:
     """A range was resolved."""
-    _update(context, load, lambda before, teller: status.planned(before, teller, loaded))
+    _update(context, load, lambda before, teller: steps.planned(before, teller, loaded))
 
 
 def begun(context: "Context", load: OrderedLoad, loaded: Range, attempt: int) -> None:
     """An attempt begins."""
-    _update(context, load, lambda before, teller: status.begun(before, teller, loaded, attempt))
+    _update(context, load, lambda before, teller: steps.begun(before, teller, loaded, attempt))
 
 
 def loaded(context: "Context", load: OrderedLoad, done: Range, report: Report) -> None:
     """A range was loaded."""
-    _update(context, load, lambda before, teller: status.done(before, teller, done, report))
+    _update(context, load, lambda before, teller: steps.done(before, teller, done, report))
 
 
 def committed(context: "Context", load: OrderedLoad, found: CommitResult) -> None:
     """A range was committed."""
     if found.range is not None and found.report is not None:
         parts = found.range, found.report, found.ledger
-        _update(context, load, lambda before, teller: status.committed(before, teller, *parts))
+        _update(context, load, lambda before, teller: steps.committed(before, teller, *parts))
 
 
 class Attempt:
@@ -93,7 +94,7 @@ class Attempt:
         self._tell()
         if error is not None:
             why = str(error) or type(error).__name__
-            _update(self._context, self._load, lambda was, teller: status.failed(was, teller, self._range, why))
+            _update(self._context, self._load, lambda was, teller: steps.failed(was, teller, self._range, why))
 
     def progress(self, found: Progress) -> None:
         """Take what the application told; a batch that is not told now is told with a later one."""
@@ -112,7 +113,7 @@ class Attempt:
 
     def _changed(self, untold: list[Progress], before: Status, teller: Teller) -> Status:
         for each in untold:
-            before = status.progressed(before, teller, self._range, each)
+            before = steps.progressed(before, teller, self._range, each)
         return before
 
 

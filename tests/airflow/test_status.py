@@ -12,7 +12,7 @@ from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.context import ledger_asset
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.core.progress import Progress
-from airflow_provider_orderedkafka.core.status import Status
+from airflow_provider_orderedkafka.core.status.documents import Status
 from airflow_provider_orderedkafka.loads.committing import CommitResult
 from airflow_provider_orderedkafka.telling import status
 

@@ -26,7 +26,7 @@ from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.plan import Planned
 from airflow_provider_orderedkafka.core.progress import Progress
-from airflow_provider_orderedkafka.core.status import Backlog, BatchRow, RangeRow, Status
+from airflow_provider_orderedkafka.core.status.documents import Backlog, BatchRow, RangeRow, Status
 from airflow_provider_orderedkafka.core.streams import StreamOffset
 from airflow_provider_orderedkafka.core.watching import WatcherState
 from airflow_provider_orderedkafka.kafka.provenance import Stamp

@@ -2,13 +2,15 @@
 
 from dataclasses import replace
 
-from airflow_provider_orderedkafka.core import moves, status
+from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place, Span
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.pacing import Pace, Verdict
 from airflow_provider_orderedkafka.core.progress import Progress
-from airflow_provider_orderedkafka.core.status import Status, Teller
+from airflow_provider_orderedkafka.core.status import steps
+from airflow_provider_orderedkafka.core.status.documents import Status
+from airflow_provider_orderedkafka.core.status.steps import Teller
 from support.plain import plain_range, plain_report
 
 MINUTE = 60_000
@@ -44,7 +46,7 @@ class Story:
         waiting = int(span.offsets * 0.9)
         reason = f"{waiting:,} of 50,000 offsets are there, the delay runs out in 12m"
         verdict = Verdict(False, reason, self.at + 12 * MINUTE, waiting=waiting, lag=span.offsets, span=span)
-        self.status = status.looked(self.teller().begin(self.status), self.teller(), self.ledger, verdict)
+        self.status = steps.looked(self.teller().begin(self.status), self.teller(), self.ledger, verdict)
 
     def plan(self) -> Range:
         """Resolve a range of nine tenths of what was seen."""
@@ -65,11 +67,11 @@ class Story:
         )
         reason = f"{loaded.offsets:,} offsets in {len(end):,} partitions, {loaded.reason}"
         loaded = replace(loaded, reason=reason)
-        self.status = status.planned(self.status, self.teller(), loaded)
+        self.status = steps.planned(self.status, self.teller(), loaded)
         return loaded
 
     def begin(self, loaded: Range, attempt: int = 1) -> None:
-        self._change(status.begun, loaded, attempt)
+        self._change(steps.begun, loaded, attempt)
 
     def write(self, loaded: Range, batches: int, of: int) -> None:
         """Write the first batches of a range, some seconds each."""
@@ -78,10 +80,10 @@ class Story:
             done = loaded.offsets * (batch + 1) // of
             late, left = done // 90, 4 * (of - batch - 1)
             told = Progress(loaded.id, 1, batch + 1, done, loaded.offsets, done, done, late, 9_000, self.at, left, of)
-            self._change(status.progressed, loaded, told)
+            self._change(steps.progressed, loaded, told)
 
     def fail(self, loaded: Range, why: str) -> None:
-        self._change(status.failed, loaded, why)
+        self._change(steps.failed, loaded, why)
 
     def commit(self, loaded: Range, **doubts: int) -> None:
         rows = loaded.offsets - 120
@@ -102,7 +104,7 @@ class Story:
         self.ledger = moves.committed(opened, loaded, report, self.teller().run, self.at + took)
         self.place = self.ledger.place
         assert self.status is not None
-        self.status = status.committed(self.status, self.teller(), loaded, report, self.ledger)
+        self.status = steps.committed(self.status, self.teller(), loaded, report, self.ledger)
 
     def run(self, times: int, **doubts: int) -> None:
         """Whole runs, the newest five minutes before now."""

@@ -1,137 +1,25 @@
-"""How a load stands, for people: one small document, which each step updates and the page in Airflow shows.
+"""What each step of a run changes in the status."""
 
-Nothing is decided by it, so it may be lost or old at any time: the ledger is the truth, and `looked` puts right what it
-says. It fits into one value of Airflow's state store, however many partitions and ranges there are.
-"""
-
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, Self
 
-from airflow_provider_orderedkafka.core.codec import Document
-from airflow_provider_orderedkafka.core.documents import Kind, Ledger, Outcome, Range, Report
+from airflow_provider_orderedkafka.core.documents import Ledger, Outcome, Range, Report
 from airflow_provider_orderedkafka.core.lifecycle import outcome_of
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
-from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.core.pacing import Pace, Verdict
 from airflow_provider_orderedkafka.core.progress import Progress
-
-RANGES_KEPT = 50
-BATCHES_KEPT = 50
-PARTITIONS_KEPT = 1_000
-TOPICS_KEPT = 20
-
-LARGEST = 60_000
-"""Characters of the document: Airflow's API takes values of at most 65,535."""
+from airflow_provider_orderedkafka.core.status.documents import (
+    BATCHES_KEPT,
+    RANGES_KEPT,
+    TOPICS_KEPT,
+    Backlog,
+    BatchRow,
+    RangeRow,
+    Status,
+)
+from airflow_provider_orderedkafka.core.status.partitions import At, places_of, table
 
 LONGEST = 500
 """Characters of a sentence."""
-
-RowState = Literal["planned", "loading", "failed", "loaded", "committed", "abandoned"]
-OPEN: frozenset[RowState] = frozenset({"planned", "loading", "failed", "loaded"})
-
-
-@dataclass(frozen=True, slots=True)
-class BatchRow:
-    """A batch that was written: when, and the sums of the range up to it."""
-
-    batch: int
-    at: int
-    offsets_done: int
-    rows_read: int
-    rows_written: int
-    late: int
-
-
-@dataclass(frozen=True, slots=True)
-class RangeRow:
-    """A range: what it is, who loads it, how far that is, and what came out.
-
-    `begin` and `end` are the times of its cuts; `lag` is how many offsets were not loaded when it was planned. `run` is
-    `<dag id>/<run id>`, `task` the task that loads it. Times of the attempt are those of the last one.
-    """
-
-    id: str
-    kind: Kind
-    reason: str
-    planned_at: int
-    offsets: int
-    partitions: int
-    begin: int | None
-    end: int | None
-    run: str
-    lag: int | None = None
-    task: str = ""
-    state: RowState = "planned"
-    attempts: int = 0
-    begun_at: int | None = None
-    ended_at: int | None = None
-    batches: int = 0
-    rows_read: int = 0
-    rows_written: int = 0
-    late: int = 0
-    replayed: int = 0
-    dead_letters: int = 0
-    may_be_doubled: int = 0
-    may_be_out_of_order: int = 0
-    lost: int = 0
-    bytes_read: int = 0
-    error: str = ""
-    progress: Progress | None = None
-    written: tuple[BatchRow, ...] = ()
-
-    @property
-    def open(self) -> bool:
-        return self.state in OPEN
-
-
-@dataclass(frozen=True, slots=True)
-class Backlog:
-    """What waits to be loaded, as it was seen `at` some moment, and what starts the next run.
-
-    `waiting` is how many of the `offsets` a run would load now, `enough` how many of those start one, `due` when the
-    delay runs out. All that is older than `loaded_to` is loaded. `partitions` has for each topic the partitions that
-    lag most, as `<partition>,<next offset>,<offsets in the open range>,<lag>` with blanks between them; `of_partitions`
-    is how many there are in all.
-    """
-
-    at: int
-    offsets: int
-    waiting: int | None
-    enough: int | None
-    due: int | None
-    loaded_to: int | None
-    reason: str
-    partitions: Mapping[str, str]
-    of_partitions: int
-
-
-@dataclass(frozen=True, slots=True)
-class Status(Document):
-    """How a load stands. `rows` counts against `row_limit`; `ranges` are the newest ones, oldest first."""
-
-    load: str
-    dag: str
-    topics: tuple[str, ...]
-    of_topics: int
-    updated_at: int
-    revision: int | None = None
-    rows: int = 0
-    row_limit: int | None = None
-    lag: Backlog | None = None
-    ranges: tuple[RangeRow, ...] = ()
-
-    def fitting(self, most: int = LARGEST) -> Self:
-        """The status in at most so many characters: partitions are left out first, then old ranges."""
-        if len(json.dumps(json.loads(self.to_text()))) <= most:  # as Airflow counts
-            return self
-        if self.lag is not None and self.lag.partitions:
-            places = _places(self.lag.partitions)
-            return replace(self, lag=replace(self.lag, partitions=_table(places, len(places) // 2))).fitting(most)
-        if len(self.ranges) > 1:
-            return replace(self, ranges=self.ranges[len(self.ranges) // 2 :]).fitting(most)
-        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +56,7 @@ def looked(status: Status, teller: Teller, ledger: Ledger, verdict: Verdict) -> 
         return (
             status if status.lag is None else replace(status, lag=replace(status.lag, reason=_clipped(verdict.reason)))
         )
-    places = {p: _At(begin, 0, verdict.span.end[p] - begin) for p, begin in verdict.span.start.items()}
+    places = {p: At(begin, 0, verdict.span.end[p] - begin) for p, begin in verdict.span.start.items()}
     return replace(
         status,
         lag=Backlog(
@@ -179,7 +67,7 @@ def looked(status: Status, teller: Teller, ledger: Ledger, verdict: Verdict) -> 
             due=verdict.due,
             loaded_to=_time(verdict.span.floor),
             reason=_clipped(verdict.reason),
-            partitions=_table(places),
+            partitions=table(places),
             of_partitions=len(places),
         ),
     )
@@ -302,56 +190,28 @@ def _counted(row: RangeRow, outcome: Outcome) -> RangeRow:
 
 def _taking(lag: Backlog | None, teller: Teller, loaded: Range) -> Backlog:
     """The lag with what the range takes of it. Nobody may have looked before, without a wait."""
-    known = {} if lag is None else _places(lag.partitions)
+    known = {} if lag is None else places_of(lag.partitions)
     places = dict(known)
     for partition, begin in loaded.start.offsets.items():
-        before, taken = known.get(partition, _At(begin)), loaded.end.offsets[partition] - begin
-        places[partition] = _At(begin, taken, max(before.begin + before.lag - begin, taken))
+        before, taken = known.get(partition, At(begin)), loaded.end.offsets[partition] - begin
+        places[partition] = At(begin, taken, max(before.begin + before.lag - begin, taken))
     if lag is None:
         offsets, due, reason = loaded.offsets, None, ""
         lag = Backlog(teller.now, offsets, None, teller.pace.enough, due, _time(loaded.start.floor), reason, {}, 0)
-    return replace(lag, partitions=_table(places), of_partitions=max(lag.of_partitions, len(places)))
+    return replace(lag, partitions=table(places), of_partitions=max(lag.of_partitions, len(places)))
 
 
 def _after(lag: Backlog, loaded: Range, stop: Place) -> Backlog:
     """The lag once a range is loaded up to here."""
-    places = _places(lag.partitions)
+    places = places_of(lag.partitions)
     for partition, begin in stop.offsets.items():
         before = places.get(partition)
         if before is not None:
-            places[partition] = _At(begin, 0, max(before.begin + before.lag - begin, 0))
+            places[partition] = At(begin, 0, max(before.begin + before.lag - begin, 0))
     left = max(lag.offsets - stop.offsets.since(loaded.start.offsets), 0)
     return replace(
-        lag, offsets=left, waiting=None, due=None, reason="", loaded_to=_time(stop.floor), partitions=_table(places)
+        lag, offsets=left, waiting=None, due=None, reason="", loaded_to=_time(stop.floor), partitions=table(places)
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _At:
-    """Where a partition stands: its next offset, how many the open range takes, and how many there are."""
-
-    begin: int
-    taken: int = 0
-    lag: int = 0
-
-
-def _table(places: Mapping[TopicPartition, _At], most: int = PARTITIONS_KEPT) -> dict[str, str]:
-    """The partitions that lag most, by topic."""
-    kept = sorted(sorted(places, key=lambda partition: -places[partition].lag)[:most])
-    words: dict[str, list[str]] = {}
-    for topic, partition in kept:
-        place = places[TopicPartition(topic, partition)]
-        words.setdefault(topic, []).append(f"{partition},{place.begin},{place.taken},{place.lag}")
-    return {topic: " ".join(found) for topic, found in words.items()}
-
-
-def _places(table: Mapping[str, str]) -> dict[TopicPartition, _At]:
-    found = {}
-    for topic, words in table.items():
-        for word in words.split():
-            partition, *place = map(int, word.split(","))
-            found[TopicPartition(topic, partition)] = _At(*place)
-    return found
 
 
 def _time(floor: Floor) -> int | None:
