@@ -9,7 +9,7 @@ export PYTHON PORT
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help environment demo ui test faults newest versions soak mutants bench lint lock clean
+.PHONY: help environment browser demo ui test faults newest versions soak mutants bench lint lock clean
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -21,6 +21,9 @@ help: ## print this
 environment: ## build .venv from requirements.lock, or do nothing when it is up to date
 	@scripts/environment
 
+browser:
+	@scripts/browser
+
 demo: environment ## load a real Kafka in time order, on this machine, in a few minutes
 	@$(BIN)/orderedkafka demo
 
@@ -28,7 +31,7 @@ ui: environment ## a real Airflow with the example DAGs and a broker, at http://
 	@$(BIN)/python scripts/ui.py
 
 test: WORKERS ?= 4
-test: environment ## run every test but those that break things on purpose
+test: environment browser ## run every test but those that break things on purpose
 	$(BIN)/python -m pytest -m "not fault" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 faults: WORKERS ?= 3

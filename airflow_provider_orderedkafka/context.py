@@ -99,9 +99,11 @@ class TaskMemory:
 
 
 def tell(context: "Context", key: str, value: Any) -> None:
-    """Show a value in the task's state store, where Airflow has one."""
+    """Show a value in the task's state store or, where Airflow has none, in an XCom."""
     if context.get("task_state_store") is not None:
         context["task_state_store"].set(key, value)
+    else:
+        context["ti"].xcom_push(key=key, value=value)
 
 
 def skip(context: "Context", reason: str) -> NoReturn:

@@ -15,7 +15,7 @@ from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.loading import load as what_to_do
 from airflow_provider_orderedkafka.parsing import topic_assets
 from airflow_provider_orderedkafka.reports import readable, report_location
-from airflow_provider_orderedkafka.telling import docs, metrics
+from airflow_provider_orderedkafka.telling import docs, metrics, status
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator, Context
@@ -112,4 +112,6 @@ def begin_attempt(context: "Context", load: OrderedLoad, resolve: str, digest: s
         skip(context, todo.reason)
     if todo.action is Action.REFUSE:
         fail(LifecycleError(f"nothing is loaded for {load.name!r}: {todo.reason}"))
+    if todo.range is not None and todo.report is None:
+        status.begun(context, load, todo.range, todo.attempt)
     metrics.attempted(load.name)

@@ -14,7 +14,7 @@ Waiting and resolving, intervals, replays, streams and loads by hand all ask her
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from airflow_provider_orderedkafka.core.documents import Kind, Range
 from airflow_provider_orderedkafka.core.notation.durations import format_duration
@@ -145,7 +145,8 @@ def verdict(log: Log, place: Place, seen: Survey, terms: Terms, since: int) -> V
     span, time = seen.span(place), cut_time(seen, terms)
     older = span.end if time is None or time > span.latest else about(log, span, time)
     young = span.end.since(older)
-    return decide(terms.pace, Situation(older.since(span.start), since, seen.now, seen.ends.held_back, young))
+    found = decide(terms.pace, Situation(older.since(span.start), since, seen.now, seen.ends.held_back, young))
+    return replace(found, span=span)
 
 
 def next_place(log: Log, place: Place, seen: Survey, terms: Terms, own: Own | None = None) -> Place | NothingToLoad:

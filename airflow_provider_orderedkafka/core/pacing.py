@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from airflow_provider_orderedkafka.core.notation.durations import MILLISECONDS, format_duration
-from airflow_provider_orderedkafka.core.order.cuts import Place
+from airflow_provider_orderedkafka.core.order.cuts import Place, Span
 
 MINUTE: Final = MILLISECONDS["m"]
 
@@ -50,6 +50,7 @@ class Verdict:
     """Whether to run, why, and when the delay runs out. `skip` means that waiting cannot help this run.
 
     `waiting` is how many offsets a run would load now, and `lag` how many are not loaded yet; None if nobody looked.
+    `span` is from where to where each partition can be read.
     """
 
     run: bool
@@ -58,6 +59,7 @@ class Verdict:
     skip: bool = False
     waiting: int | None = None
     lag: int | None = None
+    span: Span | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,13 @@ from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 class CommitResult:
     """The result of a commit. `outcome` is the one to emit an event for, if any.
 
-    `report` is that of a range that was committed now, `ledger` the one that was moved.
+    `range`, `report` and `ledger` are what was committed now; an interval or a replay has no ledger.
     """
 
     action: Action
     reason: str
     outcome: Outcome | None = None
+    range: Range | None = None
     report: Report | None = None
     ledger: Ledger | None = None
 
@@ -54,7 +55,7 @@ def commit(books: Books, range_id: str | None, mirror: Mirror) -> CommitResult:
     else:
         _name_ended(books.store, loaded.key)
     moved = after if isinstance(after, Ledger) else None
-    return CommitResult(does, status_of(after, range_id).sentence, outcome_of(after, range_id), report, moved)
+    return CommitResult(does, status_of(after, range_id).sentence, outcome_of(after, range_id), loaded, report, moved)
 
 
 def _name_ended(store: LedgerStore, key: str) -> None:

@@ -14,7 +14,7 @@ from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.committing import CommitResult, commit
 from airflow_provider_orderedkafka.loads.shown import in_numbers
 from airflow_provider_orderedkafka.outputs import KafkaOutput, Output
-from airflow_provider_orderedkafka.telling import docs, metrics
+from airflow_provider_orderedkafka.telling import docs, metrics, status
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset, Context, XComArg
@@ -59,7 +59,7 @@ class CommitOffsetRangeOperator(BaseOperator):
         }
         ours: dict[str, list[Any]] = {
             "inlets": [ledger_asset(load.name, load.ledger)],
-            "outlets": [output_alias(load.name)],
+            "outlets": [output_alias(load.name), *status.outlets(load)],
         }
         super().__init__(**beside(ours, given))
         self.load = load
@@ -78,6 +78,7 @@ class CommitOffsetRangeOperator(BaseOperator):
         self.log.info("%s: %s", self.load.name, said)
         if committed.outcome is None:
             skip(context, committed.reason)
+        status.committed(context, self.load, committed)
         context["ti"].xcom_push(key="in_words", value=said)
         told = _told(self.load.name, committed.outcome)
         asset = self.asset or self._output_asset()

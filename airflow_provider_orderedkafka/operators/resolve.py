@@ -33,7 +33,7 @@ from airflow_provider_orderedkafka.loads.resolving import PlanOwn, Resolved, cla
 from airflow_provider_orderedkafka.loads.shown import in_words
 from airflow_provider_orderedkafka.loads.waiting import look
 from airflow_provider_orderedkafka.reports import for_spark
-from airflow_provider_orderedkafka.telling import docs, metrics
+from airflow_provider_orderedkafka.telling import docs, metrics, status
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -96,7 +96,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
                 f"load {load.name!r}: row_limit= and dry_run= are for a replay; set the load's own row_limit, and see "
                 "what its next run would load with `orderedkafka plan`"
             )
-        ours = {"inlets": [ledger_asset(load.name, load.ledger)]}
+        ours = {"inlets": [ledger_asset(load.name, load.ledger)], "outlets": status.outlets(load)}
         super().__init__(**beside(ours, {"doc_md": docs.RESOLVE, **kwargs}))
         self.load = load
         self.mode = mode
@@ -132,6 +132,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
         self.log.info("%s: %s", self.load.name, resolved.reason)
         if resolved.range is None:
             skip(context, resolved.reason)
+        status.planned(context, self.load, resolved.range)
         said = in_words(resolved.range)
         self.log.info("%s", said)
         metrics.planned(resolved.range)

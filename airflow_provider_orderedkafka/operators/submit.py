@@ -1,16 +1,15 @@
 """Submit: the application runs the range with Spark, and its report comes back."""
 
-import json
 import os
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_orderedkafka.context import beside, books_of, fail, ledger_asset, memory_of, skip, tell
+from airflow_provider_orderedkafka.context import beside, books_of, fail, ledger_asset, memory_of, skip
 from airflow_provider_orderedkafka.core.documents import TOLD, Range, Report
 from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.core.lifecycle import ADVISE_AFTER, Action, way_out
@@ -35,7 +34,7 @@ from airflow_provider_orderedkafka.parsing import check_output, no_checkpoint, t
 from airflow_provider_orderedkafka.reports import for_spark, read_report, readable
 from airflow_provider_orderedkafka.spark_parameters import SparkSubmitParameters
 from airflow_provider_orderedkafka.submission import Submission, masked, submit_command
-from airflow_provider_orderedkafka.telling import docs, lineage, metrics
+from airflow_provider_orderedkafka.telling import docs, lineage, metrics, status
 
 if TYPE_CHECKING:
     from airflow.sdk import Context, XComArg
@@ -161,6 +160,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         if todo.range is None or todo.checkpoint is None:
             raise LifecycleError(f"nothing is loaded for {self.load.name!r}: {todo.reason}")
         report = todo.report or self._run(context, way, todo, todo.range, todo.checkpoint)
+        status.loaded(context, self.load, todo.range, report)
         self._flow = self._moved(report)
         self.log.info("%s", report.sentence)
         return {name: getattr(report, name) for name in TOLD}
@@ -178,25 +178,28 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
     def _run(self, context: "Context", way: Way, todo: Loading, loaded: Range, checkpoint: str) -> Report:
         self.log.info("%s: Spark is starting; its first line may take a minute", self.load.name)
         metrics.attempted(self.load.name)
-        with tempfile.TemporaryDirectory(prefix="orderedkafka-") as folder:
-            process = self._process = self._made(context, way, todo, Path(folder))
+        attempt = status.Attempt(context, self.load, loaded, todo.attempt)
+        with attempt, tempfile.TemporaryDirectory(prefix="orderedkafka-") as folder:
+            process = self._process = self._made(context, way, todo, Path(folder), attempt.progress)
             try:
                 code, output = process.run(), process.output
             except Exception as error:
                 raise explained(str(error), None, todo, read_report(checkpoint)) from error
             finally:
                 process.tidy()
-        report = read_report(checkpoint)
-        if code:
-            raise explained(masked(output), code, todo, report)
-        if report is None or not report.complete:
-            raise LifecycleError(
-                f"the application of range {loaded.id!r} ended without a complete report at {checkpoint!r}: "
-                "can this worker read that location?"
-            )
-        return report
+            report = read_report(checkpoint)
+            if code:
+                raise explained(masked(output), code, todo, report)
+            if report is None or not report.complete:
+                raise LifecycleError(
+                    f"the application of range {loaded.id!r} ended without a complete report at {checkpoint!r}: "
+                    "can this worker read that location?"
+                )
+            return report
 
-    def _made(self, context: "Context", way: Way, todo: Loading, folder: Path) -> "SparkProcess | FollowedProcess":
+    def _made(
+        self, context: "Context", way: Way, todo: Loading, folder: Path, on_progress: Callable[[Progress], None]
+    ) -> "SparkProcess | FollowedProcess":
         """The process that submits it, with files in a private folder, and secrets in the environment only."""
         from airflow_provider_orderedkafka.hooks.spark_process import SparkProcess
         from airflow_provider_orderedkafka.hooks.yarn import FollowedProcess
@@ -211,7 +214,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
             *way.options.arguments,
         ]
         command = submit_command(submission, self.application, arguments, way.environment)
-        process = SparkProcess(command, submission, partial(self._tell, context), self.post_submit_commands or ())
+        process = SparkProcess(command, submission, on_progress, self.post_submit_commands or ())
         if way.manager is None:
             return process
         memory = memory_of(books_of(self.load.name, context, self.load.ledger), context)
@@ -269,9 +272,6 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
             raise SettingError(no_checkpoint(self.load.name, self.conn_id, submission.master))
         home = os.environ.get("AIRFLOW_HOME") or str(Path(conf.get("core", "dags_folder")).parent)
         return f"{home}/orderedkafka/{self.load.name}"
-
-    def _tell(self, context: "Context", progress: Progress) -> None:
-        tell(context, "progress", json.loads(progress.to_text()))
 
 
 def _environment(submission: Submission) -> dict[str, str]:

@@ -22,7 +22,7 @@ from airflow_provider_orderedkafka.core.pacing import Remarks, Verdict, until
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.waiting import look, wait
-from airflow_provider_orderedkafka.telling import docs, metrics
+from airflow_provider_orderedkafka.telling import docs, metrics, status
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -107,6 +107,7 @@ class OffsetRangeSensor(BaseSensorOperator):
         except OrderedKafkaError as error:
             fail(error)
         metrics.waits(self.load.name, ledger, verdict)
+        status.looked(context, self.load, ledger, verdict)
         if verdict.skip:
             skip(context, verdict.reason)
         return verdict, ledger

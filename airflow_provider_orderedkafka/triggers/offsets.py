@@ -25,7 +25,7 @@ from airflow_provider_orderedkafka.ledgers import ledger_in, location_for
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 from airflow_provider_orderedkafka.loads.operations import ledger_of
-from airflow_provider_orderedkafka.telling import metrics
+from airflow_provider_orderedkafka.telling import metrics, status
 
 if TYPE_CHECKING:
     from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
@@ -170,6 +170,7 @@ class OffsetRangeTrigger(BaseEventTrigger):
         verdict = hook_of(load.kafka_conn_id).verdict(load, ledger, known=not thorough)
         metrics.waits(load.name, ledger, verdict, in_triggerer=True)
         if thorough:
+            status.looked(None, load, ledger, verdict)
             self._looked_thoroughly = time.monotonic()
         return verdict
 

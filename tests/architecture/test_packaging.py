@@ -100,6 +100,14 @@ def test_the_wheel_has_every_module_and_says_that_it_is_typed(wheel):
     assert {*modules, "airflow_provider_orderedkafka/py.typed"} <= set(wheel.namelist())
 
 
+def test_the_wheel_has_the_files_of_the_page_and_none_that_loads_from_elsewhere(wheel):
+    files = {str(path.relative_to(ROOT)) for path in (ROOT / "airflow_provider_orderedkafka" / "page").iterdir()}
+    assert "airflow_provider_orderedkafka/page/index.html" in files
+    assert files <= set(wheel.namelist())
+    elsewhere = re.compile(r"https?://(?!www\.w3\.org/2000/svg\b)")
+    assert [name for name in files if elsewhere.search(wheel.read(name).decode())] == []
+
+
 def test_the_wheel_has_the_spark_applications(wheel):
     applications = {f"airflow_provider_orderedkafka/spark_apps/{path.name}" for path in ROOT.glob("spark_apps/*.py")}
     assert applications

@@ -26,6 +26,7 @@ from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.plan import Planned
 from airflow_provider_orderedkafka.core.progress import Progress
+from airflow_provider_orderedkafka.core.status.documents import Backlog, BatchRow, RangeRow, Status
 from airflow_provider_orderedkafka.core.streams import StreamOffset
 from airflow_provider_orderedkafka.core.watching import WatcherState
 from airflow_provider_orderedkafka.kafka.provenance import Stamp
@@ -172,6 +173,33 @@ DOCUMENTS: Mapping[str, Document] = {
     "claims": Claims(("orders-interval-a", "orders-interval-b")),
     "report": replace(REPORT, may_be_out_of_order=6, fingerprint=RANGE.fingerprint),
     "progress": Progress(RANGE.id, 2, 1, 12, 32, 11, 9, 1, 5_000, 1_769_860_700_000, 30, 40, about=True),
+    "status": Status(
+        load="orders",
+        dag="orders_ordered",
+        topics=("orders", "refünds"),
+        of_topics=2,
+        updated_at=1_769_861_000_000,
+        revision=4,
+        rows=1_234,
+        row_limit=5_000,
+        lag=Backlog(1_769_861_000_000, 40, 32, 100, None, 1_769_860_000_000, "32 of 100", {"orders": "0,3,27,30"}, 3),
+        ranges=(
+            RangeRow(
+                RANGE.id,
+                "incremental",
+                RANGE.reason,
+                RANGE.planned_at,
+                32,
+                3,
+                None,
+                END.floor.time,
+                OPEN.owner,
+                state="loading",
+                progress=Progress(RANGE.id, 2, 1, 12, 32, 11, 9, 1, 5_000, 1_769_860_700_000, 30, 40, about=True),
+                written=(BatchRow(1, 1_769_861_000_000, 12, 11, 9, 1),),
+            ),
+        ),
+    ),
     "counts": Counts(2, replace(TALLY, may_be_out_of_order=6), TALLY.plus(TALLY), 2, IN_A_TIE, limit_spent=True),
     "note": replace(
         NOTE,

@@ -1,0 +1,222 @@
+"""What each step of a run changes in the status."""
+
+from dataclasses import dataclass, replace
+
+from airflow_provider_orderedkafka.core.documents import Ledger, Outcome, Range, Report
+from airflow_provider_orderedkafka.core.lifecycle import outcome_of
+from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.pacing import Pace, Verdict
+from airflow_provider_orderedkafka.core.progress import Progress
+from airflow_provider_orderedkafka.core.status.documents import (
+    BATCHES_KEPT,
+    RANGES_KEPT,
+    TOPICS_KEPT,
+    Backlog,
+    BatchRow,
+    RangeRow,
+    Status,
+)
+from airflow_provider_orderedkafka.core.status.partitions import At, places_of, table
+
+LONGEST = 500
+"""Characters of a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Teller:
+    """Who tells of a load: its name, topics and settings, the DAG, the run, the task, the time."""
+
+    load: str
+    topics: tuple[str, ...]
+    row_limit: int | None
+    pace: Pace
+    dag: str
+    run: str
+    task: str
+    now: int
+
+    def begin(self, status: Status | None) -> Status:
+        """The status to change; a watcher knows no DAG."""
+        before = status or Status(self.load, self.dag, (), 0, self.now)
+        return replace(
+            before,
+            dag=self.dag or before.dag,
+            topics=self.topics[:TOPICS_KEPT],
+            of_topics=len(self.topics),
+            row_limit=self.row_limit,
+            updated_at=self.now,
+        )
+
+
+def looked(status: Status, teller: Teller, ledger: Ledger, verdict: Verdict) -> Status:
+    """After a look at Kafka: the lag, and what became of ranges whose end nobody told."""
+    settled = tuple(_settled(row, ledger) for row in status.ranges)
+    status = replace(status, ranges=settled, revision=ledger.revision, rows=ledger.rows)
+    if verdict.span is None:
+        return (
+            status if status.lag is None else replace(status, lag=replace(status.lag, reason=_clipped(verdict.reason)))
+        )
+    places = {p: At(begin, 0, verdict.span.end[p] - begin) for p, begin in verdict.span.start.items()}
+    return replace(
+        status,
+        lag=Backlog(
+            at=teller.now,
+            offsets=verdict.span.offsets if verdict.lag is None else verdict.lag,
+            waiting=verdict.waiting,
+            enough=teller.pace.enough,
+            due=verdict.due,
+            loaded_to=_time(verdict.span.floor),
+            reason=_clipped(verdict.reason),
+            partitions=table(places),
+            of_partitions=len(places),
+        ),
+    )
+
+
+def planned(status: Status, teller: Teller, loaded: Range) -> Status:
+    """A range was resolved, or taken over."""
+    row = _row(status, teller, loaded)
+    row = replace(row, run=teller.run, state=row.state if row.open else "planned")
+    if loaded.kind != "incremental":
+        return _with(status, row)
+    lag = _taking(status.lag, teller, loaded)
+    return _with(replace(status, lag=lag), replace(row, lag=lag.offsets if row.lag is None else row.lag))
+
+
+def begun(status: Status, teller: Teller, loaded: Range, attempt: int) -> Status:
+    """An attempt begins."""
+    row = replace(_row(status, teller, loaded), run=teller.run, task=teller.task, state="loading", attempts=attempt)
+    return _with(status, replace(row, begun_at=teller.now, ended_at=None, error="", progress=None, written=()))
+
+
+def progressed(status: Status, teller: Teller, loaded: Range, found: Progress) -> Status:
+    """The application told how far it is."""
+    row = _row(status, teller, loaded)
+    written = row.written
+    if not written or found.offsets_done > written[-1].offsets_done:
+        sums = (found.offsets_done, found.rows_read, found.rows_emitted, found.late)
+        written = (*written, BatchRow(found.batch, teller.now, *sums))[-BATCHES_KEPT:]
+    told = replace(row, rows_read=found.rows_read, rows_written=found.rows_emitted, late=found.late)
+    return _with(status, replace(told, progress=found, written=written))
+
+
+def failed(status: Status, teller: Teller, loaded: Range, why: str) -> Status:
+    """An attempt failed."""
+    row = replace(_row(status, teller, loaded), state="failed", ended_at=teller.now, error=_clipped(why))
+    return _with(status, row)
+
+
+def done(status: Status, teller: Teller, loaded: Range, report: Report) -> Status:
+    """The range is loaded, and not yet committed."""
+    return _with(status, _reported(_row(status, teller, loaded), report))
+
+
+def committed(status: Status, teller: Teller, loaded: Range, report: Report, ledger: Ledger | None) -> Status:
+    """The range is committed. An interval or a replay has no ledger."""
+    row = replace(_reported(_row(status, teller, loaded), report), state="committed", progress=None, written=())
+    status = _with(status, row)
+    if ledger is None:
+        return status
+    lag = None if status.lag is None else _after(status.lag, loaded, report.stop)
+    return replace(status, revision=ledger.revision, rows=ledger.rows, lag=lag)
+
+
+def _row(status: Status, teller: Teller, loaded: Range) -> RangeRow:
+    """The range's row, or a new one."""
+    new = RangeRow(
+        id=loaded.id,
+        kind=loaded.kind,
+        reason=_clipped(loaded.reason),
+        planned_at=loaded.planned_at,
+        offsets=loaded.offsets,
+        partitions=len(loaded.end.offsets),
+        begin=_time(loaded.start.floor),
+        end=_time(loaded.end.floor),
+        run=teller.run,
+    )
+    return next((row for row in status.ranges if row.id == loaded.id), new)
+
+
+def _with(status: Status, row: RangeRow) -> Status:
+    known = {each.id: each for each in status.ranges}
+    return replace(status, ranges=tuple({**known, row.id: row}.values())[-RANGES_KEPT:])
+
+
+def _reported(row: RangeRow, report: Report) -> RangeRow:
+    return replace(
+        row,
+        state="loaded",
+        attempts=report.attempt,
+        begun_at=report.started_at,
+        ended_at=report.ended_at,
+        batches=report.batches,
+        rows_read=report.rows_read,
+        rows_written=report.rows_emitted,
+        late=report.late,
+        replayed=report.replayed,
+        dead_letters=report.dead_letters,
+        may_be_doubled=report.may_be_doubled,
+        may_be_out_of_order=report.may_be_out_of_order,
+        lost=report.lost,
+        bytes_read=report.bytes_read,
+        error="",
+    )
+
+
+def _settled(row: RangeRow, ledger: Ledger) -> RangeRow:
+    """The row as the ledger has it, where the range has ended without word of it."""
+    outcome = outcome_of(ledger, row.id) if row.open and row.kind == "incremental" else None
+    if outcome is None:
+        return row
+    ended = replace(row, ended_at=row.ended_at or outcome.at, progress=None, written=())
+    if outcome.kind != "committed":
+        return replace(ended, state="abandoned", error=_clipped(outcome.reason))
+    return _counted(ended, outcome)
+
+
+def _counted(row: RangeRow, outcome: Outcome) -> RangeRow:
+    return replace(
+        row,
+        state="committed",
+        rows_written=outcome.rows,
+        late=outcome.late,
+        dead_letters=outcome.dead_letters,
+        may_be_doubled=outcome.may_be_doubled,
+        may_be_out_of_order=outcome.may_be_out_of_order,
+        lost=outcome.lost,
+        error="",
+    )
+
+
+def _taking(lag: Backlog | None, teller: Teller, loaded: Range) -> Backlog:
+    """The lag with what the range takes of it. Nobody may have looked before, without a wait."""
+    known = {} if lag is None else places_of(lag.partitions)
+    places = dict(known)
+    for partition, begin in loaded.start.offsets.items():
+        before, taken = known.get(partition, At(begin)), loaded.end.offsets[partition] - begin
+        places[partition] = At(begin, taken, max(before.begin + before.lag - begin, taken))
+    if lag is None:
+        offsets, due, reason = loaded.offsets, None, ""
+        lag = Backlog(teller.now, offsets, None, teller.pace.enough, due, _time(loaded.start.floor), reason, {}, 0)
+    return replace(lag, partitions=table(places), of_partitions=max(lag.of_partitions, len(places)))
+
+
+def _after(lag: Backlog, loaded: Range, stop: Place) -> Backlog:
+    """The lag once a range is loaded up to here."""
+    places = places_of(lag.partitions)
+    for partition, begin in stop.offsets.items():
+        before = places.get(partition)
+        if before is not None:
+            places[partition] = At(begin, 0, max(before.begin + before.lag - begin, 0))
+    left = max(lag.offsets - stop.offsets.since(loaded.start.offsets), 0)
+    return replace(
+        lag, offsets=left, waiting=None, due=None, reason="", loaded_to=_time(stop.floor), partitions=table(places)
+    )
+
+
+def _time(floor: Floor) -> int | None:
+    return floor.time if floor.time >= 0 else None
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} ..."

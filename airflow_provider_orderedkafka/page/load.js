@@ -1,0 +1,141 @@
+// One load: where it stands, its ranges, how they went over time, its partitions.
+
+import { taskPage } from "./airflow.js";
+import { plot } from "./charts.js";
+import { ago, bar, h, table } from "./html.js";
+import { behind, duration, isOpen, limit, links, nextRun, openRanges, progress, remarks, state } from "./parts.js";
+import { count, day, moment, number, percent, short, span } from "./words.js";
+
+/** The sections of a load's page, each with what it shows, so that only what changes is drawn anew. */
+export function sections({ status, tasks, run }) {
+  const open = openRanges(status);
+  return [
+    ["stands", [status.lag, status.rows, status.row_limit, open.length], () => stands(status)],
+    ["open", [open, tasks], () => opened(open, tasks)],
+    ["plots", status.ranges.filter((range) => !isOpen(range)), () => plots(status)],
+    ["ranges", [status.ranges, run], () => ranges(status, run)],
+    ["partitions", status.lag?.partitions, () => partitions(status.lag)],
+  ];
+}
+
+const section = (title, ...children) => h("section", {}, h("h2", {}, title), children);
+
+function stands(status) {
+  const facts = [
+    ["Behind", behind(status)],
+    ["Next run", nextRun(status)],
+    ["Row limit", limit(status)],
+    ["Loaded so far", [h("div", { class: "main" }, count(status.rows, "row")), revision(status)]],
+  ];
+  const tiles = facts.map(([name, value]) => h("div", { class: "tile" }, h("dt", {}, name), h("dd", {}, value)));
+  const reason = status.lag?.reason ? h("p", { class: "quiet" }, "Last look: ", status.lag.reason, ".") : null;
+  return [h("dl", { class: "tiles" }, tiles), reason];
+}
+
+const revision = ({ revision: at }) => (at === null ? null : h("div", { class: "quiet" }, `ledger at revision ${number(at)}`));
+
+function opened(open, tasks) {
+  if (!open.length) return section("Open range", h("p", { class: "quiet" }, "None: no run has a range to load."));
+  return section(open.length > 1 ? "Open ranges" : "Open range", open.toReversed().map((range) => one(range, tasks[range.id] ?? [])));
+}
+
+function one(range, tasks) {
+  return h(
+    "div",
+    { class: "panel open" },
+    h("p", { class: "main" }, state(range), range.attempts > 1 ? `, attempt ${range.attempts}` : null, " · ", h("code", {}, range.id)),
+    h("p", { class: "quiet" }, range.reason),
+    progress(range),
+    range.error ? h("pre", { class: "error" }, range.error) : null,
+    remarks(range),
+    tasks.length ? steps(range, tasks) : links(range),
+    range.written.length ? h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Batches" }, batches(range)) : null,
+  );
+}
+
+const steps = (range, tasks) =>
+  h("ol", { class: "steps" }, tasks.map((task) =>
+    h("li", {}, h("a", { href: taskPage(range.run, task.id), "data-leave": true }, task.name),
+      h("span", { class: "quiet" }, ` ${task.state ?? "to come"}${task.attempt > 1 ? `, try ${task.attempt}` : ""}`))));
+
+function batches(range) {
+  const rows = range.written.map((batch, index) => {
+    const before = range.written[index - 1];
+    const begun = before?.at ?? range.begun_at;
+    const less = (name) => (before || index === 0 ? batch[name] - (before?.[name] ?? 0) : null);
+    return { ...batch, rows: less("rows_read"), offsets: less("offsets_done"), lateHere: less("late"), took: batch.at - begun };
+  });
+  return table(
+    "Batches of the open range, the newest first",
+    [
+      { name: "Batch", head: true, cell: (row) => number(row.batch) },
+      { name: "Written", cell: (row) => ago(row.at) },
+      { name: "Offsets", kind: "number", cell: (row) => number(row.offsets) },
+      { name: "Rows", kind: "number", cell: (row) => number(row.rows) },
+      { name: "Late", kind: "number", cell: (row) => number(row.lateHere) },
+      { name: "Took", kind: "number", cell: (row) => span(row.took) },
+    ],
+    rows.reverse(),
+  );
+}
+
+function plots(status) {
+  const ended = status.ranges.filter((range) => range.state === "committed");
+  const points = (value, words) => ended.map((range) => {
+    const found = value(range);
+    return { at: range.planned_at, value: found, label: found === null ? "" : `${moment(range.planned_at)}: ${words(found)}` };
+  });
+  const speed = (range) => (duration(range) ? range.rows_read / (duration(range) / 1_000) : null);
+  const late = (range) => (range.rows_read ? range.late / range.rows_read : null);
+  const drawn = [
+    plot("Lag when planned, in offsets", points((range) => range.lag, number), short),
+    plot("Lag when planned, in time", points(timeLag, span), span),
+    plot("Rows a second", points(speed, short), short),
+    plot("Late rows", points(late, percent), percent),
+  ].filter(Boolean);
+  if (!drawn.length) return section("Over time", h("p", { class: "quiet" }, "Plots appear after two committed ranges."));
+  return section("Over time", h("div", { class: "plots" }, drawn));
+}
+
+/** How old the oldest of a range could be when it was planned: from where the range before it ended. */
+const timeLag = (range) => (range.begin === null ? null : Math.max(range.planned_at - range.begin, 0));
+
+function ranges(status, run) {
+  if (!status.ranges.length) return section("Ranges", h("p", { class: "quiet" }, "No range was resolved yet."));
+  const rows = status.ranges.toReversed().map((range) => ({ ...range, marked: run !== null && range.run === run }));
+  const columns = [
+    { name: "Planned", kind: "when", head: true, cell: (range) => h("span", { title: moment(range.planned_at) }, day(range.planned_at)) },
+    { name: "State", cell: (range) => [state(range), range.error ? h("div", { class: "quiet error" }, range.error) : null] },
+    { name: "Offsets", kind: "number", cell: (range) => number(range.offsets) },
+    { name: "Rows", kind: "number", cell: (range) => [number(range.rows_written), remarks(range)] },
+    { name: "Took", kind: "number", cell: (range) => (duration(range) === null ? "–" : span(duration(range))) },
+    { name: "Attempts", kind: "number", cell: (range) => number(range.attempts) },
+    { name: "Run and log", cell: links },
+    { name: "Why", kind: "why", cell: (range) => range.reason },
+  ];
+  return section("Ranges", h("div", { class: "panel" }, table("The newest ranges, the newest first", columns, rows, { class: "cards" })));
+}
+
+function partitions(lag) {
+  if (!lag || !lag.of_partitions) return null;
+  const rows = Object.entries(lag.partitions).flatMap(([topic, words]) => words.split(" ").map((word) => {
+    const [partition, begin, taken, left] = word.split(",").map(Number);
+    return { topic, partition, begin, taken, left };
+  }));
+  rows.sort((one, other) => other.left - one.left || one.topic.localeCompare(other.topic) || one.partition - other.partition);
+  const most = Math.max(...rows.map((row) => row.left), 1);
+  const columns = [
+    { name: "Partition", head: true, cell: (row) => `${row.topic}[${row.partition}]` },
+    { name: "Next offset", kind: "number", cell: (row) => number(row.begin) },
+    { name: "End of the open range", kind: "number", cell: (row) => (row.taken ? number(row.begin + row.taken) : "–") },
+    { name: "End of the log", kind: "number", cell: (row) => number(row.begin + row.left) },
+    { name: "Lag", kind: "number", cell: (row) => [number(row.left), bar(row.left / most, `${percent(row.left / most)} of the largest lag`)] },
+  ];
+  const some = rows.length < lag.of_partitions ? ` The ${number(rows.length)} that lag most are shown.` : "";
+  return section(
+    "Partitions",
+    h("p", { class: "quiet" }, `${count(lag.of_partitions, "partition")}.${some}`),
+    h("div", { class: "panel scroll", tabindex: 0, role: "region", "aria-label": "Partitions" },
+      table("Partitions, the largest lag first", columns, rows)),
+  );
+}

@@ -1,0 +1,147 @@
+// What is asked for by the address: every load, those of a DAG, or one of them. It is asked again every few seconds.
+
+import { HAS_STATE, Refused, SEES_COOKIES, dagOf, loads, progressOf, tasksOf, version, withStatus } from "./airflow.js";
+import { h, keepTimesTrue, show } from "./html.js";
+import { sections } from "./load.js";
+import { overview } from "./overview.js";
+import { openRanges } from "./parts.js";
+
+const CALM_SECONDS = 10;
+const BUSY_SECONDS = 3;
+
+const asked = new URLSearchParams(location.search);
+const part = (id) => document.getElementById(id);
+const dagsOf = ({ dags, status }) => new Set([...dags, ...(status ? [status.dag, ...status.ranges.map((range) => dagOf(range.run))] : [])]);
+
+let airflow = null;
+let busy = false;
+
+/** What to show: of a DAG with one load, or of the load that a run loaded, that load alone. */
+async function found() {
+  airflow ??= await version();
+  const name = asked.get("load");
+  const all = await loads(airflow);
+  const wanted = name === null ? all : all.filter((load) => load.name === name);
+  const known = await withStatus(wanted, airflow);
+  const dag = asked.get("dag");
+  const mine = dag === null ? known : known.filter((load) => dagsOf(load).has(dag));
+  const run = asked.get("run") === null ? null : `${dag}/${asked.get("run")}`;
+  const ofRun = mine.filter((load) => load.status?.ranges.some((range) => range.run === run));
+  return { all, mine: ofRun.length ? ofRun : mine, run, name, dag };
+}
+
+async function draw() {
+  const { all, mine, run, name, dag } = await found();
+  part("notice").textContent = "";
+  note(airflow);
+  const [load] = mine;
+  if (mine.length === 1 && load.status && (name !== null || dag !== null)) return drawLoad(load, run);
+  busy = mine.some((each) => each.status && openRanges(each.status).length);
+  if (mine.length && name === null) return drawOverview(mine);
+  return drawNothing(all, load, name, dag);
+}
+
+function head(title, subtitle, inside) {
+  document.title = inside ? `${title} · Kafka loads` : title;
+  part("title").textContent = title;
+  part("subtitle").textContent = subtitle;
+  show(part("trail"), [inside], () => (inside && asked.get("dag") === null ? h("a", { href: "?" }, "All loads") : null));
+}
+
+function drawOverview(mine) {
+  head("Kafka loads", "", false);
+  whole(["overview", mine], () => overview(mine));
+}
+
+/** Show one thing, in place of a load's sections, too. */
+function whole(key, make) {
+  delete part("main").dataset.load;
+  show(part("main"), key, make);
+}
+
+async function drawLoad(load, run) {
+  const { status } = load;
+  const open = openRanges(status);
+  busy = open.length > 0;
+  const tasks = Object.fromEntries(await Promise.all(open.map(async (range) => [range.id, await tasksOf(range)])));
+  if (airflow.number < HAS_STATE) await follow(open, tasks);
+  const more = status.of_topics > status.topics.length ? ` and ${status.of_topics - status.topics.length} more` : "";
+  head(load.name, `${status.topics.join(", ")}${more}`, true);
+  const main = part("main");
+  const drawn = sections({ status, tasks, run });
+  if (main.dataset.load !== load.name) {
+    main.dataset.load = load.name;
+    delete main.dataset.shown;
+    main.replaceChildren(...drawn.map(([id]) => h("div", { id })));
+  }
+  for (const [id, key, make] of drawn) show(part(id), key, make);
+}
+
+/** Where there is no state store, an event tells of a range when it is planned and committed; its task tells the rest. */
+async function follow(open, tasks) {
+  for (const range of open) {
+    const task = tasks[range.id].find((each) => each.name === "load");
+    if (!task || range.state !== "planned" || !task.state) continue;
+    const states = { running: "loading", success: "loaded", failed: "failed", up_for_retry: "failed" };
+    range.state = states[task.state] ?? range.state;
+    range.attempts = task.attempt;
+    range.progress = await progressOf(range, task.id);
+  }
+}
+
+function drawNothing(all, load, name, dag) {
+  head(name ?? "Kafka loads", "", name !== null);
+  const words = [
+    [name !== null && load, "This load has not run yet. What it does is shown here from its first run on."],
+    [name !== null, "There is no load of this name, or you may not see it."],
+    [dag !== null && all.length, "No load of this DAG was found: it has none, or none of its runs has begun."],
+    [true, "No load yet. One appears here when Airflow has read a DAG with ordered_load()."],
+  ].find(([holds]) => holds)[1];
+  whole(["nothing", words], () => h("p", { class: "empty" }, words));
+}
+
+function note(found) {
+  const words = found.number < HAS_STATE
+    ? `Airflow ${found.text} has no asset state store, which came with 3.3: the numbers are those of the last range that was resolved or committed.`
+    : "";
+  part("footer").textContent = words;
+}
+
+function refused(error) {
+  const known = error instanceof Refused;
+  const old = airflow !== null && airflow.number < SEES_COOKIES;
+  const words = [
+    [known && error.status === 401 && old, `Airflow ${airflow?.text} does not let pages of plugins see your login. That came with 3.1.8.`],
+    [known && error.status === 401, "You are not logged in, or your login has expired."],
+    [known && error.status === 403, "You may not see this. It needs the permission to read assets; ask whoever runs this Airflow."],
+    [known, `Airflow answered with an error (${error.status}). Trying again.`],
+    [true, "Airflow does not answer. Trying again."],
+  ].find(([holds]) => holds)[1];
+  const login = known && error.status === 401 ? [" ", h("a", { href: "../", "data-leave": true }, "Log in to Airflow")] : [];
+  part("notice").replaceChildren(words, ...login);
+  if (known && [401, 403].includes(error.status)) whole(["refused", words], () => null);
+}
+
+async function keepDrawing() {
+  for (;;) {
+    if (!document.hidden) await draw().catch(refused);
+    await new Promise((done) => setTimeout(done, 1_000 * (busy ? BUSY_SECONDS : CALM_SECONDS)));
+  }
+}
+
+/** Airflow frames the page, and keeps it from navigating what is around it; a link of Airflow's own document may. */
+function leave(event) {
+  const link = event.target.closest?.("a[data-leave]");
+  if (!link || window.parent === window) return;
+  event.preventDefault();
+  const around = window.parent.document.createElement("a");
+  around.href = link.href;
+  if (event.ctrlKey || event.metaKey || event.shiftKey) around.target = "_blank";
+  window.parent.document.body.append(around);
+  around.click();
+  around.remove();
+}
+
+document.addEventListener("click", leave);
+setInterval(keepTimesTrue, 1_000);
+keepDrawing();

@@ -1,0 +1,109 @@
+// What the overview and the page of a load both say.
+
+import { dagOf, runIdOf, runPage, taskPage } from "./airflow.js";
+import { ago, bar, h } from "./html.js";
+import { count, number, percent, span } from "./words.js";
+
+const OPEN = new Set(["planned", "loading", "failed", "loaded"]);
+const STATES = {
+  planned: "planned",
+  loading: "loading",
+  failed: "failed",
+  loaded: "loaded, to be committed",
+  committed: "committed",
+  abandoned: "given up",
+};
+
+export const isOpen = (range) => OPEN.has(range.state);
+export const openRanges = (status) => status.ranges.filter(isOpen);
+export const lastEnded = (status) => status.ranges.findLast((range) => !isOpen(range));
+
+export const state = (range) => h("span", { class: `state ${range.state}` }, STATES[range.state] ?? range.state);
+
+/** What is remarkable of a range, each with its number; nothing of most ranges. */
+export function remarks(range) {
+  const found = [
+    [range.late, "late", ""],
+    [range.dead_letters, range.dead_letters === 1 ? "dead letter" : "dead letters", "bad"],
+    [range.may_be_doubled, "possibly doubled", "bad"],
+    [range.may_be_out_of_order, "possibly out of order", "bad"],
+    [range.lost, "lost to retention", "bad"],
+    [range.replayed, "left out, being there already", ""],
+  ];
+  const told = found.filter(([many]) => many).map(([many, what, kind]) => h("li", { class: kind }, number(many), ` ${what}`));
+  return told.length ? h("ul", { class: "remarks" }, told) : null;
+}
+
+export const duration = (range) =>
+  range.begun_at !== null && range.ended_at !== null ? Math.max(range.ended_at - range.begun_at, 0) : null;
+
+export const runLink = (range) => h("a", { href: runPage(range.run), "data-leave": true }, runIdOf(range.run));
+
+export function links(range) {
+  const log = range.task && h("a", { href: taskPage(range.run, range.task), "data-leave": true }, "log");
+  return h("div", { class: "links" }, runLink(range), log ? [" · ", log] : null, h("div", { class: "quiet" }, dagOf(range.run)));
+}
+
+/** How far the load is behind: offsets as they were seen, and the time up to which all is loaded. */
+export function behind(status) {
+  const lag = status.lag;
+  if (!lag) return h("span", { class: "quiet" }, loadedTo(status) ?? "not looked at yet");
+  return [
+    h("div", { class: "main" }, lag.offsets ? count(lag.offsets, "offset") : "nothing waits"),
+    lag.loaded_to !== null && lag.offsets > 0
+      ? h("div", { class: "quiet" }, "loaded up to ", ago(lag.loaded_to))
+      : null,
+    h("div", { class: "quiet" }, "seen ", ago(lag.at)),
+  ];
+}
+
+/** Without a look, where the last committed range ended. */
+function loadedTo({ ranges }) {
+  const range = ranges.findLast(({ state: found, kind }) => found === "committed" && kind === "incremental");
+  return range && range.end !== null ? ["loaded up to ", ago(range.end)] : null;
+}
+
+/** What starts the next run, and what is missing to it. */
+export function nextRun(status) {
+  const lag = status.lag;
+  if (status.row_limit !== null && status.rows >= status.row_limit) return h("strong", {}, "none: the row limit is spent");
+  if (openRanges(status).some(({ kind }) => kind === "incremental")) return h("span", { class: "quiet" }, "after the open range");
+  if (!lag) return h("span", { class: "quiet" }, "not known yet");
+  if (lag.waiting === null) return h("span", { class: "quiet" }, "decided at the next look");
+  return [enough(lag), delay(lag)];
+}
+
+function enough({ waiting, enough: asked }) {
+  if (asked === null) return null;
+  const missing = Math.max(asked - waiting, 0);
+  const words = missing ? `${count(missing, "offset")} missing of ${number(asked)}` : `${number(asked)} offsets are there`;
+  return [h("div", { class: "main" }, words), bar(waiting / asked, `${number(waiting)} of ${number(asked)} offsets are there`)];
+}
+
+function delay({ due, waiting, enough: asked }) {
+  if (due === null) return null;
+  const or = asked === null ? "" : "or ";
+  if (due > Date.now()) return h("div", { class: "quiet" }, `${or}the delay runs out `, ago(due), waiting ? null : ", if there is anything");
+  return h("div", { class: "quiet" }, `${or}the delay ran out`, waiting ? null : ": at the first record");
+}
+
+/** How far an open range is. */
+export function progress(range) {
+  const found = range.progress;
+  const [done, all] = found ? [found.offsets_done, found.offsets_planned] : [0, range.offsets];
+  const share = all ? done / all : 1;
+  const words = [found ? `${percent(share)} of ${count(all, "offset")}` : count(all, "offset")];
+  if (found?.batch !== undefined) words.push(`batch ${number(found.batch)}${of(found)}`);
+  if (found?.seconds_left && range.state === "loading") words.push(`about ${span(found.seconds_left * 1_000)} left`);
+  const label = `${percent(share)} loaded`;
+  return [h("div", { class: "quiet" }, words.join(", ")), range.state === "planned" ? null : bar(share, label, range.state)];
+}
+
+const of = ({ batches, about }) => (batches === null || batches === undefined ? "" : ` of ${about ? "about " : ""}${number(batches)}`);
+
+export function limit(status) {
+  if (status.row_limit === null) return h("span", { class: "quiet" }, "no limit");
+  const share = status.rows / status.row_limit;
+  const words = `${number(status.rows)} of ${number(status.row_limit)} rows`;
+  return [h("div", {}, words), bar(share, `${percent(share)} of the row limit`, share >= 1 ? "failed" : "")];
+}

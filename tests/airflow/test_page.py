@@ -1,0 +1,333 @@
+"""The page in a real Airflow behind a prefix, looked at with a real browser."""
+
+import contextlib
+import json
+import os
+import secrets
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+from support import statuses
+from support.browser import MISSING, PROGRAM, browser
+
+from airflow_provider_orderedkafka.compat.airflow import has_asset_state
+from airflow_provider_orderedkafka.tools.embedded.settings import free_port
+
+pytestmark = [
+    pytest.mark.skipif(PROGRAM is None, reason=MISSING),
+    pytest.mark.skipif(not has_asset_state(), reason="Airflow has no state stores before 3.3"),
+]
+
+PATIENCE = 120
+PHONE = 320
+OVERFLOWS = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+NOW = time.time_ns() // 1_000_000
+LOADS = {
+    "orders": statuses.loading(NOW),
+    "refunds": statuses.waiting(NOW, "refunds"),
+    "payments": statuses.failing(NOW, "payments"),
+    "limited": statuses.spent(NOW, "limited"),
+    "thousand": statuses.loading(NOW, "thousand", 1_000),
+    "new": None,
+}
+
+
+class Served:
+    """An Airflow's API server behind the prefix /airflow, over the database of the tests."""
+
+    def __init__(self, home: Path, folder: Path) -> None:
+        self.url = f"http://127.0.0.1:{free_port()}/airflow"
+        self.page = f"{self.url}/orderedkafka/"
+        self._passwords = folder / "passwords"
+        self.log = folder / "log"
+        settings = {
+            "API__BASE_URL": self.url,
+            "API__HOST": "127.0.0.1",
+            "API__PORT": self.url.split(":")[2].partition("/")[0],
+            "API_AUTH__JWT_SECRET": secrets.token_hex(32),
+            "CORE__SIMPLE_AUTH_MANAGER_USERS": "anna:admin,eve:",
+            "CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self._passwords),
+            "CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
+        }
+        self.environment = {**os.environ, **{f"AIRFLOW__{name}": value for name, value in settings.items()}}
+
+    @contextlib.contextmanager
+    def running(self):
+        command = [sys.executable, "-W", "ignore", "-m", "airflow", "api-server", "--workers", "1"]
+        with self.log.open("wb") as log:
+            process = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log, start_new_session=True)
+        try:
+            self._until_healthy(process)
+            yield self
+        finally:
+            process.terminate()
+            process.wait(PATIENCE)
+
+    def token(self, user):
+        password = json.loads(self._passwords.read_text())[user]
+        answer = httpx.post(f"{self.url}/auth/token", json={"username": user, "password": password}, timeout=60)
+        return answer.json()["access_token"]
+
+    def client(self):
+        return httpx.Client(
+            base_url=f"{self.url}/api/v2", headers={"Authorization": f"Bearer {self.token('anna')}"}, timeout=60
+        )
+
+    def _until_healthy(self, process):
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            assert process.poll() is None, self.log.read_text()
+            with contextlib.suppress(httpx.HTTPError):
+                if httpx.get(f"{self.url}/api/v2/version", timeout=5).is_success:
+                    return
+            time.sleep(0.3)
+        raise AssertionError(self.log.read_text())
+
+
+@pytest.fixture(scope="module")
+def served(airflow_home, tmp_path_factory):
+    """Airflow, with the loads that this module tells of."""
+    with Served(airflow_home, tmp_path_factory.mktemp("served")).running() as found:
+        keep(found, LOADS)
+        yield found
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory):
+    with browser(tmp_path_factory.mktemp("browser")) as found:
+        yield found
+
+
+@pytest.fixture
+def anonymous(chromium):
+    with chromium.tab() as tab:
+        tab.size(1_280)
+        yield tab
+
+
+@pytest.fixture
+def tab(anonymous, served):
+    """A tab of somebody who is logged in; nothing may complain in it."""
+    anonymous.log_in(served.url, served.token("anna"))
+    yield anonymous
+    missing = "status of 404 (Not Found)"  # the status of a load that has not run, the tasks of a run that never was
+    assert [error for error in anonymous.errors if missing not in error] == []
+
+
+def keep(served, loads):
+    """Have the ledger assets of these loads, with their statuses."""
+    from airflow.models.asset import AssetActive, AssetModel
+    from airflow.utils.session import create_session
+
+    from airflow_provider_orderedkafka.context import ledger_asset
+
+    with create_session() as session:
+        for asset in map(ledger_asset, loads):
+            session.add(AssetModel(name=asset.name, uri=asset.uri, group=asset.group, extra={}))
+            session.flush()
+            session.add(AssetActive(name=asset.name, uri=asset.uri))
+    with served.client() as client:
+        for load, status in loads.items():
+            if status is not None:
+                change(client, load, status)
+
+
+def change(client, load, status):
+    (asset,) = client.get("/assets", params={"uri_pattern": f"orderedkafka://ledger/{load}"}).json()["assets"]
+    answer = client.put(f"/assets/{asset['id']}/state-store/status", json={"value": json.loads(status.to_text())})
+    assert answer.is_success, answer.text
+
+
+def test_a_real_load_shows_what_it_did(bench, served, tab):
+    bench.write(30)
+    assert bench.dag("min_offsets=10, row_limit=100").test().state == "success"
+    tab.open(f"{served.page}?load={bench.load}")
+    assert tab.text("h1") == bench.load
+    assert "30 rows" in tab.text(".tiles")
+    assert "30 of 100 rows" in tab.text(".tiles")
+    (row,) = tab.texts("#ranges tbody tr")
+    assert "committed" in row
+    assert "30 offsets in 1 partitions" in row
+    assert tab.texts("#partitions tbody tr") == [f"{bench.topic}[0]\t30\t\u2013\t30\t0"]
+
+
+def test_the_overview_says_of_each_load_where_it_stands_and_what_is_missing(served, tab):
+    tab.open(served.page)
+    rows = {row.split()[0]: " ".join(row.split()) for row in tab.texts("main tbody tr")}
+    assert set(LOADS) <= rows.keys()
+    assert "loading" in rows["orders"]
+    assert "batch 7 of 12" in rows["orders"]
+    assert "18,811 offsets missing of 50,000 or the delay runs out in " in rows["refunds"]
+    assert "failed, attempt 2" in rows["payments"]
+    for words in ("12 dead letters", "3 possibly doubled", "1 possibly out of order", "7 lost to retention"):
+        assert words in rows["payments"]
+    assert "none: the row limit is spent" in rows["limited"]
+    assert rows["new"] == "new has not run yet"
+
+
+def test_a_load_has_its_ranges_its_plots_and_the_batches_of_its_open_range(served, tab):
+    tab.open(f"{served.page}?load=orders")
+    assert len(tab.texts("#ranges tbody tr")) == 25
+    assert len(tab.texts("#plots figure")) == 4
+    assert len(tab.texts("#partitions tbody tr")) == 6
+    assert [row.split("\t")[0] for row in tab.texts("#open tbody tr")] == ["7", "6", "5", "4", "3", "2", "1"]
+    run = f"{served.url}/dags/orders/runs/scheduled__2026-01-31T12%3A25%3A00%2B00%3A00"
+    links = tab.ask("[...document.querySelectorAll('#open a')].map((a) => a.href)")
+    assert links == [run, f"{run}/tasks/orders.load"]
+
+
+def test_what_changes_while_one_looks_is_shown_without_a_click(served, tab):
+    tab.open(f"{served.page}?load=orders")
+    tab.until("document.querySelector('#open').innerText.includes('batch 7 of 12')")
+    story = LOADS["orders"]
+    row = story.ranges[-1]
+    further = statuses.replace(
+        row, progress=statuses.replace(row.progress, batch=9, offsets_done=row.offsets * 9 // 12)
+    )
+    with served.client() as client:
+        change(client, "orders", statuses.replace(story, ranges=(*story.ranges[:-1], further)))
+        tab.until("document.querySelector('#open').innerText.includes('batch 9 of 12')")
+        change(client, "orders", story)
+
+
+def test_a_thousand_partitions_are_read_in_one_table(served, tab):
+    tab.open(f"{served.page}?load=thousand")
+    tab.until("document.querySelectorAll('#partitions tbody tr').length === 1000")
+    assert "1,000 partitions." in tab.text("#partitions")
+    assert not tab.ask(OVERFLOWS)
+
+
+@pytest.mark.parametrize("address", ["", "?load=orders", "?load=payments", "?load=thousand"])
+def test_a_phone_shows_everything_without_scrolling_sideways(served, tab, address):
+    tab.size(PHONE)
+    tab.open(served.page + address)
+    assert not tab.ask(OVERFLOWS), tab.ask(
+        "[...document.querySelectorAll('main *')].filter((each) => each.getBoundingClientRect().right > innerWidth + 1)"
+        ".map((each) => each.tagName + '.' + each.className).slice(0, 5).join(' ')"
+    )
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("address", ["", "?load=orders", "?load=payments"])
+def test_all_text_has_contrast_enough(served, tab, scheme, address):
+    tab.prefer(scheme)
+    tab.open(served.page + address)
+    ground = tab.ask("getComputedStyle(document.body).backgroundColor")
+    assert ground == {"light": "rgb(255, 255, 255)", "dark": "rgb(18, 22, 28)"}[scheme]
+    assert tab.ask(FAINT) == []
+
+
+def test_the_keyboard_reaches_a_load_and_its_parts(served, tab):
+    tab.open(served.page)
+    reached = ""
+    while reached != "payments":
+        tab.press("Tab")
+        reached = tab.ask("document.activeElement.innerText")
+        assert reached, "the end of the page came first"
+        assert tab.ask("getComputedStyle(document.activeElement).outlineStyle") != "none"
+    tab.press("Enter")
+    tab.until("location.search === '?load=payments' && document.querySelector('main .tiles')")
+
+
+def test_headings_tables_and_pictures_have_names(served, tab):
+    tab.open(f"{served.page}?load=orders")
+    assert tab.texts("h1, h2") == ["orders", "Open range", "Over time", "Ranges", "Partitions"]
+    assert tab.ask("[...document.querySelectorAll('table')].every((each) => each.caption?.innerText)")
+    assert tab.ask("[...document.querySelectorAll('main svg[role=img]')].every((each) => each.ariaLabel)")
+    assert tab.ask("document.documentElement.lang") == "en"
+
+
+def test_whoever_is_not_logged_in_is_told_so_and_sees_nothing(served, anonymous):
+    anonymous.open(served.page)
+    assert anonymous.text("#notice") == "You are not logged in, or your login has expired. Log in to Airflow"
+    assert anonymous.ask("document.querySelector('#notice a').href") == f"{served.url}/"
+    assert anonymous.text("main") == ""
+
+
+def test_whoever_may_not_read_assets_is_told_which_permission_is_missing(served, anonymous):
+    anonymous.log_in(served.url, served.token("eve"))
+    anonymous.open(served.page)
+    assert "permission to read assets" in anonymous.text("#notice")
+    assert anonymous.text("main") == ""
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("?load=new", "has not run yet"),
+        ("?load=nobody", "There is no load of this name"),
+        ("?dag=another", "No load of this DAG was found"),
+    ],
+)
+def test_where_there_is_nothing_to_show_the_page_says_why(served, tab, address, words):
+    tab.open(served.page + address)
+    assert words in tab.text(".empty")
+
+
+def test_the_page_is_a_tab_of_a_dag_and_of_a_run_and_shows_the_load_of_it(served, tab):
+    tab.open(f"{served.page}?dag=orders&run=scheduled__2026-01-31T12%3A24%3A00%2B00%3A00")
+    assert tab.text("h1") == "orders"
+    assert len(tab.texts("tr.marked")) == 1
+    with served.client() as client:
+        views = {
+            view["destination"]
+            for plugin in client.get("/plugins").json()["plugins"]
+            for view in plugin["external_views"]
+        }
+    assert {"nav", "dag", "dag_run"} <= views
+
+
+def test_airflow_frames_the_page_and_its_links_lead_out_of_the_frame(served, tab):
+    tab.open(f"{served.url}/plugin/orderedkafka", until="iframe")
+    inside = "document.querySelector('iframe').contentDocument"
+    tab.until(f"{inside}?.querySelector('tbody tr')")
+    tab.ask(f"{inside}.querySelector('a[data-leave]').click()")
+    tab.until("location.pathname.startsWith('/airflow/dags/')")
+
+
+def test_the_page_loads_nothing_from_elsewhere_and_is_framed_by_nobody_else(served):
+    for file in ("", "page.js", "page.css", "nothing"):
+        answer = httpx.get(served.page + file)
+        assert answer.status_code == (404 if file == "nothing" else 200)
+        if file != "nothing":
+            assert answer.headers["content-security-policy"] == "default-src 'self'; frame-ancestors 'self'"
+
+
+def test_what_a_load_is_called_is_text_and_never_a_program(served, tab):
+    evil = "<img src=x onerror=document.title='owned'>"
+    story = statuses.waiting(NOW, "refunds")
+    rows = tuple(statuses.replace(row, reason=evil, run=f"{evil}/{evil}", error=evil) for row in story.ranges)
+    with served.client() as client:
+        change(client, "refunds", statuses.replace(story, topics=(evil,), ranges=rows))
+        tab.open(f"{served.page}?load=refunds")
+        assert evil in tab.text("#subtitle")
+        assert tab.ask("document.querySelectorAll('img').length") == 0
+        change(client, "refunds", story)
+
+
+FAINT = """
+(() => {
+  const parts = (color) => color.match(/[\\d.]+/g).map(Number);
+  const light = (color) => parts(color).slice(0, 3).map((each) => each / 255)
+    .map((each) => (each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, each, index) => sum + each * [0.2126, 0.7152, 0.0722][index], 0);
+  const ground = (each) => {
+    for (; each; each = each.parentElement) {
+      const color = getComputedStyle(each).backgroundColor;
+      if ((parts(color)[3] ?? 1) > 0) return color;
+    }
+  };
+  const contrast = (each) => {
+    const [one, other] = [light(getComputedStyle(each).color), light(ground(each))].sort((a, b) => b - a);
+    return (one + 0.05) / (other + 0.05);
+  };
+  const written = [...document.querySelectorAll("body *")].filter((each) =>
+    !each.closest("svg") && [...each.childNodes].some((node) => node.nodeType === 3 && node.data.trim()));
+  return [...new Set(written.filter((each) => each.getClientRects().length && contrast(each) < 4.5)
+    .map((each) => `${each.className} ${contrast(each).toFixed(1)}`))];
+})()
+"""

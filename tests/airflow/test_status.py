@@ -1,0 +1,94 @@
+"""A load's status on its way to Airflow: told now and then, on every version, and without harm where it cannot be."""
+
+import json
+import logging
+from types import SimpleNamespace
+
+import pytest
+from support.keeping import DictStore
+from support.plain import plain_range, plain_report
+
+from airflow_provider_orderedkafka import OrderedLoad
+from airflow_provider_orderedkafka.context import ledger_asset
+from airflow_provider_orderedkafka.core.lifecycle import Action
+from airflow_provider_orderedkafka.core.progress import Progress
+from airflow_provider_orderedkafka.core.status.documents import Status
+from airflow_provider_orderedkafka.loads.committing import CommitResult
+from airflow_provider_orderedkafka.telling import status
+
+LOAD = OrderedLoad("orders", topics=["orders"])
+RANGE = plain_range()
+
+
+class Task:
+    """The parts of a task's context that a status is told by."""
+
+    def __init__(self) -> None:
+        from airflow.sdk.execution_time.context import OutletEventAccessors
+
+        self.store, self.progress = DictStore(), DictStore()
+        self.events = OutletEventAccessors()
+
+    @property
+    def context(self):
+        return {
+            "ti": SimpleNamespace(dag_id="d", run_id="run 1", task_id="orders.load"),
+            "asset_state_store": {ledger_asset("orders"): self.store},
+            "task_state_store": self.progress,
+            "outlet_events": self.events,
+        }
+
+    @property
+    def status(self) -> Status:
+        return Status.from_text(json.dumps(self.store.get("status")))
+
+
+def progress(batch):
+    return Progress("r1", 1, batch, batch + 1, 9, batch + 1, batch + 1, 0, 10, None, None, 9)
+
+
+@pytest.fixture
+def task(monkeypatch):
+    monkeypatch.setattr(status, "has_asset_state", lambda: True)
+    return Task()
+
+
+def test_batches_that_come_quickly_are_told_together_and_none_is_left_out(task):
+    with status.Attempt(task.context, LOAD, RANGE, 1) as attempt:
+        for batch in range(5):
+            attempt.progress(progress(batch))
+        (row,) = task.status.ranges
+        assert [each.batch for each in row.written] == [0]
+    (row,) = task.status.ranges
+    assert [each.batch for each in row.written] == [0, 1, 2, 3, 4]
+    assert (row.state, row.attempts, row.task) == ("loading", 1, "orders.load")
+    assert task.progress.get("progress")["batch"] == 4
+
+
+def test_an_attempt_that_fails_says_why(task):
+    with pytest.raises(RuntimeError), status.Attempt(task.context, LOAD, RANGE, 2):
+        raise RuntimeError("the disk is full")
+    (row,) = task.status.ranges
+    assert (row.state, row.error, row.attempts) == ("failed", "the disk is full", 2)
+
+
+def test_a_status_that_cannot_be_told_fails_nothing(task, caplog):
+    context = {**task.context, "asset_state_store": {}}
+    with caplog.at_level(logging.WARNING), status.Attempt(context, LOAD, RANGE, 1) as attempt:
+        attempt.progress(progress(0))
+    assert "orders: its status could not be updated" in caplog.text
+
+
+def test_a_status_of_another_release_is_begun_anew(task):
+    task.store.set("status", {"version": 99})
+    status.planned(task.context, LOAD, RANGE)
+    assert [row.state for row in task.status.ranges] == ["planned"]
+
+
+def test_before_airflow_3_3_each_resolve_and_commit_is_an_event_of_an_asset_of_its_own(task, monkeypatch):
+    monkeypatch.setattr(status, "has_asset_state", lambda: False)
+    (asset,) = status.outlets(LOAD)
+    assert asset.uri == "orderedkafka://status/orders"
+    status.committed(task.context, LOAD, CommitResult(Action.MOVE, "", None, RANGE, plain_report(rows_emitted=7)))
+    found = Status.from_text(json.dumps(task.events[asset].extra["status"]))
+    assert [(row.state, row.rows_written, row.run) for row in found.ranges] == [("committed", 7, "d/run 1")]

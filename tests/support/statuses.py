@@ -1,0 +1,176 @@
+"""The statuses of loads that went through this and that, as the steps of their runs leave them."""
+
+from dataclasses import replace
+
+from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.order.cuts import Floor, Place, Span
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.pacing import Pace, Verdict
+from airflow_provider_orderedkafka.core.progress import Progress
+from airflow_provider_orderedkafka.core.status import steps
+from airflow_provider_orderedkafka.core.status.documents import Status
+from airflow_provider_orderedkafka.core.status.steps import Teller
+from support.plain import plain_range, plain_report
+
+MINUTE = 60_000
+RUN = "scheduled__2026-01-31T12:{:02}:00+00:00"
+
+
+class Story:
+    """A load whose runs come every five minutes."""
+
+    def __init__(self, load: str, now: int, partitions: int = 6, row_limit: int | None = None) -> None:
+        self.load, self.now = load, now
+        self.at = now
+        places = [TopicPartition(("orders", "refunds")[p % 2], p // 2) for p in range(partitions)]
+        self.place = Place(Offsets({p: 1_000_000 + 997 * n for n, p in enumerate(places)}), Floor())
+        self.ledger = moves.first_look(load, instance="i", home_dag=load, place=self.place, topics={}, now=self.at)
+        self.row_limit = row_limit
+        self.status: Status | None = None
+        self.runs = 0
+
+    def teller(self) -> Teller:
+        run = f"{self.load}/{RUN.format(self.runs % 60)}"
+        topics, pace = ("orders", "refunds"), Pace(50_000, 15 * MINUTE)
+        return Teller(self.load, topics, self.row_limit, pace, self.load, run, f"{self.load}.load", self.at)
+
+    def look(self, share: float = 1.0) -> None:
+        """See new offsets: each partition has other numbers, and each look too."""
+        lag = {
+            p: int(share * (9_000 + n * 613 % 5_000 + self.runs * 977 % 4_000))
+            for n, p in enumerate(self.place.offsets)
+        }
+        end = Offsets({p: offset + lag[p] for p, offset in self.place.offsets.items()})
+        span = Span(self.place.offsets, end, self.place.floor, self.at)
+        waiting = int(span.offsets * 0.9)
+        reason = f"{waiting:,} of 50,000 offsets are there, the delay runs out in 12m"
+        verdict = Verdict(False, reason, self.at + 12 * MINUTE, waiting=waiting, lag=span.offsets, span=span)
+        self.status = steps.looked(self.teller().begin(self.status), self.teller(), self.ledger, verdict)
+
+    def plan(self) -> Range:
+        """Resolve a range of nine tenths of what was seen."""
+        self.runs += 1
+        assert self.status is not None
+        assert self.status.lag is not None
+        lags = {t: dict(_lags(words)) for t, words in self.status.lag.partitions.items()}
+        end = {
+            p: offset + int(lags.get(p.topic, {}).get(p.partition, 0) * 0.9) for p, offset in self.place.offsets.items()
+        }
+        loaded = plain_range(
+            id=f"{self.load}-incremental-{self.runs:012x}",
+            load=self.load,
+            reason="up to the cut; the rest waits for the next run",
+            start=self.place,
+            end=Place(Offsets(end), Floor(self.at - 5_000)),
+            planned_at=self.at,
+        )
+        reason = f"{loaded.offsets:,} offsets in {len(end):,} partitions, {loaded.reason}"
+        loaded = replace(loaded, reason=reason)
+        self.status = steps.planned(self.status, self.teller(), loaded)
+        return loaded
+
+    def begin(self, loaded: Range, attempt: int = 1) -> None:
+        self._change(steps.begun, loaded, attempt)
+
+    def write(self, loaded: Range, batches: int, of: int) -> None:
+        """Write the first batches of a range, some seconds each."""
+        for batch in range(batches):
+            self.at += 4_200 + batch * 310 % 900
+            done = loaded.offsets * (batch + 1) // of
+            late, left = done // 90, 4 * (of - batch - 1)
+            told = Progress(loaded.id, 1, batch + 1, done, loaded.offsets, done, done, late, 9_000, self.at, left, of)
+            self._change(steps.progressed, loaded, told)
+
+    def fail(self, loaded: Range, why: str) -> None:
+        self._change(steps.failed, loaded, why)
+
+    def commit(self, loaded: Range, **doubts: int) -> None:
+        rows = loaded.offsets - 120
+        took = min(rows // 9, MINUTE) + self.runs * 389 % 2_000
+        report = plain_report(
+            range_id=loaded.id,
+            stop=loaded.end,
+            rows_read=rows,
+            rows_emitted=rows,
+            late=rows // (60 + self.runs * 13 % 50),
+            batches=1,
+            started_at=self.at,
+            ended_at=self.at + took,
+            **doubts,
+        )
+        opened = moves.opened(self.ledger, loaded.id, self.teller().run)
+        loaded = replace(loaded, ledger_revision=opened.revision)
+        self.ledger = moves.committed(opened, loaded, report, self.teller().run, self.at + took)
+        self.place = self.ledger.place
+        assert self.status is not None
+        self.status = steps.committed(self.status, self.teller(), loaded, report, self.ledger)
+
+    def run(self, times: int, **doubts: int) -> None:
+        """Whole runs, the newest five minutes before now."""
+        for left in range(times, 0, -1):
+            self.at = self.now - left * 5 * MINUTE
+            if self.runs == 0:
+                self.place = Place(self.place.offsets, Floor(self.at - 6 * MINUTE))
+            self.look()
+            loaded = self.plan()
+            self.commit(loaded, **(doubts if left == 1 else {}))
+
+    def _change(self, change, loaded: Range, *more) -> None:
+        assert self.status is not None
+        self.status = change(self.teller().begin(self.status), self.teller(), loaded, *more)
+
+
+def _lags(words: str):
+    for word in words.split():
+        partition, _, _, lag = map(int, word.split(","))
+        yield partition, lag
+
+
+def loading(now: int, load: str = "orders", partitions: int = 6) -> Status:
+    """Twenty-four committed ranges, and one that is loaded right now."""
+    story = Story(load, now, partitions, row_limit=5_000_000 if partitions < 100 else None)
+    story.run(24)
+    story.at = now - 40_000
+    story.look()
+    loaded = story.plan()
+    story.begin(loaded)
+    story.write(loaded, 7, 12)
+    return found(story)
+
+
+def waiting(now: int, load: str) -> Status:
+    """Four committed ranges, and too little for the next one."""
+    story = Story(load, now)
+    story.run(4)
+    story.at = now - 25_000
+    story.look(0.4)
+    return found(story)
+
+
+def failing(now: int, load: str) -> Status:
+    """A range with all that can be said of one, and the next one failed twice."""
+    story = Story(load, now)
+    story.run(3, dead_letters=12, may_be_doubled=3, may_be_out_of_order=1, lost=7, replayed=40)
+    story.at = now - 3 * MINUTE
+    story.look()
+    loaded = story.plan()
+    story.begin(loaded, 2)
+    story.write(loaded, 2, 9)
+    story.fail(loaded, "attempt 2 of range 'payments' ended with exit code 1: the disk is full: free some space")
+    return found(story)
+
+
+def spent(now: int, load: str) -> Status:
+    """A load that has reached its row limit."""
+    story = Story(load, now)
+    story.run(2)
+    story.row_limit = story.ledger.rows
+    story.at = now - MINUTE
+    story.look(0.2)
+    return found(story)
+
+
+def found(story: Story) -> Status:
+    assert story.status is not None
+    return story.status.fitting()

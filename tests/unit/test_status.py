@@ -1,0 +1,175 @@
+"""The status of a load, as each step leaves it for the page."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from support.plain import plain_range, plain_report
+
+from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core.documents import Ledger
+from airflow_provider_orderedkafka.core.order.cuts import Floor, Place, Span
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.pacing import Pace, Verdict
+from airflow_provider_orderedkafka.core.progress import Progress
+from airflow_provider_orderedkafka.core.status import steps
+from airflow_provider_orderedkafka.core.status.documents import LARGEST, Status
+from airflow_provider_orderedkafka.core.status.steps import Teller
+
+FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
+BEGIN = Place(Offsets({FIRST: 100, SECOND: 50}), Floor(1_000))
+END = Place(Offsets({FIRST: 130, SECOND: 60}), Floor(5_000))
+RANGE = plain_range(reason="40 offsets in 2 partitions", start=BEGIN, end=END, planned_at=6_000)
+REPORT = plain_report(
+    stop=END, rows_read=38, rows_emitted=37, late=2, dead_letters=1, batches=3, started_at=7_000, ended_at=9_000
+)
+LEDGER = moves.first_look("orders", instance="i", home_dag="d", place=BEGIN, topics={"orders": "id"}, now=0)
+SEEN = Verdict(
+    run=False,
+    reason="60 of 100 offsets are there",
+    due=20_000,
+    waiting=60,
+    lag=65,
+    span=Span(BEGIN.offsets, Offsets({FIRST: 155, SECOND: 60}), BEGIN.floor, 10_000),
+)
+
+
+def teller(**more) -> Teller:
+    plain = {
+        "load": "orders",
+        "topics": ("orders",),
+        "row_limit": 1_000,
+        "pace": Pace(100, 14_000),
+        "dag": "d",
+        "run": "d/run 1",
+        "task": "orders.load",
+        "now": 6_000,
+    }
+    return Teller(**{**plain, **more})
+
+
+TELLER = teller()
+
+
+def begun() -> Status:
+    return TELLER.begin(None)
+
+
+def looked(before: Status | None = None, ledger: Ledger = LEDGER) -> Status:
+    return steps.looked(before or begun(), TELLER, ledger, SEEN)
+
+
+def progress(batch: int, done: int) -> Progress:
+    return Progress("r1", 1, batch, done, 40, done, done, 1, 10, 4_000, 3, 3)
+
+
+def test_a_look_says_how_far_the_load_is_behind_and_what_is_missing_to_the_next_run():
+    lag = looked().lag
+    assert (lag.offsets, lag.waiting, lag.enough, lag.due, lag.loaded_to) == (65, 60, 100, 20_000, 1_000)
+    assert lag.partitions == {"orders": "0,100,0,55 1,50,0,10"}
+
+
+def test_a_wait_that_the_ledger_alone_decides_keeps_what_was_seen_before():
+    before = looked()
+    after = steps.looked(before, TELLER, LEDGER, Verdict(run=True, reason="nothing to wait for"))
+    assert after.lag == replace(before.lag, reason="nothing to wait for")
+
+
+def test_a_range_says_what_it_takes_of_the_lag():
+    found = steps.planned(looked(), TELLER, RANGE)
+    (row,) = found.ranges
+    assert (row.state, row.offsets, row.lag, row.run, row.begin, row.end) == (
+        "planned",
+        40,
+        65,
+        "d/run 1",
+        1_000,
+        5_000,
+    )
+    assert found.lag.partitions == {"orders": "0,100,30,55 1,50,10,10"}
+
+
+def test_without_a_wait_the_range_is_all_that_is_known_of_the_lag():
+    assert steps.planned(begun(), TELLER, RANGE).lag.offsets == 40
+
+
+def test_each_batch_that_was_written_is_listed_once_however_often_progress_is_told():
+    found = steps.begun(steps.planned(looked(), TELLER, RANGE), TELLER, RANGE, 1)
+    for now, (batch, done) in enumerate([(0, 10), (1, 10), (1, 30)]):
+        found = steps.progressed(found, teller(now=7_000 + now), RANGE, progress(batch, done))
+    (row,) = found.ranges
+    assert [(each.batch, each.at, each.offsets_done) for each in row.written] == [(0, 7_000, 10), (1, 7_002, 30)]
+    assert (row.state, row.rows_read, row.progress.offsets_done) == ("loading", 30, 30)
+
+
+def test_a_failed_attempt_says_why_until_the_next_one_begins():
+    found = steps.failed(begun(), TELLER, RANGE, "x" * 10_000)
+    assert found.ranges[0].state == "failed"
+    assert len(found.ranges[0].error) < 1_000
+    (row,) = steps.begun(found, TELLER, RANGE, 2).ranges
+    assert (row.state, row.error, row.attempts) == ("loading", "", 2)
+
+
+def test_a_commit_has_the_counts_of_the_report_and_leaves_what_still_waits():
+    ledger = moves.committed(moves.opened(LEDGER, "r1", "d/run 1"), RANGE, REPORT, "d/run 1", 9_500)
+    found = steps.committed(steps.planned(looked(), TELLER, RANGE), TELLER, RANGE, REPORT, ledger)
+    (row,) = found.ranges
+    assert (row.state, row.rows_read, row.rows_written, row.late, row.dead_letters) == ("committed", 38, 37, 2, 1)
+    assert (row.begun_at, row.ended_at, row.batches) == (7_000, 9_000, 3)
+    assert (found.revision, found.rows) == (1, 38)
+    assert (found.lag.offsets, found.lag.loaded_to, found.lag.partitions) == (
+        25,
+        5_000,
+        {"orders": "0,130,0,25 1,60,0,0"},
+    )
+
+
+def test_an_interval_leaves_lag_and_ledger_alone():
+    interval = replace(RANGE, kind="interval")
+    found = steps.planned(begun(), TELLER, interval)
+    assert found.lag is None
+    assert steps.committed(found, TELLER, interval, REPORT, None).revision is None
+
+
+def test_a_range_that_is_loaded_again_is_planned_again():
+    committed = steps.committed(begun(), TELLER, RANGE, REPORT, None)
+    assert [row.state for row in steps.planned(committed, TELLER, RANGE).ranges] == ["planned"]
+
+
+@pytest.mark.parametrize("state", ["committed", "abandoned"])
+def test_the_next_look_puts_right_a_range_whose_end_nobody_told(state):
+    opened = moves.opened(LEDGER, "r1", "d/run 1")
+    ends = {
+        "committed": moves.committed(opened, RANGE, REPORT, "d/run 1", 9_500),
+        "abandoned": moves.abandoned(opened, "eve", "the output was dropped", 9_500),
+    }
+    (row,) = looked(steps.begun(begun(), TELLER, RANGE, 1), ends[state]).ranges
+    assert (row.state, row.ended_at) == (state, 9_500)
+    assert row.late == (2 if state == "committed" else 0)
+    assert row.error == ("" if state == "committed" else "the output was dropped")
+
+
+def test_ten_thousand_partitions_and_long_stories_fit_into_one_value_of_airflow():
+    names = [str(number).ljust(249, "x") for number in range(10)]
+    start = Offsets({TopicPartition(name, p): 10**12 + p for name in names for p in range(1_000)})
+    end = Offsets({partition: offset + 10**6 for partition, offset in start.items()})
+    verdict = replace(SEEN, span=Span(start, end, BEGIN.floor, 10_000), reason="é" * 10_000)
+    found = steps.looked(teller(topics=tuple(names)).begin(None), TELLER, LEDGER, verdict)
+    for number in range(100):
+        loaded = replace(RANGE, id=f"{number}-".ljust(120, "r"), reason="é" * 10_000)
+        found = steps.failed(found, teller(run="d/" + "r" * 250), loaded, "é" * 10_000)
+    fitting = found.fitting()
+    assert len(json.dumps(json.loads(fitting.to_text()))) <= LARGEST
+    assert fitting.ranges[-1] == found.ranges[-1]
+    assert fitting.lag.of_partitions == 10_000
+
+
+def test_a_thousand_partitions_are_kept_beside_fifty_ranges_and_of_more_those_that_lag_most():
+    start = Offsets({TopicPartition("orders", p): 10**9 for p in range(10_000)})
+    end = Offsets({partition: offset + partition.partition * 1_000 for partition, offset in start.items()})
+    found = steps.looked(begun(), TELLER, LEDGER, replace(SEEN, span=Span(start, end, BEGIN.floor, 10_000)))
+    for number in range(60):
+        found = steps.committed(found, TELLER, replace(RANGE, id=f"r{number}"), replace(REPORT, stop=BEGIN), None)
+    words = found.fitting().lag.partitions["orders"].split()
+    assert (len(words), words[0].split(",")[0], words[-1].split(",")[0]) == (1_000, "9000", "9999")
+    assert [row.id for row in found.fitting().ranges] == [f"r{number}" for number in range(10, 60)]
