@@ -11,6 +11,7 @@ from airflow_provider_orderedkafka.arguments import check_arguments, check_load
 from airflow_provider_orderedkafka.core.documents import Kind
 from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.hooks.transforms import Transform
 from airflow_provider_orderedkafka.launching import (
     check_keep_order,
     decode_arguments,
@@ -19,7 +20,6 @@ from airflow_provider_orderedkafka.launching import (
     packaged_for,
 )
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.operators.transforms import Transform
 from airflow_provider_orderedkafka.parsing import check_form
 from airflow_provider_orderedkafka.submitting import Launch, Submit, submitted
 

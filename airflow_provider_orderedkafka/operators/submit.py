@@ -17,6 +17,7 @@ from airflow_provider_orderedkafka.core.outputs import OF_THE_SINK, Outputs
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.errors import FINAL, USAGE, LifecycleError, OrderedKafkaError, SettingError
+from airflow_provider_orderedkafka.hooks.transforms import zipped
 from airflow_provider_orderedkafka.launching import (
     check_keep_order,
     decode_arguments,
@@ -28,7 +29,6 @@ from airflow_provider_orderedkafka.launching import (
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.loading import Loading, place_of
 from airflow_provider_orderedkafka.loads.loading import load as what_to_do
-from airflow_provider_orderedkafka.operators.transforms import zipped
 from airflow_provider_orderedkafka.outputs import KafkaOutput, Output
 from airflow_provider_orderedkafka.parsing import check_output, no_checkpoint, topic_assets
 from airflow_provider_orderedkafka.reports import for_spark, read_report, readable

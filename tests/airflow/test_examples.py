@@ -116,13 +116,16 @@ def test_the_replay_example_refuses_what_cannot_be_meant(playground, form, said,
 
 
 def test_the_decoding_example_makes_rows_by_customer_and_keeps_aside_what_is_no_json(playground, topics, records):
-
     dead = topics.create("dead")
     good = [Record(b'{"customer": "c%d", "number": %d}' % (n % 3, n), START + n, n % 2) for n in range(10)]
     records.produce(playground.source, [*good, Record(b"no JSON", START + 11)])
     shutil.copytree(ROOT / "dags" / "transforms", DAGS / "transforms")
     try:
-        edits = {'topics=["orders"]': f"topics=[{playground.source!r}]", '"orders-dead"': repr(dead)}
+        edits = {
+            'topics=["orders"]': f"topics=[{playground.source!r}]",
+            '"orders-dead"': repr(dead),
+            'max_delay="15m"': "min_offsets=1",
+        }
         dag = playground.dag("orders_decoded", "orders-by-customer", edits=edits)
         assert playground.run(dag) == dict.fromkeys(ALL, "success")
     finally:

@@ -38,14 +38,14 @@ def told(bench, folder):
 
 def test_a_load_tells_what_it_read_and_wrote_and_spark_who_its_parent_is(bench, kafka, tmp_path):
     bench.write(5)
-    bench.dag(arguments='output_topic="out", openlineage_inject_parent_job_info=True,')
+    bench.dag(arguments=f'output_topic="{bench.output}", openlineage_inject_parent_job_info=True,')
     events, output = told(bench, tmp_path)
     name = f"{bench.load}.{bench.load}.load"
     (found,) = [event for event in events if (event["eventType"], event["job"]["name"]) == ("COMPLETE", name)]
     namespace = f"kafka://{kafka.bootstrap_servers}"
     (read,), (written,) = found["inputs"], found["outputs"]
     assert (read["namespace"], read["name"]) == (namespace, bench.topic)
-    assert (written["namespace"], written["name"]) == (namespace, "out")
+    assert (written["namespace"], written["name"]) == (namespace, bench.output)
     assert read["inputFacets"]["inputStatistics"]["rowCount"] == 5
     assert written["outputFacets"]["outputStatistics"]["rowCount"] == 5
     assert f"spark.openlineage.parentJobName={name}" in output

@@ -76,7 +76,7 @@ def statsd(airflow_home, monkeypatch):
 def test_a_run_sends_what_was_planned_read_and_written_and_the_lag_that_is_left(statsd, bench):
     bench.write(7)
     bench.order("doubt")
-    assert bench.dag("max_offsets=5", 'output_topic="out"').test().state == "success"
+    assert bench.dag("max_offsets=5", f'output_topic="{bench.output}"').test().state == "success"
     told = statsd.told(bench.load)
     assert float(told.pop("lag_seconds")[-1].removesuffix("|g")) > 0
     assert told.pop("duration") == ["1.000000|ms"]

@@ -52,7 +52,7 @@ def test_a_link_leads_to_the_range_below_the_path_that_airflow_has(monkeypatch, 
 
 def test_a_run_says_its_range_and_its_end_in_words(bench, capsys):
     bench.write(7)
-    run = bench.dag("max_offsets=5", 'output_topic="out"').test()
+    run = bench.dag("max_offsets=5", f'output_topic="{bench.output}"').test()
     tasks = {ti.task_id.rpartition(".")[2]: ti for ti in run.get_task_instances()}
     said = tasks["resolve"].xcom_pull(task_ids=tasks["resolve"].task_id, key="in_words")
     assert f"\n  {bench.topic}[0]  0 to 5: 5 offsets" in said

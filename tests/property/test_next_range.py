@@ -25,7 +25,7 @@ from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import NotYetError
 from airflow_provider_orderedkafka.kafka.lookup import survey
 from airflow_provider_orderedkafka.kafka.lookup.starts import ResolvedStart
-from airflow_provider_orderedkafka.loads import intervals, ranges
+from airflow_provider_orderedkafka.loads import own_ranges, ranges
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 from airflow_provider_orderedkafka.spark.application import by_hand
 from airflow_provider_orderedkafka.spark.connector import cluster, stream
@@ -61,11 +61,11 @@ class Kafka:
     @contextmanager
     def plugged_in(self):
         with pytest.MonkeyPatch.context() as patch:
-            for module in (cluster, ranges, intervals):
+            for module in (cluster, ranges, own_ranges):
                 patch.setattr(module, "KafkaLog", lambda *_: self.log)
-            for module in (cluster, ranges, intervals, survey):
+            for module in (cluster, ranges, own_ranges, survey):
                 patch.setattr(module, "discover", self.discover)
-            for module in (intervals, survey):
+            for module in (own_ranges, survey):
                 patch.setattr(module, "log_starts", self.starts)
             patch.setattr(survey, "readable_ends", self.ends)
             patch.setattr(survey, "resolve_start", lambda *_, **__: ResolvedStart(self.log.starts()))
@@ -184,7 +184,7 @@ def interval(kafka, asked, until):
     terms = replace(asked.load.terms, max_offsets=None)
     store = LedgerStore("orders", DictStore(), settle=lambda: None)
     try:
-        found = intervals.plan_interval(CONFIG, terms, store, (0, until), digest="", now=lambda: kafka.now)
+        found = own_ranges.plan_interval(CONFIG, terms, store, (0, until), digest="", now=lambda: kafka.now)
     except NotYetError:
         return None
     return found

@@ -5,7 +5,7 @@ import zipfile
 import pytest
 
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.operators.transforms import Transform, zipped
+from airflow_provider_orderedkafka.hooks.transforms import Transform, zipped
 
 
 @pytest.fixture
