@@ -111,7 +111,7 @@ def test_a_run_that_waits_sends_how_much_there_is_each_time_that_the_triggerer_l
 def test_an_attempt_that_failed_counts_and_a_commit_that_is_cleared_does_not_count_again(statsd, bench):
     bench.write(5)
     bench.order("fail 75")
-    dag = bench.dag(arguments='output_topic="out"')
+    dag = bench.dag(arguments=f'output_topic="{bench.output}"')
     dag.test()
     dag.test()
     told = statsd.told(bench.load)
