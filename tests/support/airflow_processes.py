@@ -119,6 +119,8 @@ class AirflowProcesses:
             "API__PORT": port,
             "CORE__DAGS_FOLDER": str(dags),
             "CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
+            # Airflow's processes share one SQLite file: whoever finds it locked waits, or the scheduler ends.
+            "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home / 'airflow.db'}?timeout=60",
         }
         kafka = {"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap_servers}}
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
