@@ -120,7 +120,7 @@ class AirflowProcesses:
             "CORE__DAGS_FOLDER": str(dags),
             "CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
             # Airflow's processes share one SQLite file: whoever finds it locked waits, or the scheduler ends.
-            "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home / 'airflow.db'}?timeout=60",
+            "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home / 'airflow.db'}?timeout=30",
         }
         kafka = {"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap_servers}}
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}

@@ -16,7 +16,7 @@ class AirflowRest:
     """A client of one Airflow. Answers other than success are errors that show what was said."""
 
     def __init__(self, url: str, headers: Mapping[str, str] | None = None) -> None:
-        self._client = httpx.Client(base_url=f"{url}/api/v2", timeout=60, headers=headers)
+        self._client = httpx.Client(base_url=f"{url}/api/v2", timeout=120, headers=headers)
 
     def close(self) -> None:
         """Let go of the connections."""
