@@ -2,7 +2,7 @@
 
 On Airflow 3.3 that is the asset state store of the ledger's asset. Before, each resolve and each commit emits an event
 of an asset of its own, with the status of its range, and the page puts them together. Nothing depends on a status, so
-whatever goes wrong is logged, and the load goes on.
+whatever goes wrong is logged, and the load goes on; but a task that lost its supervisor ends, and its Spark with it.
 """
 
 import json
@@ -135,6 +135,8 @@ def _update(context: "Context | None", load: OrderedLoad, change: Change) -> Non
 def _lost_without_harm(load: str) -> Iterator[None]:
     try:
         yield
+    except (OSError, EOFError):  # the supervisor is gone: Airflow tries this task again, beside whatever still runs
+        raise
     except Exception as error:  # noqa: BLE001 - no load fails by what is shown of it
         log.warning("%s: its status could not be updated (%s); only the page lacks it", load, error)
 

@@ -50,12 +50,12 @@ def _dying(when: str | None) -> Any:
         return instead
 
     for kind in kinds if when else ():
-        kind.append = dying(kind.append)  # type: ignore[method-assign]
+        kind.append = dying(kind.append)  # type: ignore[method-assign]  # it dies here
     try:
         yield
     finally:
         for kind, append in zip(kinds, before, strict=True):
-            kind.append = append  # type: ignore[method-assign]
+            kind.append = append  # type: ignore[method-assign]  # as it was
 
 
 def main() -> None:

@@ -58,13 +58,13 @@ LOGICAL = [
     ({"type": "long", "logicalType": "timestamp-nanos"}, 1_999, dt.datetime(1970, 1, 1, 0, 0, 0, 1, UTC)),
     (
         {"type": "long", "logicalType": "local-timestamp-millis"},
-        dt.datetime(2026, 1, 2, 3),  # noqa: DTZ001
-        dt.datetime(2026, 1, 2, 3),  # noqa: DTZ001
+        dt.datetime(2026, 1, 2, 3),  # noqa: DTZ001 - a local time has no zone
+        dt.datetime(2026, 1, 2, 3),  # noqa: DTZ001 - a local time has no zone
     ),
     (
         {"type": "long", "logicalType": "local-timestamp-micros"},
-        dt.datetime(2026, 1, 2, 3),  # noqa: DTZ001
-        dt.datetime(2026, 1, 2, 3),  # noqa: DTZ001
+        dt.datetime(2026, 1, 2, 3),  # noqa: DTZ001 - a local time has no zone
+        dt.datetime(2026, 1, 2, 3),  # noqa: DTZ001 - a local time has no zone
     ),
     ({"type": "string", "logicalType": "uuid"}, ID, str(ID)),
     ({"type": "fixed", "name": "u", "size": 16, "logicalType": "uuid"}, ID.bytes, str(ID)),
