@@ -8,6 +8,7 @@ from airflow_provider_orderedkafka.core.commits import MARK, Commit, History, Se
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.outputs import DeltaOutput
 from airflow_provider_orderedkafka.spark.tables.layout import (
+    COUNTS,
     asked,
     check_columns,
     check_partitions,
@@ -87,11 +88,10 @@ class DeltaTable:
         else:
             rows.write.format("delta").options(**options).mode("append").save(self.output.path)
 
-    def rows_of(self, range_id: str, batch: int) -> int:
-        """How many rows of a batch there are, by their identities."""
-        condition = of_range(range_id, batch)
-        [row] = self.session.sql(f"SELECT count(*) AS rows FROM {self.name} WHERE {condition}").collect()  # noqa: S608
-        return int(row["rows"])
+    def rows_of(self, range_id: str, batch: int) -> tuple[int, int]:
+        """How many rows of a batch there are, and how many different ones, by their identities."""
+        [row] = self.session.sql(f"SELECT {COUNTS} FROM {self.name} WHERE {of_range(range_id, batch)}").collect()  # noqa: S608
+        return int(row["rows"]), int(row["different"])
 
     def forget(self, range_id: str) -> None:
         """Delete the rows of a range."""
