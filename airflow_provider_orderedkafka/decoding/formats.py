@@ -7,7 +7,7 @@ import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, ClassVar, Final, Literal, Self, get_args
 
 from airflow_provider_orderedkafka.decoding.column_types import parsed_columns
 from airflow_provider_orderedkafka.errors import SettingError
@@ -115,6 +115,9 @@ class Protobuf(Registered):
             raise SettingError("Protobuf needs registry= or descriptors=: one of them has the schema")
 
 
+NEEDED: Final = {"avro": "fastavro", "protobuf": "google.protobuf", "registry": "authlib"}
+"""What formats import beyond what every load needs."""
+
 Format = Json | Avro | JsonSchema | Protobuf
 FORMATS: dict[str, type[Format]] = {each.name: each for each in (Json, Avro, JsonSchema, Protobuf)}
 
@@ -160,6 +163,12 @@ class Decode:
     @property
     def registries(self) -> list[str]:
         return sorted({each.registry for each in self.formats.values() if each.registry is not None})
+
+    @property
+    def needed(self) -> list[str]:
+        """What has to be installed where it is decoded, beyond what every load needs."""
+        kinds = {each.name for each in self.formats.values()} | ({"registry"} if self.registries else set())
+        return sorted(NEEDED[kind] for kind in kinds & NEEDED.keys())
 
     @property
     def shape(self) -> str:

@@ -21,8 +21,6 @@ from airflow_provider_orderedkafka.errors import RowError, SettingError
 from airflow_provider_orderedkafka.kafka.provenance import ERROR
 
 SCHEMA_HEADERS: Final = {"key": "__key_schema_id", "value": "__value_schema_id"}
-NEEDED: Final = {"avro": "fastavro", "protobuf": "google.protobuf", "registry": "authlib"}
-"""What formats import beyond what every load needs."""
 
 WAY_OUT: Final = (
     "let it pass with Decode(max_bad_records=..., dead_letters='<topic>'), which keeps its bytes there, or correct the "
@@ -80,8 +78,7 @@ class RecordDecoder:
 
 def check_installed(decode: Decode) -> None:
     """`SettingError` if this Python lacks what the formats need."""
-    kinds = {each.name for each in decode.formats.values()} | ({"registry"} if decode.registries else set())
-    missing = sorted(NEEDED[kind] for kind in kinds & NEEDED.keys() if not has(NEEDED[kind]))
+    missing = [name for name in decode.needed if not has(name)]
     if missing:
         raise SettingError(
             f"decoding needs {' and '.join(missing)}, which this Python ({sys.executable}) does not have: pip install "

@@ -3,13 +3,14 @@
 PACKAGE = "airflow_provider_orderedkafka"
 COMMITS = f"{PACKAGE}/core/commits.py"
 WRITER = f"{PACKAGE}/spark/tables/writer.py"
+HISTORY = ("tests/property/test_commits.py",)
 MODEL = ("tests/property/test_table_attempts.py",)
 
 MUTANTS = [
     (
         "a table is not asked whether a batch landed",
-        COMMITS,
-        {"    if found.found:\n        return Standing.LANDED\n": ""},
+        WRITER,
+        {"        if not commits:\n            return cls()\n": "        return cls()\n"},
         MODEL,
     ),
     (
@@ -19,9 +20,21 @@ MUTANTS = [
         MODEL,
     ),
     (
-        "what has expired counts as not landed",
+        "an expired history is taken for a whole one",
         COMMITS,
-        {"whole=commit.version == seen.version": "whole=True"},
+        {"whole=seen.version is None and begins": "whole=True"},
+        (*HISTORY, *MODEL),
+    ),
+    (
+        "a commit of another batch is taken for this one's",
+        COMMITS,
+        {'rpartition("/")[0] == f"{range_id}/{batch}"': 'startswith(f"{range_id}/")'},
+        (*HISTORY, *MODEL),
+    ),
+    (
+        "the rows are not asked where their commit has expired",
+        WRITER,
+        {"rows, different = self.table.rows_of(self.range_id, note.batch)": "rows, different = 0, 0"},
         MODEL,
     ),
     (

@@ -77,6 +77,7 @@ class SmallTable:
     rows: list[TableRow] = field(default_factory=list)
     commits: list[Commit] = field(default_factory=list)
     expired: int = 0
+    forgot: bool = False
     flying: list[tuple[Write, list[TableRow]]] = field(default_factory=list)
 
     def prepare(self, _rows: Any) -> None:
@@ -113,8 +114,14 @@ class SmallTable:
         raise AssertionError(f"{range_id} is not loaded again here")
 
     def change(self, what: str, count: int) -> None:
-        """What others do: they commit, such as a compaction does, and may let so many of the oldest commits expire."""
+        """What others do: they commit, such as a compaction does, and may let so many of the oldest commits expire.
+
+        And a table may `forget` its transaction numbers.
+        """
         self._commit(None, 0)
+        if what == "forget" and self.numbers:
+            self.numbers.clear()
+            self.forgot = True
         if what == "expire":
             self.expired = min(self.expired + count, len(self.commits) - 1)
 
@@ -174,7 +181,7 @@ class TableWorld(World):
             return False
 
     def change(self, change: Change) -> None:
-        if change.what in ("another", "expire"):
+        if change.what in ("another", "expire", "forget"):
             self.table.change(change.what, change.offset)
         else:
             super().change(change)
