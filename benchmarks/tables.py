@@ -47,7 +47,11 @@ class Lake(NamedTuple):
 
 
 LAKES = {
-    "delta": Lake("4.2.0", "io.delta:delta-spark_4.2_2.13:4.4.0", DeltaOutput.session),
+    "delta": Lake(
+        "4.2.0",
+        "io.delta:delta-spark_4.2_2.13:4.4.0",
+        {**DeltaOutput.session, "spark.databricks.delta.snapshotPartitions": "2"},
+    ),
     "iceberg": Lake(
         "4.1.3",
         "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
