@@ -51,7 +51,7 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class OptionTable:
     """The options of one place. `instead` refuses some of them, with a way out; `ignored` are Spark's."""
 
     options: tuple[Option, ...]
