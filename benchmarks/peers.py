@@ -1,5 +1,6 @@
 """The peers that are measured against: Spark's own Kafka connector, and the session that everything runs in."""
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -46,6 +47,15 @@ def _fetch(module: tuple[str, str, str], work: Path) -> None:
         *("-types", "jar", "-retrieve", "jars/[artifact]-[revision].[ext]"),
     ]
     subprocess.run(command, cwd=work, check=True, stdout=subprocess.DEVNULL)
+
+
+def options(doc: str | None, runs: int = 5, *, share: bool = False) -> argparse.ArgumentParser:
+    """The command line of a benchmark."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=runs)
+    if share:
+        parser.add_argument("--share", type=float, default=1.0, help="of the records")
+    return parser
 
 
 def session(directory: Path) -> SparkSession:
