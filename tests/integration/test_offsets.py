@@ -16,7 +16,6 @@ from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPar
 from airflow_provider_orderedkafka.errors import DataLossError, SettingError, UnknownTopicError, UnreachableError
 from airflow_provider_orderedkafka.kafka.clients.answers import DEADLINE
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.clients.consumers import close_idle
 from airflow_provider_orderedkafka.kafka.lookup import offsets
 from airflow_provider_orderedkafka.kafka.lookup.offsets import committed, first_at, high_ends, log_starts, newest
 from airflow_provider_orderedkafka.kafka.lookup.starts import ResolvedStart, resolve_start
@@ -26,17 +25,6 @@ from airflow_provider_orderedkafka.kafka.lookup.topics import check_partitions, 
 SECONDS = 8.0
 NOW = 1_800_000_000_000
 NOBODY = KafkaConfig({"bootstrap.servers": "127.0.0.1:1"})
-
-
-@pytest.fixture(autouse=True, scope="module")
-def leave_no_consumers():
-    yield
-    close_idle()
-
-
-@pytest.fixture
-def config(kafka):
-    return KafkaConfig.from_options({"kafka.bootstrap.servers": kafka.bootstrap_servers})
 
 
 def partitions(topic, *numbers):
