@@ -49,15 +49,6 @@ def _fetch(module: tuple[str, str, str], work: Path) -> None:
     subprocess.run(command, cwd=work, check=True, stdout=subprocess.DEVNULL)
 
 
-def options(doc: str | None, runs: int = 5, *, share: bool = False) -> argparse.ArgumentParser:
-    """The command line of a benchmark."""
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=runs)
-    if share:
-        parser.add_argument("--share", type=float, default=1.0, help="of the records")
-    return parser
-
-
 def session(directory: Path) -> SparkSession:
     """One Spark for all contenders: two threads, room enough that nobody is short of memory."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -77,3 +68,12 @@ def session(directory: Path) -> SparkSession:
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def options(doc: str | None, runs: int = 5, *, share: bool = False) -> argparse.ArgumentParser:
+    """The command line of a benchmark."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=runs)
+    if share:
+        parser.add_argument("--share", type=float, default=1.0, help="of the records")
+    return parser
