@@ -55,7 +55,6 @@ class _Place(Document):
 
     @property
     def uri(self) -> str:
-        """The URI of its asset."""
         if getattr(self, "table", None) is not None:
             return f"{self.kind}://{self.place.replace('.', '/')}"
         scheme = urlsplit(self.place).scheme

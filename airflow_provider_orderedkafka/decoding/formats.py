@@ -165,7 +165,6 @@ class Decode:
 
     @property
     def formats(self) -> dict[str, Format]:
-        """The formats by column."""
         found = {"key": self.key, "value": self.value}
         return {name: each for name, each in found.items() if each is not None}
 

@@ -24,8 +24,6 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ApplicationState:
-    """The state of an application."""
-
     state: str
     final: str
     diagnostics: str = ""

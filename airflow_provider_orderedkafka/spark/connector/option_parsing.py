@@ -185,10 +185,8 @@ def subscription(name: str, text: str) -> Subscription:
 
 
 def start(name: str, text: str) -> Any:
-    """A start policy."""
     return parse_start(text, name)
 
 
 def moment(name: str, text: str) -> Any:
-    """A moment."""
     return parse_moment(text, name)
