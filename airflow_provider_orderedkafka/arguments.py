@@ -9,10 +9,9 @@ from airflow_provider_orderedkafka.core.documents import Kind
 from airflow_provider_orderedkafka.core.notation.spelling import meant
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.parsing import ON_THE_RUN_BEFORE, WHY_ALONE
 
 STEPS = ("wait", "resolve", "load", "commit")
-ON_THE_RUN_BEFORE = ("depends_on_past", "wait_for_downstream")
-WHY_ALONE = "a failed run would keep the next one from taking its range over"
 OURS = ("task_id", "load", "range_id", "digest", "outputs")
 """Arguments that the group sets itself, because a load's state depends on them."""
 

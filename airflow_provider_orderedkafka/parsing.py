@@ -4,7 +4,6 @@ import os
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_orderedkafka.arguments import ON_THE_RUN_BEFORE, WHY_ALONE
 from airflow_provider_orderedkafka.compat.airflow import has_data_intervals, mapped_group
 from airflow_provider_orderedkafka.core.documents import Kind
 from airflow_provider_orderedkafka.core.notation.starts import parse_start
@@ -19,6 +18,9 @@ from airflow_provider_orderedkafka.submission import master_of
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG, Asset, TaskGroup
+
+ON_THE_RUN_BEFORE = ("depends_on_past", "wait_for_downstream")
+WHY_ALONE = "a failed run would keep the next one from taking its range over"
 
 TOPIC = (
     ("output_topic", "topic", "outputTopics"),
