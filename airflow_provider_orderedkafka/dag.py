@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from airflow.sdk import TaskGroup
 
-from airflow_provider_orderedkafka.arguments import check_arguments, check_load
+from airflow_provider_orderedkafka.arguments import STEPS, check_arguments, check_load
 from airflow_provider_orderedkafka.core.documents import Kind
 from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.errors import SettingError
@@ -108,12 +108,10 @@ def ordered_load(
     from airflow_provider_orderedkafka.operators.commit import CommitOffsetRangeOperator
     from airflow_provider_orderedkafka.operators.resolve import ResolveOffsetRangeOperator
     from airflow_provider_orderedkafka.parsing import (
-        STEPS,
         check_checkpoint,
         check_dag,
         check_decode,
         check_output,
-        check_steps,
         named_output,
         outputs_of,
         shape_of,
@@ -123,10 +121,10 @@ def ordered_load(
     check_load(load)
     group = _group(load)
     check_dag(load, mode, group)
-    check_steps(load, mode, steps or {})
+    steps = steps or {}
+    check_arguments(load, mode, submit_arguments, steps, signature(ordered_load).parameters, spark_submit=not submit)
     value, asset = named_output(load, output, output_topic, asset)
-    check_arguments(load, submit_arguments, steps or {}, signature(ordered_load).parameters, spark_submit=not submit)
-    more = {step: (steps or {}).get(step, {}) for step in STEPS}
+    more = {step: steps.get(step, {}) for step in STEPS}
     arguments: dict[str, Any] = {**submit_arguments, **more["load"]}
     folder = Path(group.dag.fileloc).parent
     if (made := Transform.of(load.name, folder, transform, arrow_transform)) is not None:

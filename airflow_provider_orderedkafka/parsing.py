@@ -19,11 +19,8 @@ from airflow_provider_orderedkafka.submission import master_of
 if TYPE_CHECKING:
     from airflow.sdk import DAG, Asset, TaskGroup
 
-STEPS = ("wait", "resolve", "load", "commit")
 ON_THE_RUN_BEFORE = ("depends_on_past", "wait_for_downstream")
 WHY_ALONE = "a failed run would keep the next one from taking its range over"
-OURS = ("task_id", "load", "range_id", "digest", "outputs")
-"""Arguments that the group sets itself, because a load's state depends on them."""
 
 TOPIC = (
     ("output_topic", "topic", "outputTopics"),
@@ -75,40 +72,6 @@ def _interval(load: OrderedLoad, dag: "DAG") -> None:
             "whose runs have no data interval: use schedule=CronDataIntervalTimetable('@hourly', timezone='UTC') "
             "(from airflow.timetables.interval), or give the load mode='incremental'"
         )
-
-
-def check_steps(load: OrderedLoad, mode: Kind, steps: Mapping[str, Mapping[str, Any]]) -> None:
-    """Check the arguments by step; `SettingError` for an unknown step, or an argument that the group sets."""
-    if not isinstance(steps, Mapping):
-        raise SettingError(
-            f"load {load.name!r}: steps must be arguments by step, such as {{'load': {{'retries': 3}}}}, "
-            f"found {steps!r}"
-        )
-    unknown = sorted(set(steps) - set(STEPS))
-    if unknown:
-        raise SettingError(f"load {load.name!r}: steps names {unknown[0]!r}, the steps are {', '.join(STEPS)}")
-    for step, arguments in steps.items():
-        _check_step(load, mode, step, arguments)
-
-
-def _check_step(load: OrderedLoad, mode: Kind, step: str, arguments: Mapping[str, Any]) -> None:
-    if not isinstance(arguments, Mapping):
-        raise SettingError(
-            f"load {load.name!r}: steps gives {arguments!r} for {step!r}: expected arguments by name, such as "
-            "{'retries': 3}"
-        )
-    for name in OURS:
-        if name in arguments:
-            raise SettingError(
-                f"load {load.name!r}: steps sets {name!r} of {step!r} to {arguments[name]!r}: {name} is the group's "
-                "own, leave it out; with the four operators by hand you choose it yourself"
-            )
-    for name in ON_THE_RUN_BEFORE:
-        if mode == "incremental" and arguments.get(name):
-            raise SettingError(
-                f"load {load.name!r} is incremental and steps sets {name}=True for {step!r}: {WHY_ALONE}; leave it "
-                "out, or give the load mode='interval'"
-            )
 
 
 def named_output(

@@ -5,7 +5,6 @@ Decode(value=Avro(registry="my_registry"), key=None, max_bad_records=10, dead_le
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, Self, get_args
 
@@ -32,7 +31,7 @@ class Json:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Registered:
+class OfRegistry:
     """What formats share whose schemas may be in a registry."""
 
     registry: str | None = None
@@ -49,7 +48,29 @@ class Registered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Avro(Registered):
+class JsonDocument(OfRegistry):
+    """What formats share whose schemas are JSON, of one of these `kinds`."""
+
+    schema: str | None = None
+    kinds: ClassVar[tuple[type, ...]] = (dict,)
+
+    def __post_init__(self) -> None:
+        OfRegistry.__post_init__(self)
+        name = type(self).__name__
+        if self.schema is None:
+            if self.registry is None:
+                raise SettingError(f"{name} needs registry= or schema=: one of them has the schema")
+            return
+        try:
+            found = json.loads(self.schema)
+        except (ValueError, TypeError) as error:
+            raise SettingError(f"{name} schema must be JSON text: {error}, found {self.schema!r}") from error
+        if not isinstance(found, self.kinds) or found == {}:
+            raise SettingError(f"{name} schema must be a schema, found {self.schema!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Avro(JsonDocument):
     """Avro, framed as Confluent's serialisers do if there is a registry, and bare otherwise.
 
     :param schema: The reader's schema, as JSON. Without a registry records must have been written with the same.
@@ -61,16 +82,12 @@ class Avro(Registered):
     :param schema_changes: What to do where a record has a field that the columns do not have: `"add"` it, or `"fail"`.
     """
 
-    schema: str | None = None
     name: ClassVar[str] = "avro"
-
-    def __post_init__(self) -> None:
-        Registered.__post_init__(self)
-        _check_document("Avro", self.schema, self.registry, (dict, list, str))
+    kinds: ClassVar[tuple[type, ...]] = (dict, list, str)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JsonSchema(Registered):
+class JsonSchema(JsonDocument):
     """JSON, framed as Confluent's serialiser for JSON Schema does if there is a registry, and bare otherwise.
 
     :param schema: The JSON Schema that the columns are made of. Default: the newest in the registry.
@@ -81,16 +98,11 @@ class JsonSchema(Registered):
     :param schema_changes: What to do where a record has a field that the columns do not have: `"add"` it, or `"fail"`.
     """
 
-    schema: str | None = None
     name: ClassVar[str] = "json-schema"
-
-    def __post_init__(self) -> None:
-        Registered.__post_init__(self)
-        _check_document("JsonSchema", self.schema, self.registry, (dict,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Protobuf(Registered):
+class Protobuf(OfRegistry):
     """Protobuf, framed as Confluent's serialiser does if there is a registry, and bare otherwise.
 
     :param message: Full name of the message, such as `"shop.Order"`. Default: the first message of the schema.
@@ -108,7 +120,7 @@ class Protobuf(Registered):
     name: ClassVar[str] = "protobuf"
 
     def __post_init__(self) -> None:
-        Registered.__post_init__(self)
+        OfRegistry.__post_init__(self)
         if not isinstance(self.descriptors, bytes | None):
             raise SettingError(f"Protobuf descriptors must be bytes, found {type(self.descriptors).__name__}")
         if self.descriptors is None and self.registry is None:
@@ -153,7 +165,6 @@ class Decode:
 
     @property
     def formats(self) -> dict[str, Format]:
-        """The formats by column."""
         found = {"key": self.key, "value": self.value}
         return {name: each for name, each in found.items() if each is not None}
 
@@ -199,16 +210,3 @@ def _format(found: dict[str, Any]) -> Format:
     if "descriptors" in found:
         found["descriptors"] = b64decode(found["descriptors"])
     return kind(**found)
-
-
-def _check_document(kind: str, schema: Any, registry: str | None, allowed: tuple[type, ...]) -> None:
-    if schema is None and registry is None:
-        raise SettingError(f"{kind} needs registry= or schema=: one of them has the schema")
-    if schema is None:
-        return
-    try:
-        found = json.loads(schema)
-    except (ValueError, TypeError) as error:
-        raise SettingError(f"{kind} schema must be JSON text: {error}, found {schema!r}") from error
-    if not isinstance(found, allowed) or (isinstance(found, Mapping) and not found):
-        raise SettingError(f"{kind} schema must be a schema, found {schema!r}")

@@ -78,7 +78,7 @@ def _output(arguments: "Arguments") -> "TableOutput":
 def _described(output: "TableOutput") -> str:
     """The output as a setup has it."""
     kind = output.format if isinstance(output, FilesOutput | CatalogOutput) else output.kind
-    return f"{kind} {getattr(output, 'table', None) or getattr(output, 'path', None)}"
+    return f"{kind} {output.place}"
 
 
 def _hint(given: Mapping[str, str]) -> str:

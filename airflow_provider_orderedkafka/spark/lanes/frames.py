@@ -116,7 +116,6 @@ class RangeFrames:
         return self.loaded.on_data_loss == "count" or bool(self.cluster.compacted(self.loaded.topics))
 
     def span(self, batch: "Batch") -> Span:
-        """The span of a batch."""
         return Span(batch.start.offsets, batch.end.offsets, batch.start.floor, self.loaded.latest)
 
     @property
