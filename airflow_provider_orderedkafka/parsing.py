@@ -150,13 +150,15 @@ def check_output(
             raise SettingError(f"load {load.name!r}: where {name}.py is to write is not said: {way_out}")
 
 
-def check_decode(load: OrderedLoad, decode: Any) -> None:
+def check_decode(load: OrderedLoad, decode: Any, *, to_kafka: bool) -> None:
     """Check what a load's records are decoded with, and that its dead letters are not read again."""
     if not isinstance(decode, Decode | None):
         raise SettingError(f"load {load.name!r}: decode must be Decode(value=..., key=...), found {decode!r}")
     if decode is None:
         return
-    if decode.dead_letters is not None:
+    if to_kafka:
+        decode.check_topic()
+    if isinstance(decode.dead_letters, str):
         check_not_fed_back(load.name, load.topics, {decode.dead_letters: "dead_letters"})
     if decode.max_bad_records and load.row_limit is not None:
         raise SettingError(
