@@ -210,8 +210,8 @@ def test_a_batch_without_rows_is_a_commit_too(loading: Callable[..., Loading]) -
     assert load.positions() == []
 
 
-def test_dead_letters_go_to_a_table_of_their_own_once_and_their_records_stay_out_of_the_rows(
-    loading: Callable[..., Loading], records: Records, tmp_path: Path
+def test_dead_letters_go_to_a_table_of_their_own_once_and_are_loaded_again_by_way_of_a_topic(
+    loading: Callable[..., Loading], topics: Topics, records: Records, tmp_path: Path
 ) -> None:
     [topic] = loading().loaded.topics
     first = [json.dumps({"number": 90}), str(tmp_path / "mended"), "no JSON"]
@@ -232,3 +232,12 @@ def test_dead_letters_go_to_a_table_of_their_own_once_and_their_records_stay_out
     assert rows[0]["_error"].startswith("FileNotFoundError: [Errno 2] No such file or directory")
     [numbers] = load.lake.sql(f"SELECT count(DISTINCT number) AS found, count(*) AS rows FROM {load.table}")
     assert numbers == {"found": 91, "rows": 91}
+
+    again = topics.create("again")
+    load.lake.copy(f"SELECT key, value, timestamp FROM delta.`{dead.path}`", load.servers, again)
+    (tmp_path / "again").mkdir()
+    loaded = replace(whole_range(load.servers, again), id=f"{load.loaded.id}-again")
+    report = Loading(load.lake, load.servers, tmp_path / "again", loaded, load.output).run(*argv)["report"]
+    assert (report["rows_emitted"], report["dead_letters"]) == (1, 1)
+    [numbers] = load.lake.sql(f"SELECT count(DISTINCT number) AS found, count(*) AS rows FROM {load.table}")
+    assert numbers == {"found": 92, "rows": 92}
