@@ -137,7 +137,8 @@ def ordered_load(
         check_checkpoint(load, spark_conn_id, checkpoint)
     else:
         check_output(load, output_topic, application, None, value)
-    outputs = outputs_of(load, output_topic, arguments.get("application_args"), value, create=create_output is not None)
+    options = arguments.get("application_args")
+    outputs = outputs_of(load, output_topic, options, value, decode, create=create_output is not None)
     digest = digest_of(
         output_topic=getattr(value, "topic", output_topic),
         output=None if value is None else value.shape,
