@@ -23,7 +23,7 @@ def numbered(record: dict[str, Any]) -> dict[str, Any]:
     value = record["value"].decode()
     if value.startswith("/"):
         value = Path(value).read_text()
-    return {name: record[name] for name in ("topic", "partition", "offset")} | json.loads(value)
+    return {name: record[name] for name in ("topic", "partition", "offset")} | {"number": json.loads(value)["number"]}
 
 
 def tripled(frame: DataFrame) -> DataFrame:
