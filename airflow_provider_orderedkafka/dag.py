@@ -20,6 +20,7 @@ from airflow_provider_orderedkafka.launching import (
     packaged_for,
 )
 from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.outputs import KafkaOutput
 from airflow_provider_orderedkafka.parsing import check_form
 from airflow_provider_orderedkafka.submitting import Launch, Submit, submitted
 
@@ -129,12 +130,13 @@ def ordered_load(
     folder = Path(group.dag.fileloc).parent
     if (made := Transform.of(load.name, folder, transform, arrow_transform)) is not None:
         arguments = made.added(arguments)
-    check_decode(load, decode)
+    check_decode(load, decode, to_kafka=output_topic is not None or isinstance(value, KafkaOutput))
     if submit is None:
         check_checkpoint(load, spark_conn_id, checkpoint)
     else:
         check_output(load, output_topic, application, None, value)
-    outputs = outputs_of(load, output_topic, arguments.get("application_args"), value, create=create_output is not None)
+    options = arguments.get("application_args")
+    outputs = outputs_of(load, output_topic, options, value, decode, create=create_output is not None)
     digest = digest_of(
         output_topic=getattr(value, "topic", output_topic),
         output=None if value is None else value.shape,

@@ -113,13 +113,15 @@ def check_output(
             raise SettingError(f"load {load.name!r}: where {name}.py is to write is not said: {way_out}")
 
 
-def check_decode(load: OrderedLoad, decode: Any) -> None:
+def check_decode(load: OrderedLoad, decode: Any, *, to_kafka: bool) -> None:
     """Check what a load's records are decoded with, and that its dead letters are not read again."""
     if not isinstance(decode, Decode | None):
         raise SettingError(f"load {load.name!r}: decode must be Decode(value=..., key=...), found {decode!r}")
     if decode is None:
         return
-    if decode.dead_letters is not None:
+    if to_kafka:
+        decode.check_topic()
+    if isinstance(decode.dead_letters, str):
         check_not_fed_back(load.name, load.topics, {decode.dead_letters: "dead_letters"})
     if decode.max_bad_records and load.row_limit is not None:
         raise SettingError(
@@ -143,12 +145,21 @@ def _topics_here(load: OrderedLoad, output: Output | None) -> dict[str, str]:
 
 
 def outputs_of(
-    load: OrderedLoad, output_topic: Any, arguments: Any, output: Output | None = None, *, create: bool
+    load: OrderedLoad,
+    output_topic: Any,
+    arguments: Any,
+    output: Output | None = None,
+    decode: Decode | None = None,
+    *,
+    create: bool,
 ) -> list[str]:
     """The topics that a load writes to, as far as they are known here and on the cluster that it reads."""
     known = isinstance(output_topic, str | None) and isinstance(arguments, list | tuple | None)
     named = Outputs.of(output_topic, arguments or ()).topics if known else {}
     topics = list(_topics_here(load, output) | named)
+    dead = None if decode is None else decode.dead_letters
+    if isinstance(dead, str) and dead not in topics and (topics or not isinstance(output, KafkaOutput | None)):
+        topics.append(dead)  # beside the rows, or beside the source of a table's rows
     if create and not topics:
         raise SettingError(
             f"load {load.name!r}: create_output= and no topic on the load's own cluster to create: name it with "
