@@ -1,5 +1,6 @@
 """The peers that are measured against: Spark's own Kafka connector, and the session that everything runs in."""
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -70,3 +71,12 @@ def session(directory: Path, spark: str = SPARK, more: Mapping[str, str] | None 
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def options(doc: str | None, runs: int = 5, *, share: bool = False) -> argparse.ArgumentParser:
+    """The command line of a benchmark."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=runs)
+    if share:
+        parser.add_argument("--share", type=float, default=1.0, help="of the records")
+    return parser

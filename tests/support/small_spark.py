@@ -206,6 +206,19 @@ class SmallFrame:
         observation.get[count.name] = 0
         return replace(self, parts=tuple(partial(seen, part) for part in self.parts))
 
+    def persist(self) -> "SmallFrame":
+        kept: dict[int, list[pa.RecordBatch]] = {}
+
+        def rows(number: int, part: Part) -> Batches:
+            if number not in kept:
+                kept[number] = list(part())
+            return iter(kept[number])
+
+        return replace(self, parts=tuple(partial(rows, number, part) for number, part in enumerate(self.parts)))
+
+    def unpersist(self) -> None:
+        pass
+
     @property
     def write(self) -> "SmallWrite":
         return SmallWrite(self)

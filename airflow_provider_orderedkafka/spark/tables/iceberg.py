@@ -83,6 +83,10 @@ class IcebergTable:
         [row] = self._sql(f"SELECT {COUNTS} FROM {self.name} WHERE {of_range(range_id, batch)}").collect()  # noqa: S608
         return int(row["rows"]), int(row["different"])
 
+    def of_batch(self, range_id: str, batch: int) -> "DataFrame":
+        """The rows of a batch, by their identities."""
+        return self._sql(f"SELECT * FROM {self.name} WHERE {of_range(range_id, batch)}")  # noqa: S608 - quoted
+
     def forget(self, range_id: str) -> None:
         """Delete the rows of a range."""
         self._sql(f"DELETE FROM {self.name} WHERE {of_range(range_id)}").collect()  # noqa: S608 - quoted
