@@ -78,6 +78,7 @@ class SmallTable:
     commits: list[Commit] = field(default_factory=list)
     expired: int = 0
     forgot: bool = False
+    late: bool = False
     flying: list[tuple[Write, list[TableRow]]] = field(default_factory=list)
 
     def prepare(self, _rows: Any) -> None:
@@ -126,6 +127,7 @@ class SmallTable:
             self.expired = min(self.expired + count, len(self.commits) - 1)
 
     def _arrive(self) -> None:
+        self.late |= bool(self.flying)
         for write, rows in self.flying:
             self._land(write, rows)
         self.flying.clear()
