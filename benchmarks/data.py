@@ -2,6 +2,7 @@
 
 import os
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from confluent_kafka import Producer
@@ -24,8 +25,8 @@ class Data:
         return replace(self, records=int(self.records * share))
 
 
-def write(servers: str, topic: str, data: Data) -> str:
-    """Write the data to a new topic."""
+def write(servers: str, topic: str, data: Data, value: Callable[[int], bytes] | None = None) -> str:
+    """Write the data to a new topic: random bytes, or what `value` makes of each record's number."""
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic(topic, len(data.weights), 1)])[topic].result(30)
     producer = Producer(
@@ -43,11 +44,10 @@ def write(servers: str, topic: str, data: Data) -> str:
     for number, partition in enumerate(partitions):
         time = BASE + number // 4 - (chance.randrange(500) if chance.random() < LATE_SHARE else 0)
         start = number % 63 * data.size
+        sent = value(number) if value else payload[start : start + data.size]
         while True:
             try:
-                producer.produce(
-                    topic, payload[start : start + data.size], b"%d" % (number % 10_000), partition, timestamp=time
-                )
+                producer.produce(topic, sent, b"%d" % (number % 10_000), partition, timestamp=time)
                 break
             except BufferError:
                 producer.poll(0.05)

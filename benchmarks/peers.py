@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -14,20 +15,21 @@ from airflow_provider_orderedkafka.tools.embedded.jars import _ivy_jar, cache_di
 from airflow_provider_orderedkafka.tools.embedded.java import find_java
 
 CONNECTOR = "Spark's connector 4.2.0 (with spark-token-provider-kafka 4.0.0, where the registry lacks 4.2.0)"
-_MODULES = (
-    ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
-    ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
-    ("org.apache.kafka", "kafka-clients", "3.9.2"),
-    ("org.apache.commons", "commons-pool2", "2.13.1"),
-)
+SPARK = "4.2.0"
 
 
-def connector_jars() -> list[Path]:
+def connector_jars(spark: str = SPARK) -> list[Path]:
     """The connector's jars, fetched once, each alone: what it shares with Spark is there already."""
-    directory = cache_directory() / "benchmark-connector-4.2.0"
+    directory = cache_directory() / f"benchmark-connector-{spark}"
+    modules = (
+        ("org.apache.spark", "spark-sql-kafka-0-10_2.13", spark),
+        ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
+        ("org.apache.kafka", "kafka-clients", "3.9.2"),
+        ("org.apache.commons", "commons-pool2", "2.13.1"),
+    )
     if not directory.is_dir():
         with tempfile.TemporaryDirectory(dir=cache_directory()) as work:
-            for module in _MODULES:
+            for module in modules:
                 _fetch(module, Path(work))
             shutil.copytree(Path(work) / "jars", directory)
     return sorted(directory.glob("*.jar"))
@@ -49,20 +51,21 @@ def _fetch(module: tuple[str, str, str], work: Path) -> None:
     subprocess.run(command, cwd=work, check=True, stdout=subprocess.DEVNULL)
 
 
-def session(directory: Path) -> SparkSession:
+def session(directory: Path, spark: str = SPARK, more: Mapping[str, str] | None = None) -> SparkSession:
     """One Spark for all contenders: two threads, room enough that nobody is short of memory."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "6g",
-        "spark.jars": ",".join(map(str, connector_jars())),
+        "spark.jars": ",".join(map(str, connector_jars(spark))),
         "spark.local.dir": str(directory / "local"),
         "spark.log.level": "ERROR",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        **(more or {}),
     }
     builder = SparkSession.builder.master("local[2]").appName("orderedkafka-benchmark")
     for name, value in settings.items():

@@ -6,7 +6,7 @@ Decode(value=Avro(registry="my_registry"), key=None, max_bad_records=10, dead_le
 import json
 from base64 import b64decode, b64encode
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, ClassVar, Final, Literal, Self, get_args
 
 from airflow_provider_orderedkafka.decoding.column_types import parsed_columns
 from airflow_provider_orderedkafka.errors import SettingError
@@ -128,6 +128,9 @@ class Protobuf(OfRegistry):
             raise SettingError("Protobuf needs registry= or descriptors=: one of them has the schema")
 
 
+NEEDED: Final = {"avro": "fastavro", "protobuf": "google.protobuf", "registry": "authlib"}
+"""What formats import beyond what every load needs."""
+
 Format = Json | Avro | JsonSchema | Protobuf
 FORMATS: dict[str, type[Format]] = {each.name: each for each in (Json, Avro, JsonSchema, Protobuf)}
 
@@ -196,6 +199,12 @@ class Decode:
     @property
     def registries(self) -> list[str]:
         return sorted({each.registry for each in self.formats.values() if each.registry is not None})
+
+    @property
+    def needed(self) -> list[str]:
+        """What has to be installed where it is decoded, beyond what every load needs."""
+        kinds = {each.name for each in self.formats.values()} | ({"registry"} if self.registries else set())
+        return sorted(NEEDED[kind] for kind in kinds & NEEDED.keys())
 
     @property
     def shape(self) -> str | None:

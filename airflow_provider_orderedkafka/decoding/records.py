@@ -20,8 +20,6 @@ from airflow_provider_orderedkafka.decoding.salvage import Errors, too_many, wit
 from airflow_provider_orderedkafka.errors import SettingError
 
 SCHEMA_HEADERS: Final = {"key": "__key_schema_id", "value": "__value_schema_id"}
-NEEDED: Final = {"avro": "fastavro", "protobuf": "google.protobuf", "registry": "authlib"}
-"""What formats import beyond what every load needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +69,7 @@ class RecordDecoder:
 
 def check_installed(decode: Decode) -> None:
     """`SettingError` if this Python lacks what the formats need."""
-    kinds = {each.name for each in decode.formats.values()} | ({"registry"} if decode.registries else set())
-    missing = sorted(NEEDED[kind] for kind in kinds & NEEDED.keys() if not has(NEEDED[kind]))
+    missing = [name for name in decode.needed if not has(name)]
     if missing:
         raise SettingError(
             f"decoding needs {' and '.join(missing)}, which this Python ({sys.executable}) does not have: pip install "

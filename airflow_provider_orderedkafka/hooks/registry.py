@@ -63,9 +63,9 @@ def _connection(conn_id: str) -> Any:
 
 def check_schemas(decode: Decode, topics: Sequence[str], options: Mapping[str, str]) -> bool:
     """Ask the registry for the schemas, so that an error of it is said at once; whether it could be asked from here."""
-    from airflow_provider_orderedkafka.decoding.records import NEEDED, RecordDecoder, has
+    from airflow_provider_orderedkafka.decoding.records import RecordDecoder, has
 
-    if not decode.registries or not all(map(has, NEEDED.values())):  # then Spark's driver asks first
+    if not decode.registries or not all(map(has, decode.needed)):  # then Spark's driver asks first
         return False
     RecordDecoder.of(decode, topics, options)
     return True

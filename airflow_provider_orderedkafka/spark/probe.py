@@ -1,8 +1,9 @@
 """The application that `orderedkafka doctor --spark` submits: tries Spark's driver and executors at a location.
 
-    spark-submit probe.py FILE [LOCATION]
+    spark-submit probe.py FILE LOCATION [PACKAGE ...]
 
-Writes a JSON array of [name, found, problem] into the file, on the driver; the problem is empty if there is none.
+Writes a JSON array of [name, found, problem] into the file, on the driver; the problem is empty if there is none. An
+empty LOCATION is not tried; the packages are those that decoding needs.
 """
 
 import json
@@ -10,7 +11,7 @@ import platform
 import re
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,11 +29,11 @@ _S3A = "org/apache/hadoop/fs/s3a/S3AFileSystem.class"
 _HADOOP_AWS = re.compile(r"hadoop-aws-(?P<version>[^/!]+)\.jar!")
 
 
-def look(session: "SparkSession", location: str) -> Iterator[tuple[str, str, str]]:
+def look(session: "SparkSession", location: str, packages: Sequence[str] = ()) -> Iterator[tuple[str, str, str]]:
     """Check the executors' Python and S3A's version, then the location from the driver and from the executors."""
     found = f"Spark {session.version}, Python {platform.python_version()}, master {session.sparkContext.master}"
     yield "spark driver", found, ""
-    yield _tried("spark executors", "have what tasks import", lambda: check_executors(session))
+    yield _tried("spark executors", "have what tasks import", lambda: check_executors(session, packages))
     if named := _HADOOP_AWS.search(str(hadoop_configuration(session).getResource(_S3A))):
         version = named["version"]
         yield _tried("hadoop-aws", f"{version}, as Hadoop", lambda: _check_hadoop_aws(session, version))
@@ -86,12 +87,12 @@ def _by_executors(session: "SparkSession", location: str, name: str) -> None:
         )
 
 
-def main(file: str, location: str = "") -> None:
+def main(file: str, location: str, *packages: str) -> None:
     """Write the findings to the file."""
     from pyspark.sql import SparkSession
 
     session = SparkSession.builder.getOrCreate()
-    Path(file).write_text(json.dumps(list(look(session, location))), encoding="utf-8")
+    Path(file).write_text(json.dumps(list(look(session, location, packages))), encoding="utf-8")
     session.stop()
 
 

@@ -172,6 +172,20 @@ def test_a_batch_that_delta_has_had_before_is_not_left_out_silently(loading: Cal
 
 
 @pytest.mark.fault
+def test_a_table_that_soon_forgets_which_batches_it_has_had_is_warned_of_with_the_way_out(
+    loading: Callable[..., Loading], expected: list[tuple[str, int, int]]
+) -> None:
+    load = loading(properties={"delta.setTransactionRetentionDuration": "interval 6 days"})
+    said = load.run()["said"]
+    assert "forgets after 'interval 6 days'" in said
+    [statement] = re.findall("ALTER TABLE .*", said)
+    load.lake.sql(statement)
+    load.loaded, load.checkpoint = replace(load.loaded, id="other"), load.folder / "other"
+    assert "forgets" not in load.run()["said"]
+    assert load.positions() == sorted([*expected, *expected])
+
+
+@pytest.mark.fault
 def test_a_table_of_ones_own_keeps_its_layout_and_lacks_no_column(
     loading: Callable[..., Loading], expected: list[tuple[str, int, int]]
 ) -> None:

@@ -81,16 +81,4 @@ MUTANTS = [
         {"(counts.batch + 1, counts.end)": "(counts.batch + 1, self._work.loaded.end)"},
         ("tests/property/test_row_limit.py",),
     ),
-    (
-        "an expired history is taken for a whole one",
-        f"{PACKAGE}/core/commits.py",
-        {"whole=seen.version is None and begins": "whole=True"},
-        ("tests/property/test_commits.py",),
-    ),
-    (
-        "a commit of another batch is taken for this one's",
-        f"{PACKAGE}/core/commits.py",
-        {'rpartition("/")[0] == f"{range_id}/{batch}"': 'startswith(f"{range_id}/")'},
-        ("tests/property/test_commits.py",),
-    ),
 ]

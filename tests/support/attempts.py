@@ -151,6 +151,7 @@ class World:
         self.loads = [Load(f"load-{n}", 0 if shape.limited else None) for n in range(shape.loads)]
         self.names_dead_letters = [False] * shape.loads
         self.one_writer = [False] * shape.loads
+        self.files: dict[str, Any] = {}
         self.write = 0
         self.grown: Counter[str] = Counter()
         self.attempt = Attempt()
@@ -309,11 +310,11 @@ class World:
 
     def _attempted(self, load: Load, arguments: Arguments, loaded: Range, checkpoint: Checkpoint) -> Report:
         checkpoint.take_up(loaded)
-        session: Any = SmallSession(self._run_tasks)
+        session: Any = SmallSession(self._run_tasks, self.files)
         source = arguments.source
         making = arguments.making(loaded)
         frames = RangeFrames(session, loaded, source.kafka, source.slice_offsets, arguments.transform, making)
-        writer = writer_for(arguments, frames)
+        writer = self._writer(arguments, frames)
         checkpoint.set_up(writer.setup)
         noticed: Any = Noticed(writer, self, load, loaded.id)
         lease: Any = Lease()
@@ -328,6 +329,9 @@ class World:
         checkpoint.put_report(found)
         checkpoint.clean()
         return found
+
+    def _writer(self, arguments: Arguments, frames: RangeFrames) -> Any:
+        return writer_for(arguments, frames)
 
     def _happen(self) -> None:
         """What happens to the source while an attempt runs."""

@@ -36,10 +36,12 @@ class Change(NamedTuple):
     """What happens before an attempt.
 
     To the source: `compact` takes a record, `retain` all up to one, `grow` adds a partition to a topic. To an output:
-    `clean` takes what is not the last of its key up to an offset, `anew` makes its topic anew.
+    `clean` takes what is not the last of its key up to an offset, `anew` makes its topic anew. To a table: `another`
+    commit, such as a compaction's; `expire` is one after which so many of the oldest are not known any more,
+    and `forget` one after which it does not know which transactions it has had.
     """
 
-    what: Literal["compact", "retain", "grow", "clean", "anew"]
+    what: Literal["compact", "retain", "grow", "clean", "anew", "another", "expire", "forget"]
     partition: int
     offset: int
 

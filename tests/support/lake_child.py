@@ -31,7 +31,8 @@ def load(session: SparkSession, argv: list[str], die: str | None, spoil: list[st
             died = DIED in said.getvalue()
             found = {"code": "died" if died else ended.code, "said": said.getvalue()}
         else:
-            found = {"code": 0, "report": None if report is None else json.loads(report.to_text())}
+            given = None if report is None else json.loads(report.to_text())
+            found = {"code": 0, "report": given, "said": said.getvalue()}
     for statement in spoil:
         session.sql(statement).collect()
     return found

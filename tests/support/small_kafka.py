@@ -41,8 +41,10 @@ from airflow_provider_orderedkafka.spark import ordering
 from airflow_provider_orderedkafka.spark.connector import cluster
 from airflow_provider_orderedkafka.spark.lanes import frames, kafka_lanes, kafka_output, kafka_writer, limit
 from airflow_provider_orderedkafka.spark.session.plans import PlanFacts
+from airflow_provider_orderedkafka.spark.tables import layout
+from airflow_provider_orderedkafka.spark.tables import writer as table_writer
 from support.simulated_log import Entry, SimulatedLog
-from support.small_spark import functions, here
+from support.small_spark import SmallObservation, functions, here
 
 MOST_BYTES = 1_500
 """What a record of an output may take, so that rows can be too large."""
@@ -334,9 +336,11 @@ def _plug_outputs(patch: pytest.MonkeyPatch, plugs: Plugs) -> None:
 
 
 def _plug_spark(patch: pytest.MonkeyPatch, plugs: Plugs) -> None:
-    for module in (kafka_lanes, kafka_writer, limit):
+    for module in (kafka_lanes, kafka_writer, limit, layout):
         patch.setattr(module, "read_plan", lambda *_, **__: plugs.facts)
     patch.setattr(ordering, "read_any_plan", lambda *_: plugs.facts)
-    patch.setattr(kafka_writer, "counted", lambda frame: (frame, Tally))
+    for module in (kafka_writer, table_writer):
+        patch.setattr(module, "counted", lambda frame: (frame, Tally))
+    patch.setattr(pyspark.sql, "Observation", SmallObservation)
     patch.setattr(TaskContext, "get", staticmethod(here))
     patch.setattr(pyspark.sql, "functions", functions)

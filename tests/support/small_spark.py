@@ -65,19 +65,19 @@ class Column:
 
     name: str
     of: Callable[[pa.RecordBatch, int, int], pa.Array]
-    fields: tuple[str, ...] = ()
+    fields: tuple["Column", ...] = ()
 
     def kind(self, known: StructType) -> Any:
         """Its type, as far as it has to be known: that of what was there already, and of structs."""
         if self.fields:
-            return StructType([known[name] for name in self.fields])
+            return StructType([StructField(each.name, each.kind(known)) for each in self.fields])
         return known[self.name].dataType if self.name in known.names else NullType()
 
     def alias(self, name: str) -> "Column":
         return replace(self, name=name)
 
     def cast(self, kind: str) -> "Column":
-        return self._mapped(lambda values: values.cast(kind if kind != "int" else pa.int32()))
+        return self._mapped(lambda values: values.cast({"int": pa.int32(), "long": pa.int64()}.get(kind, kind)))
 
     def _mapped(self, change: Callable[[pa.Array], pa.Array]) -> "Column":
         return Column(self.name, lambda *row: change(self.of(*row)))
@@ -112,9 +112,14 @@ def _each(change: Callable[..., Any], *columns: str | Column) -> Column:
     return Column("each", of)
 
 
-def _struct(*names: str) -> Column:
-    fields = [_col(name) for name in names]
-    return Column("struct", lambda *row: pa.StructArray.from_arrays([f.of(*row) for f in fields], names), names)
+def _struct(*columns: str | Column) -> Column:
+    fields = tuple(_col(column) for column in columns)
+    names = [field.name for field in fields]
+    return Column("struct", lambda *row: pa.StructArray.from_arrays([f.of(*row) for f in fields], names), fields)
+
+
+def _lit(value: Any) -> Column:
+    return Column("lit", lambda batch, *_: pa.array([value] * batch.num_rows, pa.scalar(value).type))
 
 
 def _udf(function: Callable[..., pa.Array], _kind: str) -> Callable[..., Column]:
@@ -129,7 +134,8 @@ def _in_common(*columns: Column) -> Column:
 
 functions: Any = SimpleNamespace(
     col=_col,
-    lit=lambda value: Column("lit", lambda batch, *_: pa.array([value] * batch.num_rows, pa.int64())),
+    lit=_lit,
+    count=lambda column: column,
     struct=_struct,
     coalesce=_in_common,
     pmod=partial(_each, lambda value, by: None if value is None else value % by),
@@ -138,6 +144,13 @@ functions: Any = SimpleNamespace(
     unix_millis=lambda name: _col(name)._mapped(lambda times: times.cast(pa.timestamp("ms", "UTC")).cast("int64")),
     arrow_udf=_udf,
 )
+
+
+@dataclass
+class SmallObservation:
+    """A count of rows under a name, once a job is done with them."""
+
+    get: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -181,6 +194,22 @@ class SmallFrame:
     def _with(self, columns: Sequence[Column]) -> StructType:
         return StructType([StructField(each.name, each.kind(self.schema)) for each in columns])
 
+    def drop(self, *names: str) -> "SmallFrame":
+        return self.select(*(each for each in self.columns if each not in names))
+
+    def observe(self, observation: SmallObservation, count: Column) -> "SmallFrame":
+        def seen(part: Part) -> Batches:
+            for batch in part():
+                observation.get[count.name] = observation.get.get(count.name, 0) + batch.num_rows
+                yield batch
+
+        observation.get[count.name] = 0
+        return replace(self, parts=tuple(partial(seen, part) for part in self.parts))
+
+    @property
+    def write(self) -> "SmallWrite":
+        return SmallWrite(self)
+
     def coalesce(self, partitions: int) -> "SmallFrame":
         assert partitions == 1
         return replace(self, parts=(lambda: chain.from_iterable(part() for part in self.parts),))
@@ -212,6 +241,35 @@ class SmallFrame:
     @property
     def sparkSession(self) -> "SmallSession":
         return self.session
+
+
+@dataclass(frozen=True)
+class SmallWrite:
+    """Writes a frame over what is in a folder, one file for each task; or nowhere."""
+
+    frame: SmallFrame
+
+    def format(self, _name: str) -> "SmallWrite":
+        return self
+
+    def options(self, **_options: str) -> "SmallWrite":
+        return self
+
+    def mode(self, name: str) -> "SmallWrite":
+        assert name == "overwrite"
+        return self
+
+    def save(self, folder: str | None = None) -> None:
+        files = self.frame.session.files
+        for name in [each for each in files if folder is not None and each.startswith(f"{folder}/")]:
+            del files[name]
+
+        def saved(number: int, part: Part) -> None:
+            rows = _in_task(number, partial(_rows, part))
+            if folder is not None:
+                files[f"{folder}/part-{number}"] = rows
+
+        self.frame.session.run([partial(saved, number, part) for number, part in enumerate(self.frame.parts)])
 
 
 def _selected(part: Part, number: int, columns: Sequence[Column]) -> Batches:
@@ -278,9 +336,10 @@ class SmallContext:
 
 @dataclass(frozen=True)
 class SmallSession:
-    """A session, which is also what starts it."""
+    """A session, which is also what starts it. `files` has the documents and the rows that were saved."""
 
     run: Run = in_turn
+    files: dict[str, Any] = field(default_factory=dict)
     sparkContext: SmallContext = field(init=False)
 
     def __post_init__(self) -> None:

@@ -344,7 +344,7 @@ def another(tmp_path, monkeypatch):
     (home / "lib" / "python3.11" / "site-packages" / "pyspark" / "jars").mkdir(parents=True)
 
     def tried(connection, binary=""):
-        (finding,) = from_spark(connection, "", binary)
+        (finding,) = from_spark(connection, Tries(spark_binary=binary))
         assert (finding.status, finding.found) == ("ok", "it ran")
         return dict(line.split("=", 1) for line in (home / "told").read_text().splitlines() if "=" in line)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_orderedkafka.decoding.formats import Avro, Decode, Protobuf
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.spark.session.executors import check_executors
 
@@ -38,6 +39,14 @@ def test_an_interpreter_without_the_packages_is_named_with_the_ways_to_ship_them
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     with pytest.raises(SettingError, match=rf"{bare}.* has no confluent-kafka and pyarrow and numpy. .* venv-pack"):
         check_executors(session(bare))
+
+
+def test_what_a_load_needs_to_decode_is_looked_for_too(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    decode = Decode(value=Avro(registry="registry"), key=Protobuf(registry="registry"))
+    check_executors(session(sys.executable), decode.needed)
+    with pytest.raises(SettingError, match="and numpy and authlib and fastavro and protobuf"):
+        check_executors(session(bare), decode.needed)
 
 
 def test_an_interpreter_without_this_package_is_told_how_to_get_it(

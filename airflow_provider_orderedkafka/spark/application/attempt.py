@@ -2,7 +2,7 @@
 
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 
@@ -39,10 +39,16 @@ _log = logging.getLogger(__name__)
 
 
 class Attempt:
-    """One attempt on one checkpoint. `run` once; its report is beside the checkpoint however it ends."""
+    """One attempt on one checkpoint. `run` once; its report is beside the checkpoint however it ends.
 
-    def __init__(self, spark: LazySession, checkpoint: Checkpoint, number: int | None) -> None:
+    `needed` names what its tasks import beyond what every load needs.
+    """
+
+    def __init__(
+        self, spark: LazySession, checkpoint: Checkpoint, number: int | None, needed: Sequence[str] = ()
+    ) -> None:
         self._spark = spark
+        self._needed = needed
         self._checkpoint = checkpoint
         self._clock = SystemClock()
         outside = Outside(checkpoint.state, self._clock, SystemProcesses(), secrets.token_hex(4))
@@ -94,7 +100,7 @@ class Attempt:
 
     def _loaded(self, loaded: Range, prepare: Callable[[], Writer]) -> OrderedKafkaError | None:
         """Load the range's batches to its end; the error that ended it, if one did."""
-        self._executors = in_background(lambda: check_executors(self._spark.started()))
+        self._executors = in_background(lambda: check_executors(self._spark.started(), self._needed))
         self._printer = ProgressPrinter(loaded, self._lease.attempt, self._checkpoint.counts())
         try:
             with Watch(self._look):

@@ -60,7 +60,8 @@ class Loader:
         self._spark.begin()
         print(f"range {loaded.id}: {loaded.offsets:,} offsets; Spark is starting", flush=True)
         checkpoint.take_up(loaded)
-        attempt = Attempt(self._spark, checkpoint, self._arguments.attempt)
+        decode = self._arguments.decode
+        attempt = Attempt(self._spark, checkpoint, self._arguments.attempt, decode.needed if decode else ())
         try:
             return attempt.run(loaded, lambda: self._writer(loaded, checkpoint))
         except OrderedKafkaError as error:

@@ -1,5 +1,6 @@
 """A Delta table: each batch is one commit, which has its name in `userMetadata` and its number as a transaction."""
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -8,11 +9,13 @@ from airflow_provider_orderedkafka.core.commits import MARK, Commit, History, Se
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.outputs import DeltaOutput
 from airflow_provider_orderedkafka.spark.tables.layout import (
+    COUNTS,
     asked,
     check_columns,
     check_partitions,
     columns,
     listed,
+    literal,
     of_range,
     quoted,
 )
@@ -22,8 +25,16 @@ if TYPE_CHECKING:
 
     from airflow_provider_orderedkafka.spark.tables.table import Write
 
+_log = logging.getLogger(__name__)
+
 FEW_PARTITIONS: Final = "spark.databricks.delta.snapshotPartitions"
 """Delta reads its log with 50 tasks, for every batch, if nothing else is set."""
+
+REMEMBERS: Final = "delta.setTransactionRetentionDuration"
+"""For how long Delta knows which batches it has had; for ever, if it is not set."""
+
+WEEK: Final = "INTERVAL 7 DAYS"
+"""How long a range may stay open, with whoever comes back to it in the end."""
 
 ROWS: Final = "numOutputRows"
 DAY: Final = "_day"
@@ -57,6 +68,7 @@ class DeltaTable:
             self.session.conf.set(FEW_PARTITIONS, "2")
         if not self._is_there():
             self._make(rows)
+        self._check_memory()
         there = asked(self.session, f"TABLE {self.name}", self.output.of).columns
         widens = self.output.options.get("mergeSchema", "").lower() == "true"
         check_columns(rows, there, self.output.of, self.name, widens=widens)
@@ -87,9 +99,10 @@ class DeltaTable:
         else:
             rows.write.format("delta").options(**options).mode("append").save(self.output.path)
 
-    def rows_of(self, range_id: str, batch: int) -> int:
-        """How many rows of a batch there are, by their identities."""
-        return int(self.of_batch(range_id, batch).count())
+    def rows_of(self, range_id: str, batch: int) -> tuple[int, int]:
+        """How many rows of a batch there are, and how many different ones, by their identities."""
+        [row] = self.of_batch(range_id, batch).selectExpr(*COUNTS).collect()
+        return int(row["rows"]), int(row["different"])
 
     def of_batch(self, range_id: str, batch: int) -> "DataFrame":
         """The rows of a batch, by their identities."""
@@ -106,6 +119,25 @@ class DeltaTable:
             raise SettingError(
                 f"{self.output.of}: the Spark session was started without Delta: set "
                 f"{', '.join(f'{name}={value}' for name, value in lacking.items())} where it is started"
+            )
+
+    def _check_memory(self) -> None:
+        """Warn of a table that may forget a batch while an attempt that was frozen can still commit it again."""
+        [row] = self.session.sql(f"DESCRIBE DETAIL {self.name}").select("properties").collect()
+        if (kept := row["properties"].get(REMEMBERS)) is None:
+            return
+        shorter = f"CAST({literal(kept)} AS INTERVAL) + TIMESTAMP '2000-01-01' < TIMESTAMP '2000-01-01' + {WEEK}"
+        [row] = self.session.sql(f"SELECT {shorter} AS short").collect()
+        if row["short"]:
+            _log.warning(
+                "%s: the table forgets after %r (%s) which batches it has had: an attempt that was frozen for longer "
+                "may commit one again, and a range that is loaded with another checkpoint is not refused. Keep them "
+                "for a week or more: ALTER TABLE %s UNSET TBLPROPERTIES ('%s')",
+                self.output.of,
+                kept,
+                REMEMBERS,
+                self.name,
+                REMEMBERS,
             )
 
     def _is_there(self) -> bool:

@@ -59,9 +59,9 @@ class Files:
         found = {"version": 1, "name": write.name, "rows": write.count(), "files": files}
         self._state.put(self._manifest(write.batch), canonical(found))
 
-    def rows_of(self, _range_id: str, _batch: int) -> int:
+    def rows_of(self, _range_id: str, _batch: int) -> tuple[int, int]:
         """None that are known: files do not say where their rows came from."""
-        return 0
+        return 0, 0
 
     def forget(self, range_id: str) -> None:
         """Delete what there is of a range, its manifests first."""
@@ -114,9 +114,9 @@ class CatalogTable:
         self.session.sql(f"{insert} SELECT {names} FROM {{rows}}", rows=rows)  # noqa: S608 - names are quoted
         self.written[write.batch] = Commit(1, None, write.name, write.count())
 
-    def rows_of(self, _range_id: str, _batch: int) -> int:
+    def rows_of(self, _range_id: str, _batch: int) -> tuple[int, int]:
         """None that are known: a partition is replaced."""
-        return 0
+        return 0, 0
 
     def forget(self, range_id: str) -> None:
         """Drop the partitions of a range."""

@@ -7,6 +7,7 @@ from airflow_provider_orderedkafka.core.commits import MARK, Commit, History, Se
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.outputs import IcebergOutput
 from airflow_provider_orderedkafka.spark.tables.layout import (
+    COUNTS,
     asked,
     check_columns,
     check_partitions,
@@ -77,9 +78,10 @@ class IcebergTable:
         options = {**AS_IT_COMES, **self.output.options, f"snapshot-property.{MARK}": write.name}
         rows.withColumns(lacking).writeTo(self.name).options(**options).append()
 
-    def rows_of(self, range_id: str, batch: int) -> int:
-        """How many rows of a batch there are, by their identities."""
-        return int(self.of_batch(range_id, batch).count())
+    def rows_of(self, range_id: str, batch: int) -> tuple[int, int]:
+        """How many rows of a batch there are, and how many different ones, by their identities."""
+        [row] = self.of_batch(range_id, batch).selectExpr(*COUNTS).collect()
+        return int(row["rows"]), int(row["different"])
 
     def of_batch(self, range_id: str, batch: int) -> "DataFrame":
         """The rows of a batch, by their identities."""

@@ -53,8 +53,8 @@ class Table(Protocol):
         """Add the rows of a batch by one commit, which has the write's name."""
         ...
 
-    def rows_of(self, range_id: str, batch: int, /) -> int:
-        """How many rows of a batch there are, by their identities."""
+    def rows_of(self, range_id: str, batch: int, /) -> tuple[int, int]:
+        """How many rows of a batch there are, and how many different ones, by their identities."""
         ...
 
     def forget(self, range_id: str) -> None:

@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from airflow_provider_orderedkafka.core.batches import Batch, Doubt, Note, Setup, Tally
 from airflow_provider_orderedkafka.core.commits import Commit, Search, Standing, name_of, search, standing
@@ -30,21 +30,29 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What earlier attempts left of a batch: the commits by which it landed, or its rows where these have expired."""
+    """What earlier attempts left of a batch, by its commits, or by its rows where these have expired.
 
-    commits: tuple[Commit, ...] = ()
-    rows: int = 0
+    `rows` is how many of its rows are there, if that is known, not counting those that are `doubled`.
+    """
+
+    landed: bool = False
+    rows: int | None = None
+    doubled: int = 0
+    asked: bool = False
     letters: kafka_output.Before = kafka_output.NOTHING_BEFORE
+
+    @classmethod
+    def of(cls, commits: tuple[Commit, ...]) -> Self:
+        """What commits of a batch, the newest first, left of it."""
+        if not commits:
+            return cls()
+        *more, first = commits
+        return cls(landed=True, rows=first.rows, doubled=sum(each.rows or 0 for each in more))
 
     @property
     def doubt(self) -> Doubt | None:
         """What nobody can know of the dead letters; of a table's rows it is known, or the load stops."""
         return self.letters.doubt
-
-    @property
-    def landed(self) -> bool:
-        """Whether the batch is in the table."""
-        return bool(self.commits) or self.rows > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +81,19 @@ class TableOutput:
 
     def before(self, note: Note) -> Before:
         """Whether a noted batch landed; `LifecycleError` if nobody can know."""
-        found = self._before(note)
+        found = self.there(note)
         return found if self.letters is None else replace(found, letters=self.letters.to.before(note))
 
-    def _before(self, note: Note) -> Before:
+    def there(self, note: Note) -> Before:
+        """What the table has of a noted batch; `LifecycleError` if nobody can know."""
         found = self.search(note)
-        if self.table.replaces:
-            return Before(found.found)
         does = standing(found, identity=self.table.identity)
+        if self.table.replaces or does in {Standing.LANDED, Standing.MISSING}:
+            return Before.of(found.found)
         if does is Standing.LOST:
             raise LifecycleError(self._lost(note))
-        if does is Standing.ASK:
-            return Before(rows=self.table.rows_of(self.range_id, note.batch))
-        return Before(found.found)
+        rows, different = self.table.rows_of(self.range_id, note.batch)
+        return Before(landed=rows > 0, rows=different or None, doubled=rows - different, asked=True)
 
     def search(self, note: Note) -> Search:
         """The batch's commits since it was noted."""
@@ -152,7 +160,7 @@ class TableWriter:
         self.output.table.append(rows.observe(written, f.count(f.lit(1)).alias("rows")), write)
         found = self.output.search(note).found
         if name not in {commit.name for commit in found}:  # left out: another attempt was faster
-            return self._landed(batch, self._by_another(batch, found), letters)
+            return self._landed(batch, self._by_another(batch, note), letters)
         doubled = sum(commit.rows or 0 for commit in found if commit.name != name)
         emitted = Tally(rows_emitted=write.count(), lost=counters.losses.total(), may_be_doubled=doubled)
         return read().plus(emitted)
@@ -167,19 +175,20 @@ class TableWriter:
         average = self.average()
         return None if average is None else average * batch.end.offsets.since(batch.start.offsets)
 
-    def _by_another(self, batch: Batch, found: tuple[Commit, ...]) -> Before:
-        if not found:
+    def _by_another(self, batch: Batch, note: Note) -> Before:
+        """What is there of a batch that was left out: if its commit has expired, perhaps a commit without rows."""
+        there = self.output.there(note)
+        if not (there.landed or there.asked):
             raise LifecycleError(
                 f"the table left out batch {batch.number} of range {self.output.range_id!r}: it has had one of this "
                 f"name before, and not since this batch was noted. Was the range loaded with another checkpoint? Load "
                 f"it with the one that it was begun with, or abandon it"
             )
-        return Before(found)
+        return there
 
     def _landed(self, batch: Batch, before: Before, letters: Landed) -> Tally:
         """The counts of a batch that landed, by reading it once more without writing."""
-        rows = before.rows or (before.commits[-1].rows if before.commits else None)
-        more = sum(commit.rows or 0 for commit in before.commits[:-1])
+        rows = before.rows
         _log.warning("batch %d is in the table already: %s rows are left out", batch.number, rows)
         try:
             found = self._counted(batch, letters)
@@ -190,7 +199,7 @@ class TableWriter:
         there = found.rows_emitted if rows is None else rows
         expired = max(there - found.rows_emitted, 0)  # they were read before they were lost
         lost = max(found.lost - expired, 0)
-        return replace(found, rows_emitted=there, replayed=there, lost=lost, may_be_doubled=more)
+        return replace(found, rows_emitted=there, replayed=there, lost=lost, may_be_doubled=before.doubled)
 
     def _counted(self, batch: Batch, letters: Landed) -> Tally:
         from pyspark.sql import Observation

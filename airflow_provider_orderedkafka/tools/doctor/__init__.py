@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from typing import Any
 
+from airflow_provider_orderedkafka.decoding.formats import FORMATS
 from airflow_provider_orderedkafka.tools.doctor.finding import (
     NOTHING_MORE,
     Finding,
@@ -25,6 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--load", default="", metavar="NAME", help="a load, whose consumer group has to be usable")
     parser.add_argument("--checkpoint", default="", metavar="LOCATION", help="write, read and delete a document there")
     parser.add_argument("--spark", action="store_true", help="submit an application that tries it from Spark, too")
+    formats: dict[str, Any] = {"action": "append", "default": [], "choices": [*FORMATS, "registry"]}
+    parser.add_argument("--decode", dest="formats", help="what a load decodes, of --spark; may be repeated", **formats)
     named = "the spark-submit of loads that name one by spark_binary="
     parser.add_argument("--spark-binary", default="", metavar="PATH", help=named)
 

@@ -78,7 +78,7 @@ def _tried_more(kafka: Any, spark: Any, tries: Tries, *, answers: bool) -> Itera
     if tries.checkpoint:
         yield from_here(tries.checkpoint)
     if tries.spark and spark is not None:
-        yield from from_spark(spark, tries.checkpoint, tries.spark_binary)
+        yield from from_spark(spark, tries)
 
 
 def _permissions(kafka: Any, tries: Tries) -> Iterator[Finding]:

@@ -12,7 +12,8 @@ Status = Literal["ok", "warning", "broken"]
 class Tries:
     """What else is tried: topics to read and to write, a load's group, a checkpoint's location.
 
-    And all of that from Spark, by another spark-submit than the connection's where one is named.
+    And all of that from Spark, by another spark-submit than the connection's where one is named. `formats` are what
+    loads decode.
     """
 
     topics: Sequence[str] = ()
@@ -21,6 +22,7 @@ class Tries:
     checkpoint: str = ""
     spark: bool = False
     spark_binary: str = ""
+    formats: Sequence[str] = ()
 
 
 NOTHING_MORE = Tries()

@@ -8,11 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from airflow_provider_orderedkafka.decoding.formats import NEEDED
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.reports import path_of
 from airflow_provider_orderedkafka.storage.store import join, local_path
 from airflow_provider_orderedkafka.submission import Submission, masked, submission_of, submit_command
-from airflow_provider_orderedkafka.tools.doctor.finding import Finding
+from airflow_provider_orderedkafka.tools.doctor.finding import Finding, Tries
 
 _PROBE = Path(__file__).parents[2] / "spark" / "probe.py"
 _REACHABLE = "Name a location that Airflow's workers, Spark's driver and its executors reach, and let them write there"
@@ -36,21 +37,22 @@ def from_here(location: str) -> Finding:
     return Finding("checkpoint from here", "ok", f"write, read and delete at {location}")
 
 
-def from_spark(connection: Any, location: str, binary: str) -> Iterator[Finding]:
+def from_spark(connection: Any, tries: Tries) -> Iterator[Finding]:
     """Submit the application that tries it, as the connection says; by another program, where one is named."""
     try:
-        submission = submission_of(connection, {"name": "orderedkafka-doctor", "spark_binary": binary or None})
+        named = {"name": "orderedkafka-doctor", "spark_binary": tries.spark_binary or None}
+        submission = submission_of(connection, named)
         if submission.clustered:
             found = "the connection's deploy mode is cluster, where what the driver finds is not seen here"
             yield Finding("spark", "warning", found, "Try it by another connection with deploy-mode client")
             return
         with tempfile.TemporaryDirectory(prefix="orderedkafka-doctor-") as folder:
-            yield from _submitted(submission, location, Path(folder))
+            yield from _submitted(submission, tries, Path(folder))
     except (SettingError, OSError) as error:
         yield Finding("spark", "broken", str(error), f"Correct the connection {connection.conn_id}")
 
 
-def _submitted(submission: Submission, location: str, folder: Path) -> Iterator[Finding]:
+def _submitted(submission: Submission, tries: Tries, folder: Path) -> Iterator[Finding]:
     from airflow_provider_orderedkafka.hooks.spark_process import SparkProcess, check_found, interpreter_environment
     from airflow_provider_orderedkafka.launching import elsewhere, packed
 
@@ -58,7 +60,7 @@ def _submitted(submission: Submission, location: str, folder: Path) -> Iterator[
     check_found(submission.spark_binary, environment)
     if elsewhere(submission, environment):
         submission = replace(submission, py_files=packed(folder))
-    arguments = [str(answer), *([location] if location else [])]
+    arguments = [str(answer), tries.checkpoint, *(NEEDED[each] for each in tries.formats if each in NEEDED)]
     command = submit_command(submission, str(_PROBE), arguments, environment)
     process = SparkProcess(command, submission)
     code = process.run()

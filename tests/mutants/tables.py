@@ -1,0 +1,52 @@
+"""Batches as commits of a table."""
+
+PACKAGE = "airflow_provider_orderedkafka"
+COMMITS = f"{PACKAGE}/core/commits.py"
+WRITER = f"{PACKAGE}/spark/tables/writer.py"
+HISTORY = ("tests/property/test_commits.py",)
+MODEL = ("tests/property/test_table_attempts.py",)
+
+MUTANTS = [
+    (
+        "a table is not asked whether a batch landed",
+        WRITER,
+        {"        if not commits:\n            return cls()\n": "        return cls()\n"},
+        MODEL,
+    ),
+    (
+        "a commit does not say which batch it is",
+        COMMITS,
+        {'return f"{range_id}/{batch}/{attempt}"': 'return f"{range_id}/1/{attempt}"'},
+        MODEL,
+    ),
+    (
+        "an expired history is taken for a whole one",
+        COMMITS,
+        {"whole=seen.version is None and begins": "whole=True"},
+        (*HISTORY, *MODEL),
+    ),
+    (
+        "a commit of another batch is taken for this one's",
+        COMMITS,
+        {'rpartition("/")[0] == f"{range_id}/{batch}"': 'startswith(f"{range_id}/")'},
+        (*HISTORY, *MODEL),
+    ),
+    (
+        "the rows are not asked where their commit has expired",
+        WRITER,
+        {"rows, different = self.table.rows_of(self.range_id, note.batch)": "rows, different = 0, 0"},
+        MODEL,
+    ),
+    (
+        "a second commit of a batch is not told",
+        WRITER,
+        {"doubled = sum(commit.rows or 0 for commit in found if commit.name != name)": "doubled = 0"},
+        MODEL,
+    ),
+    (
+        "a batch without rows whose commit has expired stops its load",
+        WRITER,
+        {"if not (there.landed or there.asked):": "if not there.landed:"},
+        MODEL,
+    ),
+]

@@ -1,0 +1,201 @@
+"""Tables get each row once, whatever kills an attempt around a commit, and whatever becomes of their history.
+
+Loads as in `test_attempts.py`, into one table or folder. At last nothing goes wrong any more: then the rows are those
+of the definition, or the load has stopped because nobody can know, and said so.
+"""
+
+import os
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from support.attempts import Load
+from support.draws import Attempt, Change, Come, Trouble
+from support.small_kafka import DEAD
+from support.small_lake import KEYS, TableRow, TableShape, TableWorld
+
+from airflow_provider_orderedkafka.core.commits import IDENTITY
+from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.kafka.provenance import HEADER, read_provenance
+
+EXAMPLES = settings(
+    max_examples=int(os.environ.get("ORDEREDKAFKA_EXAMPLES", "150")),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+Position = tuple[TopicPartition, int]
+
+
+def lists(of: st.SearchStrategy[Any], most: int, least: int = 0) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.lists(of, min_size=least, max_size=most).map(tuple)
+
+
+kinds = st.sampled_from([b"one", b"one", b"two", b"none"])
+come = st.builds(Come, st.integers(0, 2), st.integers(0, 8), st.sampled_from(KEYS), kinds)
+of_table = st.builds(
+    Change, st.sampled_from(["another", "another", "expire", "expire", "forget"]), st.just(0), st.integers(1, 9)
+)
+of_source = st.builds(Change, st.sampled_from(["compact", "retain"]), st.integers(0, 2), st.integers(0, 12))
+troubles = st.one_of(
+    st.builds(Trouble, st.just("output"), st.integers(0, 7), st.booleans()),
+    st.builds(Trouble, st.just("source"), st.integers(0, 4), st.booleans()),
+    st.builds(Trouble, st.just("store"), st.integers(0, 30), st.booleans()),
+)
+shapes = st.builds(
+    TableShape,
+    topics=lists(st.integers(1, 2), 2, 1),
+    compacted=st.sampled_from([False, False, True]),
+    counts_losses=st.booleans(),
+    placed=st.just(False),
+    making=st.sampled_from(["copy", "keep frames", "expand frames"]),
+    keep_order=st.just("none"),
+    batch_offsets=st.none() | st.integers(2, 8),
+    limited=st.booleans(),
+    loads=st.sampled_from([1, 2]),
+    kind=st.sampled_from(["iceberg", "iceberg", "delta", "delta", "files"]),
+    identity=st.booleans(),
+    decoded=st.booleans(),
+).filter(lambda shape: not (shape.limited and shape.decoded))
+attempts = st.builds(
+    Attempt,
+    load=st.integers(0, 1),
+    slice_offsets=st.sampled_from([1, 3, 100]),
+    raised=st.integers(0, 9),
+    come=lists(come, 3),
+    changes=lists(of_table | of_table | of_source, 2),
+    troubles=lists(troubles, 2, 1),
+    fates=lists(st.integers(0, 5), 4, 1),
+    meanwhile=lists(st.tuples(st.integers(0, 12), come | of_table | of_source), 2),
+)
+
+
+# What went wrong once, or is rare.
+ICEBERG = TableShape((1,), False, False, False, "keep frames", "none", 4, False, 1)
+DELTA = replace(ICEBERG, kind="delta")
+ROWS = tuple(Come(0, time, None, b"one") for time in range(6))
+NOTHING = tuple(Come(0, time, None, b"none") for time in range(6))
+LOOKS = 2  # at the table, before its first commit: it is prepared, and its newest version is noted
+AFTER_ITS_COMMIT = Attempt(troubles=(Trouble("output", LOOKS + 1, kills=True),))
+BEFORE_ITS_COMMIT = Attempt(troubles=(Trouble("output", LOOKS, kills=True),))
+IN_FLIGHT = replace(BEFORE_ITS_COMMIT, fates=(0, 1))
+AFTER_BOTH = Attempt(troubles=(Trouble("output", LOOKS + 1, kills=True),))
+EXPIRED = (Change("expire", 0, 9),)
+EXPIRED_SINCE = Attempt(changes=EXPIRED)
+
+
+@EXAMPLES
+@example(DELTA, NOTHING, (AFTER_ITS_COMMIT, EXPIRED_SINCE), 0)
+@example(ICEBERG, NOTHING, (AFTER_ITS_COMMIT, EXPIRED_SINCE), 0)
+@example(
+    ICEBERG,
+    ROWS,
+    (IN_FLIGHT, replace(AFTER_ITS_COMMIT, troubles=(Trouble("output", 3, kills=True),)), EXPIRED_SINCE),
+    0,
+)
+@example(ICEBERG, ROWS, (IN_FLIGHT, AFTER_BOTH, EXPIRED_SINCE), 0)
+@example(ICEBERG, ROWS, (Attempt(meanwhile=((LOOKS + 1, EXPIRED[0]),)),), 0)
+@given(shapes, lists(come, 12, 1), lists(attempts, 4, 1), st.integers(0, 20))
+def test_whatever_happens_each_row_is_in_the_table_once_or_it_is_said_that_nobody_knows(shape, records, tried, raised):
+    world = TableWorld(shape)
+    world.come(records)
+    for attempt in tried:
+        world.run(replace(attempt, load=attempt.load % shape.loads))
+    for load in world.loads:
+        load.limit = None if load.limit is None else load.limit + raised
+    world.finish()
+    for number, load in enumerate(world.loads):
+        check_load(world, load, world.stopped.get(number))
+
+
+def check_load(world: TableWorld, load: Load, stopped: str | None) -> None:
+    """Compare what a load has come to with what the definition says."""
+    ledger = load.ledger()
+    assert ledger is not None
+    assert stopped is None or (not world.shape.identity and world.table.expired), stopped
+    assert stopped or ledger.open is None
+    assert stopped or ledger.rows == sum(each.rows_emitted + each.dead_letters for each in load.reports.values())
+    for loaded in load.ranges.values():
+        rows = [row for row in world.rows() if row.range_id == loaded.id]
+        check_rows(world, load, loaded, rows)
+        if loaded.id in load.reports:
+            check_counts(world, load, loaded, rows)
+
+
+def check_rows(world: TableWorld, load: Load, loaded: Range, rows: list[TableRow]) -> None:
+    """Each row of each record is there once: of those in reach of the limit, and of those that could be read."""
+    given, bad = given_by(world, loaded)
+    gone = {each for each in load.taken if within(each, loaded.start.offsets, loaded.end.offsets)}
+    given = given if gone else first(given, loaded.rows_left)
+    found, letters = Counter(map(position_of, rows)), dead_letters(world, loaded)
+    twice = doubled(loaded, rows)
+    twice = (found - given).total() if twice is None else twice
+    assert not (letters - bad), "a dead letter is doubled, or of no bad record"
+    assert not twice or world.shape.kind == "iceberg" or world.table.forgot, "doubled"
+    if (report := load.reports.get(loaded.id)) is None:
+        return
+    assert report.may_be_doubled == twice or (gone and loaded.rows_left is not None), "doubled"
+    if not gone:
+        assert (found - (found - given), letters) == (given, bad), "lost"
+    elif loaded.rows_left is None:
+        assert all(each in gone for each in (given - found) | (bad - letters)), "lost"
+
+
+def doubled(loaded: Range, rows: list[TableRow]) -> int | None:
+    """How many rows say that they are the same as another one; None where rows say nothing."""
+    said = [row.values[IDENTITY] for row in rows if IDENTITY in row.values]
+    if rows and not said:
+        return None
+    assert {each["range_id"] for each in said} <= {loaded.id}
+    named = [((TopicPartition(each["topic"], each["partition"]), each["offset"]), each["ordinal"]) for each in said]
+    assert [position for position, _ in named] == list(map(position_of, rows))
+    return len(named) - len(set(named))
+
+
+def check_counts(world: TableWorld, load: Load, loaded: Range, rows: list[TableRow]) -> None:
+    """The report counts what can be counted."""
+    report = load.reports[loaded.id]
+    letters = dead_letters(world, loaded)
+    assert report.complete
+    assert report.rows_emitted == len(rows) - report.may_be_doubled
+    assert report.dead_letters == letters.total()
+    there = {position_of(row) for row in rows}
+    lost, perhaps = (
+        sum(within(each, loaded.start.offsets, report.stop.offsets) for each in gone)
+        for gone in (load.expired - there - set(letters), (load.expired | load.expiring) - there)
+    )
+    assert lost <= report.lost <= perhaps
+
+
+def given_by(world: TableWorld, loaded: Range) -> tuple[Counter[Position], Counter[Position]]:
+    """How many rows each record of a range gives, in their order, and those that are bad."""
+    given, bad = Counter[Position](), Counter[Position]()
+    for each in world.source.history.in_order(loaded.span):
+        record = world.source.records[position := (each.partition, each.offset)]
+        if world.shape.is_bad(record.key):
+            bad[position] = 1
+        else:
+            given[position] = world.shape.rows(record.value)
+    return +given, bad
+
+
+def first(given: Counter[Position], most: int | None) -> Counter[Position]:
+    """The first so many rows."""
+    return Counter(list(given.elements())[:most])
+
+
+def dead_letters(world: TableWorld, loaded: Range) -> Counter[Position]:
+    found = [read_provenance([(HEADER, row.provenance)]) for row in world.outputs.rows() if row.name == DEAD]
+    return Counter((each.source, each.offset) for each in found if each.range_id == loaded.id)
+
+
+def position_of(row: TableRow) -> Position:
+    return TopicPartition(row.values["topic"], row.values["partition"]), row.values["offset"]
+
+
+def within(position: Position, start: Offsets, end: Offsets) -> bool:
+    partition, offset = position
+    return start.get(partition, 0) <= offset < end.get(partition, 0)
