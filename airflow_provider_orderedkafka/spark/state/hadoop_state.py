@@ -59,11 +59,12 @@ class HadoopState:
         self._location = self._root = location.rstrip("/")
         self._gateway = gateway
         self._tried = False
-        scheme = urlsplit(location).scheme
+        scheme, server = urlsplit(location)[:2]
         try:
             path = self._path("")
             self._files = path.getFileSystem(configuration)
-            self._root = str(self._files.makeQualified(path).toString())  # hdfs:///loads is on the default file system
+            if not server:  # hdfs:///loads is on the default file system
+                self._root = str(self._files.makeQualified(path).toString())
             self._context = None
             if scheme not in WHOLE_ON_CLOSE:
                 contexts = gateway.jvm.org.apache.hadoop.fs.FileContext
