@@ -81,9 +81,9 @@ def yarn(folder: Path) -> Iterator[Cluster]:
         )
     try:
         with closing(JavaGateway(gateway_parameters=GatewayParameters(port=port))) as gateway:
-            files = _start(gateway.jvm, folder, conf)
+            hdfs, webhdfs = _start(gateway.jvm, folder, conf)
             environment = {"HADOOP_CONF_DIR": str(conf), "YARN_CONF_DIR": str(conf), "SPARK_HOME": str(HOME)}
-            yield Cluster(environment, str(files.getURI().toString()), _by_http(files))
+            yield Cluster(environment, hdfs, webhdfs)
     finally:
         process.kill()
         process.wait()
@@ -91,11 +91,8 @@ def yarn(folder: Path) -> Iterator[Cluster]:
             pipe.close()
 
 
-def _by_http(files: Any) -> str:
-    return f"webhdfs://127.0.0.1:{urlsplit(files.getHttpUri(0)).port}"
-
-
-def _start(jvm: Any, folder: Path, conf: Path) -> Any:
+def _start(jvm: Any, folder: Path, conf: Path) -> tuple[str, str]:
+    """Where its files are, by Hadoop's own protocol and by HTTP."""
     settings = jvm.org.apache.hadoop.yarn.conf.YarnConfiguration()
     for name, value in SETTINGS.items():
         settings.set(name, value)
@@ -111,4 +108,4 @@ def _start(jvm: Any, folder: Path, conf: Path) -> Any:
         out = jvm.java.io.FileOutputStream(str(conf / name))
         told.writeXml(out)
         out.close()
-    return files
+    return str(files.getURI().toString()), f"webhdfs://127.0.0.1:{urlsplit(files.getHttpUri(0)).port}"
