@@ -19,11 +19,8 @@ from airflow_provider_orderedkafka.submission import master_of
 if TYPE_CHECKING:
     from airflow.sdk import DAG, Asset, TaskGroup
 
-STEPS = ("wait", "resolve", "load", "commit")
 ON_THE_RUN_BEFORE = ("depends_on_past", "wait_for_downstream")
 WHY_ALONE = "a failed run would keep the next one from taking its range over"
-OURS = ("task_id", "load", "range_id", "digest", "outputs")
-"""Arguments that the group sets itself, because a load's state depends on them."""
 
 TOPIC = (
     ("output_topic", "topic", "outputTopics"),
@@ -77,40 +74,6 @@ def _interval(load: OrderedLoad, dag: "DAG") -> None:
         )
 
 
-def check_steps(load: OrderedLoad, mode: Kind, steps: Mapping[str, Mapping[str, Any]]) -> None:
-    """Check the arguments by step; `SettingError` for an unknown step, or an argument that the group sets."""
-    if not isinstance(steps, Mapping):
-        raise SettingError(
-            f"load {load.name!r}: steps must be arguments by step, such as {{'load': {{'retries': 3}}}}, "
-            f"found {steps!r}"
-        )
-    unknown = sorted(set(steps) - set(STEPS))
-    if unknown:
-        raise SettingError(f"load {load.name!r}: steps names {unknown[0]!r}, the steps are {', '.join(STEPS)}")
-    for step, arguments in steps.items():
-        _check_step(load, mode, step, arguments)
-
-
-def _check_step(load: OrderedLoad, mode: Kind, step: str, arguments: Mapping[str, Any]) -> None:
-    if not isinstance(arguments, Mapping):
-        raise SettingError(
-            f"load {load.name!r}: steps gives {arguments!r} for {step!r}: expected arguments by name, such as "
-            "{'retries': 3}"
-        )
-    for name in OURS:
-        if name in arguments:
-            raise SettingError(
-                f"load {load.name!r}: steps sets {name!r} of {step!r} to {arguments[name]!r}: {name} is the group's "
-                "own, leave it out; with the four operators by hand you choose it yourself"
-            )
-    for name in ON_THE_RUN_BEFORE:
-        if mode == "incremental" and arguments.get(name):
-            raise SettingError(
-                f"load {load.name!r} is incremental and steps sets {name}=True for {step!r}: {WHY_ALONE}; leave it "
-                "out, or give the load mode='interval'"
-            )
-
-
 def named_output(
     load: OrderedLoad, output: Any, output_topic: str | None, asset: "Asset | None"
 ) -> tuple[Output | None, "Asset | None"]:
@@ -150,13 +113,15 @@ def check_output(
             raise SettingError(f"load {load.name!r}: where {name}.py is to write is not said: {way_out}")
 
 
-def check_decode(load: OrderedLoad, decode: Any) -> None:
+def check_decode(load: OrderedLoad, decode: Any, *, to_kafka: bool) -> None:
     """Check what a load's records are decoded with, and that its dead letters are not read again."""
     if not isinstance(decode, Decode | None):
         raise SettingError(f"load {load.name!r}: decode must be Decode(value=..., key=...), found {decode!r}")
     if decode is None:
         return
-    if decode.dead_letters is not None:
+    if to_kafka:
+        decode.check_topic()
+    if isinstance(decode.dead_letters, str):
         check_not_fed_back(load.name, load.topics, {decode.dead_letters: "dead_letters"})
     if decode.max_bad_records and load.row_limit is not None:
         raise SettingError(
@@ -180,12 +145,21 @@ def _topics_here(load: OrderedLoad, output: Output | None) -> dict[str, str]:
 
 
 def outputs_of(
-    load: OrderedLoad, output_topic: Any, arguments: Any, output: Output | None = None, *, create: bool
+    load: OrderedLoad,
+    output_topic: Any,
+    arguments: Any,
+    output: Output | None = None,
+    decode: Decode | None = None,
+    *,
+    create: bool,
 ) -> list[str]:
     """The topics that a load writes to, as far as they are known here and on the cluster that it reads."""
     known = isinstance(output_topic, str | None) and isinstance(arguments, list | tuple | None)
     named = Outputs.of(output_topic, arguments or ()).topics if known else {}
     topics = list(_topics_here(load, output) | named)
+    dead = None if decode is None else decode.dead_letters
+    if isinstance(dead, str) and dead not in topics and (topics or not isinstance(output, KafkaOutput | None)):
+        topics.append(dead)  # beside the rows, or beside the source of a table's rows
     if create and not topics:
         raise SettingError(
             f"load {load.name!r}: create_output= and no topic on the load's own cluster to create: name it with "
