@@ -20,9 +20,8 @@ from airflow_provider_orderedkafka.core.progress import Progress
 EXAMPLE = Path(__file__).parents[2] / "spark_apps" / "enrich_orders.py"
 
 
-@pytest.mark.versions
 @pytest.mark.parametrize("transform", [None, unchanged], ids=["direct", "frames"])
-@pytest.mark.parametrize("batch", [None, 70])
+@pytest.mark.parametrize("batch", [None, pytest.param(70, marks=pytest.mark.versions)])
 def test_a_plain_copy_has_every_record_once_unchanged_and_in_order_for_each_key(
     app: Application, topics: Topics, records: Records, transform: Any, batch: int | None
 ) -> None:
@@ -249,8 +248,7 @@ def test_a_transform_that_loses_the_order_or_its_source_is_refused_with_the_way_
     assert records.read(output) == []
 
 
-@pytest.mark.versions
-@pytest.mark.parametrize("writers", [1, 2])
+@pytest.mark.parametrize("writers", [1, pytest.param(2, marks=pytest.mark.versions)])
 def test_a_transform_that_begins_to_sort_in_a_later_batch_is_refused_there(
     app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], writers: int
 ) -> None:
