@@ -48,11 +48,7 @@ class KafkaWriter:
         check_plan(told, self.setup, self.output)  # a batch may be planned in another way than the one before it
         written = total(told)
         written += BadRecords(self.frames, self.output).write(batch, note, before, counters.bad.total())
-        counted_apart = Tally(
-            may_be_doubled=resent.total(),
-            may_be_out_of_order=counters.misplaced.total(),
-            lost=counters.losses.total(),
-        )
+        counted_apart = counters.tally().plus(Tally(may_be_doubled=resent.total()))
         return read().plus(batch_tally(note, before, written)).plus(counted_apart)
 
 
