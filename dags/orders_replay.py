@@ -48,7 +48,7 @@ with DAG(
             "orders-replayed",
             type="string",
             title="Target",
-            description="A topic, a location (s3a://lake/replayed), or a table (catalog.schema.table), new to these rows.",
+            description="A topic, a location (s3a://lake/replayed), or a table (catalog.schema.table); a new one.",
             minLength=1,
             maxLength=1_000,
             section="Where to",
