@@ -129,8 +129,8 @@ function partitions(lag) {
     { name: "Next offset", kind: "number", cell: (row) => number(row.begin) },
     { name: "End of the open range", kind: "number", cell: (row) => (row.taken ? number(row.begin + row.taken) : "–") },
     { name: "End of the log", kind: "number", cell: (row) => number(row.begin + row.left) },
-    { name: "Lag", kind: "number", cell: (row) => [number(row.left), bar(row.left / most, `${percent(row.left / most)} of the largest lag`)] },
     { name: "Late", kind: "number", cell: (row) => number(row.late) },
+    { name: "Lag", kind: "number", cell: (row) => [number(row.left), bar(row.left / most, `${percent(row.left / most)} of the largest lag`)] },
   ];
   const some = rows.length < lag.of_partitions ? ` The ${number(rows.length)} that lag most are shown.` : "";
   return section(
