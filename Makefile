@@ -47,8 +47,9 @@ versions: environment ## run some tests with each supported Spark, Airflow and K
 	@$(BIN)/python scripts/versions.py $(ARGS)
 
 soak: WORKERS ?= 2
-soak: environment ## try 10,000 examples of each property, hours of them
-	@ORDEREDKAFKA_EXAMPLES=10000 $(BIN)/python -m pytest tests/property -n $(WORKERS) --timeout 14400 $(ARGS)
+soak: environment ## try 10,000 examples of each property, and 200 loads killed at random: hours of them
+	@ORDEREDKAFKA_EXAMPLES=10000 ORDEREDKAFKA_KILLED_LOADS=200 $(BIN)/python -m pytest tests/property \
+		tests/fault/test_random_kills.py -n $(WORKERS) --timeout 14400 $(ARGS)
 
 mutants: environment ## make wrong products, and see that a test catches each (ARGS="'no sort' floor": only some)
 	@$(BIN)/python scripts/mutants.py $(ARGS)

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from importlib.metadata import distributions
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
@@ -79,17 +79,3 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
 def pytest_unconfigure() -> None:
     """The streams that logging writes to are closed now; what Spark's clients say as they go is nothing to report."""
     logging.raiseExceptions = False
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """What breaks things is dealt out test by test; but those that need Airflow's processes share them."""
-    if config.getvalue("dist") != "loadgroup":
-        return None
-    from xdist.scheduler import LoadScopeScheduling
-
-    class ByTest(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            return "airflow" if "/test_airflow_" in nodeid else nodeid
-
-    return ByTest(config, log)

@@ -10,7 +10,7 @@ from support.bench import steps_of
 from support.records import Record
 from support.yarn import HOME, yarn
 
-pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.fault, pytest.mark.xdist_group("yarn"), pytest.mark.timeout(600)]
 
 SOURCE = """
 from airflow.sdk import DAG

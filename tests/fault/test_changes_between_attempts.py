@@ -17,7 +17,7 @@ from typing import Any
 import pyspark
 import pytest
 from support import another_spark
-from support.children import HOLDING, OURS, Moment, end_what_was_started
+from support.children import HOLDING, Moment, end_what_was_started
 from support.loads import START, Load, events
 from support.outputs import (
     FLAWLESS,
@@ -30,6 +30,7 @@ from support.outputs import (
     expected_of,
     stamp,
 )
+from support.quick_java import OURS
 from support.ranges import whole_range
 from support.records import Record, Records
 from support.topics import Topics

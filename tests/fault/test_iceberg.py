@@ -16,7 +16,7 @@ from support.topics import Topics
 
 from airflow_provider_orderedkafka.outputs import IcebergOutput
 
-pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.fault, pytest.mark.xdist_group("iceberg"), pytest.mark.timeout(900)]
 
 SPARK = ("pyspark==4.1.3", "confluent-kafka", "pyarrow", "numpy", "pandas<3")
 CATALOG = "spark.sql.catalog.lake"

@@ -18,7 +18,8 @@ from support.topics import Topics
 
 from airflow_provider_orderedkafka.outputs import DeltaOutput
 
-pytestmark = pytest.mark.timeout(900)  # the first one fetches Delta, where it is not there
+# The first one fetches Delta, where it is not there.
+pytestmark = [pytest.mark.xdist_group("delta"), pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

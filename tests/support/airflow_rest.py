@@ -9,7 +9,7 @@ import httpx
 ENDED = frozenset({"success", "failed"})
 DONE = ENDED | {"skipped", "upstream_failed"}
 PATIENCE = 600.0
-LOOK_SECONDS = 0.3
+LOOK_SECONDS = 0.6
 
 
 class AirflowRest:
@@ -27,8 +27,9 @@ class AirflowRest:
         return self._ask("GET", path, params=params)
 
     def unpause(self, dag: str) -> None:
-        """Switch a DAG on."""
-        self._ask("PATCH", f"/dags/{dag}", json={"is_paused": False})
+        """Switch a DAG on, and have it parsed: its watchers start with that."""
+        switched = self._ask("PATCH", f"/dags/{dag}", json={"is_paused": False})
+        self._ask("PUT", f"/parseDagFile/{switched['file_token']}")
 
     def pause(self, dag: str) -> None:
         """Switch a DAG off."""

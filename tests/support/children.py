@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ from support import quick_java
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
 HOLDING = TESTS / "support" / "holding"
-OURS = Path(sys.prefix)
 APPS = ROOT / "spark_apps"
 LOOK_SECONDS = 0.005
 SETTINGS = {
@@ -81,7 +79,7 @@ class Submitted:
         submit: Sequence[str] = ("--master", "local[2]"),
         environment: Mapping[str, str] | None = None,
         hold: Moment | None = None,
-        home: Path = OURS,
+        home: Path = quick_java.OURS,
     ) -> None:
         folder = log.parent
         self._log = log
@@ -179,8 +177,7 @@ def _spark_submit(home: Path, folder: Path) -> list[str]:
 def _usual(home: Path, held: dict[str, str]) -> dict[str, str]:
     folders = [ROOT, TESTS, *([HOLDING] if held else [])]
     paths = {"PYSPARK_PYTHON": str(home / "bin" / "python"), "PYTHONPATH": ":".join(map(str, folders))}
-    java = quick_java.environment() if home == OURS else {quick_java.OPTIONS: " ".join(quick_java.FLAGS)}
-    return {**java, **paths, **held}
+    return {**quick_java.environment(home), **paths, **held}
 
 
 def _is_worker(process: psutil.Process) -> bool:

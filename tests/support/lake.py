@@ -10,6 +10,7 @@ from typing import Any
 
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.outputs import DeltaOutput, IcebergOutput, to_text
+from support import quick_java
 from support.children import ROOT, SETTINGS, TESTS
 
 DELTA = "io.delta:delta-spark_4.2_2.13:4.4.0"
@@ -30,7 +31,8 @@ class Lake:
         own = {"spark.local.dir": str(folder / "local"), "spark.sql.warehouse.dir": str(folder / "warehouse")}
         usual = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC"}
         read, write = os.pipe()
-        environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{TESTS}", "PYSPARK_PYTHON": python}
+        java = quick_java.environment(Path(python).parents[1])
+        environment = {**os.environ, **java, "PYTHONPATH": f"{ROOT}:{TESTS}", "PYSPARK_PYTHON": python}
         environment.pop("SPARK_HOME", None)
         self._log = (folder / "log").open("wb")
         self._process = subprocess.Popen(

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_orderedkafka.core.documents import Range, Report
-from support.children import OURS, Moment, Submitted
+from support.children import Moment, Submitted
 from support.outputs import by_key, by_nothing, by_partition
+from support.quick_java import OURS
 from support.records import Record, Seen
 
 START = 1_700_000_000_000
