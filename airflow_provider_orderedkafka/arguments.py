@@ -5,9 +5,15 @@ from dataclasses import fields
 from inspect import signature
 from typing import Any
 
+from airflow_provider_orderedkafka.core.documents import Kind
 from airflow_provider_orderedkafka.core.notation.spelling import meant
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.parsing import ON_THE_RUN_BEFORE, WHY_ALONE
+
+STEPS = ("wait", "resolve", "load", "commit")
+OURS = ("task_id", "load", "range_id", "digest", "outputs")
+"""Arguments that the group sets itself, because a load's state depends on them."""
 
 ON_THE_GROUP = {
     **{name: name for name in ("application", "checkpoint", "create_output", "decode", "end", "keep_order", "mode")},
@@ -33,25 +39,60 @@ def check_load(load: object) -> None:
 
 def check_arguments(
     load: OrderedLoad,
+    mode: Kind,
     given: Collection[str],
     steps: Mapping[str, Mapping[str, Any]],
     own: Collection[str],
     *,
     spark_submit: bool,
 ) -> None:
-    """`SettingError` for an argument that nobody takes, or that has another name or place.
+    """`SettingError` for an argument that nobody takes, that the group sets, or that has another name or place.
 
     `given` are those of `ordered_load` beyond its `own`. Another operator than spark-submit's checks its arguments
     itself.
     """
+    _check_steps(load, steps)
     operators = _operators()
     if not spark_submit:
         operators.pop("load")
     elif given:
         _check_given(load, given, own, _parameters(operators["load"]))
-    for step, operator in operators.items():
-        if step in steps:
-            _check_step(load, step, steps[step], _parameters(operator))
+    for step, arguments in steps.items():
+        _check_free(load, mode, step, arguments)
+        if step in operators:
+            _check_step(load, step, arguments, _parameters(operators[step]))
+
+
+def _check_steps(load: OrderedLoad, steps: Mapping[str, Mapping[str, Any]]) -> None:
+    if not isinstance(steps, Mapping):
+        raise SettingError(
+            f"load {load.name!r}: steps must be arguments by step, such as {{'load': {{'retries': 3}}}}, "
+            f"found {steps!r}"
+        )
+    for step, arguments in steps.items():
+        if step not in STEPS:
+            raise SettingError(f"load {load.name!r}: steps names {step!r}, the steps are {', '.join(STEPS)}")
+        if not isinstance(arguments, Mapping):
+            raise SettingError(
+                f"load {load.name!r}: steps gives {arguments!r} for {step!r}: expected arguments by name, such as "
+                "{'retries': 3}"
+            )
+
+
+def _check_free(load: OrderedLoad, mode: Kind, step: str, arguments: Mapping[str, Any]) -> None:
+    """Refuse what a load's state depends on."""
+    for name in OURS:
+        if name in arguments:
+            raise SettingError(
+                f"load {load.name!r}: steps sets {name!r} of {step!r} to {arguments[name]!r}: {name} is the group's "
+                "own, leave it out; with the four operators by hand you choose it yourself"
+            )
+    for name in ON_THE_RUN_BEFORE:
+        if mode == "incremental" and arguments.get(name):
+            raise SettingError(
+                f"load {load.name!r} is incremental and steps sets {name}=True for {step!r}: {WHY_ALONE}; leave it "
+                "out, or give the load mode='interval'"
+            )
 
 
 def _check_given(load: OrderedLoad, given: Iterable[str], own: Collection[str], known: Collection[str]) -> None:

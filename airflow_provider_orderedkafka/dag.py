@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from airflow.sdk import TaskGroup
 
-from airflow_provider_orderedkafka.arguments import check_arguments, check_load
+from airflow_provider_orderedkafka.arguments import STEPS, check_arguments, check_load
 from airflow_provider_orderedkafka.core.documents import Kind
 from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.errors import SettingError
@@ -20,6 +20,7 @@ from airflow_provider_orderedkafka.launching import (
     packaged_for,
 )
 from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.outputs import KafkaOutput
 from airflow_provider_orderedkafka.parsing import check_form
 from airflow_provider_orderedkafka.submitting import Launch, Submit, submitted
 
@@ -109,12 +110,10 @@ def ordered_load(
     from airflow_provider_orderedkafka.operators.commit import CommitOffsetRangeOperator
     from airflow_provider_orderedkafka.operators.resolve import ResolveOffsetRangeOperator
     from airflow_provider_orderedkafka.parsing import (
-        STEPS,
         check_checkpoint,
         check_dag,
         check_decode,
         check_output,
-        check_steps,
         known_output,
         named_output,
         outputs_of,
@@ -125,20 +124,21 @@ def ordered_load(
     check_load(load)
     group = _group(load)
     check_dag(load, mode, group)
-    check_steps(load, mode, steps or {})
+    steps = steps or {}
+    check_arguments(load, mode, submit_arguments, steps, signature(ordered_load).parameters, spark_submit=not submit)
     value, asset = named_output(load, output, output_topic, asset)
-    check_arguments(load, submit_arguments, steps or {}, signature(ordered_load).parameters, spark_submit=not submit)
-    more = {step: (steps or {}).get(step, {}) for step in STEPS}
+    more = {step: steps.get(step, {}) for step in STEPS}
     arguments: dict[str, Any] = {**submit_arguments, **more["load"]}
     folder = Path(group.dag.fileloc).parent
     if (made := Transform.of(load.name, folder, transform, arrow_transform)) is not None:
         arguments = made.added(arguments)
-    check_decode(load, decode)
+    check_decode(load, decode, to_kafka=output_topic is not None or isinstance(value, KafkaOutput))
     if submit is None:
         check_checkpoint(load, spark_conn_id, checkpoint)
     else:
         check_output(load, output_topic, application, None, value)
-    outputs = outputs_of(load, output_topic, arguments.get("application_args"), value, create=create_output is not None)
+    options = arguments.get("application_args")
+    outputs = outputs_of(load, output_topic, options, value, decode, create=create_output is not None)
     digest = digest_of(
         output_topic=getattr(value, "topic", output_topic),
         output=value if isinstance(value, str | None) else value.shape,

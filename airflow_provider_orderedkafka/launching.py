@@ -114,7 +114,6 @@ def missing_application(load: str, application: str, path: Path) -> SettingError
 
 
 def check_keep_order(value: Any) -> OrderBy | None:
-    """Validate `keep_order`."""
     allowed = (*get_args(OrderBy), None)
     if value not in allowed:
         raise SettingError(f"keep_order must be one of {', '.join(map(repr, allowed))}, found {value!r}")

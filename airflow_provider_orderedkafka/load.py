@@ -92,7 +92,6 @@ class OrderedLoad:
 
     @property
     def grace_ms(self) -> int:
-        """`grace` in milliseconds."""
         return parse_duration(self.grace, "grace")
 
     @property

@@ -29,6 +29,40 @@ _OF_A_CONNECTION: Final = ("kafka.bootstrap.", "kafka.sasl.", "kafka.security.",
 _OWN: Final = {"topic": "topic", "outputtopics": "topics", "deadlettertopic": "dead_letters", "writers": "writers"}
 
 
+class _Place(Document):
+    """What outputs share that are a table or a folder. `shaping` names what determines which rows are written there."""
+
+    __slots__ = ()
+
+    kind: ClassVar[str]
+    session: ClassVar[Mapping[str, str]] = {}
+    shaping: ClassVar[tuple[str, ...]]
+
+    @property
+    def place(self) -> str:
+        """The table, or the path."""
+        return str(getattr(self, "table", None) or self.path)  # type: ignore[attr-defined]
+
+    @property
+    def of(self) -> str:
+        """The output, for a message."""
+        return f"{type(self).__name__}({self.place!r})"
+
+    @property
+    def shape(self) -> dict[str, Any]:
+        """What determines which rows are written, and where to."""
+        return {name: getattr(self, name) for name in ("kind", *self.shaping)}
+
+    @property
+    def uri(self) -> str:
+        if getattr(self, "table", None) is not None:
+            return f"{self.kind}://{self.place.replace('.', '/')}"
+        scheme = urlsplit(self.place).scheme
+        if not scheme:
+            return f"file://{self.place}"
+        return self.place.replace("s3a://", "s3://", 1) if scheme == "s3a" else self.place
+
+
 @dataclass(frozen=True, slots=True)
 class KafkaOutput(Document):
     """Topics of Kafka. They must exist, and must not be among those that the load reads.
@@ -109,7 +143,7 @@ class KafkaOutput(Document):
 
 
 @dataclass(frozen=True, slots=True)
-class IcebergOutput(Document):
+class IcebergOutput(_Place):
     """A table of an Iceberg catalog, to which each batch is appended as one snapshot, in the table's own layout.
 
     :param table: The table, as `catalog.schema.table`; Spark has to know the catalog.
@@ -123,7 +157,7 @@ class IcebergOutput(Document):
     """
 
     kind: ClassVar[str] = "iceberg"
-    session: ClassVar[Mapping[str, str]] = {}
+    shaping: ClassVar[tuple[str, ...]] = ("table", "identity")
 
     table: str
     create: bool = True
@@ -136,24 +170,9 @@ class IcebergOutput(Document):
         _check_table(self, self.table)
         _check_layout(self, lambda _: True, "")
 
-    @property
-    def of(self) -> str:
-        """The output, for a message."""
-        return f"IcebergOutput({self.table!r})"
-
-    @property
-    def shape(self) -> dict[str, Any]:
-        """What determines which rows are written, and where to."""
-        return {"kind": self.kind, "table": self.table, "identity": self.identity}
-
-    @property
-    def uri(self) -> str:
-        """The URI of its asset."""
-        return f"iceberg://{self.table.replace('.', '/')}"
-
 
 @dataclass(frozen=True, slots=True)
-class DeltaOutput(Document):
+class DeltaOutput(_Place):
     """A Delta table, to which each batch is appended as one commit, in the table's own layout.
 
     :param path: The table's location, such as `s3a://lake/orders`; or name a `table`.
@@ -168,6 +187,7 @@ class DeltaOutput(Document):
     """
 
     kind: ClassVar[str] = "delta"
+    shaping: ClassVar[tuple[str, ...]] = ("path", "table", "identity")
     session: ClassVar[Mapping[str, str]] = {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -192,24 +212,9 @@ class DeltaOutput(Document):
             _hold_path(self)
         _check_layout(self, lambda found: found[1] in {None, "days"} and not found[3], "days(column) or a column")
 
-    @property
-    def of(self) -> str:
-        """The output, for a message."""
-        return f"DeltaOutput({self.table or self.path!r})"
-
-    @property
-    def shape(self) -> dict[str, Any]:
-        """What determines which rows are written, and where to."""
-        return {"kind": self.kind, "path": self.path, "table": self.table, "identity": self.identity}
-
-    @property
-    def uri(self) -> str:
-        """The URI of its asset."""
-        return _uri(self.path) if self.path else f"delta://{str(self.table).replace('.', '/')}"
-
 
 @dataclass(frozen=True, slots=True)
-class FilesOutput(Document):
+class FilesOutput(_Place):
     """Files, with a folder for each batch: `<path>/range_id=<range>/batch=<number>`.
 
     `<path>/_orderedkafka/<range>/<number>.json` lists the files of a batch once it is complete: whoever reads those
@@ -221,7 +226,7 @@ class FilesOutput(Document):
     """
 
     kind: ClassVar[str] = "files"
-    session: ClassVar[Mapping[str, str]] = {}
+    shaping: ClassVar[tuple[str, ...]] = ("path", "format")
 
     path: str
     format: str = "parquet"
@@ -234,31 +239,15 @@ class FilesOutput(Document):
             hint = meant(str(self.format), FILES, "Delta and Iceberg have outputs of their own")
             raise SettingError(f"{self.of}: format must be one of {', '.join(FILES)}, found {self.format!r}; {hint}")
 
-    @property
-    def of(self) -> str:
-        """The output, for a message."""
-        return f"FilesOutput({self.path!r})"
-
-    @property
-    def shape(self) -> dict[str, Any]:
-        """What determines which rows are written, and where to."""
-        return {"kind": self.kind, "path": self.path, "format": self.format}
-
-    @property
-    def uri(self) -> str:
-        """The URI of its asset."""
-        return _uri(self.path)
-
 
 @dataclass(frozen=True, slots=True)
-class CatalogOutput(Document):
+class CatalogOutput(_Place):
     """A table of Spark's own catalog or of Hive, partitioned by range and batch: a batch replaces its partition.
 
     Made of `--sink-option table=... --sink-option format=...` alone.
     """
 
     kind: ClassVar[str] = "catalog"
-    session: ClassVar[Mapping[str, str]] = {}
 
     table: str
     format: str = "parquet"
@@ -382,10 +371,3 @@ def _hold_tuple(output: Any, name: str) -> None:
     if not isinstance(found, list | tuple) or not all(isinstance(each, str) for each in found):
         raise SettingError(f"{output.of}: {name} must be a tuple of texts, found {value!r}")
     object.__setattr__(output, name, tuple(found))
-
-
-def _uri(path: str) -> str:
-    scheme = urlsplit(path).scheme
-    if not scheme:
-        return f"file://{path}"
-    return path.replace("s3a://", "s3://", 1) if scheme == "s3a" else path

@@ -23,11 +23,8 @@ if TYPE_CHECKING:
     from airflow.sdk import DAG, Asset, TaskGroup
 
 TEMPLATED = re.compile(r"\{[{%#]")
-STEPS = ("wait", "resolve", "load", "commit")
 ON_THE_RUN_BEFORE = ("depends_on_past", "wait_for_downstream")
 WHY_ALONE = "a failed run would keep the next one from taking its range over"
-OURS = ("task_id", "load", "range_id", "digest", "outputs")
-"""Arguments that the group sets itself, because a load's state depends on them."""
 
 TOPIC = (
     ("output_topic", "topic", "outputTopics"),
@@ -79,40 +76,6 @@ def _interval(load: OrderedLoad, dag: "DAG") -> None:
             "whose runs have no data interval: use schedule=CronDataIntervalTimetable('@hourly', timezone='UTC') "
             "(from airflow.timetables.interval), or give the load mode='incremental'"
         )
-
-
-def check_steps(load: OrderedLoad, mode: Kind, steps: Mapping[str, Mapping[str, Any]]) -> None:
-    """Check the arguments by step; `SettingError` for an unknown step, or an argument that the group sets."""
-    if not isinstance(steps, Mapping):
-        raise SettingError(
-            f"load {load.name!r}: steps must be arguments by step, such as {{'load': {{'retries': 3}}}}, "
-            f"found {steps!r}"
-        )
-    unknown = sorted(set(steps) - set(STEPS))
-    if unknown:
-        raise SettingError(f"load {load.name!r}: steps names {unknown[0]!r}, the steps are {', '.join(STEPS)}")
-    for step, arguments in steps.items():
-        _check_step(load, mode, step, arguments)
-
-
-def _check_step(load: OrderedLoad, mode: Kind, step: str, arguments: Mapping[str, Any]) -> None:
-    if not isinstance(arguments, Mapping):
-        raise SettingError(
-            f"load {load.name!r}: steps gives {arguments!r} for {step!r}: expected arguments by name, such as "
-            "{'retries': 3}"
-        )
-    for name in OURS:
-        if name in arguments:
-            raise SettingError(
-                f"load {load.name!r}: steps sets {name!r} of {step!r} to {arguments[name]!r}: {name} is the group's "
-                "own, leave it out; with the four operators by hand you choose it yourself"
-            )
-    for name in ON_THE_RUN_BEFORE:
-        if mode == "incremental" and arguments.get(name):
-            raise SettingError(
-                f"load {load.name!r} is incremental and steps sets {name}=True for {step!r}: {WHY_ALONE}; leave it "
-                "out, or give the load mode='interval'"
-            )
 
 
 def named_output(
@@ -181,13 +144,15 @@ def check_output(
             raise SettingError(f"load {load.name!r}: where {name}.py is to write is not said: {way_out}")
 
 
-def check_decode(load: OrderedLoad, decode: Any) -> None:
+def check_decode(load: OrderedLoad, decode: Any, *, to_kafka: bool) -> None:
     """Check what a load's records are decoded with, and that its dead letters are not read again."""
     if not isinstance(decode, Decode | None):
         raise SettingError(f"load {load.name!r}: decode must be Decode(value=..., key=...), found {decode!r}")
     if decode is None:
         return
-    if decode.dead_letters is not None:
+    if to_kafka:
+        decode.check_topic()
+    if isinstance(decode.dead_letters, str):
         check_not_fed_back(load.name, load.topics, {decode.dead_letters: "dead_letters"})
     if decode.max_bad_records and load.row_limit is not None:
         raise SettingError(
@@ -211,12 +176,21 @@ def topics_here(load: OrderedLoad, output: Output | str | None) -> dict[str, str
 
 
 def outputs_of(
-    load: OrderedLoad, output_topic: Any, arguments: Any, output: Output | str | None = None, *, create: bool
+    load: OrderedLoad,
+    output_topic: Any,
+    arguments: Any,
+    output: Output | str | None = None,
+    decode: Decode | None = None,
+    *,
+    create: bool,
 ) -> list[str]:
     """The topics that a load writes to, as far as they are known here and on the cluster that it reads."""
     known = isinstance(output_topic, str | None) and isinstance(arguments, list | tuple | None)
     said = Outputs.of(output_topic, arguments or ()).topics if known else {}
     topics = list(topics_here(load, output) | said)
+    dead = None if decode is None else decode.dead_letters
+    if isinstance(dead, str) and dead not in topics and (topics or not isinstance(output, KafkaOutput | None)):
+        topics.append(dead)  # beside the rows, or beside the source of a table's rows
     if create and not topics and not isinstance(output, str):
         raise SettingError(
             f"load {load.name!r}: create_output= and no topic on the load's own cluster to create: name it with "

@@ -8,12 +8,9 @@ before any time is printed. What Spark's limit takes are any rows of each batch:
 ones is printed. Shuffles are the stages that wrote shuffle files, as Spark's status store has them.
 """
 
-import argparse
 import contextlib
 import io
-import os
 import statistics
-import sys
 import tempfile
 import time
 import uuid
@@ -27,7 +24,7 @@ from pyspark.sql import SparkSession
 from airflow_provider_orderedkafka.spark.app import run_available_now
 from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
 from benchmarks import writing
-from benchmarks.peers import CONNECTOR, session
+from benchmarks.peers import CONNECTOR, options, session
 
 RECORDS, SIZE = 5_000_000, 100
 SHARE_OF_LIMIT, BATCHES = 0.2, 10
@@ -120,11 +117,7 @@ def first_rows(task: Task) -> np.ndarray:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--share", type=float, default=1.0, help="of the records")
-    arguments = parser.parse_args()
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    arguments = options(__doc__, 3, share=True).parse_args()
     records = int(RECORDS * arguments.share)
     with tempfile.TemporaryDirectory() as work, EmbeddedKafka(Path(work) / "kafka") as kafka:
         task = Task(kafka.bootstrap_servers, "source", records, int(records * SHARE_OF_LIMIT), records // BATCHES)

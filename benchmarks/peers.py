@@ -1,5 +1,6 @@
 """The peers that are measured against: Spark's own Kafka connector, and the session that everything runs in."""
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -67,3 +68,12 @@ def session(directory: Path) -> SparkSession:
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def options(doc: str | None, runs: int = 5, *, share: bool = False) -> argparse.ArgumentParser:
+    """The command line of a benchmark."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=runs)
+    if share:
+        parser.add_argument("--share", type=float, default=1.0, help="of the records")
+    return parser

@@ -5,7 +5,6 @@
 What the slices hold is counted and checked before any time is printed.
 """
 
-import argparse
 import statistics
 import tempfile
 import time
@@ -23,6 +22,7 @@ from airflow_provider_orderedkafka.kafka.lookup.survey import readable_ends
 from airflow_provider_orderedkafka.kafka.lookup.topics import discover
 from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
 from benchmarks.data import Data, write
+from benchmarks.peers import options
 
 LATEST = 2**62
 
@@ -49,8 +49,7 @@ def plan(config: KafkaConfig, topic: str, slices: int) -> tuple[list[Slice], int
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=5)
+    parser = options(__doc__)
     parser.add_argument("--partitions", type=int, default=500)
     parser.add_argument("--slices", type=int, default=64)
     arguments = parser.parse_args()

@@ -6,7 +6,6 @@
 Every contender's order is checked before any time is printed; what is not in order is said to be so.
 """
 
-import argparse
 import statistics
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
 from benchmarks.data import Data, write
-from benchmarks.peers import CONNECTOR, session
+from benchmarks.peers import CONNECTOR, options, session
 
 DATA = {
     "deep": Data("2 million x 1 kB, 8 partitions", 2_000_000, 1_000, [1] * 8),
@@ -143,8 +142,7 @@ def kafkarrow(servers: str, topic: str, records: int) -> tuple[float, int, int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=5)
+    parser = options(__doc__)
     parser.add_argument("--only", choices=DATA, action="append")
     parser.add_argument("--scale", type=float, default=1.0, help="a share of the records, for a quick look")
     arguments = parser.parse_args()

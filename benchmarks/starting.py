@@ -9,7 +9,6 @@ output gets, and a batch takes as long as lies between what is told of it and of
 counted at the end. SPARK_SUBMIT_OPTS=-XX:SharedArchiveFile=... lets all of them start from an archive of classes.
 """
 
-import argparse
 import os
 import statistics
 import subprocess
@@ -28,6 +27,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
 from benchmarks import writing
+from benchmarks.peers import options
 
 ROOT = Path(__file__).parents[1]
 BATCHES, BATCH = 20, 50
@@ -141,9 +141,7 @@ def load(folder: Path, servers: str, lane: str) -> Taken:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=5)
-    arguments = parser.parse_args()
+    arguments = options(__doc__).parse_args()
     with tempfile.TemporaryDirectory() as work, EmbeddedKafka(Path(work) / "kafka") as kafka:
         writing.fill(kafka.bootstrap_servers, "source", BATCHES * BATCH)
         bare: dict[str, list[float]] = {name: [] for name in BARE}

@@ -7,10 +7,8 @@ Everybody reads 8 partitions and writes 8. The connector sorts by time what `rep
 timestamps; ours keeps them. Order and completeness of each output are checked before any time is printed.
 """
 
-import argparse
 import os
 import statistics
-import sys
 import tempfile
 import time
 import uuid
@@ -27,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_provider_orderedkafka.spark.connector.source import OrderedKafkaDataSource
 from airflow_provider_orderedkafka.spark.ordering import keep_order
 from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
-from benchmarks.peers import CONNECTOR, session
+from benchmarks.peers import CONNECTOR, options, session
 
 PARTITIONS = 8
 RECORDS, SIZE, KEYS = 2_000_000, 1_000, 10_007
@@ -137,12 +135,9 @@ def drop(servers: str, topic: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--share", type=float, default=1.0, help="of the records")
+    parser = options(__doc__, share=True)
     parser.add_argument("--writers", type=int, help="for ours; default: what keep_order chooses")
     arguments = parser.parse_args()
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     records = int(RECORDS * arguments.share)
     contenders = [
         Contender("connector, repartition(key) + sort", connector, keeps_timestamps=False),
@@ -156,28 +151,37 @@ def main() -> None:
         fill(servers, "source", records)
         spark = session(Path(directory))
         spark.dataSource.register(OrderedKafkaDataSource)
-        print(f"{records:,} x {SIZE:,} B, {PARTITIONS} partitions to {PARTITIONS}; {CONNECTOR}")
-        for each in contenders:  # the first run of each warms up, and is the one that is checked
-            output = run(spark, servers, "source", each)[2]
-            check(servers, output, records, timestamps=each.keeps_timestamps)
-            drop(servers, output)
-        found: dict[str, list[tuple[float, float]]] = {each.name: [] for each in contenders}
-        for _ in range(arguments.runs):
-            for each in contenders:
-                wall, processor, output = run(spark, servers, "source", each)
-                found[each.name].append((wall, processor))
-                drop(servers, output)
-        report(found)
+        found = compared(spark, servers, "source", records, contenders, runs=arguments.runs)
         spark.stop()
+    report(found, lambda share: f"{1 / share:4.2f} times as fast as the connector")
 
 
-def report(found: dict[str, list[tuple[float, float]]]) -> None:
+def compared(
+    spark: SparkSession, servers: str, source: str, records: int, contenders: list[Contender], *, runs: int
+) -> dict[str, list[tuple[float, float]]]:
+    """Seconds on the clock, and of the processor, of each contender's runs; they take turns."""
+    print(f"{records:,} x {SIZE:,} B, {PARTITIONS} partitions to {PARTITIONS}; {CONNECTOR}")
+    for each in contenders:  # the first run of each warms up, and is the one that is checked
+        output = run(spark, servers, source, each)[2]
+        check(servers, output, records, timestamps=each.keeps_timestamps)
+        drop(servers, output)
+    found: dict[str, list[tuple[float, float]]] = {each.name: [] for each in contenders}
+    for _ in range(runs):
+        for each in contenders:
+            wall, processor, output = run(spark, servers, source, each)
+            found[each.name].append((wall, processor))
+            drop(servers, output)
+    return found
+
+
+def report(found: dict[str, list[tuple[float, float]]], told: Callable[[float], str]) -> None:
+    """Print the medians, and what is told of a contender's share of the first one's time."""
     baseline = statistics.median(wall for wall, _ in next(iter(found.values())))
     for name, taken in found.items():
         wall, processor = (statistics.median(column) for column in zip(*taken, strict=True))
         print(
             f"{name:36} {wall:6.1f} s ({min(taken)[0]:.1f} to {max(taken)[0]:.1f}), processor {processor:6.1f} s, "
-            f"{baseline / wall:4.2f} times as fast as the connector; complete and in order"
+            f"{told(wall / baseline)}; complete and in order"
         )
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from airflow_provider_orderedkafka.spark.connector.option_parsing import Table  # noqa: E402 - found by the line above
+from airflow_provider_orderedkafka.spark.connector.option_parsing import OptionTable  # noqa: E402 - found by the line above
 from airflow_provider_orderedkafka.spark.connector.option_tables import SINK, SOURCE  # noqa: E402 - the same
 
 PAGES = {"docs/reading.md": SOURCE, "docs/writing.md": SINK}
 _MARKED = re.compile(r"(<!-- options: (\w+) -->\n).*?(<!-- end of options -->)", re.DOTALL)
 
 
-def written(page: str, table: Table) -> str:
+def written(page: str, table: OptionTable) -> str:
     """The page with each table between markers as it has to be."""
     text = (ROOT / page).read_text(encoding="utf-8")
     return _MARKED.sub(lambda found: f"{found[1]}\n{table.markdown(found[2])}\n{found[3]}", text)

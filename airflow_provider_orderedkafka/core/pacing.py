@@ -6,7 +6,7 @@ The verdict has a sentence that says what decided, or what it waits for.
 from dataclasses import dataclass
 from typing import Final, Self
 
-from airflow_provider_orderedkafka.core.notation.durations import MILLISECONDS, format_duration
+from airflow_provider_orderedkafka.core.notation.durations import MILLISECONDS, shown_duration
 from airflow_provider_orderedkafka.core.order.cuts import Place, Span
 
 MINUTE: Final = MILLISECONDS["m"]
@@ -79,7 +79,7 @@ class Lag:
     def __str__(self) -> str:
         if not self.offsets:
             return "nothing is left"
-        age = "" if self.age is None else f", from the last {_duration(self.age)}"
+        age = "" if self.age is None else f", from the last {shown_duration(self.age)}"
         return f"{_count(self.offsets)} left{age}"
 
 
@@ -102,7 +102,8 @@ def _decided(pace: Pace, situation: Situation, due: int | None) -> tuple[bool, s
 
 def until(due: int, now: int) -> Verdict:
     left = due - now
-    return Verdict(run=left <= 0, reason="it is time" if left <= 0 else f"it is time in {_duration(left)}", due=due)
+    wait = f" in {shown_duration(left)}" if left > 0 else ""
+    return Verdict(run=left <= 0, reason=f"it is time{wait}", due=due)
 
 
 def _nothing(situation: Situation, due: int | None) -> str:
@@ -113,7 +114,7 @@ def _nothing(situation: Situation, due: int | None) -> str:
 
 def _late(pace: Pace, situation: Situation, delay: int) -> str:
     asked = "" if pace.enough is None else f" of {pace.enough:,}"
-    return f"{situation.offsets:,}{asked} offsets are there, and the delay of {_duration(delay)} ran out"
+    return f"{situation.offsets:,}{asked} offsets are there, and the delay of {shown_duration(delay)} ran out"
 
 
 def _held(pace: Pace, situation: Situation, due: int | None) -> str:
@@ -124,7 +125,7 @@ def _held(pace: Pace, situation: Situation, due: int | None) -> str:
 
 def _delay(situation: Situation, due: int) -> str:
     left = due - situation.now
-    return f"the delay runs out in {_duration(left)}" if left > 0 else "the delay ran out"
+    return f"the delay runs out in {shown_duration(left)}" if left > 0 else "the delay ran out"
 
 
 def _behind_transactions(situation: Situation) -> str:
@@ -135,11 +136,6 @@ def _behind_transactions(situation: Situation) -> str:
 
 def _count(offsets: int) -> str:
     return f"{offsets:,} offset" + ("" if offsets == 1 else "s")
-
-
-def _duration(milliseconds: int) -> str:
-    """In whole seconds, if there are any."""
-    return format_duration(milliseconds // 1_000 * 1_000 or milliseconds)
 
 
 class Remarks:

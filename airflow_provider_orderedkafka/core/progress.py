@@ -6,7 +6,7 @@ from typing import Self
 from airflow_provider_orderedkafka.core.batches import Counts, Tally
 from airflow_provider_orderedkafka.core.codec import Document
 from airflow_provider_orderedkafka.core.documents import Range
-from airflow_provider_orderedkafka.core.notation.durations import format_duration
+from airflow_provider_orderedkafka.core.notation.durations import shown_duration
 from airflow_provider_orderedkafka.core.notation.starts import Moment
 from airflow_provider_orderedkafka.core.plan import Planned
 
@@ -67,14 +67,14 @@ class Progress(Document):
         if self.late:
             parts.append(f"{self.late:,} late")
         if self.seconds_left:
-            parts.append(f"about {format_duration(self.seconds_left * 1_000, 2)} left")
+            parts.append(f"about {shown_duration(self.seconds_left * 1_000)} left")
         return ", ".join(parts)
 
     @property
     def within(self) -> str:
         """How far the batch itself is, if it still runs."""
         tasks = f", {self.tasks_done or 0:,} of {self.tasks:,} tasks done" if self.tasks else ""
-        return "" if self.running is None else f" runs for {format_duration(self.running * 1_000, 1)}{tasks}"
+        return "" if self.running is None else f" runs for {shown_duration(self.running * 1_000)}{tasks}"
 
     @property
     def share(self) -> float:

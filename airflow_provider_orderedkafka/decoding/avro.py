@@ -101,18 +101,8 @@ class AvroWriter:
             if data.tell() != len(payload):
                 errors[len(rows) - 1] = f"{len(payload) - data.tell()} bytes are left behind its end"
                 rows[-1] = None
-        return self._columns(rows, errors)
-
-    def _columns(self, rows: list[Any], errors: Errors) -> tuple[Any, Errors]:
-        good = [place for place in range(len(rows)) if place not in errors] if errors else None
-        found, more = sound(rows if good is None else [rows[place] for place in good], self.node.make, self.type)
-        if good is None:
-            return found, more
-        errors |= {good[index]: why for index, why in more.items()}
-        places = [None] * len(rows)
-        for index, place in enumerate(good):
-            places[place] = index  # type: ignore[call-overload]
-        return found.take(pa.array(places, pa.int64())), dict(sorted(errors.items()))
+        found, more = sound(rows, self.node.make, self.type)
+        return found, dict(sorted({**more, **errors}.items()))
 
 
 class _Schema:
@@ -189,8 +179,8 @@ class _Schema:
         nodes = [self.node(branch, space) for branch in branches]
         others = [node for node in nodes if node.physical != "null"]
         if len(others) > 1:
-            names = [node.physical for node in others]
-            wide = next((wide for pair in WIDER for wide in pair[1:] if sorted(map(str, names)) == sorted(pair)), None)
+            names = sorted(str(node.physical) for node in others)
+            wide = next((wide for narrow, wide in WIDER if names == sorted((narrow, wide))), None)
             if wide is None or {node.type for node in others} - set(PRIMITIVES.values()):
                 raise SettingError(
                     f"an Avro union of several types has no column type, found {json.dumps(branches)}: only null and "
@@ -250,8 +240,7 @@ def _map(values: Node) -> Node:
         maps = [each or {} for each in given]
         keys = pa.array(list(chain.from_iterable(maps)), pa.string())
         items = values.make(list(chain.from_iterable(each.values() for each in maps)))
-        offsets = pa.array([*_starts(maps)], pa.int32(), mask=_nulls_of(given))
-        return pa.MapArray.from_arrays(offsets, keys, items).cast(kind)
+        return pa.MapArray.from_arrays(_offsets(maps), keys, items, type=kind, mask=_mask(given))
 
     return Node({"type": "map", "values": values.physical}, kind, make)
 
@@ -318,20 +307,10 @@ _LOGICAL: Final[dict[tuple[Any, str], Callable[[Any, Any], Node]]] = {
 """Logical types on their physical ones; all others are what they are made of."""
 
 
-def _starts(given: Sequence[Any]) -> list[int]:
-    return [0, *accumulate(map(len, given))]
-
-
-def _offsets(given: Sequence[Any]) -> Any:
-    return pa.array(_starts(given), pa.int32())
+def _offsets(lists: Sequence[Any]) -> Any:
+    return pa.array([0, *accumulate(map(len, lists))], pa.int32())
 
 
 def _mask(values: Values) -> Any:
     """Which are null; None if none is."""
     return pa.array([value is None for value in values], pa.bool_()) if None in values else None
-
-
-def _nulls_of(values: Values) -> Any:
-    import numpy as np
-
-    return np.array([*(value is None for value in values), False])

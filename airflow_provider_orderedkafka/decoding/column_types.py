@@ -23,6 +23,7 @@ SIMPLE: Final = {
     "float": "float32",
     "double": "float64",
     "string": "string",
+    "binary": "binary",
     "date": "date",
     "timestamp": "timestamp",
     "timestamp_ntz": "timestamp_ntz",

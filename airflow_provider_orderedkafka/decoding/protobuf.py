@@ -177,7 +177,7 @@ def _field(field: Any, inside: tuple[str, ...]) -> Column:
     def make(values: Sequence[Any]) -> Any:
         given = [value or () for value in values]
         flat = make_elements(list(chain.from_iterable(given)))
-        return pa.ListArray.from_arrays(pa.array(_starts(given), pa.int32()), flat, type=kind)
+        return pa.ListArray.from_arrays(_offsets(given), flat, type=kind)
 
     return kind, make
 
@@ -190,7 +190,7 @@ def _map(entry: Any, inside: tuple[str, ...]) -> Column:
         pairs = [sorted(value.items()) if value else () for value in values]
         flat = list(chain.from_iterable(pairs))
         found = (make_keys([k for k, _ in flat]), make_items([v for _, v in flat]))
-        return pa.MapArray.from_arrays(pa.array(_starts(pairs), pa.int32()), *found).cast(kind)
+        return pa.MapArray.from_arrays(_offsets(pairs), *found).cast(kind)
 
     return kind, make
 
@@ -210,8 +210,8 @@ def _plain(kind: Any, of: Callable[[Any], Any] | None = None) -> Column:
     return kind, lambda values: pa.array([None if value is None else of(value) for value in values], kind)
 
 
-def _starts(given: Sequence[Any]) -> list[int]:
-    return [0, *accumulate(map(len, given))]
+def _offsets(lists: Sequence[Any]) -> Any:
+    return pa.array([0, *accumulate(map(len, lists))], pa.int32())
 
 
 def _text(message: Any) -> str:

@@ -16,26 +16,20 @@ from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.decoding.framing import schema_headers
 from airflow_provider_orderedkafka.decoding.payloads import PayloadDecoder
 from airflow_provider_orderedkafka.decoding.registry import Registry
-from airflow_provider_orderedkafka.decoding.salvage import Errors
-from airflow_provider_orderedkafka.errors import RowError, SettingError
-from airflow_provider_orderedkafka.kafka.provenance import ERROR
+from airflow_provider_orderedkafka.decoding.salvage import Errors, too_many, with_errors
+from airflow_provider_orderedkafka.errors import SettingError
 
 SCHEMA_HEADERS: Final = {"key": "__key_schema_id", "value": "__value_schema_id"}
 NEEDED: Final = {"avro": "fastavro", "protobuf": "google.protobuf", "registry": "authlib"}
 """What formats import beyond what every load needs."""
 
-WAY_OUT: Final = (
-    "let it pass with Decode(max_bad_records=..., dead_letters='<topic>'), which keeps its bytes there, or correct the "
-    "format or the schema"
-)
-
 
 @dataclass(frozen=True, slots=True)
 class RecordDecoder:
-    """Decodes the columns of a batch of records. At most `max_bad` records may be bad."""
+    """Decodes the columns of a batch of records. At most `max_bad` records may be bad; None: any number."""
 
     columns: tuple[PayloadDecoder, ...]
-    max_bad: int
+    max_bad: int | None
 
     @classmethod
     def of(cls, decode: Decode, topics: Sequence[str], options: Mapping[str, str]) -> "RecordDecoder":
@@ -55,13 +49,10 @@ class RecordDecoder:
     def split(self, batch: Any) -> tuple[Any, Any]:
         """The records decoded, and the bad ones as they are, with `_error`; raises for more of these than may be."""
         decoded, errors = self._decoded(batch)
-        if len(errors) > self.max_bad:
-            raise too_many(batch, errors, self.max_bad)
-        rows = list(errors)
-        found = batch.take(pa.array(rows, pa.int64())).append_column(
-            ERROR, pa.array(list(errors.values()), pa.string())
-        )
-        return (decoded.filter(_without(errors, batch.num_rows)) if errors else decoded), found
+        bad = with_errors(batch, errors)
+        if self.max_bad is not None and len(errors) > self.max_bad:
+            raise too_many(bad, self.max_bad)
+        return (decoded.filter(_without(errors, batch.num_rows)) if errors else decoded), bad
 
     def _decoded(self, batch: Any) -> tuple[Any, Errors]:
         errors: Errors = {}
@@ -95,19 +86,6 @@ def has(name: str) -> bool:
         return find_spec(name) is not None
     except ModuleNotFoundError:
         return False
-
-
-def too_many(batch: Any, errors: Errors, most: int) -> RowError:
-    """The error for more bad records than may be, with the place of the first."""
-    row, why = next(iter(errors.items()))
-    topic, partition, offset = (batch.column(name)[row].as_py() for name in ("topic", "partition", "offset"))
-    count = "no record may be bad" if not most else f"at most {most:,} records may be bad"
-    return RowError(
-        f"{topic}[{partition}]@{offset}: {why}. {count[0].upper()}{count[1:]} (max_bad_records={most}): {WAY_OUT}",
-        topic=topic,
-        partition=partition,
-        offset=offset,
-    )
 
 
 def _without(errors: Errors, count: int) -> Any:

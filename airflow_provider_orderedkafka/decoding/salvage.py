@@ -1,11 +1,19 @@
-"""Many items at once, and where that fails, the sound ones alone: `sound(items, make, type)`."""
+"""Many items at once, and where that fails, the sound ones alone: `sound(items, make, type)`. The others are told."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
-MOST_CHARACTERS = 500
+from airflow_provider_orderedkafka.errors import RowError
+from airflow_provider_orderedkafka.kafka.provenance import ERROR
+
+MOST_CHARACTERS: Final = 500
+
+WAY_OUT: Final = (
+    "let it pass with Decode(max_bad_records=..., dead_letters='<topic>'), which keeps its bytes there, or correct the "
+    "format, the schema or the transform"
+)
 
 Errors = dict[int, str]
 """Why items are unusable, by their index."""
@@ -35,3 +43,21 @@ def told(error: Exception) -> str:
     """The error in one line."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text[:MOST_CHARACTERS]
+
+
+def with_errors(batch: Any, errors: Errors) -> Any:
+    """The records that have an error, with it in the column `_error`."""
+    bad = batch.take(pa.array(list(errors), pa.int64()))
+    return bad.append_column(ERROR, pa.array(list(errors.values()), pa.string()))
+
+
+def too_many(bad: Any, most: int) -> RowError:
+    """The error for more bad records than may be, with the place of the first."""
+    topic, partition, offset, why = (bad.column(name)[0].as_py() for name in ("topic", "partition", "offset", ERROR))
+    count = "no record may be bad" if not most else f"at most {most:,} records may be bad"
+    return RowError(
+        f"{topic}[{partition}]@{offset}: {why}. {count[0].upper()}{count[1:]} (max_bad_records={most}): {WAY_OUT}",
+        topic=topic,
+        partition=partition,
+        offset=offset,
+    )

@@ -23,9 +23,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """The state of an application."""
-
+class ApplicationState:
     state: str
     final: str
     diagnostics: str = ""
@@ -46,7 +44,7 @@ class ResourceManager:
     url: str
     auth: Any = None
 
-    def state(self, application: str) -> State:
+    def state(self, application: str) -> ApplicationState:
         """The state of the application; `UnreachableError` if it cannot be determined."""
         import requests
 
@@ -54,7 +52,7 @@ class ResourceManager:
             answer = requests.get(self._url(application), auth=self.auth, timeout=ANSWER_SECONDS)
             answer.raise_for_status()
             told = answer.json()["app"]
-            return State(told["state"], told["finalStatus"], told.get("diagnostics") or "")
+            return ApplicationState(told["state"], told["finalStatus"], told.get("diagnostics") or "")
         except (requests.RequestException, ValueError, KeyError, TypeError) as error:
             raise UnreachableError(
                 f"YARN's resource manager at {self.url!r} does not say where {application} stands "
@@ -71,7 +69,7 @@ class ResourceManager:
         except requests.RequestException as error:
             log.warning("%s could not be ended: %s", application, error)
 
-    def follow(self, application: str, poll_interval: float) -> State:
+    def follow(self, application: str, poll_interval: float) -> ApplicationState:
         """Poll until the application has ended; `UnreachableError` after ten polls in a row without an answer."""
         silent, last = 0, ""
         while True:

@@ -42,7 +42,6 @@ class RunMemory:
         return self._store.memory(self._run).get(self._task, {}).get(key)
 
     def set(self, key: str, value: Any) -> None:
-        """Remember it."""
         known = self._store.memory(self._run)
         self._store.remember(self._run, {**known, self._task: {**known.get(self._task, {}), key: value}})
 

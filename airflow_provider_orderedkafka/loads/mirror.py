@@ -19,7 +19,7 @@ from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPar
 from airflow_provider_orderedkafka.errors import LifecycleError
 
 if TYPE_CHECKING:
-    from airflow_provider_orderedkafka.kafka.lookup.groups import Commit
+    from airflow_provider_orderedkafka.kafka.lookup.groups import GroupOffset
 
 MARK = "orderedkafka"
 
@@ -71,15 +71,15 @@ class GroupMirror:
         write_commits(self._config, self._group, *self.portions(ledger))
 
     @staticmethod
-    def portions(ledger: Ledger) -> "list[dict[TopicPartition, Commit]]":
+    def portions(ledger: Ledger) -> "list[dict[TopicPartition, GroupOffset]]":
         """The commits, in portions small enough for a broker."""
-        from airflow_provider_orderedkafka.kafka.lookup.groups import AT_ONCE, Commit
+        from airflow_provider_orderedkafka.kafka.lookup.groups import AT_ONCE, GroupOffset
 
         places = list(ledger.place.offsets.items())
         portions = max(-(-len(places) // AT_ONCE), 1)
         texts = [_metadata(ledger, (portion, portions)) for portion in range(portions)]
         # Every n-th partition, so that deleting a topic later does not remove a portion.
-        return [{p: Commit(offset, text) for p, offset in places[n::portions]} for n, text in enumerate(texts)]
+        return [{p: GroupOffset(offset, text) for p, offset in places[n::portions]} for n, text in enumerate(texts)]
 
     def read(self, partitions: Iterable[TopicPartition] | None = None) -> Mirrored | None:
         """The mirror in the consumer group; None if there is none."""
@@ -125,7 +125,7 @@ def _metadata(ledger: Ledger, portion: tuple[int, int]) -> str:
     return canonical(told if portion == (0, 1) else {**told, "portion": portion})
 
 
-def _mirrored(found: "Mapping[TopicPartition, Commit]") -> Mirrored | None:
+def _mirrored(found: "Mapping[TopicPartition, GroupOffset]") -> Mirrored | None:
     told = {partition: _told(commit.metadata) for partition, commit in found.items()}
     values = [value for value in told.values() if value is not None]
     if len(values) < len(told) or not values:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from airflow_provider_orderedkafka.core.documents import Range, Report, doubts
-from airflow_provider_orderedkafka.core.notation.durations import format_duration
+from airflow_provider_orderedkafka.core.notation.durations import shown_duration
 from airflow_provider_orderedkafka.core.notation.starts import Moment
 
 SHOWN = 20
@@ -12,7 +12,7 @@ SHOWN = 20
 
 def in_numbers(report: Report) -> str:
     """What a committed range came to."""
-    took = format_duration(report.ended_at - report.started_at, 2)
+    took = shown_duration(report.ended_at - report.started_at)
     dead = "" if report.dead_letters else ", no dead letters"
     return (
         f"{report.rows_read:,} rows read, {report.rows_emitted:,} written, {report.late:,} late{dead}{doubts(report)}, "

@@ -174,21 +174,19 @@ class ResolveOffsetRangeOperator(BaseOperator):
 
     def _interval(self, context: "Context", hook: "OrderedKafkaHook", books: Books) -> Resolved:
         times = interval_of(context, self.load.name)
-        return resolve_own(
-            books,
-            lambda: self._planned(hook, lambda: hook.plan_interval(self.load, books.store, times, self.digest)),
-            claim_key(self.load.name, "interval", books.run, times),
-            again=self.on_clear == "reload",
-            digest=self.digest,
-            memory=memory_of(books, context),
-        )
+        plan = partial(hook.plan_interval, self.load, books.store, times, self.digest)
+        return self._own(context, books, partial(self._planned, hook, plan), times)
 
     def _replay(self, context: "Context", hook: "OrderedKafkaHook", books: Books) -> Resolved:
         asked, rows = self._asked(), self._rows()
+        plan = partial(hook.plan_replay, self.load, asked, self.digest, rows)
+        return self._own(context, books, partial(self._planned, hook, plan), *map(str, asked))
+
+    def _own(self, context: "Context", books: Books, plan: PlanOwn, *facts: object) -> Resolved:
         return resolve_own(
             books,
-            lambda: self._planned(hook, lambda: hook.plan_replay(self.load, asked, self.digest, rows)),
-            claim_key(self.load.name, "replay", books.run, str(asked[0]), str(asked[1])),
+            plan,
+            claim_key(self.load.name, self.mode, books.run, *facts),
             again=self.on_clear == "reload",
             digest=self.digest,
             memory=memory_of(books, context),

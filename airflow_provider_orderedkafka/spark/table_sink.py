@@ -13,13 +13,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider_orderedkafka.core.batches import Setup
 from airflow_provider_orderedkafka.core.notation.spelling import nearest
+from airflow_provider_orderedkafka.core.outputs import DEAD_LETTERS
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.kafka.provenance import ERROR, SOURCE
+from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings
+from airflow_provider_orderedkafka.kafka.write.writing import plan_write
 from airflow_provider_orderedkafka.loads.loading import name_at
 from airflow_provider_orderedkafka.outputs import CatalogOutput, DeltaOutput, FilesOutput, IcebergOutput, KafkaOutput
+from airflow_provider_orderedkafka.spark.connector.columns import spark_columns
 from airflow_provider_orderedkafka.spark.connector.option_tables import TABLE_SINK
-from airflow_provider_orderedkafka.spark.lanes.arrow_transforms import as_frames, output_schema
-from airflow_provider_orderedkafka.spark.lanes.bad_records import bad_records
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
+from airflow_provider_orderedkafka.spark.lanes.kafka_output import KafkaOutput as KafkaTopics
+from airflow_provider_orderedkafka.spark.tables.dead_letters import DeadLetters, LetterTable, Topic
 from airflow_provider_orderedkafka.spark.tables.delta import DeltaTable
 from airflow_provider_orderedkafka.spark.tables.files import CatalogTable, Files
 from airflow_provider_orderedkafka.spark.tables.iceberg import IcebergTable
@@ -45,10 +50,8 @@ def table_sink(arguments: "Arguments", frames: RangeFrames) -> TableWriter:
     :param frames: The range, as DataFrames of its batches.
     """
     output = _output(arguments)
-    if arguments.arrow_transform is not None:
-        headers, decoder = frames.loaded.include_headers, frames.decoder
-        schema = output_schema(arguments.arrow_transform, include_headers=headers, decoder=decoder)
-        frames = replace(frames, transform=as_frames(arguments.arrow_transform, schema))
+    frames = replace(frames, making=replace(frames.making, columns=frames.made_columns()))
+    _check_errors(frames)
     setup = Setup(
         lane="frames",
         writers=0,
@@ -60,7 +63,47 @@ def table_sink(arguments: "Arguments", frames: RangeFrames) -> TableWriter:
     )
     table = _TABLES[type(output)](frames, output)
     called = name_at(arguments.checkpoint, frames.loaded.id)
-    return writer_of(frames, table, called, setup, bad_records(arguments, frames))
+    return writer_of(frames, table, called, setup, _dead_letters(arguments, frames, output))
+
+
+def _check_errors(frames: RangeFrames) -> None:
+    if ERROR in frames.rows.columns:
+        raise SettingError(
+            f"the transform makes a column {ERROR!r}, which says of rows for a table that they are dead letters only "
+            f"if it is an arrow_transform that keeps {SOURCE!r}, such as one made with row_transform: make it one, or "
+            f"name the column otherwise"
+        )
+
+
+def _dead_letters(arguments: "Arguments", frames: RangeFrames, output: "TableOutput") -> DeadLetters | None:
+    """Where bad records go; None if nothing says it, so that none may be bad."""
+    named = None if arguments.decode is None else arguments.decode.dead_letters
+    topic = arguments.sink_options.get(DEAD_LETTERS)
+    if isinstance(named, IcebergOutput | DeltaOutput):
+        return _letter_table(named, frames, output)
+    return None if topic is None else DeadLetters(frames, Topic(_letter_topic(topic, arguments, frames)))
+
+
+def _letter_table(named: IcebergOutput | DeltaOutput, frames: RangeFrames, output: "TableOutput") -> DeadLetters:
+    if _described(named) == _described(output):
+        raise SettingError(f"dead letters cannot go to {named.of} itself: they have other columns; name another table")
+    table: Any = _TABLES[type(named)](frames, named)
+    found = LetterTable(table, frames.loaded.id)
+    table.prepare(found.rows(frames.bad, 1))
+    return DeadLetters(frames, found)
+
+
+def _letter_topic(topic: str, arguments: "Arguments", frames: RangeFrames) -> KafkaTopics:
+    # Without the names of other topics: a record's own topic is where it was read from, and is not written to.
+    settings = WriteSettings(
+        arguments.source.kafka,
+        use_partition="never",
+        dead_letter_topic=topic,
+        output_topics=(topic,),
+        source="columns",
+    )
+    columns = list(spark_columns(include_headers=frames.loaded.include_headers).items())
+    return KafkaTopics(frames.loaded.id, plan_write(settings, columns))
 
 
 def _output(arguments: "Arguments") -> "TableOutput":
@@ -78,7 +121,7 @@ def _output(arguments: "Arguments") -> "TableOutput":
 def _described(output: "TableOutput") -> str:
     """The output as a setup has it."""
     kind = output.format if isinstance(output, FilesOutput | CatalogOutput) else output.kind
-    return f"{kind} {getattr(output, 'table', None) or getattr(output, 'path', None)}"
+    return f"{kind} {output.place}"
 
 
 def _hint(given: Mapping[str, str]) -> str:

@@ -29,7 +29,6 @@ def planned(loaded: Range) -> None:
 
 
 def attempted(load: str) -> None:
-    """An attempt begins."""
     _count(load, {"attempts": 1})
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from airflow_provider_orderedkafka import Avro, Decode, Json, OrderedLoad
+from airflow_provider_orderedkafka import Avro, Decode, DeltaOutput, Json, OrderedLoad
 from airflow_provider_orderedkafka.errors import SettingError
 
 GOOD = {"schedule": None, "catchup": False, "max_active_runs": 1}
@@ -31,6 +31,7 @@ def test_a_transform_and_formats_reach_the_application_and_tell_the_output_from_
     assert load._arguments("r.json", "/c", 1)[-2:] == ["--decode", decode.to_text()]
     assert "transform='mine:enrich'" in load.digest
     assert '"format": "avro", "registry": "main"' in load.digest
+    assert steps["resolve"].outputs == ["out", "dead"], "both have to be there before a range is written down"
     other = orders_in(tmp_path, decode=replace(decode, max_bad_records=9), transform="mine:enrich").steps["load"]
     assert other.digest == load.digest, "so many bad records more may be let pass to get out of an error"
 
@@ -40,6 +41,7 @@ def test_a_transform_and_formats_reach_the_application_and_tell_the_output_from_
     [
         ({"decode": "avro"}, r"decode must be Decode\(value=..., key=...\), found 'avro'"),
         ({"decode": Decode(value=Json("a int"), max_bad_records=1, dead_letters="orders")}, r"dead_letters='orders'"),
+        ({"decode": Decode(max_bad_records=1, dead_letters=DeltaOutput("/dead"))}, r"where rows go to Kafka"),
         ({"transform": "mine:enrich"}, r"no mine\.py beside the DAG file"),
     ],
 )

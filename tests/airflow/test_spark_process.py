@@ -14,7 +14,7 @@ from airflow_provider_orderedkafka.core.progress import MARK, Progress
 from airflow_provider_orderedkafka.errors import SettingError, UnreachableError
 from airflow_provider_orderedkafka.hooks import yarn
 from airflow_provider_orderedkafka.hooks.spark_process import SparkProcess, check_found
-from airflow_provider_orderedkafka.hooks.yarn import FollowedProcess, ResourceManager, State, manager_of
+from airflow_provider_orderedkafka.hooks.yarn import ApplicationState, FollowedProcess, ResourceManager, manager_of
 from airflow_provider_orderedkafka.submission import Submission, submit_command
 
 ON_YARN = Submission(master="yarn", deploy_mode="cluster")
@@ -269,8 +269,8 @@ def test_kerberos_without_its_package_is_said_before_anything_is_submitted():
 
 
 def test_only_an_application_that_ended_has_an_end():
-    assert State("RUNNING", "UNDEFINED").active
-    assert not State("FINISHED", "SUCCEEDED").active
+    assert ApplicationState("RUNNING", "UNDEFINED").active
+    assert not ApplicationState("FINISHED", "SUCCEEDED").active
 
 
 def until(true, seconds=30):

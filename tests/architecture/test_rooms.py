@@ -13,7 +13,8 @@ GROUND = (
 )
 SPARK = (
     *("compat", "compat.spark", "spark.state", "spark.connector", "spark.session", "spark.ordering", "spark.lanes"),
-    *("spark.tables", "spark.table_sink", "spark.application", "spark", "spark.app", "spark.bundle", "spark.probe"),
+    *("spark.rows", "spark.tables", "spark.table_sink", "spark.application", "spark", "spark.app"),
+    *("spark.bundle", "spark.probe"),
 )
 TOOLS = ("tools", "tools.embedded", "tools.doctor", "tools.demo", "tools.commands", "tools.cli")
 AIRFLOW = ("compat", "compat.airflow", AIRFLOW_SIDE, *TOOLS)

@@ -35,10 +35,9 @@ from support.ranges import whole_range
 from support.records import Record, Records
 from support.topics import Topics
 
-from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.kafka.write.sending import PooledProducer
 
-pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.fault, pytest.mark.usefixtures("spark"), pytest.mark.timeout(600)]
 
 COUNT = 6_000
 PARTITIONS = 4
@@ -195,12 +194,6 @@ def begun(scene: Scene, folder: Path, first: tuple[str, ...], home: Path = OURS,
     return load
 
 
-def gone_on(load: Load, then: tuple[str, ...]) -> Report:
-    application = load.start(argv=then)
-    assert application.wait() == 0, application.log()[-3000:]
-    return load.report()
-
-
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_what_changes_between_two_attempts_neither_loses_nor_doubles_a_row(
     kafka: Any, topics: Topics, records: Records, tmp_path: Path, case: Case
@@ -212,7 +205,7 @@ def test_what_changes_between_two_attempts_neither_loses_nor_doubles_a_row(
     landed = len(records.read(scene.output))
     assert 0 < landed < len(expected) * case.each_gives
     case.change(scene)
-    report = gone_on(load, case.then)
+    report = load.finish_here(*case.then)
     assert check_rows(expected, records.read(scene.output), case.each_gives, case.keeps) == FLAWLESS
     assert (report.rows_emitted, report.replayed) == (len(expected) * case.each_gives, landed)
     assert (report.may_be_doubled, report.may_be_out_of_order) == (0, 0)
@@ -228,7 +221,7 @@ def test_what_an_older_spark_began_is_finished_by_this_one(
     load = begun(scene, tmp_path, argv, another_spark.environment())
     landed = len(records.read(scene.output))
     assert 0 < landed < len(expected)
-    report = gone_on(load, argv)
+    report = load.finish(*argv)
     said = re.findall(r"Running Spark version (\S+)", (tmp_path / "log").read_text())
     assert said == ["3.5.8", pyspark.__version__]
     assert check_rows(expected, records.read(scene.output), 1) == FLAWLESS
@@ -249,7 +242,7 @@ def test_what_was_compacted_since_takes_no_other_row_along(
     ends = records.ends(source)
     records.produce(source, [Record(b"newer", START + 10**7 + n, made[n].partition, made[n].key) for n in range(500)])
     compacted(records, source)
-    gone_on(load, sink(writers=3))
+    load.finish_here(*sink(writers=3))
     there = [each for each in expected_of(records, source) if each.position[2] < ends[each.position[1]]]
     landed = [stamp(each).source for each in records.read(scene.output)]
     assert len(landed) == len(set(landed))
@@ -280,7 +273,7 @@ def test_what_retention_took_since_is_counted_and_takes_no_other_row_along(
     load = begun(scene, tmp_path, first, on_data_loss="count")
     before = {stamp(each).source for each in records.read(scene.output)}
     records.delete_before(scene.source, {1: 900})
-    report = gone_on(load, first)
+    report = load.finish_here(*first)
     landed = [stamp(each).source for each in records.read(scene.output)]
     gone = {position for position in expected if position[1] == 1 and position[2] < 900}
     assert len(landed) == len(set(landed))
@@ -306,7 +299,7 @@ def test_a_dead_letter_topic_may_be_named_after_the_first_attempt(
     application = load.start(argv=argv)
     assert application.wait() == 65
     assert "keep them aside with 'deadLetterTopic'" in application.log()
-    report = gone_on(load, (*argv, *sink(deadLetterTopic=dead)))
+    report = load.finish_here(*argv, *sink(deadLetterTopic=dead))
     landed = [stamp(each).source for topic in (output, dead) for each in records.read(topic)]
     assert sorted(landed) == sorted(each.position for each in expected_of(records, source))
     assert (report.rows_emitted, report.dead_letters, report.may_be_doubled) == (COUNT - 2, 2, 0)
@@ -328,7 +321,7 @@ def test_rows_for_several_outputs_are_known_again_in_all_of_them(
     application.kill()
     landed = [len(records.read(output)) for output in outputs]
     assert 0 < sum(landed) < COUNT
-    report = gone_on(load, argv)
+    report = load.finish(*argv)
     assert check_rows(expected, [each for output in outputs for each in records.read(output)], 1) == FLAWLESS
     assert (report.replayed, report.may_be_doubled) == (sum(landed), 0)
 
@@ -342,7 +335,7 @@ def test_a_key_in_a_partition_where_the_direct_lane_did_not_expect_it_is_written
     made[COUNT // 2] = Record(astray.value, astray.timestamp, (astray.partition + 1) % PARTITIONS, astray.key)
     records.produce(source, made)
     load = Load(kafka.bootstrap_servers, tmp_path, whole_range(kafka.bootstrap_servers, source))
-    report = gone_on(load, ("--output-topic", output, *sink(writers=3)))
+    report = load.finish_here("--output-topic", output, *sink(writers=3))
     found: Findings = check_rows(expected_of(records, source), records.read(output), 1)
     assert (found.missing, found.doubled) == ([], [])
     assert (report.rows_emitted, report.may_be_doubled, report.may_be_out_of_order) == (COUNT, 0, 1)
@@ -370,7 +363,7 @@ def test_a_transform_that_was_changed_and_gives_several_rows_loses_none_and_coun
     landed = len(records.read(scene.output))
     assert landed
     module.write_text(code.replace("PARTS", "f.lit('new'), f.lit('a'), f.lit('b')"))
-    report = gone_on(load, argv)
+    report = load.finish(*argv)
     values = {(stamp(each).source, each.value) for each in records.read(scene.output)}
     positions = [each.position for each in expected_of(records, scene.source)]
     assert values >= {(position, part) for position in positions for part in (b"new", b"a", b"b")}

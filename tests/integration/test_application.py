@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql.functions import broadcast, lit, raise_error
-from support.applications import Application, events
+from support.applications import Application, events, source_and_output
 from support.outputs import FLAWLESS, by_partition, check, expected_of, stamp
 from support.ranges import whole_range
 from support.records import Record, Records
@@ -51,8 +51,7 @@ def test_a_plain_copy_has_every_record_once_unchanged_and_in_order_for_each_key(
 def test_a_range_is_not_written_into_a_topic_that_it_is_read_from(
     app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], argv: list[str]
 ) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(10, 1))
+    source, output = source_and_output(topics, records, 10)
     loaded = whole_range(app.servers, source)
     with pytest.raises(SystemExit) as caught:
         app.load(loaded, *(each.format(source=source, output=output) for each in argv))
@@ -68,8 +67,7 @@ def test_a_range_is_not_written_into_a_topic_that_it_is_read_from(
 def test_a_second_run_of_the_same_range_does_nothing_and_says_so(
     app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(50, 1))
+    source, output = source_and_output(topics, records, 50)
     loaded = whole_range(app.servers, source)
     first = app.load(loaded, "--output-topic", output)
     capsys.readouterr()
@@ -81,8 +79,7 @@ def test_a_second_run_of_the_same_range_does_nothing_and_says_so(
 def test_another_range_on_the_same_checkpoint_is_refused_with_the_way_out(
     app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(10, 1))
+    source, output = source_and_output(topics, records, 10)
     app.load(whole_range(app.servers, source, name="r1"), "--output-topic", output)
     with pytest.raises(SystemExit) as caught:
         app.load(whole_range(app.servers, source, name="r2"), "--output-topic", output)
@@ -94,8 +91,7 @@ def test_another_range_on_the_same_checkpoint_is_refused_with_the_way_out(
 def test_each_batch_is_told_to_people_and_to_programs_and_the_report_is_copied(
     app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(90, 1))
+    source, output = source_and_output(topics, records, 90)
     copy = app.folder / "report.json"
     loaded = whole_range(app.servers, source, batch_offsets=30)
     report = app.load(loaded, "--output-topic", output, "--report", str(copy))
@@ -109,8 +105,7 @@ def test_each_batch_is_told_to_people_and_to_programs_and_the_report_is_copied(
 
 @pytest.mark.versions
 def test_what_an_arrow_transform_makes_is_written(app: Application, topics: Topics, records: Records) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(120, 1))
+    source, output = source_and_output(topics, records, 120)
     report = app.load(
         whole_range(app.servers, source, batch_offsets=50), "--output-topic", output, arrow_transform=paid()
     )
@@ -136,8 +131,7 @@ def paid() -> Any:
 def test_an_arrow_transform_that_changes_keys_keeps_the_order_of_the_new_keys(
     app: Application, topics: Topics, records: Records
 ) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(120, 1))
+    source, output = source_and_output(topics, records, 120)
     app.load(whole_range(app.servers, source), "--output-topic", output, arrow_transform=rekeyed())
     seen = sorted(records.read(output), key=lambda each: (each.partition, each.offset))
     assert {each.key for each in seen} == {b"new-0", b"new-1", b"new-2"}
@@ -165,8 +159,7 @@ def rekeyed() -> Any:
 def test_a_transform_may_say_the_partition_and_each_partition_keeps_its_order(
     app: Application, topics: Topics, records: Records, kind: str
 ) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(300, 1))
+    source, output = source_and_output(topics, records, 300)
     transform = {"transform": lambda frame: frame.withColumn("partition", lit(1))}
     options = ("keepOrder=partition", "usePartition=true", "writers=3")
     app.load(
@@ -230,8 +223,7 @@ def test_a_wrong_setting_is_one_message_before_anything_is_written(
     argv: tuple[str, ...],
     message: str,
 ) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(5, 1))
+    source, output = source_and_output(topics, records, 5)
     with pytest.raises(SystemExit) as caught:
         app.load(whole_range(app.servers, source), *(each.format(out=output) for each in argv))
     assert caught.value.code in {2, 65}
@@ -244,8 +236,7 @@ def test_a_wrong_setting_is_one_message_before_anything_is_written(
 def test_a_transform_that_loses_the_order_or_its_source_is_refused_with_the_way_out(
     app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(5, 1))
+    source, output = source_and_output(topics, records, 5)
     loaded = whole_range(app.servers, source)
     wrong = {
         "the rows do not keep the order of the records: HashAggregate": lambda frame: frame.distinct(),
@@ -265,8 +256,7 @@ def test_a_transform_that_loses_the_order_or_its_source_is_refused_with_the_way_
 def test_a_transform_that_begins_to_sort_in_a_later_batch_is_refused_there(
     app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], writers: int
 ) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(90, 1))
+    source, output = source_and_output(topics, records, 90)
     queries: list[str] = []
 
     def transform(frame: Any) -> Any:
@@ -288,8 +278,7 @@ def test_a_transform_that_begins_to_sort_in_a_later_batch_is_refused_there(
 def test_rows_are_not_relied_on_where_a_later_batch_begins_to_shuffle_them(
     app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(90, 1))
+    source, output = source_and_output(topics, records, 90)
     loaded = whole_range(app.servers, source, batch_offsets=30)
     argv = ("--output-topic", output, "--sink-option", "keepOrder=none", "--option", "sliceOffsets=10")
     batches: list[int] = []
@@ -313,8 +302,7 @@ def test_rows_are_not_relied_on_where_a_later_batch_begins_to_shuffle_them(
 def test_a_join_that_would_broadcast_the_records_is_refused_where_order_is_asked_for(
     app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], option: str
 ) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(60, 1))
+    source, output = source_and_output(topics, records, 60)
 
     def joined(frame: Any, hint: Any = lambda table: table) -> Any:
         names = frame.sparkSession.range(20).selectExpr("cast(concat('key-', id) as binary) as key", "id as name")
@@ -339,8 +327,7 @@ def test_a_join_that_would_broadcast_the_records_is_refused_where_order_is_asked
 def test_rows_that_cannot_be_known_again_are_written_again_and_counted_as_perhaps_doubled(
     app: Application, topics: Topics, records: Records, caplog: pytest.LogCaptureFixture
 ) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(60, 1))
+    source, output = source_and_output(topics, records, 60)
     fails = [True]
 
     def transform(frame: Any) -> Any:

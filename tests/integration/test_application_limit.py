@@ -5,7 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.applications import IN_THE_DIRECT_LANE, Application, events, filtered, lane_of, some_too_large
+from support.applications import (
+    IN_THE_DIRECT_LANE,
+    Application,
+    events,
+    filtered,
+    lane_of,
+    some_too_large,
+    source_and_output,
+)
 from support.outputs import expected_of, stamp
 from support.ranges import whole_range
 from support.records import Records
@@ -40,8 +48,7 @@ LIMITED: dict[str, dict[str, Any]] = {
 def test_a_row_limit_lets_exactly_the_first_rows_in_order_pass(
     app: Application, topics: Topics, records: Records, kind: str, limit: int
 ) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(150, 1))
+    source, output = source_and_output(topics, records, 150)
     loaded = whole_range(app.servers, source, batch_offsets=40, rows_left=limit)
     report = app.load(loaded, "--output-topic", output, "--option", "sliceOffsets=10", **LIMITED[kind])
     order = expected_of(records, source)
@@ -106,8 +113,7 @@ def without(number: int, noted: Path) -> dict[str, Any]:
 def test_the_rows_that_follow_fill_up_a_row_limit_where_a_batch_came_out_smaller_than_it_was_counted(
     app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], lane: str
 ) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(150, 1))
+    source, output = source_and_output(topics, records, 150)
     order = expected_of(records, source)
     vanishing = order.pop(45)
     number = json.loads(vanishing.record.value)["number"]
@@ -126,8 +132,7 @@ def test_the_rows_that_follow_fill_up_a_row_limit_where_a_batch_came_out_smaller
 def test_a_row_limit_over_rows_in_no_order_is_refused(
     app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(30, 1))
+    source, output = source_and_output(topics, records, 30)
     loaded = whole_range(app.servers, source, rows_left=10)
     with pytest.raises(SystemExit):
         app.load(

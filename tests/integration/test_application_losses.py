@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from support.applications import IN_THE_DIRECT_LANE, Application, dying_once, events, lane_of
+from support.applications import IN_THE_DIRECT_LANE, Application, dying_once, lane_of, source_and_output
 from support.ranges import whole_range
 from support.records import Records
 from support.topics import Topics
@@ -17,8 +17,7 @@ from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 def test_what_retention_took_is_counted_where_that_is_asked_for(
     app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], transform: Any
 ) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(120, 1))
+    source, output = source_and_output(topics, records, 120)
     loaded = whole_range(app.servers, source, batch_offsets=50, on_data_loss="count")
     gone = {0: 10, 1: loaded.end.offsets[TopicPartition(source, 1)]}
     records.delete_before(source, gone)
@@ -61,8 +60,7 @@ def expiring(servers: str, source: str, before: int) -> dict[str, Any]:
 def test_what_retention_took_after_it_was_read_is_not_lost(
     app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], lane: str
 ) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(120, 1))
+    source, output = source_and_output(topics, records, 120)
     loaded = whole_range(app.servers, source, on_data_loss="count")
     records.delete_before(source, {0: 3, 1: 2})
     writing = ("--output-topic", output, *ALL_IN_ONE_TASK)
@@ -76,8 +74,7 @@ def test_what_retention_took_after_it_was_read_is_not_lost(
 def test_what_a_row_limit_counts_ahead_is_lost_once(
     app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], transform: Any
 ) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(120, 1))
+    source, output = source_and_output(topics, records, 120)
     loaded = whole_range(app.servers, source, batch_offsets=40, on_data_loss="count", rows_left=50)
     records.delete_before(source, {0: 5, 1: 2})
     report = app.load(loaded, "--output-topic", output, *IN_THE_DIRECT_LANE, transform=transform)
@@ -89,8 +86,7 @@ def test_what_a_row_limit_counts_ahead_is_lost_once(
 def test_what_retention_took_is_counted_once_where_a_batch_is_run_again(
     app: Application, topics: Topics, records: Records, caplog: pytest.LogCaptureFixture, lane: str
 ) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(120, 1))
+    source, output = source_and_output(topics, records, 120)
     loaded = whole_range(app.servers, source, on_data_loss="count")
     records.delete_before(source, {0: 3, 1: 2})
     writing = ("--output-topic", output, *IN_THE_DIRECT_LANE, "--option", "sliceOffsets=20")
@@ -103,8 +99,7 @@ def test_what_retention_took_is_counted_once_where_a_batch_is_run_again(
 def test_what_retention_took_is_an_error_that_no_retry_mends_where_nothing_else_is_said(
     app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], transform: Any
 ) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(120, 1))
+    source, output = source_and_output(topics, records, 120)
     loaded = whole_range(app.servers, source)
     records.delete_before(source, {0: 10})
     with pytest.raises(SystemExit) as caught:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.applications import Application, events, some_too_large
+from support.applications import Application, events, some_too_large, source_and_output
 from support.outputs import expected_of, stamp
 from support.records import Records
 from support.topics import Topics
@@ -15,19 +15,25 @@ from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
 from airflow_provider_orderedkafka.spark.application import by_hand
 
 
+def everything(source: str) -> list[str]:
+    return ["--option", f"subscribe={source}", "--option", "startingOffsets=earliest"]
+
+
+def copying(topics: Topics, records: Records) -> tuple[str, str, list[str]]:
+    """A topic with 60 records, another one, and the command line that copies all of the first to it."""
+    source, output = source_and_output(topics, records, 60)
+    return source, output, ["--output-topic", output, *everything(source)]
+
+
 @pytest.mark.versions
 def test_by_hand_ranges_follow_each_other_and_nothing_new_is_nothing_to_do(
     app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    argv = ["--output-topic", output, "--option", f"subscribe={source}", "--option", "startingOffsets=earliest"]
-    records.produce(source, events(60, 1))
+    source, output, argv = copying(topics, records)
     first = app.run(*argv, "--option", "maxOffsetsPerTrigger=25")
     records.produce(source, events(40, 2))
     second = app.run(*argv)
     third = app.run(*argv)
-    assert first is not None
-    assert second is not None
     assert (first.rows_emitted, first.batches, second.rows_emitted, third) == (60, 3, 40, None)
     assert "nothing to load" in capsys.readouterr().out
     assert len({stamp(each).source for each in records.read(output)}) == 100
@@ -39,14 +45,10 @@ def test_by_hand_ranges_follow_each_other_and_nothing_new_is_nothing_to_do(
 def test_by_hand_a_row_limit_holds_over_runs_and_goes_on_from_its_stop_when_it_is_raised(
     app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    argv = ["--output-topic", output, "--option", f"subscribe={source}", "--option", "startingOffsets=earliest"]
-    records.produce(source, events(60, 1))
+    source, output, argv = copying(topics, records)
     first = app.run(*argv, "--row-limit", "25")
     spent = app.run(*argv, "--row-limit", "25")
     raised = app.run(*argv, "--row-limit", "40")
-    assert first is not None
-    assert raised is not None
     assert (first.rows_emitted, first.limit_spent, spent, raised.rows_emitted) == (25, True, None, 15)
     assert "the row limit of 25 rows is spent" in capsys.readouterr().out
     order = [each.position for each in expected_of(records, source)]
@@ -76,7 +78,6 @@ def test_by_hand_a_row_limit_counts_the_dead_letters_of_all_runs(
     records.produce(source, some_too_large(events(60, 1)))
     reports = [app.run(*argv, "--row-limit", limit, transform=transform) for limit in ("30", "30", "50")]
     assert [each and each.rows_emitted + each.dead_letters for each in reports] == [30, None, 20]
-    assert reports[0] is not None
     assert reports[0].dead_letters > 0
     said = capsys.readouterr().out
     assert said.count("by the DataFrame lane" if transform else "by the direct lane") == 2
@@ -111,13 +112,20 @@ def test_by_hand_two_loads_into_one_output_never_take_each_other_s_rows_for_thei
     ready.touch()
     for name, source in (("second", second), ("first", first)):
         report = load(name, source)
-        assert report is not None
         assert (report.rows_emitted, report.replayed) == (100, 0)
     assert len(records.read(output)) == len({stamp(each).source for each in records.read(output)}) == 200
 
 
-def everything(source: str) -> list[str]:
-    return ["--option", f"subscribe={source}", "--option", "startingOffsets=earliest"]
+def run_until_the_ledger_moves(app: Application, monkeypatch: pytest.MonkeyPatch, *argv: str, **how: Any) -> None:
+    """Run, and end as if killed where the ledger would move, if not before."""
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(by_hand, "close", killed)
+        with pytest.raises(SystemExit):
+            app.run(*argv, **how)
 
 
 def failing(_: object) -> object:
@@ -128,9 +136,7 @@ def failing(_: object) -> object:
 def test_by_hand_a_run_that_failed_takes_the_same_range_up_again(
     app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    argv = ["--output-topic", output, *everything(source)]
-    records.produce(source, events(60, 1))
+    source, output, argv = copying(topics, records)
     with pytest.raises(SystemExit) as caught:
         app.run(*argv, transform=failing)
     assert caught.value.code == 65
@@ -138,8 +144,6 @@ def test_by_hand_a_run_that_failed_takes_the_same_range_up_again(
     begun = Range.from_text((app.checkpoint / "range.json").read_text())
     records.produce(source, events(40, 2))
     resumed, following = app.run(*argv), app.run(*argv)
-    assert resumed is not None
-    assert following is not None
     assert f"range {begun.id}: take the range over" in capsys.readouterr().out
     assert (resumed.range_id, resumed.attempt, resumed.stop, resumed.rows_emitted) == (begun.id, 2, begun.end, 60)
     assert following.rows_emitted == 40
@@ -149,21 +153,10 @@ def test_by_hand_a_run_that_failed_takes_the_same_range_up_again(
 def test_by_hand_a_range_whose_run_was_killed_before_the_ledger_moved_is_closed_by_the_next_run(
     app: Application, topics: Topics, records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    argv = ["--output-topic", output, *everything(source)]
-    records.produce(source, events(60, 1))
-
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(by_hand, "close", killed)
-        with pytest.raises(SystemExit):
-            app.run(*argv)
+    source, output, argv = copying(topics, records)
+    run_until_the_ledger_moves(app, monkeypatch, *argv)
     records.produce(source, events(40, 2))
     again, following = app.run(*argv), app.run(*argv)
-    assert again is not None
-    assert following is not None
     assert (again.range_id[:12], again.attempt, again.rows_emitted) == ("range-000001", 1, 60)
     assert (following.range_id[:12], following.rows_emitted) == ("range-000002", 40)
     assert len(records.read(output)) == 100
@@ -190,22 +183,11 @@ def as_released(checkpoint: Path) -> str:
 def test_by_hand_a_range_that_the_first_release_left_open_is_finished_and_loaded_once(
     app: Application, topics: Topics, records: Records, monkeypatch: pytest.MonkeyPatch, *, loaded: bool
 ) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    argv = ["--output-topic", output, *everything(source)]
-    records.produce(source, events(60, 1))
-
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(by_hand, "close", killed)
-        with pytest.raises(SystemExit):
-            app.run(*argv, transform=None if loaded else failing)
+    source, output, argv = copying(topics, records)
+    run_until_the_ledger_moves(app, monkeypatch, *argv, transform=None if loaded else failing)
     released = as_released(app.checkpoint)
     records.produce(source, events(40, 2))
     resumed, following = app.run(*argv), app.run(*argv)
-    assert resumed is not None
-    assert following is not None
     assert (resumed.range_id, resumed.rows_emitted, following.rows_emitted) == (released, 60, 40)
     assert following.range_id.startswith("range-000002-")
     assert len(records.read(output)) == len({stamp(each).source for each in records.read(output)}) == 100
@@ -214,8 +196,7 @@ def test_by_hand_a_range_that_the_first_release_left_open_is_finished_and_loaded
 def test_by_hand_an_open_range_whose_document_is_lost_is_refused(
     app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(6, 1))
+    source, output = source_and_output(topics, records, 6)
     for _ in range(2):
         with pytest.raises(SystemExit):
             app.run("--output-topic", output, *everything(source), transform=failing)
@@ -234,16 +215,13 @@ def test_by_hand_a_topic_that_is_added_begins_where_the_start_says(
     assert app.run(*latest, f"subscribe={old},{added}") is None
     records.produce(added, events(5, 2))
     report = app.run(*latest, f"subscribe={old},{added}")
-    assert report is not None
     assert report.rows_emitted == 5
 
 
 def test_by_hand_a_range_of_another_cluster_is_refused_before_anything_is_read(
     app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    argv = ["--output-topic", output, *everything(source)]
-    records.produce(source, events(60, 1))
+    _, output, argv = copying(topics, records)
     with pytest.raises(SystemExit):
         app.run(*argv, transform=failing)
     written = app.checkpoint / "range.json"
@@ -280,7 +258,6 @@ def test_by_hand_only_what_is_new_is_loaded_where_the_start_is_not_said(
     assert app.run(*argv) is None
     records.produce(source, events(10, 2))
     report = app.run(*argv)
-    assert report is not None
     assert report.rows_emitted == 10
 
 
@@ -290,9 +267,8 @@ def test_by_hand_records_of_aborted_transactions_are_loaded_where_that_is_asked_
     source, output = topics.create("a", 3), topics.create("out", 1)
     records.produce(source, events(10, 1))
     records.abort(source, events(5, 2))
-    argv = ["--option", f"subscribe={source}", "--option", "startingOffsets=earliest"]
-    report = app.run("--output-topic", output, *argv, "--option", "kafka.isolation.level=read_uncommitted")
-    assert report is not None
+    argv = ["--output-topic", output, *everything(source)]
+    report = app.run(*argv, "--option", "kafka.isolation.level=read_uncommitted")
     assert report.rows_emitted == 15
 
 
@@ -330,9 +306,7 @@ def test_by_hand_a_full_disk_can_be_retried(
 ) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("this system has no /dev/full")
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    argv = ["--output-topic", output, *everything(source)]
-    records.produce(source, events(60, 1))
+    _, output, argv = copying(topics, records)
 
     def fill(frame: object) -> object:
         (notes,) = (each / "notes" for each in app.checkpoint.glob("range-000001-*"))
@@ -347,5 +321,4 @@ def test_by_hand_a_full_disk_can_be_retried(
     assert "the disk is full: free some space, then run the same range again" in capsys.readouterr().err
     assert records.read(output) == []
     report = app.run(*argv)
-    assert report is not None
     assert (report.attempt, report.rows_emitted) == (2, 60)

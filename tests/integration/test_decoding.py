@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from support.topics import Topics
 
 from airflow_provider_orderedkafka.decoding.formats import Decode, Json
 from airflow_provider_orderedkafka.kafka.provenance import read_provenance
+from airflow_provider_orderedkafka.spark.rows import row_transform
 from airflow_provider_orderedkafka.spark.table_sink import table_sink
 from airflow_provider_orderedkafka.tools.cli import main
 
@@ -142,6 +144,115 @@ def test_a_transform_may_say_of_a_row_why_it_cannot_be_used(
     report = app.load(whole_range(app.servers, source), *argv, **how)
     assert (report.rows_emitted, report.dead_letters) == (COUNT - 3, 3)
     assert {dict(each.headers)["orderedkafka.error"] for each in records.read(dead)} == {b"no second ones"}
+
+
+def raising(mended: Path) -> Any:
+    """A function of one record that cannot take the bad ones, until it is mended."""
+
+    @row_transform("key binary, value string, number long")
+    def each(record: dict[str, Any]) -> dict[str, Any]:
+        number = 3 * record["offset"] + record["partition"]
+        if number in BAD and not mended.exists():
+            raise ValueError(f"{number} is a bad number")
+        return {"key": record["key"], "value": f"s{number}", "number": number}
+
+    return each
+
+
+def allowing(max_bad: int, dead: str) -> list[str]:
+    return ["--decode", Decode(max_bad_records=max_bad, dead_letters=dead).to_text()]
+
+
+@pytest.mark.parametrize(("order", "lane"), [("none", "direct"), ("partition", "DataFrame")])
+def test_what_a_row_function_raises_on_is_a_dead_letter_with_its_own_bytes(
+    app: Application,
+    topics: Topics,
+    records: Records,
+    capfd: pytest.CaptureFixture[str],
+    order: str,
+    lane: str,
+) -> None:
+    source, output, dead = topics.create("a", 3), topics.create("out", 2), topics.create("dead")
+    produced(records, source)
+    loaded = whole_range(app.servers, source, batch_offsets=20)
+    argv = ["--output-topic", output, "--sink-option", f"keepOrder={order}"]
+    function = raising(app.folder / "mended")
+    with pytest.raises(SystemExit):
+        app.load(loaded, *argv, arrow_transform=function)
+    assert re.search(rf"{source}\[\d\]@\d+ .*: ValueError: \d+ is a bad number", capfd.readouterr().err)
+    report = app.load(loaded, *argv, *allowing(len(BAD), dead), arrow_transform=function)
+    assert f"by the {lane} lane" in capfd.readouterr().out
+    assert (report.rows_emitted, report.dead_letters, report.rows_read) == (COUNT - len(BAD), len(BAD), COUNT)
+    assert sorted(each.value for each in records.read(output)) == sorted(
+        b"s%d" % n for n in range(COUNT) if n not in BAD
+    )
+    letters = {dict(each.headers)["orderedkafka.error"]: (each.key, each.value) for each in records.read(dead)}
+    assert letters == {b"ValueError: %d is a bad number" % n: (b"k%d" % (n % 3), b"\xffnothing") for n in BAD}
+
+
+def test_no_record_of_a_table_is_lost_where_one_bad_record_too_many_ends_a_load_that_is_mended_then(
+    app: Application, topics: Topics, records: Records, spark: SparkSession
+) -> None:
+    source, dead = topics.create("a", 3), topics.create("dead")
+    produced(records, source)
+    loaded, mended = whole_range(app.servers, source), app.folder / "mended"
+    argv = ["--sink-option", f"path={app.folder / 'table'}", *allowing(2, dead)]
+    with pytest.raises(SystemExit):
+        app.load(loaded, *argv, arrow_transform=raising(mended))
+    mended.touch()
+    report = app.load(loaded, *argv, arrow_transform=raising(mended))
+    assert numbers(spark, app.folder / "table") == list(range(COUNT))
+    assert (report.rows_emitted, report.dead_letters, records.read(dead)) == (COUNT, 0, [])
+
+
+def numbers(spark: SparkSession, table: Path) -> list[int]:
+    return sorted(row.number for row in spark.read.parquet(str(table)).select("number").collect())
+
+
+def test_dead_letters_of_a_table_are_loaded_into_it_once_they_can_be_read(
+    app: Application, topics: Topics, records: Records, spark: SparkSession
+) -> None:
+    source, dead, still = topics.create("a", 3), topics.create("dead"), topics.create("still")
+    produced(records, source)
+    table, mended = app.folder / "table", app.folder / "mended"
+    argv = ["--sink-option", f"path={table}"]
+    app.load(whole_range(app.servers, source), *argv, *allowing(9, dead), arrow_transform=raising(mended))
+    assert numbers(spark, table) == [n for n in range(COUNT) if n not in BAD]
+
+    @row_transform("number long")
+    def by_source(record: dict[str, Any]) -> dict[str, Any]:
+        found = read_provenance({each["key"]: each["value"] for each in record["headers"]})
+        assert found is not None
+        assert found.source is not None
+        return {"number": 3 * found.offset + found.source.partition}
+
+    app.checkpoint = app.folder / "again"
+    by_hand = [
+        "--option",
+        f"subscribe={dead}",
+        "--option",
+        "startingOffsets=earliest",
+        "--option",
+        "includeHeaders=true",
+    ]
+    for _ in range(2):  # a second run finds nothing that is new
+        app.run(*by_hand, *argv, *allowing(9, still), arrow_transform=by_source)
+        assert numbers(spark, table) == list(range(COUNT))
+
+
+def test_a_transform_of_dataframes_with_errors_is_refused_for_a_table(
+    app: Application, topics: Topics, records: Records, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source = topics.create("a", 3)
+    produced(records, source)
+    with pytest.raises(SystemExit):
+        app.load(
+            whole_range(app.servers, source),
+            "--sink-option",
+            f"path={app.folder / 'table'}",
+            transform=lambda frame: frame.withColumn("_error", f.lit("wrong")),
+        )
+    assert "such as one made with row_transform" in capfd.readouterr().err
 
 
 def test_decoded_values_need_a_transform_on_their_way_to_a_topic(

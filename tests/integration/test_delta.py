@@ -1,5 +1,6 @@
 """Ranges as rows of Delta tables, with the real Delta: each batch is one commit, in the table's own layout."""
 
+import json
 import re
 import uuid
 from collections.abc import Callable, Iterator
@@ -13,9 +14,10 @@ from support.applications import events
 from support.lake import OF_DELTA, Lake, Loading
 from support.outputs import expected_of
 from support.ranges import whole_range
-from support.records import Records
+from support.records import Record, Records
 from support.topics import Topics
 
+from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.outputs import DeltaOutput
 
 # The first one fetches Delta, where it is not there.
@@ -206,3 +208,36 @@ def test_a_batch_without_rows_is_a_commit_too(loading: Callable[..., Loading]) -
     report = load.run(*transform)["report"]
     assert (report["rows_read"], report["rows_emitted"], report["complete"]) == (90, 0, True)
     assert load.positions() == []
+
+
+def test_dead_letters_go_to_a_table_of_their_own_once_and_are_loaded_again_by_way_of_a_topic(
+    loading: Callable[..., Loading], topics: Topics, records: Records, tmp_path: Path
+) -> None:
+    [topic] = loading().loaded.topics
+    first = [json.dumps({"number": 90}), str(tmp_path / "mended"), "no JSON"]
+    records.produce(topic, [Record(each.encode(), 1_600_000_000_000 + n, n, b"k") for n, each in enumerate(first)])
+    load, dead = loading(partition_by=()), DeltaOutput(path=str(tmp_path / "dead"))
+    decode = Decode(max_bad_records=2, dead_letters=dead)
+    argv = ("--arrow-transform", "support.transforms:numbered", "--decode", decode.to_text())
+    assert load.run(*argv, die="after")["code"] == "died"
+    (tmp_path / "mended").write_text('{"number": 91}')
+    report = load.run(*argv)["report"]
+    assert (report["rows_emitted"], report["dead_letters"], report["may_be_doubled"]) == (91, 2, 0)
+    columns = "topic, partition, CAST(key AS STRING) AS key, CAST(value AS STRING) AS value, _error"
+    rows = load.lake.sql(f"SELECT {columns} FROM delta.`{dead.path}` ORDER BY partition")
+    assert [(row["topic"], row["partition"], row["key"], row["value"]) for row in rows] == [
+        (topic, 1, "k", first[1]),
+        (topic, 2, "k", first[2]),
+    ]
+    assert rows[0]["_error"].startswith("FileNotFoundError: [Errno 2] No such file or directory")
+    [numbers] = load.lake.sql(f"SELECT count(DISTINCT number) AS found, count(*) AS rows FROM {load.table}")
+    assert numbers == {"found": 91, "rows": 91}
+
+    again = topics.create("again")
+    load.lake.copy(f"SELECT key, value, timestamp FROM delta.`{dead.path}`", load.servers, again)
+    (tmp_path / "again").mkdir()
+    loaded = replace(whole_range(load.servers, again), id=f"{load.loaded.id}-again")
+    report = Loading(load.lake, load.servers, tmp_path / "again", loaded, load.output).run(*argv)["report"]
+    assert (report["rows_emitted"], report["dead_letters"]) == (1, 1)
+    [numbers] = load.lake.sql(f"SELECT count(DISTINCT number) AS found, count(*) AS rows FROM {load.table}")
+    assert numbers == {"found": 92, "rows": 92}

@@ -20,7 +20,7 @@ from airflow_provider_orderedkafka.core.order.cuts import Bound
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import AccessDeniedError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.lookup.groups import Commit, write_commits
+from airflow_provider_orderedkafka.kafka.lookup.groups import GroupOffset, write_commits
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.lookup.offsets import committed, high_ends
 from airflow_provider_orderedkafka.kafka.lookup.topics import discover
@@ -105,7 +105,7 @@ def test_a_group_that_may_not_be_described_is_named(config):
     said = refused(lambda: committed(config, "secret", [p]))
     assert said.startswith("Kafka refuses the commits of group 'secret': ")
     assert said.endswith("on the group")
-    assert "a commit of group 'secret'" in refused(lambda: write_commits(config, "secret", {p: Commit(0, "")}))
+    assert "a commit of group 'secret'" in refused(lambda: write_commits(config, "secret", {p: GroupOffset(0, "")}))
 
 
 def test_reading_needs_no_permission_for_any_group(config):

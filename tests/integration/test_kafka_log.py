@@ -15,24 +15,12 @@ from airflow_provider_orderedkafka.core.order.ports import Sighting
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import UnknownTopicError, UnreachableError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.clients.consumers import close_idle
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.read.samples import average_bytes
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 
 LATEST = 1_800_000_000_000
 PATIENCE = 1_000
-
-
-@pytest.fixture(autouse=True, scope="module")
-def leave_no_consumers():
-    yield
-    close_idle()
-
-
-@pytest.fixture
-def config(kafka):
-    return KafkaConfig({"bootstrap.servers": kafka.bootstrap_servers})
 
 
 @pytest.fixture

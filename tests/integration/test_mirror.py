@@ -11,14 +11,8 @@ from airflow_provider_orderedkafka.core.order import positions
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError
-from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.lookup.groups import AT_ONCE, Commit, write_commits
+from airflow_provider_orderedkafka.kafka.lookup.groups import AT_ONCE, GroupOffset, write_commits
 from airflow_provider_orderedkafka.loads.mirror import GroupMirror, group_of
-
-
-@pytest.fixture
-def config(kafka):
-    return KafkaConfig({"bootstrap.servers": kafka.bootstrap_servers})
 
 
 @pytest.fixture
@@ -50,7 +44,7 @@ def test_what_was_written_is_read_back_with_revision_rows_and_floor(config, load
 
 def test_a_mirror_that_an_older_release_wrote_has_no_dead_letters(config, load, ledger):
     metadata = '{"by":"orderedkafka","floor":[1],"instance":"one","revision":3,"rows":42}'
-    write_commits(config, group_of(load), {p: Commit(at, metadata) for p, at in ledger.place.offsets.items()})
+    write_commits(config, group_of(load), {p: GroupOffset(at, metadata) for p, at in ledger.place.offsets.items()})
     found = GroupMirror(config, load, lambda: ledger.place.offsets).read()
     assert (found.rows, found.dead_letters) == (42, 0)
 
@@ -142,6 +136,6 @@ def test_a_group_that_a_person_moved_is_put_back_by_the_ledger(config, load, led
     mirror = GroupMirror(config, load, lambda: ledger.place.offsets)
     mirror.write(at(ledger, 2))
     partition = next(iter(ledger.place.offsets))
-    write_commits(config, group_of(load), {partition: Commit(7, "")})
+    write_commits(config, group_of(load), {partition: GroupOffset(7, "")})
     mirror.check(at(ledger, 2))
     assert mirror.read().place == ledger.place

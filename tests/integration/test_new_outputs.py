@@ -6,14 +6,8 @@ import pytest
 
 from airflow_provider_orderedkafka.core.outputs import NewOutput
 from airflow_provider_orderedkafka.errors import SettingError, UnknownTopicError
-from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.write.new_outputs import made_ready
 from airflow_provider_orderedkafka.kafka.write.outputs import look_up_outputs
-
-
-@pytest.fixture
-def config(kafka):
-    return KafkaConfig({"bootstrap.servers": kafka.bootstrap_servers})
 
 
 @pytest.fixture

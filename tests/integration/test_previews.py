@@ -13,18 +13,12 @@ from airflow_provider_orderedkafka.core.notation.starts import Moment, parse_sta
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.errors import TopicChangedError
-from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.loads import ranges
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 from airflow_provider_orderedkafka.loads.previews import preview, preview_replay
 
 EARLY = 1_700_000_000_000
 NOW = EARLY + 3_600_000
-
-
-@pytest.fixture
-def config(kafka):
-    return KafkaConfig({"bootstrap.servers": kafka.bootstrap_servers})
 
 
 @pytest.fixture

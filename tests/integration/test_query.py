@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql.streaming import StreamingQueryListener
-from support.applications import Application, events
+from support.applications import Application, source_and_output
 from support.outputs import FLAWLESS, check, expected_of
 from support.ranges import whole_range
 from support.records import Records
@@ -66,8 +66,7 @@ def listener(spark: Any) -> Iterator[Listener]:
 def test_a_listener_of_queries_sees_each_batch_what_it_spans_and_what_is_left(
     app: Application, topics: Topics, records: Records, spark: Any, listener: Listener, lane: str
 ) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(70, 1))
+    source, output = source_and_output(topics, records, 70)
     app.load(
         whole_range(app.servers, source, batch_offsets=30), "--output-topic", output, *ONE_WRITER, transform=LANES[lane]
     )
@@ -89,8 +88,7 @@ def test_a_long_range_is_several_queries_in_turn_and_nothing_of_them_stays(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(plan, "WINDOW", 2)
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(50, 1))
+    source, output = source_and_output(topics, records, 50)
     app.load(
         whole_range(app.servers, source, batch_offsets=10), "--output-topic", output, *ONE_WRITER, transform=LANES[lane]
     )
@@ -120,8 +118,7 @@ def test_a_batch_that_takes_long_says_how_many_of_its_tasks_are_done(
 
     monkeypatch.setattr(progress, "SILENCE", 300)
     monkeypatch.setattr(progress, "LOOK_SECONDS", 0.1)
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(30, 1))
+    source, output = source_and_output(topics, records, 30)
     transforms = {"arrow_transform": slow} if lane == "direct" else {"transform": lambda frame: slowly(frame, slow)}
     app.load(whole_range(app.servers, source), "--output-topic", output, **transforms)
     out = capsys.readouterr().out
@@ -140,8 +137,7 @@ def test_files_that_spark_takes_in_another_order_change_nothing(
 ) -> None:
     date = LocalState.date
     monkeypatch.setattr(LocalState, "date", lambda state, name, seconds: date(state, name, -seconds))
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(40, 1))
+    source, output = source_and_output(topics, records, 40)
     report = app.load(whole_range(app.servers, source, batch_offsets=10), "--output-topic", output)
     listener.wait(1)
     assert [batch for batch, _, _ in listener.batches] == [4, 3, 2, 1]
@@ -153,8 +149,7 @@ def test_where_tasks_cannot_read_the_plan_the_batches_are_loaded_and_nothing_is_
     app: Application, topics: Topics, records: Records, listener: Listener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Query, "_tasks_can_read", lambda *_: False)
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(40, 1))
+    source, output = source_and_output(topics, records, 40)
     report = app.load(whole_range(app.servers, source, batch_offsets=10), "--output-topic", output)
     listener.wait(1)
     assert (report.batches, listener.errors) == (4, [None])
@@ -171,8 +166,7 @@ def test_a_batch_that_fails_ends_the_query_and_is_told_once_in_our_words(
     capfd: pytest.CaptureFixture[str],
     lane: str,
 ) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, events(60, 1))
+    source, output = source_and_output(topics, records, 60)
     loaded = whole_range(app.servers, source, batch_offsets=20)
     records.delete_before(source, {0: 5})
     with pytest.raises(SystemExit) as caught:

@@ -13,7 +13,6 @@ from airflow_provider_orderedkafka.core.notation.starts import parse_start
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import DataLossError
-from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.loads import ranges
 from airflow_provider_orderedkafka.loads.own_ranges import plan_replay
 
@@ -25,11 +24,6 @@ TWO_YEARS = 2 * 365 * 24 * 60 * MINUTE
 @pytest.fixture
 def now():
     return time.time_ns() // 1_000_000
-
-
-@pytest.fixture
-def config(kafka):
-    return KafkaConfig({"bootstrap.servers": kafka.bootstrap_servers})
 
 
 @pytest.fixture

@@ -10,19 +10,12 @@ from support.slices import FAR, rows, slice_of, stretch, whole
 
 from airflow_provider_orderedkafka.core.order.planning import split
 from airflow_provider_orderedkafka.errors import DataLossError, OrderViolationError, UnreachableError
-from airflow_provider_orderedkafka.kafka.clients.consumers import close_idle
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.read.fetching import Fetch
 from airflow_provider_orderedkafka.kafka.read.reader import read_slice
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
 
 SOON = 20.0
-
-
-@pytest.fixture(autouse=True, scope="module")
-def leave_no_consumers():
-    yield
-    close_idle()
 
 
 @pytest.fixture

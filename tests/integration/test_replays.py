@@ -12,7 +12,6 @@ from support.records import Record
 
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import UnknownTopicError
-from airflow_provider_orderedkafka.kafka.clients.consumers import close_idle
 from airflow_provider_orderedkafka.kafka.lookup.hidden import Fence, ended
 from airflow_provider_orderedkafka.kafka.provenance import HEADER
 from airflow_provider_orderedkafka.kafka.replay.landed_filter import LandedFilter
@@ -25,17 +24,6 @@ AT_ONCE = Settle(still=0.0)
 ORDERS = TopicPartition("orders", 2)
 START, END = Offsets({ORDERS: 0}), Offsets({ORDERS: 1_000_000})
 THIS = BegunBatch("r1", START, END)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def leave_no_consumers():
-    yield
-    close_idle()
-
-
-@pytest.fixture
-def config(kafka):
-    return {"bootstrap.servers": kafka.bootstrap_servers}
 
 
 @pytest.fixture

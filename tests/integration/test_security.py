@@ -24,7 +24,7 @@ from airflow_provider_orderedkafka.core.order.cuts import Bound
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import AccessDeniedError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.lookup.groups import Commit, write_commits
+from airflow_provider_orderedkafka.kafka.lookup.groups import GroupOffset, write_commits
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.lookup.offsets import committed
 from airflow_provider_orderedkafka.kafka.lookup.topics import discover
@@ -287,4 +287,4 @@ def test_a_mirror_that_may_not_be_read_or_written_is_named_with_its_group(topics
         committed(config, "hidden", [partition])
     assert committed(config, "described", [partition]) == {}
     with refused(r"Kafka refuses a commit of group 'described': .*needs DESCRIBE \(and READ\) on the group"):
-        write_commits(config, "described", {partition: Commit(0, "")})
+        write_commits(config, "described", {partition: GroupOffset(0, "")})

@@ -39,8 +39,26 @@ MUTANTS = [
     (
         "a bad record passes where none may",
         f"{PACKAGE}/decoding/records.py",
-        {"if len(errors) > self.max_bad:": "if False:"},
+        {"if self.max_bad is not None and len(errors) > self.max_bad:": "if False:"},
         (DECODING,),
+    ),
+    (
+        "a table's batch is committed without its bad records, before they are dead letters",
+        f"{PACKAGE}/spark/tables/writer.py",
+        {"letters: Landed, most: int | None = 0)": "letters: Landed, most: int | None = None)"},
+        ("tests/integration/test_decoding.py::test_dead_letters_of_a_table_are_loaded_into_it_once_they_can_be_read",),
+    ),
+    (
+        "a record that is a dead letter gives rows once it can be read",
+        f"{PACKAGE}/spark/lanes/making.py",
+        {"    if not without:\n": "    if True:\n"},
+        ("tests/integration/test_delta.py",),
+    ),
+    (
+        "a record gives rows beside its dead letter",
+        f"{PACKAGE}/spark/lanes/making.py",
+        {"bad = [index.get(place) in errors for place in places]": "bad = [each.is_valid for each in said]"},
+        ("tests/unit/test_row_transform.py",),
     ),
     (
         "a run may have any number of dead letters",

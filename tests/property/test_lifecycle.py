@@ -297,15 +297,21 @@ def test_of_two_heirs_that_take_over_at_the_same_moment_one_goes_on(kept):
     assert story.world.ledger.open.owner == second.name
 
 
+def about_to_be_taken_over(kept=DictStore):
+    """A world in which a range that is loaded is left open, and another run is about to write that it is its own."""
+    story = left_open("load", kept)
+    story.world.active.add("d/b")
+    story.begin("resolve", "d/b", 1)
+    heir = story.actors["d/b"]
+    while heir.before not in {"set ledger", None}:
+        heir.move()
+    assert not heir.done, "a heir takes over before it does anything else"
+    return story
+
+
 def test_a_commit_that_lost_a_race_leaves_mirror_and_event_to_the_one_whose_ledger_stands():
-    story = left_open("load")
-    world, heir, owner = story.world, story.runs["d/b"], story.runs["d/a"]
-    world.active.add(heir.name)
-    story.begin("resolve", heir.name, 1)
-    taking_over = story.actors[heir.name]
-    while taking_over.before not in {"set ledger", None}:
-        taking_over.move()
-    assert not taking_over.done, "a heir takes over before it does anything else"
+    story = about_to_be_taken_over()
+    world, owner = story.world, story.runs["d/a"]
     world.active.add(owner.name)  # cleared at the very moment at which another run takes its range over
     with pytest.raises(LedgerChangedError):
         owner.commit("range-1")
@@ -343,14 +349,8 @@ def test_a_commit_compares_owner_attempt_and_revision_immediately_before_it_move
 
 
 def test_a_heir_that_lost_a_race_to_a_commit_is_told_so_where_the_store_compares():
-    story = left_open("load", FolderStore)
-    world, heir, owner = story.world, story.runs["d/b"], story.runs["d/a"]
-    world.active.add(heir.name)
-    story.begin("resolve", heir.name, 1)
-    taking_over = story.actors[heir.name]
-    while taking_over.before not in {"set ledger", None}:
-        taking_over.move()
-    assert not taking_over.done, "a heir takes over before it does anything else"
+    story = about_to_be_taken_over(FolderStore)
+    world, owner, taking_over = story.world, story.runs["d/a"], story.actors["d/b"]
     owner.commit("range-1")
     taking_over.finish()
     assert isinstance(taking_over.error, LedgerChangedError)

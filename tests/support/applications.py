@@ -8,7 +8,8 @@ from typing import Any
 
 from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.spark.app import run_available_now
-from support.records import Record
+from support.records import Record, Records
+from support.topics import Topics
 
 START = 1_700_000_000_000
 
@@ -28,6 +29,13 @@ def events(count: int, seed: int, *, keys: int = 20, partitions: int = 3, by_key
     return found
 
 
+def source_and_output(topics: Topics, records: Records, count: int) -> tuple[str, str]:
+    """A topic of three partitions with so many records, and an empty one of two."""
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    records.produce(source, events(count, 1))
+    return source, output
+
+
 def some_too_large(records: list[Record], each: int = 4) -> list[Record]:
     """The same records, of which one in so many fits into no topic that takes a thousand bytes."""
     large = [json.dumps({**json.loads(record.value), "more": "x" * 2_000}).encode() for record in records]
@@ -45,7 +53,8 @@ class Application:
         self.folder = folder
         self.checkpoint = folder / "checkpoint"
 
-    def run(self, *argv: str, **how: Any) -> Report | None:
+    def run(self, *argv: str, **how: Any) -> Any:
+        """The report; None where there was nothing to load."""
         option = f"kafka.bootstrap.servers={self.servers}"
         return run_available_now(argv=["--checkpoint", str(self.checkpoint), "--option", option, *argv], **how)
 

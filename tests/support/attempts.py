@@ -311,7 +311,8 @@ class World:
         checkpoint.take_up(loaded)
         session: Any = SmallSession(self._run_tasks)
         source = arguments.source
-        frames = RangeFrames(session, loaded, source.kafka, source.slice_offsets, arguments.transform)
+        making = arguments.making(loaded)
+        frames = RangeFrames(session, loaded, source.kafka, source.slice_offsets, arguments.transform, making)
         writer = writer_for(arguments, frames)
         checkpoint.set_up(writer.setup)
         noticed: Any = Noticed(writer, self, load, loaded.id)

@@ -58,6 +58,10 @@ class Lake:
         rows: list[dict[str, Any]] = self._ask({"sql": statement})["rows"]
         return rows
 
+    def copy(self, query: str, servers: str, topic: str) -> None:
+        """Write what a query gives to a topic."""
+        self._ask({"copy": query, "servers": servers, "topic": topic})
+
     def load(self, *argv: str, die: str | None = None, spoil: tuple[str, ...] = ()) -> dict[str, Any]:
         """Run an application there; it may die `before` or `after` its first commit."""
         return self._ask({"load": argv, "die": die, "spoil": spoil})

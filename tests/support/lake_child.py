@@ -10,9 +10,10 @@ import os
 import sys
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.spark import register
 from airflow_provider_orderedkafka.spark.app import run_available_now
 from airflow_provider_orderedkafka.spark.tables.delta import DeltaTable
 from airflow_provider_orderedkafka.spark.tables.iceberg import IcebergTable
@@ -34,6 +35,14 @@ def load(session: SparkSession, argv: list[str], die: str | None, spoil: list[st
     for statement in spoil:
         session.sql(statement).collect()
     return found
+
+
+def copy(rows: DataFrame, servers: str, topic: str) -> dict[str, Any]:
+    """Write them to a topic, as a user does."""
+    register(rows.sparkSession)
+    writer = rows.write.format("orderedkafka").mode("append")
+    writer.option("kafka.bootstrap.servers", servers).option("topic", topic).save()
+    return {}
 
 
 @contextlib.contextmanager
@@ -70,6 +79,8 @@ def main() -> None:
         try:
             if "sql" in asked:
                 found: Any = {"rows": [json.loads(row) for row in session.sql(asked["sql"]).toJSON().collect()]}
+            elif "copy" in asked:
+                found = copy(session.sql(asked["copy"]), asked["servers"], asked["topic"])
             else:
                 found = load(session, asked["load"], asked.get("die"), asked.get("spoil", []))
         except Exception as error:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_orderedkafka.core.documents import Range, Report
+from airflow_provider_orderedkafka.spark.app import run_available_now
 from support.children import Moment, Submitted
 from support.outputs import by_key, by_nothing, by_partition
 from support.quick_java import OURS
@@ -75,11 +76,17 @@ class Load:
         """Another attempt, with more arguments; held at a moment, where one is given."""
         return Submitted([*self._argv, *argv], self.folder / "log", hold=hold, home=home, **self._how)
 
-    def finish(self) -> Report:
+    def finish(self, *argv: str) -> Report:
         """Run it to its end."""
-        application = self.start()
+        application = self.start(argv=argv)
         assert application.wait() == 0, application.log()[-3000:]
         return self.report()
+
+    def finish_here(self, *argv: str) -> Report:
+        """Run it to its end with the Spark that this process has, which takes less time."""
+        report = run_available_now(argv=[*self._argv, *argv])
+        assert report is not None
+        return report
 
     def report(self) -> Report:
         """The report beside the checkpoint."""

@@ -9,10 +9,21 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from airflow_provider_orderedkafka.spark.rows import row_transform
+
 
 def unchanged(frame: DataFrame) -> DataFrame:
     """A DataFrame transform that changes nothing: it makes the records go by way of DataFrames."""
     return frame
+
+
+@row_transform("topic string, partition int, offset long, number long")
+def numbered(record: dict[str, Any]) -> dict[str, Any]:
+    """The number of each record; one that is a path has none until there is such a file."""
+    value = record["value"].decode()
+    if value.startswith("/"):
+        value = Path(value).read_text()
+    return {name: record[name] for name in ("topic", "partition", "offset")} | {"number": json.loads(value)["number"]}
 
 
 def tripled(frame: DataFrame) -> DataFrame:

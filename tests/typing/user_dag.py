@@ -59,6 +59,8 @@ with DAG("replay", schedule=None, catchup=False):
 with DAG("tables", schedule="@hourly", catchup=False, max_active_runs=1):
     ordered_load(orders, output=IcebergOutput("lake.shop.orders", partition_by=("days(order_time)",), identity=False))
     ordered_load(OrderedLoad("again", topics="orders"), output=DeltaOutput("s3a://lake/orders", create=False))
+    dead = Decode(max_bad_records=5, dead_letters=IcebergOutput("lake.shop.orders_dead"))
+    ordered_load(orders, output=IcebergOutput("lake.shop.totals"), decode=dead, arrow_transform="mine:total")
     ordered_load(OrderedLoad("far", topics="orders"), output=KafkaOutput("orders", kafka_conn_id="far"))
 
 with DAG("by_hand", schedule=output_alias("orders"), catchup=False, max_active_runs=1):

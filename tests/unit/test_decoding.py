@@ -15,6 +15,7 @@ from airflow_provider_orderedkafka.decoding import registry as registries
 from airflow_provider_orderedkafka.decoding.formats import Avro, Decode, Json, JsonSchema, Protobuf
 from airflow_provider_orderedkafka.decoding.records import RecordDecoder
 from airflow_provider_orderedkafka.errors import RowError, SchemaChangedError, SettingError, UnreachableError
+from airflow_provider_orderedkafka.outputs import DeltaOutput, FilesOutput, IcebergOutput
 
 OPTIONS = {"registry.url": "mock://registry"}
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -245,12 +246,23 @@ def test_formats_travel_as_text():
     assert Decode.from_text(decode.to_text()) == decode
 
 
+@pytest.mark.parametrize("dead", [IcebergOutput("lake.shop.dead"), DeltaOutput(path="s3a://lake/dead")], ids=repr)
+def test_dead_letters_may_go_to_a_table_and_be_bounded_without_a_format(dead):
+    decode = Decode(max_bad_records=3, dead_letters=dead)
+    assert Decode.from_text(decode.to_text()) == decode
+    assert decode.shape is None, "it shapes no row, so it may be added to an open range"
+    with pytest.raises(SettingError, match="name a topic, such as dead_letters='orders-dead'"):
+        decode.check_topic()
+
+
 @pytest.mark.parametrize(
     ("make", "why"),
     [
         (Decode, "needs a format"),
         (lambda: Decode(value="json"), "Decode value must be Json"),
-        (lambda: Decode(value=Json("id long"), max_bad_records=1), "needs a topic"),
+        (lambda: Decode(value=Json("id long"), max_bad_records=1), "needs a topic or a table"),
+        (lambda: Decode(max_bad_records=1, dead_letters=FilesOutput("/dead")), "must be a topic, or IcebergOutput"),
+        (lambda: Decode(max_bad_records=1, dead_letters=IcebergOutput("t", identity=False)), "identity=False"),
         (lambda: Decode(value=Json("id long"), max_bad_records=-1), "from 0 on"),
         (lambda: Decode(value=Avro(registry="a"), key=Avro(registry="b")), "one registry"),
         (Avro, r"needs registry= or schema="),

@@ -12,7 +12,7 @@ from airflow_provider_orderedkafka import core
 from airflow_provider_orderedkafka.core.codec import OLDEST, VERSION, Document
 from airflow_provider_orderedkafka.core.streams import INITIAL, StreamOffset
 from airflow_provider_orderedkafka.errors import DocumentError
-from airflow_provider_orderedkafka.kafka.lookup.groups import Commit
+from airflow_provider_orderedkafka.kafka.lookup.groups import GroupOffset
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, read_provenance
 from airflow_provider_orderedkafka.loads import mirror
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
@@ -88,7 +88,9 @@ def test_a_ledger_in_parts_is_put_together(version):
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_mirror_says_where_the_ledger_stood(version):
     told = golden(version, "mirror.json")
-    found = mirror._mirrored({partition: Commit(offset, told) for partition, offset in LEDGER.place.offsets.items()})
+    found = mirror._mirrored(
+        {partition: GroupOffset(offset, told) for partition, offset in LEDGER.place.offsets.items()}
+    )
     assert (found.instance, found.revision, found.rows) == (LEDGER.instance, LEDGER.revision, LEDGER.rows_emitted)
     assert (found.place, found.whole) == (LEDGER.place, True)
 

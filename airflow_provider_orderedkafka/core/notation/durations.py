@@ -38,14 +38,23 @@ def parse_duration(value: object, name: str) -> int:
     raise SettingError(f"{name!r} must be {ALLOWED}, found {value!r}{_hint(value)}")
 
 
-def format_duration(milliseconds: int, units: int = len(MILLISECONDS)) -> str:
-    """A duration as `parse_duration` reads it, in at most this many of its units, the largest ones."""
+def format_duration(milliseconds: int) -> str:
+    """A duration as `parse_duration` reads it."""
+    return "".join(_parts(milliseconds)) or "0s"
+
+
+def shown_duration(milliseconds: int) -> str:
+    """About how long it is: its two largest units, and no milliseconds beside seconds."""
+    return "".join(_parts(milliseconds // 1_000 * 1_000 or milliseconds)[:2]) or "0s"
+
+
+def _parts(milliseconds: int) -> list[str]:
     parts, left = [], milliseconds
     for unit, size in MILLISECONDS.items():
         number, left = divmod(left, size)
         if number:
             parts.append(f"{number}{unit}")
-    return "".join(parts[:units]) or "0s"
+    return parts
 
 
 def _hint(value: object) -> str:

@@ -27,8 +27,6 @@ def is_topic_name(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Topics by name."""
-
     topics: tuple[str, ...]
 
 

@@ -36,7 +36,7 @@ class What(Enum):
     NOT_THERE = "the broker does not have this offset"
 
 
-class Event(NamedTuple):
+class PartitionEvent(NamedTuple):
     what: What
     partition: TopicPartition
     offset: int
@@ -64,7 +64,7 @@ class PartitionEvents:
         self._last_progress = time.monotonic()
         self._rechecked = False
 
-    def event(self, message: Message) -> Event | None:
+    def event(self, message: Message) -> PartitionEvent | None:
         """The event in a message that is not a record; None if it can be ignored.
 
         Raises AccessDeniedError, or DataLossError for a damaged record.
@@ -76,7 +76,7 @@ class PartitionEvents:
             return None
         partition = TopicPartition(message.topic(), message.partition())
         if code in _TOLD:
-            event = Event(_TOLD[code], partition, message.offset())
+            event = PartitionEvent(_TOLD[code], partition, message.offset())
             if event.what is What.LOG_END:
                 self._log_ends[partition] = event.offset
             return event

@@ -28,14 +28,14 @@ _KEPT_TROUBLES: Final = 20
 _GONE: Final = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 
 
-class Commit(NamedTuple):
+class GroupOffset(NamedTuple):
     offset: int
     metadata: str
 
 
 def read_commits(
     config: Mapping[str, str], group: str, partitions: Iterable[TopicPartition], deadline: float = DEADLINE
-) -> dict[TopicPartition, Commit]:
+) -> dict[TopicPartition, GroupOffset]:
     """The committed offsets of a group; partitions without one are left out."""
     wanted = [KafkaPartition(*partition) for partition in partitions]
     if not wanted:
@@ -43,14 +43,14 @@ def read_commits(
     with _asking(config, group, f"the commits of group {group!r}", deadline) as asking:
         found = asking.committed(wanted)
     return {
-        TopicPartition(p.topic, p.partition): Commit(p.offset, p.metadata or "")
+        TopicPartition(p.topic, p.partition): GroupOffset(p.offset, p.metadata or "")
         for p in found
         if p.error is None and p.offset >= 0
     }
 
 
 def write_commits(
-    config: Mapping[str, str], group: str, *portions: Mapping[TopicPartition, Commit], deadline: float = DEADLINE
+    config: Mapping[str, str], group: str, *portions: Mapping[TopicPartition, GroupOffset], deadline: float = DEADLINE
 ) -> None:
     """Commit offsets for the group, one portion after the other, ignoring deleted partitions.
 

@@ -20,7 +20,7 @@ from airflow_provider_orderedkafka.core.order.cuts import Slice
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import DataLossError
 from airflow_provider_orderedkafka.kafka.clients.consumers import PooledConsumer
-from airflow_provider_orderedkafka.kafka.clients.events import Event, PartitionEvents, What
+from airflow_provider_orderedkafka.kafka.clients.events import PartitionEvent, PartitionEvents, What
 from airflow_provider_orderedkafka.kafka.lookup.topics import recheck
 from airflow_provider_orderedkafka.kafka.read.fetched import Columns, FetchedRecords
 from airflow_provider_orderedkafka.kafka.read.stretches import StretchProgress
@@ -103,7 +103,7 @@ class Fetch:
             self._fetched.add(messages, columns, belongs)
         return bool(messages)
 
-    def _hear(self, event: Event | None) -> None:
+    def _hear(self, event: PartitionEvent | None) -> None:
         rank = None if event is None else self._rank_of.get(event.partition)
         if event is None or rank is None or not self._open[rank]:
             return

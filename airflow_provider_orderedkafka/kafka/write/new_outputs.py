@@ -26,20 +26,18 @@ _WRONG: Final = {
 """Why Kafka creates no topic, whoever asks and however often."""
 
 
-def made_ready(
-    config: Mapping[str, str], topics: Iterable[str], new: NewOutput | None, deadline: float = DEADLINE
-) -> list[str]:
+def made_ready(config: Mapping[str, str], topics: Iterable[str], new: NewOutput | None) -> list[str]:
     """Create those topics that do not exist, if it is said how; remarks about what was found and done.
 
     A topic that exists stays as it is. `UnknownTopicError` for a topic that does not, and is not to be created.
     """
-    found = (_ready(config, topic, new, deadline) for topic in topics)
+    found = (_ready(config, topic, new) for topic in topics)
     return [remark for remark in found if remark]
 
 
-def _ready(config: Mapping[str, str], topic: str, new: NewOutput | None, deadline: float) -> str | None:
+def _ready(config: Mapping[str, str], topic: str, new: NewOutput | None) -> str | None:
     try:
-        (there,) = discover(config, Named((topic,)), deadline).topics
+        (there,) = discover(config, Named((topic,))).topics
     except AccessDeniedError as error:
         return f"whether output topic {topic!r} exists cannot be seen from here: {error}"
     except UnknownTopicError as error:
@@ -47,13 +45,13 @@ def _ready(config: Mapping[str, str], topic: str, new: NewOutput | None, deadlin
             raise UnknownTopicError(
                 f"output {error}; or have it created, with create_output={EXAMPLE}", topic=topic
             ) from error
-        return _create(config, topic, new, deadline)
+        return _create(config, topic, new)
     if new is None or new.partitions in {None, there.partitions}:
         return None
     return f"output topic {topic!r} exists, with {there.partitions} partitions, not {new.partitions}: it stays as it is"
 
 
-def _create(config: Mapping[str, str], topic: str, new: NewOutput, deadline: float) -> str:
+def _create(config: Mapping[str, str], topic: str, new: NewOutput) -> str:
     from confluent_kafka.admin import NewTopic
 
     asked = admin(config)
@@ -63,8 +61,8 @@ def _create(config: Mapping[str, str], topic: str, new: NewOutput, deadline: flo
         made = asked.client.create_topics([wanted], request_timeout=seconds)
         return [_judged(made[name], topic) for name in questions]
 
-    gather(asked, ask, [topic], Patience(deadline, "the creation of topic"), by_controller=True)
-    partitions = discover(config, Named((topic,)), deadline).topics[0].partitions
+    gather(asked, ask, [topic], Patience(DEADLINE, "the creation of topic"), by_controller=True)
+    partitions = discover(config, Named((topic,))).topics[0].partitions
     return f"output topic {topic!r} was created, with {partitions} partitions"
 
 

@@ -118,7 +118,7 @@ class Attempt:
         self._unprotected = writer.output.unprotected
         plan, limit = Plan(writer.frames, self._checkpoint), RowLimit.of(writer.frames)
         self._query = query = Query(writer.frames, self._checkpoint)
-        work = Work(loaded, self._checkpoint, self._lease, plan, writer, limit, writer.frames.max_bad)
+        work = Work(loaded, self._checkpoint, self._lease, plan, writer, limit, writer.frames.making.max_bad)
         self._loop = loop = BatchLoop(work, self)
         self._running = in_background(lambda: loop.run(query.run))
         self._running.result()

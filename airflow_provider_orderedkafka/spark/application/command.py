@@ -135,7 +135,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
 
 def _with_dead_letters(options: dict[str, str], decode: Decode | None) -> dict[str, str]:
     """The options of the output, with the topic for records that cannot be decoded."""
-    if decode is None or decode.dead_letters is None:
+    if decode is None or not isinstance(decode.dead_letters, str):
         return options
     given = options.get(DEAD_LETTERS, decode.dead_letters)
     if given != decode.dead_letters:

@@ -25,7 +25,7 @@ class Loader:
     def __init__(self, arguments: Arguments, make_sink: MakeSink) -> None:
         self._arguments = arguments
         self._make_sink = make_sink
-        self._spark = LazySession(None if arguments.output is None else arguments.output.session)
+        self._spark = LazySession(arguments.session)
         self._clock = SystemClock()
 
     def load(self) -> Report | None:
@@ -72,8 +72,8 @@ class Loader:
     def _writer(self, loaded: Range, checkpoint: Checkpoint) -> Writer:
         arguments = self._arguments
         source = arguments.source
-        decoder = arguments.decoder(loaded)
-        frames = RangeFrames(self._spark, loaded, source.kafka, source.slice_offsets, arguments.transform, decoder)
+        making = arguments.making(loaded)
+        frames = RangeFrames(self._spark, loaded, source.kafka, source.slice_offsets, arguments.transform, making)
         writer = self._make_sink(arguments, frames)
         check_location(self._spark.started(), checkpoint.location)
         checkpoint.set_up(writer.setup)

@@ -8,7 +8,7 @@ from typing import Final, Self, TextIO
 
 from airflow_provider_orderedkafka.core.batches import Counts
 from airflow_provider_orderedkafka.core.documents import Range
-from airflow_provider_orderedkafka.core.notation.durations import format_duration
+from airflow_provider_orderedkafka.core.notation.durations import shown_duration
 from airflow_provider_orderedkafka.core.plan import Planned
 from airflow_provider_orderedkafka.core.progress import AttemptStart, Progress, Tasks, progress, running
 
@@ -67,7 +67,7 @@ class ProgressPrinter:
                 batch = running(self._loaded, self._attempt, self._counts, doing, tasks(), since=since, now=now)
                 self._draw(batch) if self._terminal else self._print(batch)
             elif not self._terminal:
-                print(f"{doing}, for {format_duration(now - since, 1)} so far", file=self._out, flush=True)
+                print(f"{doing}, for {shown_duration(now - since)} so far", file=self._out, flush=True)
             self._said = now
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ class ProgressPrinter:
 def bar(found: Progress) -> str:
     """A progress bar that fits any terminal."""
     filled = round(found.share * WIDTH)
-    left = "" if not found.seconds_left else f", about {format_duration(found.seconds_left * 1_000, 2)} left"
+    left = "" if not found.seconds_left else f", about {shown_duration(found.seconds_left * 1_000)} left"
     batch = f", batch {found.batch:,}{found.within}" if found.within else ""
     return f"[{'#' * filled}{'.' * (WIDTH - filled)}] {found.share:.0%}{left}{batch}"
 

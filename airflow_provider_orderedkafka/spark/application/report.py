@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from airflow_provider_orderedkafka.core.batches import Counts, Tally
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.limits import rows_left
-from airflow_provider_orderedkafka.core.notation.durations import format_duration
+from airflow_provider_orderedkafka.core.notation.durations import shown_duration
 from airflow_provider_orderedkafka.core.notation.starts import Moment
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
 
@@ -60,7 +60,7 @@ def _advice(error: OrderedKafkaError | None, *, spent: bool) -> str:
 def summary(loaded: Range, found: Report) -> str:
     """The report in a few lines, for people."""
     done = found.stop.offsets.since(loaded.start.offsets)
-    took = format_duration(found.ended_at - found.started_at, 2)
+    took = shown_duration(found.ended_at - found.started_at)
     lines = [
         f"range {found.range_id}, attempt {found.attempt}: {_outcome(found)} after {took}",
         f"  read      {done:,} of {loaded.offsets:,} offsets, {found.rows_read:,} rows, {found.bytes_read:,} bytes",

@@ -51,7 +51,7 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class OptionTable:
     """The options of one place. `instead` refuses some of them, with a way out; `ignored` are Spark's."""
 
     options: tuple[Option, ...]
@@ -185,10 +185,8 @@ def subscription(name: str, text: str) -> Subscription:
 
 
 def start(name: str, text: str) -> Any:
-    """A start policy."""
     return parse_start(text, name)
 
 
 def moment(name: str, text: str) -> Any:
-    """A moment."""
     return parse_moment(text, name)

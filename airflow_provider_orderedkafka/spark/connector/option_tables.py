@@ -10,7 +10,7 @@ from airflow_provider_orderedkafka.kafka.clients.config import ISOLATION as ISOL
 from airflow_provider_orderedkafka.kafka.clients.config import PREFIX
 from airflow_provider_orderedkafka.spark.connector.option_parsing import (
     Option,
-    Table,
+    OptionTable,
     count,
     duration,
     filled,
@@ -33,7 +33,7 @@ _KAFKA_HELP: Final = (
 )
 _OUTAGE: Final = "outages are waited out without it; leave it out"
 
-SOURCE: Final = Table(
+SOURCE: Final = OptionTable(
     (
         Option("kafka.*", None, "how", _KAFKA_HELP, beside_range=True),
         Option(
@@ -124,7 +124,7 @@ SOURCE: Final = Table(
     },
 )
 
-SINK: Final = Table(
+SINK: Final = OptionTable(
     (
         Option(
             *("kafka.*", None, "sink", "librdkafka's settings; `kafka.bootstrap.servers` is required"),
@@ -163,7 +163,7 @@ SINK: Final = Table(
     ignored=frozenset({"checkpointlocation", "queryname"}),
 )
 
-APPLICATION_SINK: Final = Table(
+APPLICATION_SINK: Final = OptionTable(
     (
         *SINK.options,
         Option(
@@ -178,7 +178,7 @@ APPLICATION_SINK: Final = Table(
     instead={name: instead for name, instead in SINK.instead.items() if name != "keepOrder"},
 )
 
-TABLE_SINK: Final = Table(
+TABLE_SINK: Final = OptionTable(
     (
         Option(
             "path",

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 def read_settings(options: "SourceOptions", isolation: Isolation, topics: Mapping[str, str]) -> ReadSettings:
-    """The settings for reading slices."""
     return ReadSettings(
         options.kafka,
         isolation=isolation,

@@ -13,6 +13,7 @@ from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.outputs import CatalogOutput, Output
 from airflow_provider_orderedkafka.spark.connector.options import SourceOptions
+from airflow_provider_orderedkafka.spark.lanes.making import Making
 
 if TYPE_CHECKING:
     from airflow_provider_orderedkafka.decoding.records import RecordDecoder
@@ -41,12 +42,25 @@ class Arguments:
     registry: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
+    def session(self) -> Mapping[str, str]:
+        """The settings that a Spark session needs to write there."""
+        dead = None if self.decode is None else self.decode.dead_letters
+        of_output = {} if self.output is None else self.output.session
+        return {**({} if isinstance(dead, str | None) else dead.session), **of_output}
+
+    @property
     def range(self) -> Range | None:
         """The given range; None to load the next one."""
         return self.source.range
 
-    def decoder(self, loaded: Range) -> "RecordDecoder | None":
-        """What decodes the range's records; the registry is asked for their schemas. None if they stay bytes."""
+    def making(self, loaded: Range) -> Making:
+        """What makes rows of the range's records in Python; none of these may be bad where rows are limited."""
+        decoder = self._decoder(loaded)
+        most = None if decoder is None else decoder.max_bad
+        return Making(decoder, self.arrow_transform, 0 if loaded.rows_left is not None else most)
+
+    def _decoder(self, loaded: Range) -> "RecordDecoder | None":
+        """What decodes the records; the registry is asked for their schemas. None if they stay bytes."""
         if self.decode is None:
             return None
         if self.decode.max_bad_records and loaded.rows_left is not None:
@@ -71,8 +85,8 @@ class Arguments:
         """A digest of what makes rows of records: the transform's file, and the formats; empty without either."""
         function, made = self.transform or self.arrow_transform, b""
         with suppress(TypeError, OSError):
-            file = None if function is None else inspect.getsourcefile(function)
+            file = None if function is None else inspect.getsourcefile(inspect.unwrap(function))
             made = b"" if file is None else Path(file).read_bytes()
         if self.decode is not None:
-            made += self.decode.shape.encode()
+            made += (self.decode.shape or "").encode()
         return sha256(made).hexdigest()[:16] if made else ""

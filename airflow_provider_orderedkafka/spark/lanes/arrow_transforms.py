@@ -1,17 +1,13 @@
-"""Transforms from RecordBatch to RecordBatch: in the direct lane, or on a DataFrame."""
+"""Transforms from RecordBatch to RecordBatch."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from airflow_provider_orderedkafka.compat.spark import spark_schema
-from airflow_provider_orderedkafka.errors import SettingError, TransformError
+from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError, TransformError
 from airflow_provider_orderedkafka.kafka.provenance import SOURCE, SOURCE_FIELDS
 
 if TYPE_CHECKING:
-    from pyarrow import Array, RecordBatch, Schema
-    from pyspark.sql import DataFrame
-
-    from airflow_provider_orderedkafka.decoding.records import RecordDecoder
+    from pyarrow import Array, RecordBatch
 
 ArrowTransform = Callable[["RecordBatch"], "RecordBatch"]
 
@@ -26,24 +22,30 @@ def with_source(batch: "RecordBatch") -> "RecordBatch":
     return batch.append_column(SOURCE, pa.StructArray.from_arrays(columns, SOURCE_FIELDS))
 
 
-def applied(transform: ArrowTransform, batch: "RecordBatch", keys: "Array | None" = None) -> "RecordBatch":
-    """Apply the transform to a batch; `keys` are those that the rows may have, where it may not change them."""
+def applied(transform: ArrowTransform, batch: "RecordBatch") -> "RecordBatch":
+    """Apply the transform to a batch."""
     import pyarrow as pa
 
     try:
         found = transform(with_source(batch))
+    except OrderedKafkaError:
+        raise
     except Exception as error:
         raise TransformError(f"the transform {_name(transform)!r} failed: {type(error).__name__}: {error}") from error
     if not isinstance(found, pa.RecordBatch):
         raise SettingError(
             f"the transform {_name(transform)!r} must return a pyarrow.RecordBatch, found {type(found).__name__}"
         )
-    if keys is not None and rekeys(keys, found):
-        raise SettingError(
-            f"the transform {_name(transform)!r} changes keys in some batches only: rows of one key may then be "
-            f"written side by side. Run the same range again with --sink-option writers=1"
-        )
     return found
+
+
+def check_keys(keys: "Array", rows: "RecordBatch") -> None:
+    """`SettingError` if rows have other keys than their records, where the transform may not change them."""
+    if rekeys(keys, rows):
+        raise SettingError(
+            "the transform changes keys in some batches only: rows of one key may then be written side by side. Run "
+            "the same range again with --sink-option writers=1"
+        )
 
 
 def rekeys(keys: "Array", found: "RecordBatch") -> bool:
@@ -55,33 +57,6 @@ def rekeys(keys: "Array", found: "RecordBatch") -> bool:
         return True
     known = pc.is_in(found.column("key").cast("binary"), keys)
     return not pc.all(known, min_count=0).as_py()
-
-
-def output_schema(
-    transform: ArrowTransform,
-    sampled: Sequence["RecordBatch"] = (),
-    *,
-    include_headers: bool,
-    decoder: "RecordDecoder | None" = None,
-) -> "Schema":
-    """The columns that the transform makes, of a sample or of no records, decoded if there is a decoder."""
-    import pyarrow as pa
-
-    from airflow_provider_orderedkafka.kafka.read.arrow import schema
-
-    batch = sampled[0] if sampled else pa.RecordBatch.from_pylist([], schema(include_headers=include_headers))
-    return applied(transform, batch if decoder is None else decoder.split(batch)[0]).schema
-
-
-def as_frames(transform: ArrowTransform, schema: "Schema") -> Callable[["DataFrame"], "DataFrame"]:
-    """The same transform for DataFrames."""
-    made = spark_schema(schema)
-
-    def each(batches: Iterator["RecordBatch"]) -> Iterator["RecordBatch"]:
-        for batch in batches:
-            yield applied(transform, batch)
-
-    return lambda frame: frame.mapInArrow(each, made)
 
 
 def _name(transform: ArrowTransform) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow_provider_orderedkafka.core.batches import Batch, Note, Setup, Surplus, Tally
 from airflow_provider_orderedkafka.core.lanes import Placement, share_out, sizes
@@ -15,7 +15,7 @@ from airflow_provider_orderedkafka.kafka.replay.landed_filter import Giving, Lan
 from airflow_provider_orderedkafka.kafka.write.partitioners import misplaced
 from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings, Written
 from airflow_provider_orderedkafka.spark.connector.reading import read_batches, read_records
-from airflow_provider_orderedkafka.spark.lanes.arrow_transforms import ArrowTransform, applied, with_source
+from airflow_provider_orderedkafka.spark.lanes.arrow_transforms import check_keys, with_source
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.lanes.kafka_output import (
     NOTHING_BEFORE,
@@ -25,9 +25,7 @@ from airflow_provider_orderedkafka.spark.lanes.kafka_output import (
     only_attempt,
 )
 from airflow_provider_orderedkafka.spark.lanes.limit import trimmed
-
-if TYPE_CHECKING:
-    from airflow_provider_orderedkafka.decoding.records import RecordDecoder
+from airflow_provider_orderedkafka.spark.lanes.making import Making
 
 Share = list[tuple[Slice, Landed]]
 
@@ -38,8 +36,7 @@ class Work:
 
     read: ReadSettings
     write: WriteSettings
-    transform: ArrowTransform | None
-    decoder: "RecordDecoder | None"
+    making: Making
     giving: Giving
     placement: Placement | None
     same_keys: bool
@@ -52,7 +49,6 @@ class DirectWriter:
 
     frames: RangeFrames
     output: KafkaOutput
-    transform: ArrowTransform | None
     setup: Setup
 
     def write(self, batch: Batch, note: Note, before: Before | None) -> Tally:
@@ -62,8 +58,7 @@ class DirectWriter:
         work = Work(
             self.frames.read,
             self.output.of_batch(note),
-            self.transform,
-            self.frames.decoder,
+            self.frames.making,
             self.output.giving,
             note.placement,
             self.setup.placed is not None,
@@ -109,10 +104,10 @@ class Read:
     def missing(self, slice_: Slice, landed: Landed) -> Iterator[Any]:
         """The rows of a slice that are missing from the output."""
         work, tally = self.work, ReadTally()
-        read = read_records if work.transform is None else read_batches
+        read = read_records if work.making.idle else read_batches
         batches = self._looked_at(read(slice_, work.read, tally))
-        if work.transform is not None:
-            batches = self._made(work.transform, batches)
+        if not work.making.idle:
+            batches = self._made(batches)
         batches = trimmed(batches, work.surplus)
         if work.write.source is not None:
             batches = LandedFilter(landed, work.giving, work.write.source).of(batches)
@@ -121,14 +116,14 @@ class Read:
         late = Offsets(tally.late)
         self._count(Tally(tally.records, late=tally.late.total(), late_in=late, bytes_read=tally.bytes, lost=lost))
 
-    def _made(self, transform: ArrowTransform, batches: Iterator[Any]) -> Iterator[Any]:
-        """The transform's rows of records, and those records that cannot be decoded, with `_error`."""
-        decoder = self.work.decoder
+    def _made(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """The rows of records, and the bad ones of these, with `_error`."""
         for batch in batches:
-            keys = batch.column("key") if self.work.same_keys else None
-            good, bad = (batch, None) if decoder is None else decoder.split(batch)
-            yield applied(transform, good, keys)
-            if bad is not None and bad.num_rows:
+            rows, bad = self.work.making.split(batch)
+            if self.work.same_keys:
+                check_keys(batch.column("key"), rows)
+            yield rows
+            if bad.num_rows:
                 yield with_source(bad)
 
     def _looked_at(self, batches: Iterator[Any]) -> Iterator[Any]:

@@ -7,7 +7,7 @@ Python Spark starts two processes with each DataFrame, to ask it what it already
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ from airflow_provider_orderedkafka.spark.connector.cluster import Cluster
 from airflow_provider_orderedkafka.spark.connector.columns import spark_columns
 from airflow_provider_orderedkafka.spark.connector.options import SourceOptions, range_options
 from airflow_provider_orderedkafka.spark.connector.reading import read_batches, read_settings
-from airflow_provider_orderedkafka.spark.lanes.decoded import bad, decoded
+from airflow_provider_orderedkafka.spark.lanes.making import Making, bad, made
 from airflow_provider_orderedkafka.spark.session.counting import TaskCounter
 from airflow_provider_orderedkafka.spark.session.lazy import LazySession
 
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from airflow_provider_orderedkafka.core.batches import Batch
-    from airflow_provider_orderedkafka.decoding.records import RecordDecoder
     from airflow_provider_orderedkafka.kafka.replay.landed import Landed
 
 SHOWING_SHUFFLES = 2
@@ -76,7 +75,7 @@ class RangeFrames:
     kafka: KafkaConfig
     slice_offsets: int = SLICE_OFFSETS
     transform: Callable[["DataFrame"], "DataFrame"] | None = None
-    decoder: "RecordDecoder | None" = None
+    making: Making = field(default_factory=Making)
 
     @cached_property
     def options(self) -> SourceOptions:
@@ -131,18 +130,12 @@ class RangeFrames:
         return self.loaded.on_data_loss == "count" or bool(self.cluster.compacted(self.loaded.topics))
 
     def span(self, batch: "Batch") -> Span:
-        """The span of a batch."""
         return Span(batch.start.offsets, batch.end.offsets, batch.start.floor, self.loaded.latest)
-
-    @property
-    def max_bad(self) -> int | None:
-        """How many records may be impossible to decode; None where nothing is decoded."""
-        return None if self.decoder is None else self.decoder.max_bad
 
     @property
     def copied(self) -> bool:
         """Whether the rows are the records as they are."""
-        return self.transform is None and self.decoder is None
+        return self.transform is None and self.making.idle
 
     def columns(self) -> list[tuple[str, str]]:
         """Names and types of the transform's columns; for a copy it needs no session."""
@@ -157,16 +150,39 @@ class RangeFrames:
         """The transform's rows for no records, to look at their plan."""
         return self.transformed(self._of_slices((), SHOWING_SHUFFLES))
 
-    def bad_of_batch(self, batch: "Batch") -> "DataFrame":
-        """The records of a batch that cannot be decoded, with `_source` and `_error`."""
-        assert self.decoder is not None
-        return with_source(bad(self.of_batch(batch), self.decoder, self._records_schema()))
+    @property
+    def bad(self) -> "DataFrame":
+        """The bad ones of no records, to look at their columns."""
+        return self._bad(self._of_slices((), SHOWING_SHUFFLES))
 
-    def transformed(self, records: "DataFrame", counters: Counters | None = None) -> "DataFrame":
-        """Decode the records, and apply the transform, with `_source`."""
-        if self.decoder is not None:
+    def bad_of_batch(self, batch: "Batch") -> "DataFrame":
+        """The bad records of a batch, as they are, with `_source` and `_error`."""
+        return self._bad(self.of_batch(batch))
+
+    def _bad(self, records: "DataFrame") -> "DataFrame":
+        return with_source(bad(records, self.making, self._records_schema()))
+
+    def made_columns(self, sampled: "Sequence[RecordBatch]" = ()) -> Any:
+        """The columns of rows, by a sample of the records or by no records."""
+        import pyarrow as pa
+
+        batch = sampled[0] if sampled else pa.RecordBatch.from_pylist([], self._records_schema())
+        return self.making.split(batch)[0].schema
+
+    def transformed(
+        self,
+        records: "DataFrame",
+        counters: Counters | None = None,
+        making: Making | None = None,
+        without: "Landed | None" = None,
+    ) -> "DataFrame":
+        """Make rows of the records, with `_source`, but of those that were dealt with already."""
+        making = making or self.making
+        if not making.idle or without:
             seen = None if counters is None else counters.bad
-            records = decoded(records, self.decoder, self._records_schema(), seen)
+            records = made(records, making, self._records_schema(), seen, without)
+        if making.transform is not None:
+            return records
         sourced = with_source(records)
         if self.transform is None:
             return sourced

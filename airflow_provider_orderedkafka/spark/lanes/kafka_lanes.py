@@ -14,7 +14,6 @@ from airflow_provider_orderedkafka.kafka.replay.landed_filter import Giving
 from airflow_provider_orderedkafka.kafka.write.write_settings import Keyless, WriteSettings
 from airflow_provider_orderedkafka.kafka.write.writing import plan_write
 from airflow_provider_orderedkafka.spark.connector.sink_options import SinkOptions, application_options
-from airflow_provider_orderedkafka.spark.lanes.arrow_transforms import as_frames
 from airflow_provider_orderedkafka.spark.lanes.direct_writer import DirectWriter
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.lanes.kafka_output import KafkaOutput
@@ -32,10 +31,11 @@ TASKS_FOR_A_CORE = 2
 
 def writer_for(arguments: "Arguments", frames: RangeFrames) -> KafkaWriter | DirectWriter:
     """The writer of a range's batches to Kafka."""
+    if arguments.decode is not None:
+        arguments.decode.check_topic()
     asked = application_options(_given(arguments), arguments.source.kafka, arguments.output_topic)
     probed = probe(frames, arguments)
-    if arguments.arrow_transform is not None:
-        frames = replace(frames, transform=as_frames(arguments.arrow_transform, probed.schema))
+    frames = replace(frames, making=replace(frames.making, columns=probed.columns))
     output = _output(frames, asked)
     way = lane(probed.facts(asked.keep_order, asked.writers, output))
     placement = probed.placement if way.by_key else None
@@ -54,7 +54,7 @@ def writer_for(arguments: "Arguments", frames: RangeFrames) -> KafkaWriter | Dir
         giving: Giving = "one" if arguments.arrow_transform is None else "many"
         keyless: Keyless = "by source" if asked.keep_order == "partition" else "anywhere"
         output = replace(output, settings=replace(output.settings, source=source, keyless=keyless), giving=giving)
-        return DirectWriter(frames, output, arguments.arrow_transform, setup)
+        return DirectWriter(frames, output, setup)
     facts = PlanFacts() if frames.copied else read_plan(frames.rows)
     settings = replace(output.settings, partitions={n: o.partitions for n, o in output.settings.outputs.items()})
     output = replace(output, settings=settings, giving=_giving(facts), untrusted=facts.untrusted)

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_orderedkafka.core.batches import Batch, Note, Setup, Tally
+from airflow_provider_orderedkafka.core.limits import check_bad
 from airflow_provider_orderedkafka.kafka.provenance import SEQUENCE
-from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings
-from airflow_provider_orderedkafka.spark.lanes.bad_records import BadRecords
+from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings, Written
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames, counted
 from airflow_provider_orderedkafka.spark.lanes.kafka_output import (
     NOTHING_BEFORE,
@@ -47,9 +47,18 @@ class KafkaWriter:
         told = written_by_tasks(rows, settings)
         check_plan(told, self.setup, self.output)  # a batch may be planned in another way than the one before it
         written = total(told)
-        written += BadRecords(self.frames, self.output).write(batch, note, before, counters.bad.total())
+        if found := counters.bad.total():
+            check_bad(found, self.frames.making.max_bad)
+            written += self._write_bad(batch, before, asked)
         counted_apart = counters.tally().plus(Tally(may_be_doubled=resent.total()))
         return read().plus(batch_tally(note, before, written)).plus(counted_apart)
+
+    def _write_bad(self, batch: Batch, before: Before, settings: WriteSettings) -> Written:
+        """Write the bad records, but for those that are there: a transform may filter or join, so they pass it by."""
+        rows = self.frames.bad_of_batch(batch)
+        if before.landed:
+            rows = missing(rows, before.landed, "one", self.frames.counter())
+        return total(written_by_tasks(rows, settings))
 
 
 def in_order(rows: "DataFrame", setup: Setup, settings: WriteSettings) -> "DataFrame":

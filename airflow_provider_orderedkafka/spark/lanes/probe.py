@@ -6,24 +6,24 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_orderedkafka.core.lanes import Facts, KeepOrder, Placement
 from airflow_provider_orderedkafka.kafka.read.samples import sample
 from airflow_provider_orderedkafka.kafka.write.partitioners import PARTITIONERS, misplaced
-from airflow_provider_orderedkafka.spark.lanes.arrow_transforms import ArrowTransform, applied, output_schema, rekeys
+from airflow_provider_orderedkafka.spark.lanes.arrow_transforms import rekeys
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.lanes.kafka_output import KafkaOutput
+from airflow_provider_orderedkafka.spark.lanes.making import Making
 
 if TYPE_CHECKING:
-    from airflow_provider_orderedkafka.decoding.records import RecordDecoder
     from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What was seen. `schema` is that of an Arrow transform's rows, `placement` how the sample's keys are placed."""
+    """What was seen. `columns` are those of an Arrow transform's rows, `placement` how the sample's keys are placed."""
 
     by_topic: dict[str, int]
     transformed: bool
     rekeyed: bool
     placement: Placement | None
-    schema: Any
+    columns: Any
 
     @property
     def partitions(self) -> int:
@@ -41,7 +41,7 @@ class Probe:
             use_partition=output.settings.use_partition == "always",
             placed=self.placement is not None,
             rekeyed=self.rekeyed,
-            copied=not self.transformed and self.schema is None,
+            copied=not self.transformed and self.columns is None,
         )
 
 
@@ -49,24 +49,19 @@ def probe(frames: RangeFrames, arguments: "Arguments") -> Probe:
     """Look at a range; records are only looked at where the direct lane may be taken."""
     cluster, loaded = frames.cluster, frames.loaded
     by_topic = {topic.name: topic.partitions for topic in cluster.topics().topics}
-    transform, decoder = arguments.arrow_transform, frames.decoder
     sampled = [] if arguments.transform is not None else sample(loaded.span, frames.read)
+    transforms = frames.making.transform is not None
     return Probe(
         by_topic=by_topic,
-        transformed=arguments.transform is not None or (transform is None and decoder is not None),
-        rekeyed=transform is not None and _rekeyed(transform, sampled, decoder),
+        transformed=arguments.transform is not None or not (transforms or frames.making.idle),
+        rekeyed=transforms and _rekeyed(frames.making, sampled),
         placement=_placement(sampled, max(by_topic.values())),
-        schema=None
-        if transform is None
-        else output_schema(transform, sampled, include_headers=loaded.include_headers, decoder=decoder),
+        columns=frames.made_columns(sampled) if transforms else None,
     )
 
 
-def _rekeyed(transform: ArrowTransform, sampled: list[Any], decoder: "RecordDecoder | None") -> bool:
-    given = (batch if decoder is None else decoder.split(batch)[0] for batch in sampled)
-    return any(
-        rekeys(batch.column("key"), applied(transform, each)) for batch, each in zip(sampled, given, strict=True)
-    )
+def _rekeyed(making: Making, sampled: list[Any]) -> bool:
+    return any(rekeys(batch.column("key"), making.split(batch)[0]) for batch in sampled)
 
 
 def _placement(sampled: list[Any], partitions: int) -> Placement | None:

@@ -55,7 +55,6 @@ class Checkpoint:
 
     @property
     def location(self) -> str:
-        """The folder."""
         return self.state.location
 
     def report(self) -> Report | None:
@@ -119,7 +118,6 @@ class Checkpoint:
         return self._get(f"{NOTES}/{batch}.json", Note)
 
     def put_note(self, note: Note) -> None:
-        """Note the batch."""
         self._put(f"{NOTES}/{note.batch}.json", note)
 
     def allotment(self, batch: int) -> Allotment | None:

@@ -84,7 +84,6 @@ class Lease:
 
     @property
     def attempt(self) -> int:
-        """The number of this attempt."""
         return self._held().attempt
 
     def acquire(self, on_wait: Callable[[Holding], None] = lambda _: None) -> None:
@@ -221,7 +220,6 @@ class Heartbeat:
         self.lost: FencedError | StateError | None = None
 
     def start(self) -> None:
-        """Start the heartbeat."""
         self._thread.start()
 
     def stop(self) -> None:

@@ -13,8 +13,6 @@ NOT_KNOWN = 0
 
 
 class SystemClock:
-    """The real clock."""
-
     def now(self) -> int:
         """Milliseconds since the epoch."""
         return time.time_ns() // 1_000_000
@@ -24,7 +22,6 @@ class SystemClock:
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """Wait."""
         time.sleep(seconds)
 
 

@@ -79,9 +79,11 @@ class IcebergTable:
 
     def rows_of(self, range_id: str, batch: int) -> int:
         """How many rows of a batch there are, by their identities."""
-        condition = of_range(range_id, batch)
-        [row] = self._sql(f"SELECT count(*) AS rows FROM {self.name} WHERE {condition}").collect()  # noqa: S608
-        return int(row["rows"])
+        return int(self.of_batch(range_id, batch).count())
+
+    def of_batch(self, range_id: str, batch: int) -> "DataFrame":
+        """The rows of a batch, by their identities."""
+        return self._sql(f"SELECT * FROM {self.name} WHERE {of_range(range_id, batch)}")  # noqa: S608 - quoted
 
     def forget(self, range_id: str) -> None:
         """Delete the rows of a range."""

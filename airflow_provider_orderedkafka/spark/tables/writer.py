@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 from airflow_provider_orderedkafka.core.batches import Batch, Doubt, Note, Setup, Tally
 from airflow_provider_orderedkafka.core.commits import Commit, Search, Standing, name_of, search, standing
 from airflow_provider_orderedkafka.core.order.positions import Offsets
-from airflow_provider_orderedkafka.errors import DataLossError, LifecycleError
+from airflow_provider_orderedkafka.errors import DataLossError, LifecycleError, RowError
 from airflow_provider_orderedkafka.kafka.provenance import VERSION
-from airflow_provider_orderedkafka.spark.lanes.frames import Counters, RangeFrames, counted
+from airflow_provider_orderedkafka.kafka.replay.landed import Landed
+from airflow_provider_orderedkafka.spark.lanes import kafka_output
+from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames, counted
 from airflow_provider_orderedkafka.spark.lanes.limit import without_surplus
 from airflow_provider_orderedkafka.spark.session.failures import classify_failure
 from airflow_provider_orderedkafka.spark.tables.layout import identified, in_few_files
@@ -21,8 +23,7 @@ from airflow_provider_orderedkafka.spark.tables.table import Table, Write
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from airflow_provider_orderedkafka.spark.lanes import kafka_output
-    from airflow_provider_orderedkafka.spark.lanes.bad_records import BadRecords
+    from airflow_provider_orderedkafka.spark.tables.dead_letters import DeadLetters
 
 _log = logging.getLogger(__name__)
 
@@ -33,12 +34,12 @@ class Before:
 
     commits: tuple[Commit, ...] = ()
     rows: int = 0
-    bad: "kafka_output.Before | None" = None
+    letters: kafka_output.Before = kafka_output.NOTHING_BEFORE
 
     @property
     def doubt(self) -> Doubt | None:
         """What nobody can know of the dead letters; of a table's rows it is known, or the load stops."""
-        return None if self.bad is None else self.bad.doubt
+        return self.letters.doubt
 
     @property
     def landed(self) -> bool:
@@ -50,13 +51,13 @@ class Before:
 class TableOutput:
     """A table as the output of a range's batches. `called` is the range's id, or another one if it is loaded again.
 
-    `bad` is where records go that cannot be decoded: the notes have its ends, too.
+    `letters` are the dead letters beside it: where they go to a topic, the notes have its ends, too.
     """
 
     table: Table
     range_id: str
     called: str
-    bad: "kafka_output.KafkaOutput | None" = None
+    letters: "DeadLetters | None" = None
     unprotected: None = None
 
     def noted(self, batch: Batch, attempt: int) -> Note:
@@ -68,11 +69,12 @@ class TableOutput:
 
     def joined(self, note: Note) -> Note:
         """The note of a batch in which this attempt takes part."""
-        return note if self.bad is None else self.bad.joined(note)
+        return note if self.letters is None else self.letters.to.joined(note)
 
     def before(self, note: Note) -> Before:
         """Whether a noted batch landed; `LifecycleError` if nobody can know."""
-        return replace(self._before(note), bad=None if self.bad is None else self.bad.before(note))
+        found = self._before(note)
+        return found if self.letters is None else replace(found, letters=self.letters.to.before(note))
 
     def _before(self, note: Note) -> Before:
         found = self.search(note)
@@ -96,6 +98,8 @@ class TableOutput:
                 f"(identity=False): delete them there, and replay their offsets"
             )
         self.table.forget(self.range_id)
+        if self.letters is not None:
+            self.letters.to.forget()
 
     def _lost(self, note: Note) -> str:
         since = "an earlier release began it" if note.table is None else f"version {note.table.version} is gone"
@@ -115,42 +119,47 @@ class TableWriter:
     output: TableOutput
     setup: Setup
     average: Callable[[], float | None]
-    bad: "BadRecords | None" = None
 
     def write(self, batch: Batch, note: Note, before: Before | None) -> Tally:
-        """Append the batch, unless it has landed; prove that it is there once. Then write its dead letters.
+        """Append the batch, unless it has landed; prove that it is there once.
 
-        A kill between the two leaves a batch that landed and is not counted: the next attempt goes on with the letters.
+        A bad record that is no dead letter yet fails the commit, becomes one, and the rest is written then. So each
+        record is in the table or among the dead letters, wherever an attempt ends, and however the next one decodes.
         """
-        counters = self.frames.counters()
-        tally = self._written(batch, note, before, counters)
-        if self.bad is None:
-            return tally
-        letters = None if before is None else before.bad
-        return tally.plus(Tally(dead_letters=self.bad.written(batch, note, letters, counters.bad.total())))
+        before = before or Before()
+        letters = before.letters.landed
+        if before.landed:
+            tally = self._landed(batch, before, letters)
+        else:
+            try:
+                tally = self._written(batch, note, letters)
+            except Exception as error:
+                if self.output.letters is None or not isinstance(classify_failure(error), RowError):
+                    raise
+                letters = self.output.letters.write(batch, note, letters)
+                tally = self._written(batch, note, letters)
+        return tally.plus(Tally(dead_letters=letters.rows)).plus(note.in_doubt(letters.rows))
 
-    def _written(self, batch: Batch, note: Note, before: Before | None, counters: Counters) -> Tally:
+    def _written(self, batch: Batch, note: Note, letters: Landed) -> Tally:
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
-        if before is not None and before.landed:
-            return self._landed(batch, before, counters)
-        written = Observation()
+        written, counters = Observation(), self.frames.counters()
         records, read = counted(self.frames.of_batch(batch, counters=counters))
-        rows = in_few_files(self._rows(records, batch, counters), self._bytes(batch))
+        rows = in_few_files(self._rows(records, batch, letters), self._bytes(batch))
         name = name_of(self.output.called, batch.number, secrets.token_hex(4))
         write = Write(self.output.called, batch.number, name, lambda: int(written.get["rows"]))
         self.output.table.append(rows.observe(written, f.count(f.lit(1)).alias("rows")), write)
         found = self.output.search(note).found
         if name not in {commit.name for commit in found}:  # left out: another attempt was faster
-            return self._landed(batch, self._by_another(batch, found), self.frames.counters())
+            return self._landed(batch, self._by_another(batch, found), letters)
         doubled = sum(commit.rows or 0 for commit in found if commit.name != name)
         emitted = Tally(rows_emitted=write.count(), may_be_doubled=doubled)
         return read().plus(counters.tally()).plus(emitted)
 
-    def _rows(self, records: "DataFrame", batch: Batch, counters: Counters) -> "DataFrame":
-        """The rows for the table; records that cannot be decoded are none, and are counted."""
-        rows = self.frames.transformed(records, counters)
+    def _rows(self, records: "DataFrame", batch: Batch, letters: Landed, most: int | None = 0) -> "DataFrame":
+        """The rows for the table, without those of dead letters; so many other records may be bad."""
+        rows = self.frames.transformed(records, making=self.frames.making.at_most(most), without=letters)
         rows = without_surplus(rows, batch.surplus)
         return identified(rows, self.output.range_id, batch.number, identity=self.output.table.identity)
 
@@ -167,13 +176,13 @@ class TableWriter:
             )
         return Before(found)
 
-    def _landed(self, batch: Batch, before: Before, counters: Counters) -> Tally:
+    def _landed(self, batch: Batch, before: Before, letters: Landed) -> Tally:
         """The counts of a batch that landed, by reading it once more without writing."""
         rows = before.rows or (before.commits[-1].rows if before.commits else None)
         more = sum(commit.rows or 0 for commit in before.commits[:-1])
         _log.warning("batch %d is in the table already: %s rows are left out", batch.number, rows)
         try:
-            found = self._counted(batch, counters)
+            found = self._counted(batch, letters)
         except Exception as error:
             if rows is None or not isinstance(classify_failure(error), DataLossError):
                 raise
@@ -183,19 +192,19 @@ class TableWriter:
         lost = max(found.lost - expired, 0)
         return replace(found, rows_emitted=there, replayed=there, lost=lost, may_be_doubled=more)
 
-    def _counted(self, batch: Batch, counters: Counters) -> Tally:
+    def _counted(self, batch: Batch, letters: Landed) -> Tally:
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
-        written = Observation()
+        written, counters = Observation(), self.frames.counters()
         records, read = counted(self.frames.of_batch(batch, counters=counters))
-        rows = self._rows(records, batch, counters).observe(written, f.count(f.lit(1)).alias("rows"))
+        rows = self._rows(records, batch, letters, most=None).observe(written, f.count(f.lit(1)).alias("rows"))
         rows.write.format("noop").mode("overwrite").save()
         return read().plus(counters.tally()).plus(Tally(rows_emitted=int(written.get["rows"])))
 
 
 def writer_of(
-    frames: RangeFrames, table: Table, called: str, setup: Setup, bad: "BadRecords | None" = None
+    frames: RangeFrames, table: Table, called: str, setup: Setup, letters: "DeadLetters | None" = None
 ) -> TableWriter:
     """The writer for a table, which is made if it is missing, and checked."""
     table.prepare(identified(frames.rows, frames.loaded.id, 1, identity=table.identity))
@@ -206,5 +215,4 @@ def writer_of(
 
         return average_bytes(frames.loaded.span, frames.read)
 
-    output = TableOutput(table, frames.loaded.id, called, None if bad is None else bad.output)
-    return TableWriter(frames, output, setup, average, bad)
+    return TableWriter(frames, TableOutput(table, frames.loaded.id, called, letters), setup, average)

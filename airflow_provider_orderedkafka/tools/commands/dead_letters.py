@@ -1,6 +1,11 @@
 """Show the dead letters of a topic: where each record came from, what was wrong with it, and its bytes.
 
 Reads the topic; changes nothing. Needs Airflow's configuration (AIRFLOW_HOME) for the Kafka connection, or --servers.
+
+They have the bytes of their records. Once they can be read, a load of this topic, with the formats, the transform and
+the output of the first one, writes each of them once: in a DAG OrderedLoad("orders_again", topics=["orders-dead"],
+start="earliest", min_offsets=1), by hand spark-submit with --option subscribe=orders-dead and --option
+startingOffsets=earliest. Dead letters in a table are rows with the column _error: ask for them in SQL.
 """
 
 import argparse
@@ -151,7 +156,9 @@ def way_back(topic: str, letters: list[DeadLetter]) -> str:
     counts = ", ".join(f"{len(list(group)):,} times {error!r}" for error, group in groupby(errors))
     return (
         f"{len(letters):,} dead letters: {counts}\n"
-        "To load them again, once they can be read: they have the bytes of their records, so a load whose topic is "
-        f"{topic!r}, with the same formats, transform and output as the first, writes each of them once. Its ledger "
-        "says which of them are done; give it a dead letter topic of its own."
+        "To load them again, once they can be read: they have the bytes of their records, so a load of this topic, "
+        "with the same formats, transform and output as the first, writes each of them once; its ledger says which of "
+        f"them are done. In a DAG: OrderedLoad(..., topics=[{topic!r}], start='earliest', min_offsets=1); by hand: "
+        f"--option subscribe={topic} --option startingOffsets=earliest. Give it a checkpoint and a dead letter topic "
+        "of its own, and a format with a registry subject='<first topic>-value'."
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from airflow_provider_orderedkafka.core.notation.durations import shown_duration
 from airflow_provider_orderedkafka.tools.demo.verdict import Loaded, Order, Verdict
 
 _LEFT, _COLUMN = 38, 22
@@ -33,7 +34,7 @@ def _compared(verdict: Verdict) -> Iterable[str]:
     yield _columns("  rows", f"{before.rows:,}", f"{after.rows:,}")
     yield _columns("  rows that come after a later one", _share(before), _share(after))
     yield _columns("  order violations: time runs backwards", f"{before.violations:,}", f"{after.violations:,}")
-    yield _columns("  by as much as", _duration(before.furthest_ms), _duration(after.furthest_ms))
+    yield _columns("  by as much as", shown_duration(before.furthest_ms), shown_duration(after.furthest_ms))
     yield _columns(
         "  time to get them", f"{verdict.reader_seconds:.0f} s", f"{sum(run.seconds for run in verdict.runs):.0f} s"
     )
@@ -58,7 +59,3 @@ def _columns(name: str, before: str, after: str) -> str:
 
 def _share(order: Order) -> str:
     return f"{order.behind:,} ({order.behind / order.rows:.0%})" if order.behind else "0"
-
-
-def _duration(milliseconds: int) -> str:
-    return f"{milliseconds / 1_000:,.1f} s" if milliseconds else "-"

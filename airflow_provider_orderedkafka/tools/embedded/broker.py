@@ -115,15 +115,15 @@ class Broker:
         command = self._installation.command("kafka.Kafka", str(self._properties))
         self._process.start(command, detached=self._detached)
 
-    def wait_until_serving(self, seconds: float = START_SECONDS) -> None:
+    def wait_until_serving(self) -> None:
         """Return when clients can use the broker; raise when it ends before, or takes too long."""
         readiness = Readiness(self.number, self.ports.client)
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + START_SECONDS
         while not readiness.serves():
             if not self.running:
                 raise self._failure("ended while starting")
             if time.monotonic() > deadline:
-                raise self._failure(f"did not serve within {seconds:g} seconds")
+                raise self._failure(f"did not serve within {START_SECONDS:g} seconds")
             time.sleep(_LOOK_SECONDS)
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
