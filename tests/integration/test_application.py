@@ -2,6 +2,7 @@
 
 import json
 import runpy
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,8 @@ def test_a_plain_copy_has_every_record_once_unchanged_and_in_order_for_each_key(
     assert report.stop == loaded.end
     assert (report.rows_read, report.rows_emitted, report.replayed, report.may_be_doubled) == (300, 300, 0, 0)
     assert report.batches == (1 if batch is None else 5)
-    assert report.late == sum(each.record.timestamp < each.order_time for each in expected)
+    late = Counter(each.position[:2] for each in expected if each.record.timestamp < each.order_time)
+    assert (report.late, dict(report.late_in)) == (late.total(), late)
     assert report.bytes_read == sum(len(each.record.key) + len(each.record.value) for each in expected)
     assert app.left() == ["report.json"]
 

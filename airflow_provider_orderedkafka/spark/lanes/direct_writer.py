@@ -8,6 +8,7 @@ from typing import Any
 from airflow_provider_orderedkafka.core.batches import Batch, Note, Setup, Surplus, Tally
 from airflow_provider_orderedkafka.core.lanes import Placement, share_out, sizes
 from airflow_provider_orderedkafka.core.order.cuts import Slice
+from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
 from airflow_provider_orderedkafka.kafka.replay.landed import Landed
 from airflow_provider_orderedkafka.kafka.replay.landed_filter import Giving, LandedFilter
@@ -112,7 +113,8 @@ class Read:
             batches = LandedFilter(landed, work.giving, work.write.source).of(batches)
         yield from batches
         lost = landed.lost(slice_, tally.lost)
-        self._count(Tally(rows_read=tally.records, late=tally.late, bytes_read=tally.bytes, lost=lost))
+        late = Offsets(tally.late)
+        self._count(Tally(tally.records, late=tally.late.total(), late_in=late, bytes_read=tally.bytes, lost=lost))
 
     def _made(self, batches: Iterator[Any]) -> Iterator[Any]:
         """The rows of records, and the bad ones of these, with `_error`."""

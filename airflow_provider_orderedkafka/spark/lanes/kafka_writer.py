@@ -50,11 +50,7 @@ class KafkaWriter:
         if found := counters.bad.total():
             check_bad(found, self.frames.making.max_bad)
             written += self._write_bad(batch, before, asked)
-        counted_apart = Tally(
-            may_be_doubled=resent.total(),
-            may_be_out_of_order=counters.misplaced.total(),
-            lost=counters.losses.total(),
-        )
+        counted_apart = counters.tally().plus(Tally(may_be_doubled=resent.total()))
         return read().plus(batch_tally(note, before, written)).plus(counted_apart)
 
     def _write_bad(self, batch: Batch, before: Before, settings: WriteSettings) -> Written:

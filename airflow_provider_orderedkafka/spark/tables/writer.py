@@ -162,8 +162,8 @@ class TableWriter:
         if name not in {commit.name for commit in found}:  # left out: another attempt was faster
             return self._landed(batch, self._by_another(batch, note), letters)
         doubled = sum(commit.rows or 0 for commit in found if commit.name != name)
-        emitted = Tally(rows_emitted=write.count(), lost=counters.losses.total(), may_be_doubled=doubled)
-        return read().plus(emitted)
+        emitted = Tally(rows_emitted=write.count(), may_be_doubled=doubled)
+        return read().plus(counters.tally()).plus(emitted)
 
     def _rows(self, records: "DataFrame", batch: Batch, letters: Landed, most: int | None = 0) -> "DataFrame":
         """The rows for the table, without those of dead letters; so many other records may be bad."""
@@ -209,7 +209,7 @@ class TableWriter:
         records, read = counted(self.frames.of_batch(batch, counters=counters))
         rows = self._rows(records, batch, letters, most=None).observe(written, f.count(f.lit(1)).alias("rows"))
         rows.write.format("noop").mode("overwrite").save()
-        return read().plus(Tally(rows_emitted=int(written.get["rows"]), lost=counters.losses.total()))
+        return read().plus(counters.tally()).plus(Tally(rows_emitted=int(written.get["rows"])))
 
 
 def writer_of(
