@@ -197,6 +197,13 @@ class SmallFrame:
     def drop(self, *names: str) -> "SmallFrame":
         return self.select(*(each for each in self.columns if each not in names))
 
+    def persist(self) -> "SmallFrame":
+        """The same: each job makes it anew, as Spark does where it has lost what it kept."""
+        return self
+
+    def unpersist(self) -> "SmallFrame":
+        return self
+
     def observe(self, observation: SmallObservation, count: Column) -> "SmallFrame":
         def seen(part: Part) -> Batches:
             for batch in part():
