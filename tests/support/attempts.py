@@ -311,8 +311,7 @@ class World:
     def _attempted(self, load: Load, arguments: Arguments, loaded: Range, checkpoint: Checkpoint) -> Report:
         checkpoint.take_up(loaded)
         session: Any = SmallSession(self._run_tasks, self.files)
-        source = arguments.source
-        making = arguments.making(loaded)
+        source, making = arguments.source, arguments.making(loaded)
         frames = RangeFrames(session, loaded, source.kafka, source.slice_offsets, arguments.transform, making)
         writer = self._writer(arguments, frames)
         checkpoint.set_up(writer.setup)

@@ -197,13 +197,6 @@ class SmallFrame:
     def drop(self, *names: str) -> "SmallFrame":
         return self.select(*(each for each in self.columns if each not in names))
 
-    def persist(self) -> "SmallFrame":
-        """The same: each job makes it anew, as Spark does where it has lost what it kept."""
-        return self
-
-    def unpersist(self) -> "SmallFrame":
-        return self
-
     def observe(self, observation: SmallObservation, count: Column) -> "SmallFrame":
         def seen(part: Part) -> Batches:
             for batch in part():
@@ -212,6 +205,19 @@ class SmallFrame:
 
         observation.get[count.name] = 0
         return replace(self, parts=tuple(partial(seen, part) for part in self.parts))
+
+    def persist(self) -> "SmallFrame":
+        kept: dict[int, list[pa.RecordBatch]] = {}
+
+        def rows(number: int, part: Part) -> Batches:
+            if number not in kept:
+                kept[number] = list(part())
+            return iter(kept[number])
+
+        return replace(self, parts=tuple(partial(rows, number, part) for number, part in enumerate(self.parts)))
+
+    def unpersist(self) -> None:
+        pass
 
     @property
     def write(self) -> "SmallWrite":

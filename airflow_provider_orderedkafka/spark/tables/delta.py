@@ -126,7 +126,7 @@ class DeltaTable:
         [row] = self.session.sql(f"DESCRIBE DETAIL {self.name}").select("properties").collect()
         if (kept := row["properties"].get(REMEMBERS)) is None:
             return
-        shorter = f"CAST({literal(kept)} AS INTERVAL) + TIMESTAMP '2000-01-01' < TIMESTAMP '2000-01-01' + {WEEK}"
+        shorter = f"TRY_CAST({literal(kept)} AS INTERVAL) + TIMESTAMP '2000-01-01' < TIMESTAMP '2000-01-01' + {WEEK}"
         [row] = self.session.sql(f"SELECT {shorter} AS short").collect()
         if row["short"]:
             _log.warning(
