@@ -19,8 +19,8 @@ from airflow_provider_orderedkafka.spark.lanes.arrow_transforms import check_key
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.lanes.kafka_output import (
     NOTHING_BEFORE,
-    Before,
-    KafkaOutput,
+    KafkaBefore,
+    OutputTopics,
     batch_tally,
     only_attempt,
 )
@@ -31,7 +31,7 @@ Share = list[tuple[Slice, Landed]]
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class TaskSettings:
     """The work of a task, without its slices."""
 
     read: ReadSettings
@@ -48,14 +48,14 @@ class DirectWriter:
     """Writes batches to Kafka, each task its share of the source's partitions."""
 
     frames: RangeFrames
-    output: KafkaOutput
+    output: OutputTopics
     setup: Setup
 
-    def write(self, batch: Batch, note: Note, before: Before | None) -> Tally:
+    def write(self, batch: Batch, note: Note, before: KafkaBefore | None) -> Tally:
         """Read and write the batch, without the rows that landed."""
         before = before or NOTHING_BEFORE
         shares = self._shares(batch, before.landed)
-        work = Work(
+        work = TaskSettings(
             self.frames.read,
             self.output.of_batch(note),
             self.frames.making,
@@ -84,7 +84,7 @@ def _part(slice_: Slice, task_of: Mapping[int, int], task: int) -> Slice:
     return replace(slice_, stretches=tuple(s for s in slice_.stretches if task_of[s.partition.partition] == task))
 
 
-def _task(work: Work, shares: Iterable[Share]) -> Iterator[tuple[Written, Tally]]:
+def _task(work: TaskSettings, shares: Iterable[Share]) -> Iterator[tuple[Written, Tally]]:
     from airflow_provider_orderedkafka.kafka.write.writing import write
 
     only_attempt()
@@ -98,7 +98,7 @@ def _task(work: Work, shares: Iterable[Share]) -> Iterator[tuple[Written, Tally]
 class Read:
     """Reads slices, and counts what that comes to."""
 
-    work: Work
+    work: TaskSettings
     tally: Tally = field(default_factory=Tally)
 
     def missing(self, slice_: Slice, landed: Landed) -> Iterator[Any]:
