@@ -58,7 +58,7 @@ def ordered_load(
     start: Any = None,
     end: Any = None,
     on_clear: "OnClear" = "skip",
-    output: "Output | Asset | None" = None,
+    output: "Output | str | Asset | None" = None,
     asset: "Asset | None" = None,
     create_output: Mapping[str, Any] | None = None,
     row_limit: int | str | None = None,
@@ -86,8 +86,9 @@ def ordered_load(
     :param start: Where a replay starts; takes the same values as `OrderedLoad.start`.
     :param end: Where a replay ends, exclusive; the same values.
     :param on_clear: What clearing a loaded interval or replay does: `"skip"` it, or `"reload"` it as a whole.
-    :param output: Where to write: a `KafkaOutput`, `IcebergOutput`, `DeltaOutput` or `FilesOutput`. (An asset, which
-        this used to be, is still taken, as `asset`.)
+    :param output: Where to write: a `KafkaOutput`, `IcebergOutput`, `DeltaOutput` or `FilesOutput`. Or
+        `"<format>:<name>"`, such as `"delta:s3a://lake/orders"`, which may be a template; the formats are `topic`,
+        `iceberg`, `delta` and those of `FilesOutput`. (An asset, which this used to be, is still taken, as `asset`.)
     :param asset: The asset to emit when a load is committed. Default: the asset of the output.
     :param create_output: How to create the topics that the load writes to, where they do not exist:
         `{"partitions": 6, "replication": 3, "config": {"retention.ms": 86_400_000}}`, each with the broker's default. A
@@ -113,6 +114,7 @@ def ordered_load(
         check_dag,
         check_decode,
         check_output,
+        known_output,
         named_output,
         outputs_of,
         shape_of,
@@ -139,7 +141,7 @@ def ordered_load(
     outputs = outputs_of(load, output_topic, options, value, decode, create=create_output is not None)
     digest = digest_of(
         output_topic=getattr(value, "topic", output_topic),
-        output=None if value is None else value.shape,
+        output=value if isinstance(value, str | None) else value.shape,
         application=application or "packaged",
         keep_order=keep_order,
         decode=None if decode is None else decode.shape,
@@ -157,6 +159,7 @@ def ordered_load(
             checkpoint=checkpoint,
             outputs=outputs,
             create_output=create_output,
+            output=value,
             row_limit=row_limit,
             plan_only=dry_run,
             **more["resolve"],
@@ -180,11 +183,11 @@ def ordered_load(
                 load,
                 resolve.task_id,
                 submit,
-                application=_application(load, application, group.dag) or packaged_for(value),
+                application=_application(load, application, group.dag) or packaged_for(known_output(load, value)),
                 checkpoint=checkpoint,
                 digest=digest,
                 output=[
-                    *output_arguments(output_topic, check_keep_order(keep_order), output=value),
+                    *output_arguments(output_topic, check_keep_order(keep_order), output=known_output(load, value)),
                     *decode_arguments(decode),
                 ],
                 more=arguments,

@@ -270,6 +270,23 @@ _KINDS: Final[dict[str, type[Output]]] = {
 }
 
 
+def named(text: str) -> Output:
+    """The output of `<format>:<name>`, such as `topic:orders` or `iceberg:lake.shop.orders`; `SettingError` if none."""
+    kind, _, name = text.partition(":")
+    makers: dict[str, Callable[[], Output]] = {
+        "topic": lambda: KafkaOutput(name),
+        "iceberg": lambda: IcebergOutput(name),
+        "delta": lambda: DeltaOutput(name) if _ABSOLUTE.match(name) else DeltaOutput(table=name),
+        **{each: lambda: FilesOutput(name, kind) for each in FILES},
+    }
+    if kind not in makers:
+        hint = meant(kind, makers, f"formats are {', '.join(makers)}")
+        raise SettingError(
+            f"an output is named '<format>:<name>', such as 'delta:/lake/orders', found {text!r}; {hint}"
+        )
+    return makers[kind]()
+
+
 def to_text(output: Output) -> str:
     """The output as one document."""
     return canonical({"kind": output.kind, **json.loads(output.to_text())})

@@ -1,10 +1,13 @@
 """Check what a load needs from its DAG, and the form of a replay; errors name the settings and the way out."""
 
 import os
+import re
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from airflow_provider_orderedkafka.compat.airflow import has_data_intervals, mapped_group
+from airflow_provider_orderedkafka.context import SCHEME
 from airflow_provider_orderedkafka.core.documents import Kind
 from airflow_provider_orderedkafka.core.notation.starts import parse_start
 from airflow_provider_orderedkafka.core.outputs import Outputs, check_not_fed_back
@@ -13,12 +16,13 @@ from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.launching import packaged_application
 from airflow_provider_orderedkafka.ledgers import location_for
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.outputs import KafkaOutput, Output
+from airflow_provider_orderedkafka.outputs import KafkaOutput, Output, named
 from airflow_provider_orderedkafka.submission import master_of
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG, Asset, TaskGroup
 
+TEMPLATED = re.compile(r"\{[{%#]")
 ON_THE_RUN_BEFORE = ("depends_on_past", "wait_for_downstream")
 WHY_ALONE = "a failed run would keep the next one from taking its range over"
 
@@ -76,8 +80,8 @@ def _interval(load: OrderedLoad, dag: "DAG") -> None:
 
 def named_output(
     load: OrderedLoad, output: Any, output_topic: str | None, asset: "Asset | None"
-) -> tuple[Output | None, "Asset | None"]:
-    """The output, if one is given as a value, and the asset to emit; an asset may be given as `output`, too."""
+) -> tuple[Output | str | None, "Asset | None"]:
+    """The output, if one is given, and the asset to emit; an asset may be given as `output`, too."""
     from airflow.sdk import Asset
 
     if output is None:
@@ -86,18 +90,45 @@ def named_output(
         if asset is not None:
             raise SettingError(f"load {load.name!r}: output= and asset= are both assets: leave one out")
         return None, output
-    if not isinstance(output, Output):
+    if isinstance(output, str) and not TEMPLATED.search(output):
+        output = _named(load, output)
+    if not isinstance(output, Output | str):
         raise SettingError(
             f"load {load.name!r}: output= must be a KafkaOutput, IcebergOutput, DeltaOutput or FilesOutput, found "
             f"{output!r}; a topic's name alone goes into output_topic="
         )
     if output_topic is not None:
         raise SettingError(f"load {load.name!r}: output_topic={output_topic!r} and output= both say it: leave one out")
-    return output, asset or (None if output.uri is None else Asset(uri=output.uri))
+    known = None if isinstance(output, str) else output.uri
+    return output, asset or (None if known is None else Asset(uri=known))
+
+
+def _named(load: OrderedLoad, text: str) -> Output:
+    try:
+        return named(text)
+    except SettingError as error:
+        raise SettingError(
+            f"load {load.name!r}: output={text!r}: {error}; a topic's name alone goes into output_topic="
+        ) from error
+
+
+def settled(output: Output | str | None) -> Output | None:
+    """The output, once its template is rendered."""
+    return named(output) if isinstance(output, str) else output
+
+
+def known_output(load: OrderedLoad, output: Output | str | None) -> Output | None:
+    """Another operator than spark-submit's gets its arguments when the DAG is parsed: `SettingError` for a template."""
+    if isinstance(output, str):
+        raise SettingError(
+            f"load {load.name!r}: output={output!r} is a template, and submit= needs to know the output when the DAG "
+            "is parsed: name it as a value, or leave submit= out"
+        )
+    return output
 
 
 def check_output(
-    load: OrderedLoad, output_topic: Any, application: str, arguments: Any, output: Output | None = None
+    load: OrderedLoad, output_topic: Any, application: str, arguments: Any, output: Output | str | None = None
 ) -> None:
     """Require an output that the load does not read, as far as this can be known when the DAG is parsed."""
     if not isinstance(output_topic, str | None) or not isinstance(arguments, list | tuple | None):
@@ -130,37 +161,37 @@ def check_decode(load: OrderedLoad, decode: Any, *, to_kafka: bool) -> None:
         )
 
 
-def _check_value(load: OrderedLoad, output: Output, beside: Outputs) -> None:
+def _check_value(load: OrderedLoad, output: Output | str, beside: Outputs) -> None:
     if beside.names("output_topic", "topic", "outputTopics", "path", "table"):
         raise SettingError(f"load {load.name!r}: output= and application_args both say where to write: leave one out")
-    check_not_fed_back(load.name, load.topics, _topics_here(load, output))
+    check_not_fed_back(load.name, load.topics, topics_here(load, output))
 
 
-def _topics_here(load: OrderedLoad, output: Output | None) -> dict[str, str]:
+def topics_here(load: OrderedLoad, output: Output | str | None) -> dict[str, str]:
     """The topics of an output on the cluster that the load reads, with the argument that names each."""
     if not isinstance(output, KafkaOutput) or output.kafka_conn_id not in {None, load.kafka_conn_id}:
         return {}
-    named = [(output.topic, "topic"), *((topic, "topics") for topic in output.topics)]
-    return {topic: name for topic, name in [*named, (output.dead_letters, "dead_letters")] if topic is not None}
+    said = [(output.topic, "topic"), *((topic, "topics") for topic in output.topics)]
+    return {topic: name for topic, name in [*said, (output.dead_letters, "dead_letters")] if topic is not None}
 
 
 def outputs_of(
     load: OrderedLoad,
     output_topic: Any,
     arguments: Any,
-    output: Output | None = None,
+    output: Output | str | None = None,
     decode: Decode | None = None,
     *,
     create: bool,
 ) -> list[str]:
     """The topics that a load writes to, as far as they are known here and on the cluster that it reads."""
     known = isinstance(output_topic, str | None) and isinstance(arguments, list | tuple | None)
-    named = Outputs.of(output_topic, arguments or ()).topics if known else {}
-    topics = list(_topics_here(load, output) | named)
+    said = Outputs.of(output_topic, arguments or ()).topics if known else {}
+    topics = list(topics_here(load, output) | said)
     dead = None if decode is None else decode.dead_letters
     if isinstance(dead, str) and dead not in topics and (topics or not isinstance(output, KafkaOutput | None)):
         topics.append(dead)  # beside the rows, or beside the source of a table's rows
-    if create and not topics:
+    if create and not topics and not isinstance(output, str):
         raise SettingError(
             f"load {load.name!r}: create_output= and no topic on the load's own cluster to create: name it with "
             "output_topic=, or leave create_output out"
@@ -194,16 +225,17 @@ def no_checkpoint(load: str, conn_id: str, master: str) -> str:
 
 
 def topic_assets(load: OrderedLoad) -> "list[Asset]":
-    """The assets of the topics that a load reads, if Kafka's address is known when the DAG is parsed.
+    """The assets of the topics that a load reads: by Kafka's address where the connection is an environment variable.
 
-    It is where the connection is an environment variable; to ask Airflow for others would slow down each parse.
+    Another connection is not known when the DAG is parsed, and inlets are what a parse says they are: by its ID, then.
     """
     from airflow.sdk import Asset
 
     connection = _given(load.kafka_conn_id)
     servers = "" if connection is None else str(connection.extra_dejson.get("bootstrap.servers") or "")
     server = servers.split(",", maxsplit=1)[0].strip()
-    return [Asset(uri=f"kafka://{server}/{topic}") for topic in load.topics if server]
+    place = f"kafka://{server}" if server else f"{SCHEME}://topic/{quote(load.kafka_conn_id, safe='')}"
+    return [Asset(uri=f"{place}/{topic}") for topic in load.topics]
 
 
 def _given(conn_id: str) -> Any:
@@ -222,13 +254,14 @@ def _given(conn_id: str) -> Any:
 def check_form(
     params: Mapping[str, Any], given: Mapping[str, Any] | None, taken: Collection[str], load: OrderedLoad | None = None
 ) -> None:
-    """Raise a `SettingError` for unknown keys, unreadable places, and duplicates that were not agreed to.
+    """Raise a `SettingError` for unknown keys, unreadable places or targets, and duplicates that were not agreed to.
 
-    Call it in a task of the replay's DAG, whose `params` are the form.
+    Call it in a task of the replay's DAG, whose `params` are the form: `start`, `end`, `target`, `duplicates_are_fine`
+    and, where the target may be a table, its `format`.
 
     :param params: The run's params.
     :param given: The run's `conf`: Airflow accepts any key there, and adds it to the params.
-    :param taken: Topics that other loads write to.
+    :param taken: Topics, tables and paths that other loads write to.
     :param load: The replay's load; it may not write to a topic that it reads.
     """
     from airflow.sdk import get_current_context
@@ -239,10 +272,12 @@ def check_form(
         raise SettingError(f"the form has no {unknown[0]!r}: it takes {', '.join(map(repr, sorted(form)))}")
     for name in ("start", "end"):
         parse_start(params[name], name)
-    if load is not None:
-        check_not_fed_back(load.name, load.topics, {params["target"]: "target"})
-    if params["target"] in taken and not params["duplicates_are_fine"]:
+    kind, target = params.get("format") or "topic", str(params["target"])
+    found = named(f"{kind}:{target}")
+    if load is not None and isinstance(found, KafkaOutput):
+        check_not_fed_back(load.name, load.topics, {target: "target"})
+    if target.rstrip("/") in taken and not params["duplicates_are_fine"]:
         raise SettingError(
-            f"topic {params['target']!r} is written to by another load: its rows would be there twice; name a new "
-            "topic, or say that duplicates are fine"
+            f"{kind} {target!r} is written to by another load: its rows would be there twice; name a new one, or say "
+            "that duplicates are fine"
         )

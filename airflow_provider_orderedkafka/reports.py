@@ -1,6 +1,6 @@
 """Read what is beside a checkpoint, wherever it is: the report, and whether there are notes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,6 +15,8 @@ NOTES = "notes"
 AZURE = frozenset({"abfs", "abfss"})
 """Hadoop names these container@account, where others have no user, or Airflow's connection."""
 
+WEBHDFS = "webhdfs"
+
 BUCKETS = frozenset({"s3", "s3a", "s3n", "gs", *AZURE})
 """Where a document that is not there may mean that nothing ever will be."""
 
@@ -22,13 +24,37 @@ FINAL = (ValueError, ImportError, PermissionError)
 """No such scheme, nothing installed for it, no credentials: what no retry mends."""
 
 
+class WebHdfsPath:
+    """A path of HDFS over HTTP, by fsspec: Airflow has no file system for it. A user may be named before the host."""
+
+    def __init__(self, location: str) -> None:
+        from fsspec.core import url_to_fs
+
+        self.fs, self.path = url_to_fs(location)
+
+    def read_text(self, encoding: str = "utf-8") -> str:
+        return str(self.fs.cat_file(self.path), encoding)
+
+    def write_text(self, text: str) -> None:
+        self.fs.pipe_file(self.path, text.encode())
+
+    def iterdir(self) -> Iterable[str]:
+        found: list[str] = self.fs.ls(self.path, detail=False)
+        return found
+
+    def unlink(self) -> None:
+        self.fs.rm(self.path)
+
+
 def path_of(location: str) -> Any:
     """The location as a path on this machine, or one that Airflow's object storage opens with its connections."""
     if (path := local_path(location)) is not None:
         return path
+    parts = urlsplit(location)
+    if parts.scheme == WEBHDFS:
+        return WebHdfsPath(location)
     from airflow.sdk import ObjectStoragePath
 
-    parts = urlsplit(location)
     container, _, account = parts.netloc.rpartition("@")
     if container and parts.scheme in AZURE and "." in account:
         return ObjectStoragePath(parts._replace(netloc=container).geturl())
@@ -41,8 +67,13 @@ def report_location(checkpoint: str) -> str:
 
 
 def for_spark(location: str) -> str:
-    """The location without the Airflow connection that may be named in it, as in s3a://aws_default@bucket/loads."""
+    """The location without the Airflow connection that may be named in it, as in s3a://aws_default@bucket/loads.
+
+    What Airflow reads by WebHDFS is on Spark's default file system: the client for WebHDFS of Hadoop 3.5.0 is broken.
+    """
     parts = urlsplit(location)
+    if parts.scheme == WEBHDFS:
+        return f"hdfs://{parts.path}"
     _, named, bucket = parts.netloc.rpartition("@")
     return parts._replace(netloc=bucket).geturl() if named and parts.scheme not in AZURE else location
 
@@ -104,7 +135,7 @@ def _unreadable(location: str, error: Exception) -> str:
         f"Airflow cannot read {location!r} here ({why}): a range counts as loaded by the report that its application "
         f"leaves there. Where Airflow's tasks run, install what reads it (for s3a:// and s3:// "
         f"apache-airflow-providers-amazon[s3fs], for gs:// apache-airflow-providers-google, for abfs:// "
-        f"apache-airflow-providers-microsoft-azure, for hdfs:// Hadoop's libhdfs) and give it credentials, in the "
-        f"environment or by a connection in the location (s3a://aws_default@bucket/loads); or name a checkpoint= that "
-        f"they and Spark reach, such as a shared folder"
+        f"apache-airflow-providers-microsoft-azure, for hdfs:// Hadoop's libhdfs; webhdfs:// needs nothing) and give "
+        f"it credentials, in the environment or by a connection in the location (s3a://aws_default@bucket/loads); or "
+        f"name a checkpoint= that they and Spark reach, such as a shared folder"
     )

@@ -37,19 +37,27 @@ with DAG(
             maxLength=10_000,
             section="What to load",
         ),
+        "format": Param(
+            "topic",
+            enum=["topic", "parquet", "delta", "iceberg"],
+            title="What to write to",
+            description="A topic, a folder of Parquet files, or a table. Spark has to know an Iceberg table's catalog.",
+            section="Where to",
+        ),
         "target": Param(
             "orders-replayed",
             type="string",
-            title="Target topic",
-            description="A topic that does not have these rows yet.",
-            pattern=r"^[A-Za-z0-9._-]{1,249}$",
+            title="Target",
+            description="A topic, a location (s3a://lake/replayed), or a table (catalog.schema.table); a new one.",
+            minLength=1,
+            maxLength=1_000,
             section="Where to",
         ),
         "duplicates_are_fine": Param(
             default=False,
             type="boolean",
             title="Duplicates are fine",
-            description="Must be set to load into the topic that `orders` writes to: its rows are written again.",
+            description="Must be set to load into what `orders` writes to: its rows are written again.",
             section="Where to",
         ),
         "row_limit": Param(
@@ -72,12 +80,13 @@ with DAG(
 
     @task
     def check(params=None, dag_run=None):
-        """Refuse unknown fields, the load's own topics, and duplicates that were not agreed to."""
+        """Refuse unknown fields, impossible targets, the load's own topics, and duplicates not agreed to."""
         check_form(params, dag_run.conf, taken={"orders-ordered"}, load=replay)
 
     loaded = ordered_load(
         replay,
-        output_topic="{{ params.target }}",
+        output="{{ params.format }}:{{ params.target }}",
+        packages="{{ {'delta': 'io.delta:delta-spark_4.2_2.13:4.4.0'}.get(params.format, '') }}",
         mode="replay",
         start="{{ params.start }}",
         end="{{ params.end }}",

@@ -18,6 +18,8 @@ from airflow_provider_orderedkafka.core.order.positions import Offsets
 
 @dataclass(frozen=True, slots=True)
 class Tally:
+    """What was counted of a batch, or of all batches so far; `late_in` has the late records by partition."""
+
     rows_read: int = 0
     rows_emitted: int = 0
     late: int = 0
@@ -27,6 +29,7 @@ class Tally:
     may_be_doubled: int = 0
     bytes_read: int = 0
     may_be_out_of_order: int = 0
+    late_in: Offsets = Offsets()  # noqa: RUF009 - it never changes
 
     @property
     def rows(self) -> int:

@@ -10,6 +10,7 @@ from typing import Literal
 
 from airflow_provider_orderedkafka.core.codec import Document, canonical, encode
 from airflow_provider_orderedkafka.core.order.cuts import Place, Span
+from airflow_provider_orderedkafka.core.order.positions import Offsets
 
 __all__ = ["Boundary", "Ledger", "Open", "Outcome", "Place", "Range", "Report"]
 
@@ -180,7 +181,7 @@ class Report(Document):
     """What the application did with a range; its copy beside the checkpoint is the proof of success.
 
     `unprotected` says why a replay could not have left out what was there already; `advice` says how to go on.
-    `fingerprint` is the range's; version 1 wrote none.
+    `fingerprint` is the range's, `late_in` has the late records by partition; version 1 wrote neither.
     """
 
     range_id: str
@@ -204,6 +205,7 @@ class Report(Document):
     advice: str = ""
     may_be_out_of_order: int = 0
     fingerprint: str = ""
+    late_in: Offsets = Offsets()  # noqa: RUF009 - it never changes
 
     def is_of(self, loaded: Range) -> bool:
         """Whether it is about this range, and not another of the same name. Version 1 compares names only."""

@@ -12,7 +12,7 @@ from airflow_provider_orderedkafka.core.documents import Ledger, Range
 from airflow_provider_orderedkafka.core.notation.starts import Start
 from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets
-from airflow_provider_orderedkafka.core.pacing import Lag, Verdict
+from airflow_provider_orderedkafka.core.pacing import Verdict
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
@@ -172,12 +172,12 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         known = Offsets() if mirrored is None else mirrored.place.offsets
         return Offsets({p: max(end - known.get(p, 0), 0) for p, end in self.high_ends(topics).items()})
 
-    def left(self, place: Place) -> Lag:
-        """What was written to the partitions of a place, and lies behind it."""
+    def left(self, place: Place) -> Offsets:
+        """How many offsets were written to each partition of a place, and lie behind it."""
         from airflow_provider_orderedkafka.kafka.lookup.offsets import high_ends
 
         ends = high_ends(self.config, place.offsets.partitions, "read_uncommitted")
-        return Lag.of(place, sum(max(end - place.offsets[p], 0) for p, end in ends.items()), now_ms())
+        return Offsets({p: max(end - place.offsets[p], 0) for p, end in ends.items()})
 
     def _discover(self, topics: Sequence[str]) -> "Discovery":
         from airflow_provider_orderedkafka.core.notation.subscriptions import Matching, Named

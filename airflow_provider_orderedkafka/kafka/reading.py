@@ -1,5 +1,6 @@
 """The settings of reading a slice, and its counts."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -33,13 +34,13 @@ class ReadSettings:
 class ReadTally:
     """The counts of one reading task, updated as it goes.
 
-    `records`, `bytes` and `late` are of the records handed on; `lost` is how many offsets of each partition retention
-    had deleted, if losses are counted instead of raised.
+    `records`, `bytes` and, by partition, `late` are of the records handed on; `lost` is how many offsets of each
+    partition retention had deleted, if losses are counted instead of raised.
     """
 
     records: int = 0
     bytes: int = 0
-    late: int = 0
+    late: Counter[TopicPartition] = field(default_factory=Counter)
     lost: dict[TopicPartition, int] = field(default_factory=dict)
 
     def lose(self, losses: Mapping[TopicPartition, int]) -> None:

@@ -66,7 +66,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a run would do. `planned` is the range or why there is none; `error` is what it would fail with."""
+    """What a run would do. `planned` is the range or why there is none; `error` is what it would fail with.
+
+    `target` is where a replay would write, where that is known.
+    """
 
     load: str
     revision: int | None
@@ -75,12 +78,14 @@ class Preview:
     parts: tuple[Part, ...] = ()
     batches: tuple[Planned, ...] = ()
     error: OrderedKafkaError | None = None
+    target: str = ""
 
     @property
     def text(self) -> str:
         """For people."""
         planned, of = self.planned, "" if self.revision is None else f", from revision {self.revision}"
         lines = [f"load      {self.load}{of}", f"now       a run would {self._outlook}"]
+        lines += [f"target    {self.target}"] if self.target else []
         if isinstance(planned, NothingToLoad):
             return "\n".join([*lines, f"range     none: {planned.reason}", *self._partitions()])
         time = planned.end.floor.time

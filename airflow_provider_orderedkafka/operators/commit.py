@@ -6,20 +6,21 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from airflow_provider_orderedkafka.assets import output_alias
-from airflow_provider_orderedkafka.context import beside, books_of, fail, ledger_asset, skip
+from airflow_provider_orderedkafka.context import beside, books_of, fail, ledger_asset, now_ms, skip
 from airflow_provider_orderedkafka.core.documents import DOUBTS, Outcome, Place
 from airflow_provider_orderedkafka.core.lifecycle import Action
+from airflow_provider_orderedkafka.core.order.positions import Offsets
+from airflow_provider_orderedkafka.core.pacing import Lag
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.committing import CommitResult, commit
 from airflow_provider_orderedkafka.loads.shown import in_numbers
 from airflow_provider_orderedkafka.outputs import KafkaOutput, Output
+from airflow_provider_orderedkafka.parsing import settled
 from airflow_provider_orderedkafka.telling import docs, metrics, status
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset, Context, XComArg
-
-    from airflow_provider_orderedkafka.core.pacing import Lag
 
 
 class CommitOffsetRangeOperator(BaseOperator):
@@ -33,11 +34,11 @@ class CommitOffsetRangeOperator(BaseOperator):
     :param load: The load.
     :param range_id: ID of the range. Default: the open range of this run.
     :param output_topic: The topic whose asset is emitted.
-    :param output: The output whose asset is emitted, as a value.
+    :param output: The output whose asset is emitted, as a value or as a template of `<format>:<name>`.
     :param asset: The asset to emit instead.
     """
 
-    template_fields: Sequence[str] = ("range_id", "output_topic")
+    template_fields: Sequence[str] = ("range_id", "output_topic", "output_value")
     ui_color = "#e2f0d9"
 
     def __init__(
@@ -46,7 +47,7 @@ class CommitOffsetRangeOperator(BaseOperator):
         load: OrderedLoad,
         range_id: "str | XComArg | None" = None,
         output_topic: str | None = None,
-        output: Output | None = None,
+        output: Output | str | None = None,
         asset: "Asset | None" = None,
         **kwargs: Any,
     ) -> None:
@@ -74,11 +75,12 @@ class CommitOffsetRangeOperator(BaseOperator):
             committed = self._commit(context)
         except OrderedKafkaError as error:
             fail(error)
-        said = committed.reason + self._counted(committed)
+        left = None if committed.report is None or committed.ledger is None else self._left(committed.ledger.place)
+        said = committed.reason + self._counted(committed, left)
         self.log.info("%s: %s", self.load.name, said)
         if committed.outcome is None:
             skip(context, committed.reason)
-        status.committed(context, self.load, committed)
+        status.committed(context, self.load, committed, left)
         context["ti"].xcom_push(key="in_words", value=said)
         told = _told(self.load.name, committed.outcome)
         asset = self.asset or self._output_asset()
@@ -86,15 +88,16 @@ class CommitOffsetRangeOperator(BaseOperator):
             context["outlet_events"][output_alias(self.load.name)].add(asset, extra=told)
         return told
 
-    def _counted(self, committed: CommitResult) -> str:
+    def _counted(self, committed: CommitResult, left: Offsets | None) -> str:
         """What the commit came to, sent to the metrics and as a sentence for the log."""
         if committed.report is None:
             return ""
-        lag = None if committed.ledger is None else self._left(committed.ledger.place)
+        ledger = committed.ledger
+        lag = None if ledger is None or left is None else Lag.of(ledger.place, sum(left.values()), now_ms())
         metrics.committed(self.load.name, committed.report, lag)
         return f": {in_numbers(committed.report)}" + ("" if lag is None else f"; {lag}")
 
-    def _left(self, place: Place) -> "Lag | None":
+    def _left(self, place: Place) -> Offsets | None:
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
         try:
@@ -108,11 +111,12 @@ class CommitOffsetRangeOperator(BaseOperator):
 
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
-        if self.output_value is not None and self.output_value.uri is not None:
-            return Asset(uri=self.output_value.uri)
+        output = settled(self.output_value)
+        if output is not None and output.uri is not None:
+            return Asset(uri=output.uri)
         topic, cluster = self.output_topic, self.load.kafka_conn_id
-        if isinstance(self.output_value, KafkaOutput):
-            topic, cluster = self.output_value.topic, self.output_value.kafka_conn_id or cluster
+        if isinstance(output, KafkaOutput):
+            topic, cluster = output.topic, output.kafka_conn_id or cluster
         if not topic:
             return None
         first = OrderedKafkaHook(cluster).config.servers.split(",", maxsplit=1)[0]

@@ -1,7 +1,7 @@
 """Decide which offsets a run loads, and store them before anything is read."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
@@ -23,7 +23,7 @@ from airflow_provider_orderedkafka.core.documents import Kind, Range
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.core.next_range import NothingToLoad
 from airflow_provider_orderedkafka.core.notation.starts import Start, goes_back, parse_start
-from airflow_provider_orderedkafka.core.outputs import NewOutput
+from airflow_provider_orderedkafka.core.outputs import NewOutput, check_not_fed_back
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.links import RangeLink
 from airflow_provider_orderedkafka.load import OrderedLoad
@@ -32,6 +32,8 @@ from airflow_provider_orderedkafka.loads.loading import place_of
 from airflow_provider_orderedkafka.loads.resolving import PlanOwn, Resolved, claim_key, resolve, resolve_own
 from airflow_provider_orderedkafka.loads.shown import in_words
 from airflow_provider_orderedkafka.loads.waiting import look
+from airflow_provider_orderedkafka.outputs import Output
+from airflow_provider_orderedkafka.parsing import TEMPLATED, settled, topics_here
 from airflow_provider_orderedkafka.reports import for_spark
 from airflow_provider_orderedkafka.telling import docs, metrics, status
 
@@ -41,8 +43,6 @@ if TYPE_CHECKING:
     from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
 OnClear = Literal["skip", "reload"]
-
-TEMPLATED = re.compile(r"\{[{%#]")
 
 
 class ResolveOffsetRangeOperator(BaseOperator):
@@ -63,6 +63,8 @@ class ResolveOffsetRangeOperator(BaseOperator):
         takes on a changed digest until its first batch is begun; after that the change is refused.
     :param checkpoint: Folder for checkpoints; the XCom `checkpoint` is the range's folder in it.
     :param outputs: Topics that the load writes to. They have to exist before a range is written down.
+    :param output: Where the range is to be written, as a value or a template of `<format>:<name>`: its topics are
+        among the `outputs`.
     :param create_output: How to create those that do not exist: `{"partitions": 6, "replication": 3, "config": {...}}`.
         One that exists stays as it is.
     :param row_limit: The most rows that a replay writes: the first ones in order.
@@ -70,7 +72,16 @@ class ResolveOffsetRangeOperator(BaseOperator):
         `"True"` from a template.
     """
 
-    template_fields: Sequence[str] = ("start", "end", "digest", "checkpoint", "outputs", "row_limit", "plan_only")
+    template_fields: Sequence[str] = (
+        "start",
+        "end",
+        "digest",
+        "checkpoint",
+        "outputs",
+        "output_value",
+        "row_limit",
+        "plan_only",
+    )
     operator_extra_links = (RangeLink(),)
     ui_color = "#dbe9f6"
 
@@ -85,6 +96,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
         digest: str = "",
         checkpoint: str | None = None,
         outputs: Sequence[str] = (),
+        output: Output | str | None = None,
         create_output: Mapping[str, Any] | None = None,
         row_limit: int | str | None = None,
         plan_only: bool | str = False,
@@ -106,6 +118,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
         self.digest = digest
         self.checkpoint = checkpoint
         self.outputs = list(outputs)
+        self.output_value = output
         self.create_output = None if create_output is None else NewOutput.parse(create_output, load.name)
         self.row_limit = row_limit
         self.plan_only = plan_only
@@ -121,6 +134,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
             "replay": self._replay,
         }
         try:
+            self._settle_output()
             hook = OrderedKafkaHook(self.load.kafka_conn_id)
             if str(self.plan_only) == "True":
                 self._only_tell(context, hook)
@@ -178,6 +192,13 @@ class ResolveOffsetRangeOperator(BaseOperator):
             memory=memory_of(books, context),
         )
 
+    def _settle_output(self) -> None:
+        """Know a templated output, and refuse one that the load reads, before anything is written down."""
+        self.output_value = settled(self.output_value)
+        topics = topics_here(self.load, self.output_value)
+        check_not_fed_back(self.load.name, self.load.topics, topics)
+        self.outputs = list(dict.fromkeys([*self.outputs, *topics]))
+
     def _planned(self, hook: "OrderedKafkaHook", plan: PlanOwn) -> Range | NothingToLoad:
         """A new range, for outputs that are there."""
         self._make_ready(hook)
@@ -202,7 +223,8 @@ class ResolveOffsetRangeOperator(BaseOperator):
     def _only_tell(self, context: "Context", hook: "OrderedKafkaHook") -> NoReturn:
         if self.create_output is None:
             self._make_ready(hook)  # raises what the run would fail with
-        preview = hook.preview_replay(self.load, self._asked(), self._rows())
+        target = ", ".join(f"topic {topic!r}" for topic in self.outputs) or getattr(self.output_value, "of", "")
+        preview = replace(hook.preview_replay(self.load, self._asked(), self._rows()), target=target)
         self.log.info("%s", preview.text)
         context["ti"].xcom_push(key="plan", value=preview.text)
         if preview.error is not None:

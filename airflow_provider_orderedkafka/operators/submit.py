@@ -30,7 +30,7 @@ from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.loading import Loading, place_of
 from airflow_provider_orderedkafka.loads.loading import load as what_to_do
 from airflow_provider_orderedkafka.outputs import KafkaOutput, Output
-from airflow_provider_orderedkafka.parsing import check_output, no_checkpoint, topic_assets
+from airflow_provider_orderedkafka.parsing import check_output, no_checkpoint, settled, topic_assets
 from airflow_provider_orderedkafka.reports import for_spark, read_report, readable
 from airflow_provider_orderedkafka.spark_parameters import SparkSubmitParameters
 from airflow_provider_orderedkafka.submission import Submission, masked, submit_command
@@ -72,7 +72,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
     :param load: The load.
     :param range_id: ID of the range. Default: the open range of this run.
     :param output_topic: The topic that the packaged application writes to.
-    :param output: Where to write, as a value, instead.
+    :param output: Where to write, as a value or as a template of `<format>:<name>`, instead.
     :param checkpoint: The folder for checkpoints; each range gets a folder in it. Default for a local master: under
         AIRFLOW_HOME. For a cluster, a location that the driver, the executors and Airflow's workers can all reach.
     :param keep_order: Which order to keep in the output: of each `"key"`, of each `"partition"`, or None.
@@ -86,7 +86,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
 
     template_fields: Sequence[str] = (
         *SparkSubmitParameters.template_fields,
-        *("range_id", "output_topic", "checkpoint", "digest"),
+        *("range_id", "output_topic", "output_value", "checkpoint", "digest"),
     )
     ui_color = "#fde9d9"
     _process: "SparkProcess | FollowedProcess | None" = None
@@ -98,7 +98,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         load: OrderedLoad,
         range_id: "str | XComArg | None" = None,
         output_topic: str | None = None,
-        output: Output | None = None,
+        output: Output | str | None = None,
         checkpoint: str | None = None,
         keep_order: OrderBy | None = "key",
         application: str = "",
@@ -107,7 +107,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         **kwargs: Any,
     ) -> None:
         super().__init__(
-            application=application or packaged_for(output),
+            application=application or packaged_for(None if isinstance(output, str) else output),
             **beside(
                 {"inlets": [ledger_asset(load.name, load.ledger), *topic_assets(load)]},
                 {"name": f"orderedkafka-{load.name}", "doc_md": docs.LOAD, **kwargs},
@@ -117,6 +117,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         self.range_id: Any = range_id
         self.output_topic = output_topic
         self.output_value = output
+        self._packaged = not application
         self.checkpoint = checkpoint
         self.keep_order = check_keep_order(keep_order)
         self.digest = digest
@@ -143,11 +144,14 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
         servers = OrderedKafkaHook(self.load.kafka_conn_id).config.servers
-        outputs = Outputs.of(self.output_topic, self.application_args or ())
+        outputs, value = Outputs.of(self.output_topic, self.application_args or ()), settled(self.output_value)
+        if value is not None:
+            elsewhere = getattr(value, "kafka_conn_id", None)
+            outputs = lineage.outputs_of(value, elsewhere and OrderedKafkaHook(elsewhere).config.servers)
         return lineage.Flow(servers, self.load.topics, outputs, self.conn_id, report)
 
     def _load(self, context: "Context") -> dict[str, Any]:
-        self._check_output()  # raises before an attempt is counted
+        self._settle_output()  # raises before an attempt is counted
         self._check_application()
         way = self._way(context)
         self._check_schemas()
@@ -228,6 +232,13 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
             lambda application: memory.set(FOLLOWED, {"application": application, "checkpoint": todo.checkpoint}),
         )
 
+    def _settle_output(self) -> None:
+        """Know a templated output, and the packaged application for it."""
+        if isinstance(self.output_value, str):
+            self.output_value = settled(self.output_value)
+            self.application = packaged_for(self.output_value) if self._packaged else self.application
+        self._check_output()
+
     def _check_output(self) -> None:
         check_output(self.load, self.output_topic, self.application, self.application_args, self.output_value)
 
@@ -257,7 +268,9 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
             check_schemas(self.decode, self.load.topics, registry_options(self.decode.registries[0]))
 
     def _arguments(self, path: str, checkpoint: str, attempt: int) -> list[str]:
-        output = output_arguments(self.output_topic, self.keep_order, self.application_args or (), self.output_value)
+        output = output_arguments(
+            self.output_topic, self.keep_order, self.application_args or (), settled(self.output_value)
+        )
         decode = decode_arguments(self.decode)
         return ["--range", path, "--checkpoint", checkpoint, "--attempt", str(attempt), *output, *decode]
 

@@ -77,14 +77,36 @@ async function statusOf(load, airflow) {
   return kept.value?.version ? { status: kept.value } : { status: null, elsewhere: true };
 }
 
-/** Before it has a state store, Airflow has an event for each step: the newest status, with the ranges of all. */
+/**
+ * Before it has a state store, Airflow has an event for each range that is planned or committed: the newest status, with
+ * the ranges of all. What became of an open one is asked of its task.
+ */
 async function fromEvents(load) {
   const found = await get("assets/events", { asset_id: load.id, order_by: "-timestamp", limit: AT_ONCE });
   const told = found.asset_events.map((event) => event.extra?.status).filter(Boolean);
   if (!told.length) return null;
   const ranges = new Map(told.toReversed().flatMap((status) => status.ranges.map((range) => [range.id, range])));
   const { rows, revision } = told.find((status) => status.revision !== null) ?? told[0];
-  return { ...told[0], rows, revision, ranges: [...ranges.values()].slice(-RANGES) };
+  const known = [...ranges.values()].slice(-RANGES);
+  const last = known.findLast(({ kind }) => kind === "incremental");
+  await Promise.all(known.map((range) => followed(range, last)));
+  return { ...told[0], rows, revision, ranges: known };
+}
+
+/** A load has one open range at a time: an older one has ended, though nobody told how. */
+async function followed(range, last) {
+  if (range.state !== "planned") return;
+  if (range.kind === "incremental" && range !== last) {
+    range.state = "untold";
+    return;
+  }
+  const task = (await tasksOf(range)).find((each) => each.name === "load");
+  if (!task?.state) return;
+  const states = { running: "loading", success: "loaded", failed: "failed", up_for_retry: "failed" };
+  range.state = states[task.state] ?? range.state;
+  range.task = task.id;
+  range.attempts = task.attempt;
+  range.progress = await progressOf(range, task.id);
 }
 
 /** The tasks of the run that has a range, by their names in their group; none where that may not be seen. */
@@ -100,7 +122,7 @@ export async function tasksOf(range) {
 }
 
 /** The progress that a task has in an XCom, where there is no state store. */
-export async function progressOf(range, task) {
+async function progressOf(range, task) {
   const [dag, run] = place(range.run);
   const found = await perhaps(`dags/${dag}/dagRuns/${run}/taskInstances/${encodeURIComponent(task)}/xcomEntries/progress`);
   const value = found?.value;

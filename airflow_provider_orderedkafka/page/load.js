@@ -119,8 +119,8 @@ function ranges(status, run) {
 function partitions(lag) {
   if (!lag || !lag.of_partitions) return null;
   const rows = Object.entries(lag.partitions).flatMap(([topic, words]) => words.split(" ").map((word) => {
-    const [partition, begin, taken, left] = word.split(",").map(Number);
-    return { topic, partition, begin, taken, left };
+    const [partition, begin, taken, left, late = 0] = word.split(",").map(Number);
+    return { topic, partition, begin, taken, left, late };
   }));
   rows.sort((one, other) => other.left - one.left || one.topic.localeCompare(other.topic) || one.partition - other.partition);
   const most = Math.max(...rows.map((row) => row.left), 1);
@@ -129,12 +129,13 @@ function partitions(lag) {
     { name: "Next offset", kind: "number", cell: (row) => number(row.begin) },
     { name: "End of the open range", kind: "number", cell: (row) => (row.taken ? number(row.begin + row.taken) : "–") },
     { name: "End of the log", kind: "number", cell: (row) => number(row.begin + row.left) },
+    { name: "Late", kind: "number", cell: (row) => number(row.late) },
     { name: "Lag", kind: "number", cell: (row) => [number(row.left), bar(row.left / most, `${percent(row.left / most)} of the largest lag`)] },
   ];
   const some = rows.length < lag.of_partitions ? ` The ${number(rows.length)} that lag most are shown.` : "";
   return section(
     "Partitions",
-    h("p", { class: "quiet" }, `${count(lag.of_partitions, "partition")}.${some}`),
+    h("p", { class: "quiet" }, `${count(lag.of_partitions, "partition")}.${some} Late are records of the last range that was loaded.`),
     h("div", { class: "panel scroll", tabindex: 0, role: "region", "aria-label": "Partitions" },
       table("Partitions, the largest lag first", columns, rows)),
   );

@@ -1,6 +1,6 @@
 // What is asked for by the address: every load, those of a DAG, or one of them. It is asked again every few seconds.
 
-import { HAS_STATE, Refused, SEES_COOKIES, dagOf, loads, progressOf, tasksOf, version, withStatus } from "./airflow.js";
+import { HAS_STATE, Refused, SEES_COOKIES, dagOf, loads, tasksOf, version, withStatus } from "./airflow.js";
 import { h, keepTimesTrue, show } from "./html.js";
 import { sections } from "./load.js";
 import { overview } from "./overview.js";
@@ -64,7 +64,6 @@ async function drawLoad(load, run) {
   const open = openRanges(status);
   busy = open.length > 0;
   const tasks = Object.fromEntries(await Promise.all(open.map(async (range) => [range.id, await tasksOf(range)])));
-  if (airflow.number < HAS_STATE) await follow(open, tasks);
   const more = status.of_topics > status.topics.length ? ` and ${status.of_topics - status.topics.length} more` : "";
   head(load.name, `${status.topics.join(", ")}${more}`, true);
   const main = part("main");
@@ -75,18 +74,6 @@ async function drawLoad(load, run) {
     main.replaceChildren(...drawn.map(([id]) => h("div", { id })));
   }
   for (const [id, key, make] of drawn) show(part(id), key, make);
-}
-
-/** Where there is no state store, an event tells of a range when it is planned and committed; its task tells the rest. */
-async function follow(open, tasks) {
-  for (const range of open) {
-    const task = tasks[range.id].find((each) => each.name === "load");
-    if (!task || range.state !== "planned" || !task.state) continue;
-    const states = { running: "loading", success: "loaded", failed: "failed", up_for_retry: "failed" };
-    range.state = states[task.state] ?? range.state;
-    range.attempts = task.attempt;
-    range.progress = await progressOf(range, task.id);
-  }
 }
 
 function drawNothing(all, load, name, dag) {
@@ -102,7 +89,7 @@ function drawNothing(all, load, name, dag) {
 
 function note(found) {
   const words = found.number < HAS_STATE
-    ? `Airflow ${found.text} has no asset state store, which came with 3.3: the numbers are those of the last range that was resolved or committed.`
+    ? `Airflow ${found.text} has no asset state store, which came with 3.3: the numbers are those of the last range that was planned or committed. What waits since then, and the batches of an open range, are not known here.`
     : "";
   part("footer").textContent = words;
 }

@@ -12,6 +12,7 @@ const STATES = {
   loaded: "loaded, to be committed",
   committed: "committed",
   abandoned: "given up",
+  untold: "ended, not told how",
 };
 
 export const isOpen = (range) => OPEN.has(range.state);
@@ -49,7 +50,7 @@ export function behind(status) {
   const lag = status.lag;
   if (!lag) return h("span", { class: "quiet" }, loadedTo(status) ?? "not looked at yet");
   return [
-    h("div", { class: "main" }, lag.offsets ? count(lag.offsets, "offset") : "nothing waits"),
+    h("div", { class: "main" }, lag.at_least ? "at least " : "", lag.offsets ? count(lag.offsets, "offset") : "nothing waits"),
     lag.loaded_to !== null && lag.offsets > 0
       ? h("div", { class: "quiet" }, "loaded up to ", ago(lag.loaded_to))
       : null,

@@ -23,7 +23,7 @@ from airflow_provider_orderedkafka.outputs import CatalogOutput, DeltaOutput, Fi
 from airflow_provider_orderedkafka.spark.connector.columns import spark_columns
 from airflow_provider_orderedkafka.spark.connector.option_tables import TABLE_SINK
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
-from airflow_provider_orderedkafka.spark.lanes.kafka_output import KafkaOutput as KafkaTopics
+from airflow_provider_orderedkafka.spark.lanes.kafka_output import OutputTopics
 from airflow_provider_orderedkafka.spark.tables.dead_letters import DeadLetters, LetterTable, Topic
 from airflow_provider_orderedkafka.spark.tables.delta import DeltaTable
 from airflow_provider_orderedkafka.spark.tables.files import CatalogTable, Files
@@ -93,7 +93,7 @@ def _letter_table(named: IcebergOutput | DeltaOutput, frames: RangeFrames, outpu
     return DeadLetters(frames, found)
 
 
-def _letter_topic(topic: str, arguments: "Arguments", frames: RangeFrames) -> KafkaTopics:
+def _letter_topic(topic: str, arguments: "Arguments", frames: RangeFrames) -> OutputTopics:
     # Without the names of other topics: a record's own topic is where it was read from, and is not written to.
     settings = WriteSettings(
         arguments.source.kafka,
@@ -103,7 +103,7 @@ def _letter_topic(topic: str, arguments: "Arguments", frames: RangeFrames) -> Ka
         source="columns",
     )
     columns = list(spark_columns(include_headers=frames.loaded.include_headers).items())
-    return KafkaTopics(frames.loaded.id, plan_write(settings, columns))
+    return OutputTopics(frames.loaded.id, plan_write(settings, columns))
 
 
 def _output(arguments: "Arguments") -> "TableOutput":

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.core.outputs import SERVERS, Outputs
+from airflow_provider_orderedkafka.outputs import KafkaOutput, Output
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.openlineage.facet import InputDataset, OutputDataset
@@ -29,6 +30,14 @@ class Flow:
     outputs: Outputs
     spark: str
     report: Report
+
+
+def outputs_of(output: Output, servers: str | None = None) -> Outputs:
+    """An output that was given as a value, by its options; `servers` where it is on another cluster."""
+    if not isinstance(output, KafkaOutput):
+        return Outputs({name: text for name in ("table", "path") if (text := getattr(output, name, None))})
+    elsewhere = {} if servers is None else {SERVERS: servers}
+    return Outputs({**{name.lower(): text for name, text in output.sink_options.items()}, **elsewhere})
 
 
 def facets(flow: Flow | None) -> Any:

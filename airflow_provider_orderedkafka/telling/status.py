@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from airflow_provider_orderedkafka.compat.airflow import asset_state, has_asset_state
 from airflow_provider_orderedkafka.context import SCHEME, ledger_asset, now_ms, run_of, tell
 from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
+from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.core.pacing import Verdict
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.core.status import steps
@@ -68,11 +69,11 @@ def loaded(context: "Context", load: OrderedLoad, done: Range, report: Report) -
     _update(context, load, lambda before, teller: steps.done(before, teller, done, report))
 
 
-def committed(context: "Context", load: OrderedLoad, found: CommitResult) -> None:
-    """A range was committed."""
+def committed(context: "Context", load: OrderedLoad, found: CommitResult, left: Offsets | None = None) -> None:
+    """A range was committed, and so much is `left`."""
     if found.range is not None and found.report is not None:
         parts = found.range, found.report, found.ledger
-        _update(context, load, lambda before, teller: steps.committed(before, teller, *parts))
+        _update(context, load, lambda before, teller: steps.committed(before, teller, *parts, left=left))
 
 
 class Attempt:

@@ -93,11 +93,27 @@ def test_the_replay_example_only_says_what_it_would_load_and_then_loads_its_firs
     assert states == {"check": "success", **dict.fromkeys(ALL[1:], "skipped")}
     said = capsys.readouterr().out
     assert "30 offsets from earliest to latest; the row limit lets 7 rows pass" in said
+    assert f"target    topic '{playground.output}'" in said
     assert "batches   about 1, of 30 offsets" in said
     assert playground.written == []
     states = playground.run(playground.dag("orders_replay", edits=edits), run_conf=form)
     assert states == {"check": "success", **dict.fromkeys(ALL[1:], "success")}
     assert len(playground.written) == 7 < len(rows)
+
+
+def test_the_replay_example_writes_to_files_where_the_form_says_so(playground, tmp_path, capsys):
+    from pyarrow import dataset
+
+    rows, second = playground.write(), playground.another()
+    edits = {'topics=["orders", "refunds"]': f"topics=[{playground.source!r}, {second!r}]"}
+    form = {"start": "earliest", "end": "latest", "format": "parquet", "target": f"{tmp_path}/replayed"}
+    states = playground.run(playground.dag("orders_replay", edits=edits), run_conf={**form, "dry_run": True})
+    assert states == {"check": "success", **dict.fromkeys(ALL[1:], "skipped")}
+    assert f"target    FilesOutput('{tmp_path}/replayed')" in capsys.readouterr().out
+    states = playground.run(playground.dag("orders_replay", edits=edits), run_conf=form)
+    assert states == {"check": "success", **dict.fromkeys(ALL[1:], "success")}
+    files = [str(path) for path in (tmp_path / "replayed").glob("range_id=*/batch=*/*.parquet")]
+    assert sorted(dataset.dataset(files).to_table(["value"])["value"].to_pylist()) == rows
 
 
 @pytest.mark.parametrize(
@@ -106,6 +122,8 @@ def test_the_replay_example_only_says_what_it_would_load_and_then_loads_its_firs
         ({"strat": "-1h"}, "the form has no 'strat'"),
         ({"start": "yesterday"}, "'yesterday'"),
         ({"target": "orders-ordered"}, "its rows would be there twice"),
+        ({"format": "delta", "target": "lake orders"}, "a table is named 'catalog.schema.table'"),
+        ({"format": "parquet", "target": "lake/orders"}, "path must be absolute"),
         ({"target": "refunds", "duplicates_are_fine": True}, "would write into 'refunds' (target='refunds')"),
     ],
 )
@@ -221,7 +239,7 @@ def test_the_sample_has_every_topic_that_the_examples_read_and_write(airflow_hom
     read = {
         topic for task in tasks if isinstance(getattr(task, "load", None), OrderedLoad) for topic in task.load.topics
     }
-    written = {task.output_topic for task in tasks if getattr(task, "output_topic", None)} - {"{{ params.target }}"}
+    written = {task.output_topic for task in tasks if getattr(task, "output_topic", None)}
     assert len(read) > 2 < len(written)
     assert read | written | {dags["orders_replay"].params["target"]} <= topics
 

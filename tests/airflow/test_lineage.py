@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from support.runs import a_range, a_report
 
+from airflow_provider_orderedkafka import DeltaOutput, FilesOutput, IcebergOutput, KafkaOutput
 from airflow_provider_orderedkafka.core.outputs import Outputs
 from airflow_provider_orderedkafka.telling import lineage
 
@@ -79,6 +80,20 @@ def test_outputs_are_named_as_openlineage_names_datasets(options, outputs):
     arguments = [part for option in options for part in ("--sink-option", option)]
     inputs = [("kafka://one:9092", "orders"), ("kafka://one:9092", "refunds")]
     assert names(flow(["orders", "refunds"], arguments)) == (inputs, outputs)
+
+
+@pytest.mark.parametrize(
+    ("output", "servers", "outputs"),
+    [
+        (KafkaOutput("a", dead_letters="dead"), None, [("kafka://one:9092", "a"), ("kafka://one:9092", "dead")]),
+        (KafkaOutput("a", kafka_conn_id="second"), "other:9092", [("kafka://other:9092", "a")]),
+        (IcebergOutput("lake.sales.orders"), None, [("spark://spark_default", "lake.sales.orders")]),
+        (DeltaOutput("s3a://bucket/sales/orders"), None, [("s3://bucket", "sales/orders")]),
+        (FilesOutput("/data/orders"), None, [("file", "/data/orders")]),
+    ],
+)
+def test_outputs_that_are_values_are_named_so_too(output, servers, outputs):
+    assert names(replace(flow(["orders"], []), outputs=lineage.outputs_of(output, servers)))[1] == outputs
 
 
 def test_rows_are_told_where_it_is_known_of_which_topic_they_are():

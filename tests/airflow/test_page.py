@@ -14,13 +14,15 @@ import pytest
 from support import statuses
 from support.browser import MISSING, PROGRAM, browser
 
+from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.compat.airflow import has_asset_state
+from airflow_provider_orderedkafka.context import ledger_asset
+from airflow_provider_orderedkafka.telling import status
 from airflow_provider_orderedkafka.tools.embedded.settings import free_port
 
-pytestmark = [
-    pytest.mark.skipif(PROGRAM is None, reason=MISSING),
-    pytest.mark.skipif(not has_asset_state(), reason="Airflow has no state stores before 3.3"),
-]
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason=MISSING)
+with_state = pytest.mark.skipif(not has_asset_state(), reason="Airflow has no state stores before 3.3")
+without_state = pytest.mark.skipif(has_asset_state(), reason="Airflow has state stores")
 
 PATIENCE = 120
 PHONE = 320
@@ -119,29 +121,39 @@ def tab(anonymous, served):
 
 
 def keep(served, loads):
-    """Have the ledger assets of these loads, with their statuses."""
-    from airflow.models.asset import AssetActive, AssetModel
+    """Have the assets of these loads, with their statuses, or the events that tell them."""
+    from airflow.models.asset import AssetActive, AssetEvent, AssetModel
     from airflow.utils.session import create_session
 
-    from airflow_provider_orderedkafka.context import ledger_asset
-
     with create_session() as session:
-        for asset in map(ledger_asset, loads):
-            session.add(AssetModel(name=asset.name, uri=asset.uri, group=asset.group, extra={}))
+        for load, story in loads.items():
+            asset = asset_of(load)
+            model = AssetModel(name=asset.name, uri=asset.uri, group=asset.group, extra={})
+            session.add(model)
             session.flush()
             session.add(AssetActive(name=asset.name, uri=asset.uri))
+            for told in [] if story is None or has_asset_state() else story.told:
+                session.add(AssetEvent(asset_id=model.id, extra={"status": json.loads(told.to_text())}))
+                session.flush()
     with served.client() as client:
-        for load, status in loads.items():
-            if status is not None:
-                change(client, load, status)
+        for load, story in loads.items():
+            if story is not None and has_asset_state():
+                change(client, load, story.found)
 
 
-def change(client, load, status):
+def asset_of(load):
+    """The asset that has a load's status."""
+    (asset,) = status.outlets(OrderedLoad(load, topics=["orders"])) or [ledger_asset(load)]
+    return asset
+
+
+def change(client, load, found):
     (asset,) = client.get("/assets", params={"uri_pattern": f"orderedkafka://ledger/{load}"}).json()["assets"]
-    answer = client.put(f"/assets/{asset['id']}/state-store/status", json={"value": json.loads(status.to_text())})
+    answer = client.put(f"/assets/{asset['id']}/state-store/status", json={"value": json.loads(found.to_text())})
     assert answer.is_success, answer.text
 
 
+@pytest.mark.versions
 def test_a_real_load_shows_what_it_did(bench, served, tab):
     bench.write(30)
     assert bench.dag("min_offsets=10, row_limit=100").test().state == "success"
@@ -152,9 +164,36 @@ def test_a_real_load_shows_what_it_did(bench, served, tab):
     (row,) = tab.texts("#ranges tbody tr")
     assert "committed" in row
     assert "30 offsets in 1 partitions" in row
-    assert tab.texts("#partitions tbody tr") == [f"{bench.topic}[0]\t30\t\u2013\t30\t0"]
+    assert tab.texts("#partitions tbody tr") == [f"{bench.topic}[0]\t30\t\u2013\t30\t0\t0"]
 
 
+@pytest.mark.versions
+def test_a_load_that_failed_says_so_with_what_waits_and_the_way_to_its_task(bench, served, tab):
+    bench.write(30)
+    bench.order("fail 2")
+    assert bench.dag("min_offsets=10").test().state == "failed"
+    tab.open(f"{served.page}?load={bench.load}")
+    assert "failed" in tab.text("#open .state")
+    assert "30 offsets in 1 partitions" in tab.text("#open")
+    assert "30 offsets" in tab.text(".tiles")
+    assert f"/tasks/{bench.load}.load" in tab.ask("[...document.querySelectorAll('#open a')].map((a) => a.href).join()")
+    tab.open(served.page)
+    (row,) = [row for row in tab.texts("main tbody tr") if row.startswith(bench.load)]
+    assert "failed" in row
+
+
+@without_state
+def test_without_a_state_store_the_page_says_what_it_cannot_know(served, tab):
+    tab.open(served.page)
+    rows = {row.split()[0]: " ".join(row.split()) for row in tab.texts("main tbody tr")}
+    assert "planned" in rows["orders"]
+    assert "at least" in rows["orders"]
+    assert "decided at the next look" in rows["refunds"]
+    assert "12 dead letters" in rows["payments"]
+    assert "has no asset state store, which came with 3.3" in tab.text("#footer")
+
+
+@with_state
 def test_the_overview_says_of_each_load_where_it_stands_and_what_is_missing(served, tab):
     tab.open(served.page)
     rows = {row.split()[0]: " ".join(row.split()) for row in tab.texts("main tbody tr")}
@@ -169,6 +208,7 @@ def test_the_overview_says_of_each_load_where_it_stands_and_what_is_missing(serv
     assert rows["new"] == "new has not run yet"
 
 
+@with_state
 def test_a_load_has_its_ranges_its_plots_and_the_batches_of_its_open_range(served, tab):
     tab.open(f"{served.page}?load=orders")
     assert len(tab.texts("#ranges tbody tr")) == 25
@@ -180,10 +220,11 @@ def test_a_load_has_its_ranges_its_plots_and_the_batches_of_its_open_range(serve
     assert links == [run, f"{run}/tasks/orders.load"]
 
 
+@with_state
 def test_what_changes_while_one_looks_is_shown_without_a_click(served, tab):
     tab.open(f"{served.page}?load=orders")
     tab.until("document.querySelector('#open').innerText.includes('batch 7 of 12')")
-    story = LOADS["orders"]
+    story = LOADS["orders"].found
     row = story.ranges[-1]
     further = statuses.replace(
         row, progress=statuses.replace(row.progress, batch=9, offsets_done=row.offsets * 9 // 12)
@@ -194,6 +235,7 @@ def test_what_changes_while_one_looks_is_shown_without_a_click(served, tab):
         change(client, "orders", story)
 
 
+@with_state
 def test_a_thousand_partitions_are_read_in_one_table(served, tab):
     tab.open(f"{served.page}?load=thousand")
     tab.until("document.querySelectorAll('#partitions tbody tr').length === 1000")
@@ -297,9 +339,10 @@ def test_the_page_loads_nothing_from_elsewhere_and_is_framed_by_nobody_else(serv
             assert answer.headers["content-security-policy"] == "default-src 'self'; frame-ancestors 'self'"
 
 
+@with_state
 def test_what_a_load_is_called_is_text_and_never_a_program(served, tab):
     evil = "<img src=x onerror=document.title='owned'>"
-    story = statuses.waiting(NOW, "refunds")
+    story = LOADS["refunds"].found
     rows = tuple(statuses.replace(row, reason=evil, run=f"{evil}/{evil}", error=evil) for row in story.ranges)
     with served.client() as client:
         change(client, "refunds", statuses.replace(story, topics=(evil,), ranges=rows))

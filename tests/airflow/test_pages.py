@@ -18,7 +18,7 @@ def group(**arguments):
 
 
 def topics(task):
-    return [asset.uri for asset in task.inlets if asset.uri.startswith("kafka:")]
+    return [asset.uri for asset in task.inlets if not asset.uri.startswith("orderedkafka://ledger/")]
 
 
 def test_the_topics_are_assets_that_the_load_reads(monkeypatch):
@@ -30,9 +30,10 @@ def test_the_topics_are_assets_that_the_load_reads(monkeypatch):
 
 
 @pytest.mark.parametrize("connection", ["", "{", "kafka://", json.dumps({"conn_type": "kafka", "extra": "no"})])
-def test_without_kafka_s_address_a_dag_parses_all_the_same_and_names_no_topics(monkeypatch, connection):
+def test_without_kafka_s_address_the_topics_are_assets_by_the_id_of_the_connection(monkeypatch, connection):
     monkeypatch.setenv(CONNECTION, connection)
-    assert topics(group().steps["load"]) == []
+    there = "orderedkafka://topic/kafka_of_pages"
+    assert topics(group().steps["load"]) == [f"{there}/orders", f"{there}/refunds"]
 
 
 def test_each_task_says_what_it_does_and_what_clearing_it_does_unless_it_is_told_otherwise():

@@ -1,4 +1,4 @@
-"""A load on YARN, with the driver beside Airflow: Hadoop's mini cluster, real Spark, real Kafka."""
+"""A load on YARN, with the driver beside Airflow and in the cluster: Hadoop's mini cluster, real Spark, real Kafka."""
 
 import json
 import os
@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 from support.bench import steps_of
 from support.records import Record
+from support.runs import a_range, a_report
+from support.stores import check_puts_reads_lists_replaces_and_deletes
 from support.yarn import HOME, yarn
+
+from airflow_provider_orderedkafka.compat.spark import hadoop_configuration
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.reports import for_spark, has_notes, read_report, readable
+from airflow_provider_orderedkafka.spark.state.hadoop_state import HadoopState
+from airflow_provider_orderedkafka.tools.doctor.locations import from_here
 
 pytestmark = [pytest.mark.fault, pytest.mark.xdist_group("yarn"), pytest.mark.timeout(600)]
 
@@ -33,24 +41,61 @@ CONF = {
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    with yarn(tmp_path_factory.mktemp("yarn")) as environment:
-        yield environment
+    with yarn(tmp_path_factory.mktemp("yarn")) as cluster:
+        yield cluster
 
 
+@pytest.mark.parametrize("mode", ["client", "cluster"])
 def test_a_load_on_yarn_commits_what_it_has_written_in_order(
-    cluster, bench, dag_file, states, records, monkeypatch, tmp_path
+    cluster, bench, dag_file, states, records, monkeypatch, mode
 ):
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    for name, value in {**cluster, **LOOPBACK, "PATH": path}.items():
+    for name, value in {**cluster.environment, **LOOPBACK, "PATH": path}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "yarn"}))
     records.produce(bench.topic, [Record(b"%d" % n, 1_700_000_000_000 + n, key=b"k") for n in range(50)])
     memory = {"driver_memory": "512m", "executor_memory": "512m", "num_executors": 1}
-    submit = {"deploy_mode": "client", "conf": CONF, "env_vars": LOOPBACK, **memory}
-    checkpoint = f"file://{tmp_path}/checkpoints"
+    submit = {"deploy_mode": mode, "conf": CONF, "env_vars": LOOPBACK, **memory}
     source = SOURCE.format(
-        load=bench.load, topic=bench.topic, output=bench.output, checkpoint=checkpoint, submit=submit
+        load=bench.load,
+        topic=bench.topic,
+        output=bench.output,
+        checkpoint=f"{cluster.webhdfs}/checkpoints",
+        submit=submit,
     )
     run = dag_file(source, "on_yarn.py").test()
     assert steps_of(bench, states(run)) == dict.fromkeys(("wait", "resolve", "load", "commit"), "success")
     assert [record.value for record in records.read(bench.output)] == [b"%d" % n for n in range(50)]
+
+
+@pytest.fixture
+def on_hdfs(cluster, spark):
+    """A session whose default file system is HDFS."""
+    settings = hadoop_configuration(spark)
+    before = settings.get("fs.defaultFS")
+    settings.set("fs.defaultFS", cluster.hdfs)
+    yield spark
+    settings.set("fs.defaultFS", before)
+
+
+def test_documents_on_hdfs_are_put_read_listed_replaced_deleted_and_created_once(on_hdfs):
+    state = HadoopState.of("hdfs:///documents", on_hdfs)
+    check_puts_reads_lists_replaces_and_deletes(state)
+    assert [state.create("claim.json", text) for text in ("first", "second")] == [True, False]
+    assert state.get("claim.json") == "first"
+
+
+def test_a_client_for_webhdfs_that_is_not_whole_is_refused_with_the_way_out(cluster, spark):
+    with pytest.raises(SettingError, match=r"cannot be reached .*Name the location by another one, such as hdfs://"):
+        HadoopState.of(f"{cluster.webhdfs}/documents", spark)
+
+
+def test_airflow_reads_by_http_what_spark_writes(cluster, on_hdfs):
+    location = cluster.webhdfs.replace("://", "://root@") + "/seen"
+    state = HadoopState.of(for_spark(location), on_hdfs)
+    assert (read_report(readable(location)), has_notes(location)) == (None, False)
+    report = a_report(a_range("r1", 1, 0, 9), 1)
+    state.put("notes/1.json", "a note")
+    state.put("report.json", report.to_text())
+    assert (read_report(readable(location)), has_notes(location)) == (report, True)
+    assert from_here(location).status == "ok"

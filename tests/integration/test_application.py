@@ -2,6 +2,7 @@
 
 import json
 import runpy
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,8 @@ from airflow_provider_orderedkafka.core.progress import Progress
 EXAMPLE = Path(__file__).parents[2] / "spark_apps" / "enrich_orders.py"
 
 
-@pytest.mark.versions
 @pytest.mark.parametrize("transform", [None, unchanged], ids=["direct", "frames"])
-@pytest.mark.parametrize("batch", [None, 70])
+@pytest.mark.parametrize("batch", [None, pytest.param(70, marks=pytest.mark.versions)])
 def test_a_plain_copy_has_every_record_once_unchanged_and_in_order_for_each_key(
     app: Application, topics: Topics, records: Records, transform: Any, batch: int | None
 ) -> None:
@@ -37,7 +37,8 @@ def test_a_plain_copy_has_every_record_once_unchanged_and_in_order_for_each_key(
     assert report.stop == loaded.end
     assert (report.rows_read, report.rows_emitted, report.replayed, report.may_be_doubled) == (300, 300, 0, 0)
     assert report.batches == (1 if batch is None else 5)
-    assert report.late == sum(each.record.timestamp < each.order_time for each in expected)
+    late = Counter(each.position[:2] for each in expected if each.record.timestamp < each.order_time)
+    assert (report.late, dict(report.late_in)) == (late.total(), late)
     assert report.bytes_read == sum(len(each.record.key) + len(each.record.value) for each in expected)
     assert app.left() == ["report.json"]
 
@@ -249,8 +250,7 @@ def test_a_transform_that_loses_the_order_or_its_source_is_refused_with_the_way_
     assert records.read(output) == []
 
 
-@pytest.mark.versions
-@pytest.mark.parametrize("writers", [1, 2])
+@pytest.mark.parametrize("writers", [1, pytest.param(2, marks=pytest.mark.versions)])
 def test_a_transform_that_begins_to_sort_in_a_later_batch_is_refused_there(
     app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], writers: int
 ) -> None:

@@ -42,8 +42,7 @@ LIMITED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.versions
-@pytest.mark.parametrize("limit", [1, 64, 1_000])
+@pytest.mark.parametrize("limit", [1, pytest.param(64, marks=pytest.mark.versions), 1_000])
 @pytest.mark.parametrize("kind", LIMITED)
 def test_a_row_limit_lets_exactly_the_first_rows_in_order_pass(
     app: Application, topics: Topics, records: Records, kind: str, limit: int

@@ -236,9 +236,10 @@ def test_credentials_that_may_not_come_in_are_a_wrong_setting(
             "abfss://container@account.dfs.core.windows.net/loads",
         ),
         ("gs://google@bucket/loads", "gs://bucket/loads"),
+        ("webhdfs://loader@namenode:9870/loads", "hdfs:///loads"),
     ],
 )
-def test_only_a_connection_is_taken_out_of_a_location(location: str, expected: str) -> None:
+def test_spark_is_told_of_no_connection_and_reads_hdfs_by_its_own_protocol(location: str, expected: str) -> None:
     assert for_spark(location) == expected
 
 

@@ -206,8 +206,7 @@ def ordered_write(frame, kafka, topic, **settings):
     return Written(rows=sum(row.rows for row in rows)), len(rows)
 
 
-@pytest.mark.versions
-@pytest.mark.parametrize("writers", [1, 2, 5])
+@pytest.mark.parametrize("writers", [1, 2, pytest.param(5, marks=pytest.mark.versions)])
 def test_rows_of_a_key_stay_in_order(frame, kafka, topics, records, writers):
     topic = topics.create(partitions=4)
     ordered = keep_order(frame, by="key", writers=writers)
@@ -217,8 +216,7 @@ def test_rows_of_a_key_stay_in_order(frame, kafka, topics, records, writers):
     assert violations(seen, by_key) == 0
 
 
-@pytest.mark.versions
-@pytest.mark.parametrize("writers", [1, 3, 8])
+@pytest.mark.parametrize("writers", [1, 3, pytest.param(8, marks=pytest.mark.versions)])
 def test_rows_of_an_output_partition_stay_in_order(frame, kafka, topics, records, writers):
     topic = topics.create(partitions=5)
     with_nulls = frame.withColumn("key", f.expr("if(id % 3 = 0, null, key)"))

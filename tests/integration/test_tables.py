@@ -1,5 +1,7 @@
 """Ranges as rows of files and of tables."""
 
+from collections import Counter
+
 import pytest
 from pyspark.sql import SparkSession
 from support.applications import Application, events, filtered, paid
@@ -28,6 +30,10 @@ def test_a_table_of_files_has_every_row_once_and_a_batch_is_replaced_by_its_numb
     spark.range(5).write.mode("overwrite").parquet(str(before))  # what a killed attempt left of batch 2
     report = app.load(loaded, *table(app, f"path={path}"), sink=table_sink, transform=filtered)
     rows = spark.read.parquet(str(path)).collect()
+    late = Counter(
+        each.position[:2] for each in expected_of(records, source) if each.record.timestamp < each.order_time
+    )
+    assert dict(report.late_in) == late
     expected = [each for each in expected_of(records, source) if paid(each.record.value)]
     assert sorted((row.topic, row.partition, row.offset) for row in rows) == sorted(each.position for each in expected)
     assert {row.range_id for row in rows} == {"r1"}

@@ -11,7 +11,7 @@ OLDEST = ("pyspark==3.5.8", "confluent-kafka", "pyarrow<19", "numpy<2", "pandas<
 
 
 def environment(requirements: tuple[str, ...] = OLDEST) -> Path:
-    """The environment's folder."""
+    """The environment's folder; the first requirement names it."""
     home = ROOT / ".cache" / requirements[0].replace("==", "-")
     if not (home / "complete").exists():
         uv = str(ROOT / "scripts" / "uv")

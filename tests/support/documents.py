@@ -171,7 +171,7 @@ DOCUMENTS: Mapping[str, Document] = {
     ),
     "moved": Moved("s3://bucket/ledgers", LEDGER),
     "claims": Claims(("orders-interval-a", "orders-interval-b")),
-    "report": replace(REPORT, may_be_out_of_order=6, fingerprint=RANGE.fingerprint),
+    "report": replace(REPORT, may_be_out_of_order=6, fingerprint=RANGE.fingerprint, late_in=Offsets({LATER_ORDERS: 1})),
     "progress": Progress(RANGE.id, 2, 1, 12, 32, 11, 9, 1, 5_000, 1_769_860_700_000, 30, 40, about=True),
     "status": Status(
         load="orders",
@@ -200,7 +200,14 @@ DOCUMENTS: Mapping[str, Document] = {
             ),
         ),
     ),
-    "counts": Counts(2, replace(TALLY, may_be_out_of_order=6), TALLY.plus(TALLY), 2, IN_A_TIE, limit_spent=True),
+    "counts": Counts(
+        2,
+        replace(TALLY, may_be_out_of_order=6, late_in=Offsets({LATER_ORDERS: 1})),
+        TALLY.plus(TALLY),
+        2,
+        IN_A_TIE,
+        limit_spent=True,
+    ),
     "note": replace(
         NOTE,
         code=("0123456789abcdef",),

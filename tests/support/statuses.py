@@ -1,4 +1,4 @@
-"""The statuses of loads that went through this and that, as the steps of their runs leave them."""
+"""Loads that went through this and that, with the statuses that the steps of their runs leave."""
 
 from dataclasses import replace
 
@@ -11,6 +11,7 @@ from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.core.status import steps
 from airflow_provider_orderedkafka.core.status.documents import Status
 from airflow_provider_orderedkafka.core.status.steps import Teller
+from airflow_provider_orderedkafka.telling.status import LARGEST_EVENT
 from support.plain import plain_range, plain_report
 
 MINUTE = 60_000
@@ -18,7 +19,10 @@ RUN = "scheduled__2026-01-31T12:{:02}:00+00:00"
 
 
 class Story:
-    """A load whose runs come every five minutes."""
+    """A load whose runs come every five minutes.
+
+    `told` are the statuses of the events by which an Airflow without state stores tells of it.
+    """
 
     def __init__(self, load: str, now: int, partitions: int = 6, row_limit: int | None = None) -> None:
         self.load, self.now = load, now
@@ -28,7 +32,14 @@ class Story:
         self.ledger = moves.first_look(load, instance="i", home_dag=load, place=self.place, topics={}, now=self.at)
         self.row_limit = row_limit
         self.status: Status | None = None
+        self.told: list[Status] = []
         self.runs = 0
+
+    @property
+    def found(self) -> Status:
+        """The status as it is stored."""
+        assert self.status is not None
+        return self.status.fitting()
 
     def teller(self) -> Teller:
         run = f"{self.load}/{RUN.format(self.runs % 60)}"
@@ -68,6 +79,7 @@ class Story:
         reason = f"{loaded.offsets:,} offsets in {len(end):,} partitions, {loaded.reason}"
         loaded = replace(loaded, reason=reason)
         self.status = steps.planned(self.status, self.teller(), loaded)
+        self.told.append(steps.planned(self.teller().begin(None), self.teller(), loaded).fitting(LARGEST_EVENT))
         return loaded
 
     def begin(self, loaded: Range, attempt: int = 1) -> None:
@@ -94,6 +106,7 @@ class Story:
             rows_read=rows,
             rows_emitted=rows,
             late=rows // (60 + self.runs * 13 % 50),
+            late_in=Offsets({p: loaded.end.offsets[p] % 97 for p in list(loaded.end.offsets)[::3]}),
             batches=1,
             started_at=self.at,
             ended_at=self.at + took,
@@ -104,7 +117,10 @@ class Story:
         self.ledger = moves.committed(opened, loaded, report, self.teller().run, self.at + took)
         self.place = self.ledger.place
         assert self.status is not None
-        self.status = steps.committed(self.status, self.teller(), loaded, report, self.ledger)
+        left = Offsets({p: 700 + 31 * p.partition for p in self.place.offsets})
+        self.status = steps.committed(self.status, self.teller(), loaded, report, self.ledger, left=left)
+        alone = steps.committed(self.teller().begin(None), self.teller(), loaded, report, self.ledger, left=left)
+        self.told.append(alone.fitting(LARGEST_EVENT))
 
     def run(self, times: int, **doubts: int) -> None:
         """Whole runs, the newest five minutes before now."""
@@ -123,11 +139,11 @@ class Story:
 
 def _lags(words: str):
     for word in words.split():
-        partition, _, _, lag = map(int, word.split(","))
+        partition, _, _, lag, *_ = map(int, word.split(","))
         yield partition, lag
 
 
-def loading(now: int, load: str = "orders", partitions: int = 6) -> Status:
+def loading(now: int, load: str = "orders", partitions: int = 6) -> Story:
     """Twenty-four committed ranges, and one that is loaded right now."""
     story = Story(load, now, partitions, row_limit=5_000_000 if partitions < 100 else None)
     story.run(24)
@@ -136,19 +152,19 @@ def loading(now: int, load: str = "orders", partitions: int = 6) -> Status:
     loaded = story.plan()
     story.begin(loaded)
     story.write(loaded, 7, 12)
-    return found(story)
+    return story
 
 
-def waiting(now: int, load: str) -> Status:
+def waiting(now: int, load: str) -> Story:
     """Four committed ranges, and too little for the next one."""
     story = Story(load, now)
     story.run(4)
     story.at = now - 25_000
     story.look(0.4)
-    return found(story)
+    return story
 
 
-def failing(now: int, load: str) -> Status:
+def failing(now: int, load: str) -> Story:
     """A range with all that can be said of one, and the next one failed twice."""
     story = Story(load, now)
     story.run(3, dead_letters=12, may_be_doubled=3, may_be_out_of_order=1, lost=7, replayed=40)
@@ -158,19 +174,14 @@ def failing(now: int, load: str) -> Status:
     story.begin(loaded, 2)
     story.write(loaded, 2, 9)
     story.fail(loaded, "attempt 2 of range 'payments' ended with exit code 1: the disk is full: free some space")
-    return found(story)
+    return story
 
 
-def spent(now: int, load: str) -> Status:
+def spent(now: int, load: str) -> Story:
     """A load that has reached its row limit."""
     story = Story(load, now)
     story.run(2)
     story.row_limit = story.ledger.rows
     story.at = now - MINUTE
     story.look(0.2)
-    return found(story)
-
-
-def found(story: Story) -> Status:
-    assert story.status is not None
-    return story.status.fitting()
+    return story

@@ -4,8 +4,10 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
@@ -41,6 +43,15 @@ SETTINGS = {
 FILES = ("core-site.xml", "hdfs-site.xml", "yarn-site.xml")
 
 
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The environment in which spark-submit finds it, and its files: by Hadoop's own protocol, and by HTTP."""
+
+    environment: dict[str, str]
+    hdfs: str
+    webhdfs: str
+
+
 def jars() -> Path:
     """The folder of its jars, fetched the first time."""
     found = cache_directory() / f"hadoop-minicluster-{HADOOP}"
@@ -54,8 +65,8 @@ def jars() -> Path:
 
 
 @contextmanager
-def yarn(folder: Path) -> Iterator[dict[str, str]]:
-    """The environment in which spark-submit finds the cluster, which is gone at the end."""
+def yarn(folder: Path) -> Iterator[Cluster]:
+    """A cluster, which is gone at the end."""
     conf = folder / "conf"
     conf.mkdir(parents=True)
     with (folder / "log").open("wb") as log:
@@ -70,8 +81,9 @@ def yarn(folder: Path) -> Iterator[dict[str, str]]:
         )
     try:
         with closing(JavaGateway(gateway_parameters=GatewayParameters(port=port))) as gateway:
-            _start(gateway.jvm, folder, conf)
-            yield {"HADOOP_CONF_DIR": str(conf), "YARN_CONF_DIR": str(conf), "SPARK_HOME": str(HOME)}
+            hdfs, webhdfs = _start(gateway.jvm, folder, conf)
+            environment = {"HADOOP_CONF_DIR": str(conf), "YARN_CONF_DIR": str(conf), "SPARK_HOME": str(HOME)}
+            yield Cluster(environment, hdfs, webhdfs)
     finally:
         process.kill()
         process.wait()
@@ -79,12 +91,13 @@ def yarn(folder: Path) -> Iterator[dict[str, str]]:
             pipe.close()
 
 
-def _start(jvm: Any, folder: Path, conf: Path) -> None:
+def _start(jvm: Any, folder: Path, conf: Path) -> tuple[str, str]:
+    """Where its files are, by Hadoop's own protocol and by HTTP."""
     settings = jvm.org.apache.hadoop.yarn.conf.YarnConfiguration()
     for name, value in SETTINGS.items():
         settings.set(name, value)
-    files = jvm.org.apache.hadoop.hdfs.MiniDFSCluster.Builder(settings, jvm.java.io.File(str(folder / "hdfs")))
-    files.numDataNodes(1).build()
+    builder = jvm.org.apache.hadoop.hdfs.MiniDFSCluster.Builder(settings, jvm.java.io.File(str(folder / "hdfs")))
+    files = builder.numDataNodes(1).build()
     cluster = jvm.org.apache.hadoop.yarn.server.MiniYARNCluster("orderedkafka", 1, 1, 1)
     cluster.init(settings)
     cluster.start()
@@ -95,3 +108,4 @@ def _start(jvm: Any, folder: Path, conf: Path) -> None:
         out = jvm.java.io.FileOutputStream(str(conf / name))
         told.writeXml(out)
         out.close()
+    return str(files.getURI().toString()), f"webhdfs://127.0.0.1:{urlsplit(files.getHttpUri(0)).port}"

@@ -17,6 +17,7 @@ from airflow_provider_orderedkafka.outputs import (
     IcebergOutput,
     KafkaOutput,
     from_text,
+    named,
     to_text,
 )
 from airflow_provider_orderedkafka.spark.application.command import read_arguments
@@ -30,6 +31,36 @@ OUTPUTS = [
     FilesOutput("/data/orders", "orc"),
 ]
 CLUSTER = ("--checkpoint", "/c", "--option", "kafka.bootstrap.servers=b:9092", "--option", "subscribe=orders")
+
+
+@pytest.mark.parametrize(
+    ("text", "output"),
+    [
+        ("topic:orders-ordered", KafkaOutput("orders-ordered")),
+        ("iceberg:lake.shop.orders", IcebergOutput("lake.shop.orders")),
+        ("delta:shop.orders", DeltaOutput(table="shop.orders")),
+        ("delta:s3a://lake/orders", DeltaOutput("s3a://lake/orders")),
+        ("parquet:/data/orders", FilesOutput("/data/orders")),
+        ("csv:s3a://lake/orders", FilesOutput("s3a://lake/orders", "csv")),
+    ],
+)
+def test_an_output_is_named_in_one_text(text, output):
+    assert named(text) == output
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("orders-ordered", "an output is named '<format>:<name>', such as"),
+        ("icberg:lake.shop.orders", "did you mean 'iceberg'"),
+        ("topic:two words", "'two words' cannot be a topic's name"),
+        ("parquet:lake/orders", "path must be absolute"),
+        ("delta:", "a table is named 'catalog.schema.table'"),
+    ],
+)
+def test_a_text_that_names_no_output_is_refused_with_what_is_wrong(text, said):
+    with pytest.raises(SettingError, match=re.escape(said)):
+        named(text)
 
 
 def test_they_are_imported_from_the_package():

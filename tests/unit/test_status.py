@@ -90,7 +90,8 @@ def test_a_range_says_what_it_takes_of_the_lag():
 
 
 def test_without_a_wait_the_range_is_all_that_is_known_of_the_lag():
-    assert steps.planned(begun(), TELLER, RANGE).lag.offsets == 40
+    found = steps.planned(begun(), TELLER, RANGE).lag
+    assert (found.offsets, found.at_least) == (40, True)
 
 
 def test_each_batch_that_was_written_is_listed_once_however_often_progress_is_told():
@@ -122,6 +123,25 @@ def test_a_commit_has_the_counts_of_the_report_and_leaves_what_still_waits():
         5_000,
         {"orders": "0,130,0,25 1,60,0,0"},
     )
+
+
+def test_late_records_are_told_by_partition_until_the_next_range_is_loaded():
+    ledger = moves.committed(moves.opened(LEDGER, "r1", "d/run 1"), RANGE, REPORT, "d/run 1", 9_500)
+    report = replace(REPORT, late_in=Offsets({SECOND: 2}))
+    found = steps.committed(steps.planned(looked(), TELLER, RANGE), TELLER, RANGE, report, ledger)
+    assert found.lag.partitions == {"orders": "0,130,0,25 1,60,0,0,2"}
+    again = looked(found, ledger)
+    assert again.lag.partitions == {"orders": "0,100,0,55 1,50,0,10,2"}
+    found = steps.committed(steps.planned(again, TELLER, RANGE), TELLER, RANGE, REPORT, ledger)
+    assert found.lag.partitions == {"orders": "0,130,0,25 1,60,0,0"}
+
+
+def test_a_commit_that_looks_tells_what_waits_whatever_was_known_before():
+    ledger = moves.committed(moves.opened(LEDGER, "r1", "d/run 1"), RANGE, REPORT, "d/run 1", 9_500)
+    left = Offsets({FIRST: 7, SECOND: 4})
+    found = steps.committed(begun(), teller(now=9_600), RANGE, REPORT, ledger, left=left).lag
+    assert (found.at, found.offsets, found.at_least, found.loaded_to) == (9_600, 11, False, 5_000)
+    assert found.partitions == {"orders": "0,130,0,7 1,60,0,4"}
 
 
 def test_an_interval_leaves_lag_and_ledger_alone():

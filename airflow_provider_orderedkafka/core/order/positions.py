@@ -87,6 +87,10 @@ class Offsets(Mapping[TopicPartition, int]):
         """How many offsets lie between `start` and here; a partition that `start` lacks counts from 0."""
         return sum(offset - start.get(partition, 0) for partition, offset in self.items())
 
+    def __add__(self, more: Mapping[TopicPartition, int]) -> Self:
+        """Counts by partition and more of them."""
+        return self.updated({partition: self.get(partition, 0) + count for partition, count in more.items()})
+
     def updated(self, others: Mapping[TopicPartition, int]) -> Self:
         return type(self)({**self._by_partition, **others})
 

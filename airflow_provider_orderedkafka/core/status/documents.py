@@ -81,8 +81,9 @@ class Backlog:
 
     `waiting` is how many of the `offsets` a run would load now, `enough` how many of those start one, `due` when the
     delay runs out. All that is older than `loaded_to` is loaded. `partitions` has for each topic the partitions that
-    lag most, as `<partition>,<next offset>,<offsets in the open range>,<lag>` with blanks between them; `of_partitions`
-    is how many there are in all.
+    lag most, as `<partition>,<next offset>,<offsets in the open range>,<lag>` with blanks between them, and `,<late>`
+    after those that had late records in the last range; `of_partitions` is how many there are in all. `at_least` means
+    that nobody looked, and the open range is all that is known.
     """
 
     at: int
@@ -94,6 +95,7 @@ class Backlog:
     reason: str
     partitions: Mapping[str, str]
     of_partitions: int
+    at_least: bool = False
 
 
 @dataclass(frozen=True, slots=True)

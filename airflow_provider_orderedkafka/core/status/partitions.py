@@ -10,11 +10,15 @@ PARTITIONS_KEPT = 1_000
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """Where a partition stands: its next offset, how many the open range takes, and how many there are."""
+    """Where a partition stands: its next offset, how many the open range takes, and how many there are.
+
+    `late` counts the late records of the last range that was loaded.
+    """
 
     begin: int
     taken: int = 0
     lag: int = 0
+    late: int = 0
 
 
 def table(places: Mapping[TopicPartition, At], most: int = PARTITIONS_KEPT) -> dict[str, str]:
@@ -23,7 +27,8 @@ def table(places: Mapping[TopicPartition, At], most: int = PARTITIONS_KEPT) -> d
     words: dict[str, list[str]] = {}
     for topic, partition in kept:
         place = places[TopicPartition(topic, partition)]
-        words.setdefault(topic, []).append(f"{partition},{place.begin},{place.taken},{place.lag}")
+        late = f",{place.late}" if place.late else ""
+        words.setdefault(topic, []).append(f"{partition},{place.begin},{place.taken},{place.lag}{late}")
     return {topic: " ".join(found) for topic, found in words.items()}
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from airflow_provider_orderedkafka.core.documents import Ledger, Outcome, Range, Report
 from airflow_provider_orderedkafka.core.lifecycle import outcome_of
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.core.pacing import Pace, Verdict
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.core.status.documents import (
@@ -56,7 +57,8 @@ def looked(status: Status, teller: Teller, ledger: Ledger, verdict: Verdict) -> 
         return (
             status if status.lag is None else replace(status, lag=replace(status.lag, reason=_clipped(verdict.reason)))
         )
-    places = {p: At(begin, 0, verdict.span.end[p] - begin) for p, begin in verdict.span.start.items()}
+    late = {} if status.lag is None else {p: at.late for p, at in places_of(status.lag.partitions).items()}
+    places = {p: At(begin, 0, verdict.span.end[p] - begin, late.get(p, 0)) for p, begin in verdict.span.start.items()}
     return replace(
         status,
         lag=Backlog(
@@ -111,14 +113,16 @@ def done(status: Status, teller: Teller, loaded: Range, report: Report) -> Statu
     return _with(status, _reported(_row(status, teller, loaded), report))
 
 
-def committed(status: Status, teller: Teller, loaded: Range, report: Report, ledger: Ledger | None) -> Status:
-    """The range is committed. An interval or a replay has no ledger."""
+def committed(
+    status: Status, teller: Teller, loaded: Range, report: Report, ledger: Ledger | None, *, left: Offsets | None = None
+) -> Status:
+    """The range is committed. An interval or a replay has no ledger. `left` is what waits, if somebody looked."""
     row = replace(_reported(_row(status, teller, loaded), report), state="committed", progress=None, written=())
     status = _with(status, row)
     if ledger is None:
         return status
-    lag = None if status.lag is None else _after(status.lag, loaded, report.stop)
-    return replace(status, revision=ledger.revision, rows=ledger.rows, lag=lag)
+    lag = status.lag if left is None else _seen(teller, report.stop, left)
+    return replace(status, revision=ledger.revision, rows=ledger.rows, lag=lag and _after(lag, loaded, report, left))
 
 
 def _row(status: Status, teller: Teller, loaded: Range) -> RangeRow:
@@ -194,24 +198,33 @@ def _taking(lag: Backlog | None, teller: Teller, loaded: Range) -> Backlog:
     places = dict(known)
     for partition, begin in loaded.start.offsets.items():
         before, taken = known.get(partition, At(begin)), loaded.end.offsets[partition] - begin
-        places[partition] = At(begin, taken, max(before.begin + before.lag - begin, taken))
+        places[partition] = At(begin, taken, max(before.begin + before.lag - begin, taken), before.late)
     if lag is None:
         offsets, due, reason = loaded.offsets, None, ""
-        lag = Backlog(teller.now, offsets, None, teller.pace.enough, due, _time(loaded.start.floor), reason, {}, 0)
+        to = _time(loaded.start.floor)
+        lag = Backlog(teller.now, offsets, None, teller.pace.enough, due, to, reason, {}, 0, at_least=True)
     return replace(lag, partitions=table(places), of_partitions=max(lag.of_partitions, len(places)))
 
 
-def _after(lag: Backlog, loaded: Range, stop: Place) -> Backlog:
-    """The lag once a range is loaded up to here."""
+def _seen(teller: Teller, stop: Place, left: Offsets) -> Backlog:
+    """The lag as the commit saw it."""
+    places = table({p: At(stop.offsets[p], 0, lag) for p, lag in left.items()})
+    offsets, enough = sum(left.values()), teller.pace.enough
+    return Backlog(teller.now, offsets, None, enough, None, _time(stop.floor), "", places, len(left))
+
+
+def _after(lag: Backlog, loaded: Range, report: Report, left: Offsets | None) -> Backlog:
+    """The lag once a range is loaded up to here; what nobody saw then is what was seen before, less the range."""
     places = places_of(lag.partitions)
-    for partition, begin in stop.offsets.items():
+    for partition, begin in report.stop.offsets.items():
         before = places.get(partition)
         if before is not None:
-            places[partition] = At(begin, 0, max(before.begin + before.lag - begin, 0))
-    left = max(lag.offsets - stop.offsets.since(loaded.start.offsets), 0)
-    return replace(
-        lag, offsets=left, waiting=None, due=None, reason="", loaded_to=_time(stop.floor), partitions=table(places)
-    )
+            waits = max(before.begin + before.lag - begin, 0)
+            places[partition] = At(begin, 0, waits, report.late_in.get(partition, 0))
+    offsets = lag.offsets if left is not None else lag.offsets - report.stop.offsets.since(loaded.start.offsets)
+    to = _time(report.stop.floor)
+    known = replace(lag, offsets=max(offsets, 0), waiting=None, due=None, reason="", loaded_to=to)
+    return replace(known, partitions=table(places), at_least=lag.at_least and offsets > 0)
 
 
 def _time(floor: Floor) -> int | None:

@@ -31,6 +31,11 @@ class Ordered:
         rising = (time > 0) | ((time == 0) & ((rank > 0) | ((rank == 0) & (offset > 0))))
         return None if rising.all() else int(rows.start + np.argmin(rising))
 
+    def late_in(self, rows: slice) -> dict[int, int]:
+        """How many of these rows are late, by the rank of their partition."""
+        ranks, counts = np.unique(self.rank[rows][self.late[rows]], return_counts=True)
+        return dict(zip(ranks.tolist(), counts.tolist(), strict=True))
+
 
 def counting(timestamp: Ints, latest: int) -> NDArray[np.bool_]:
     """Which timestamps count: `core.cuts.counts`, for a column."""

@@ -56,7 +56,7 @@ def read_slice(
         for rows in builder.spans(settings.batch_bytes):
             last = _check_order(piece, ordered, rows, last)
             batch = make(builder, rows)
-            _count(tally, ordered, rows, builder.payload(rows))
+            _count(tally, piece, ordered, rows, builder.payload(rows))
             yield batch
 
 
@@ -104,7 +104,8 @@ def _place(ordered: Ordered, partitions: list[TopicPartition], row: int) -> Posi
     return Position(int(ordered.order_time[row]), partitions[ordered.rank[row]], int(ordered.offset[row]))
 
 
-def _count(tally: ReadTally, ordered: Ordered, rows: slice, payload: int) -> None:
+def _count(tally: ReadTally, piece: Slice, ordered: Ordered, rows: slice, payload: int) -> None:
     tally.records += rows.stop - rows.start
-    tally.late += int(ordered.late[rows].sum())
     tally.bytes += payload
+    for rank, count in ordered.late_in(rows).items():
+        tally.late[piece.stretches[rank].partition] += count

@@ -8,6 +8,7 @@ from typing import Any
 from airflow_provider_orderedkafka.core.batches import Batch, Note, Setup, Surplus, Tally
 from airflow_provider_orderedkafka.core.lanes import Placement, share_out, sizes
 from airflow_provider_orderedkafka.core.order.cuts import Slice
+from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
 from airflow_provider_orderedkafka.kafka.replay.landed import Landed
 from airflow_provider_orderedkafka.kafka.replay.landed_filter import Giving, LandedFilter
@@ -18,8 +19,8 @@ from airflow_provider_orderedkafka.spark.lanes.arrow_transforms import check_key
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.lanes.kafka_output import (
     NOTHING_BEFORE,
-    Before,
-    KafkaOutput,
+    KafkaBefore,
+    OutputTopics,
     batch_tally,
     only_attempt,
 )
@@ -30,7 +31,7 @@ Share = list[tuple[Slice, Landed]]
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class TaskSettings:
     """The work of a task, without its slices."""
 
     read: ReadSettings
@@ -47,14 +48,14 @@ class DirectWriter:
     """Writes batches to Kafka, each task its share of the source's partitions."""
 
     frames: RangeFrames
-    output: KafkaOutput
+    output: OutputTopics
     setup: Setup
 
-    def write(self, batch: Batch, note: Note, before: Before | None) -> Tally:
+    def write(self, batch: Batch, note: Note, before: KafkaBefore | None) -> Tally:
         """Read and write the batch, without the rows that landed."""
         before = before or NOTHING_BEFORE
         shares = self._shares(batch, before.landed)
-        work = Work(
+        work = TaskSettings(
             self.frames.read,
             self.output.of_batch(note),
             self.frames.making,
@@ -83,7 +84,7 @@ def _part(slice_: Slice, task_of: Mapping[int, int], task: int) -> Slice:
     return replace(slice_, stretches=tuple(s for s in slice_.stretches if task_of[s.partition.partition] == task))
 
 
-def _task(work: Work, shares: Iterable[Share]) -> Iterator[tuple[Written, Tally]]:
+def _task(work: TaskSettings, shares: Iterable[Share]) -> Iterator[tuple[Written, Tally]]:
     from airflow_provider_orderedkafka.kafka.write.writing import write
 
     only_attempt()
@@ -97,7 +98,7 @@ def _task(work: Work, shares: Iterable[Share]) -> Iterator[tuple[Written, Tally]
 class Read:
     """Reads slices, and counts what that comes to."""
 
-    work: Work
+    work: TaskSettings
     tally: Tally = field(default_factory=Tally)
 
     def missing(self, slice_: Slice, landed: Landed) -> Iterator[Any]:
@@ -112,7 +113,8 @@ class Read:
             batches = LandedFilter(landed, work.giving, work.write.source).of(batches)
         yield from batches
         lost = landed.lost(slice_, tally.lost)
-        self._count(Tally(rows_read=tally.records, late=tally.late, bytes_read=tally.bytes, lost=lost))
+        late = Offsets(tally.late)
+        self._count(Tally(tally.records, late=tally.late.total(), late_in=late, bytes_read=tally.bytes, lost=lost))
 
     def _made(self, batches: Iterator[Any]) -> Iterator[Any]:
         """The rows of records, and the bad ones of these, with `_error`."""

@@ -5,6 +5,7 @@ Python Spark starts two processes with each DataFrame, to ask it what it already
 """
 
 import pickle
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -16,6 +17,7 @@ from airflow_provider_orderedkafka.core.batches import Tally
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.lanes import Placement
 from airflow_provider_orderedkafka.core.order.cuts import Slice, Span
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.plan import SLICE_OFFSETS
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, TransformError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
@@ -43,12 +45,25 @@ SHOWING_SHUFFLES = 2
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """What tasks count: offsets that retention took, keys that are placed in another way, records that are bad."""
+    """What tasks count: offsets that retention took, keys that are placed in another way, late records, bad ones."""
 
     losses: TaskCounter
     misplaced: TaskCounter
+    late: TaskCounter
     bad: TaskCounter
     placement: Placement | None
+
+    def tally(self) -> Tally:
+        """What was counted of the records as they were read, once they were."""
+        late: Counter[TopicPartition] = Counter()
+        for (_, partition), count in self.late.told.items():
+            late[partition] += count
+        return Tally(
+            late=late.total(),
+            late_in=Offsets(late),
+            may_be_out_of_order=self.misplaced.total(),
+            lost=self.losses.total(),
+        )
 
 
 @dataclass(frozen=True)
@@ -99,7 +114,7 @@ class RangeFrames:
 
     def counters(self, placement: Placement | None = None) -> Counters:
         """New counters for the tasks of a batch."""
-        return Counters(self.counter(), self.counter(), self.counter(), placement)
+        return Counters(self.counter(), self.counter(), self.counter(), self.counter(), placement)
 
     def slices(self, batch: "Batch", each: int, *, literal: bool = False) -> list[Slice]:
         """The slices of a batch, of about `each` offsets, `literal` where it has to be known which have which.
@@ -213,6 +228,8 @@ def _read(
                     lost = sum(tally.lost.values()) if landed is None else landed.lost(slice_, tally.lost)
                     counters.losses.tell(number, lost)
                     counters.misplaced.tell(number, elsewhere)
+                    for partition, late in tally.late.items():
+                        counters.late.tell((number, partition), late)
 
 
 def first_line(error: Exception) -> str:
@@ -236,12 +253,11 @@ def counted(frame: "DataFrame") -> "tuple[DataFrame, Callable[[], Tally]]":
 
 
 def _read_counts() -> list["Column"]:
-    """The numbers of records, late records and bytes."""
+    """The numbers of records and bytes."""
     from pyspark.sql import functions as f
 
     size = f.coalesce(f.octet_length("key"), f.lit(0)) + f.coalesce(f.octet_length("value"), f.lit(0))
     return [
         f.count(f.lit(1)).alias("rows_read"),
-        f.coalesce(f.count_if("late"), f.lit(0)).alias("late"),
         f.coalesce(f.sum(size), f.lit(0)).alias("bytes_read"),
     ]

@@ -16,7 +16,7 @@ from airflow_provider_orderedkafka.kafka.write.writing import plan_write
 from airflow_provider_orderedkafka.spark.connector.sink_options import SinkOptions, application_options
 from airflow_provider_orderedkafka.spark.lanes.direct_writer import DirectWriter
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
-from airflow_provider_orderedkafka.spark.lanes.kafka_output import KafkaOutput
+from airflow_provider_orderedkafka.spark.lanes.kafka_output import OutputTopics
 from airflow_provider_orderedkafka.spark.lanes.kafka_writer import KafkaWriter, check_plan, in_order
 from airflow_provider_orderedkafka.spark.lanes.probe import Probe, probe
 from airflow_provider_orderedkafka.spark.ordering import default_writers
@@ -93,7 +93,7 @@ def _writers(asked: SinkOptions, way: Lane, probed: Probe, frames: RangeFrames) 
     return min(asked.writers or TASKS_FOR_A_CORE * cores, probed.partitions)
 
 
-def _output(frames: RangeFrames, asked: SinkOptions) -> KafkaOutput:
+def _output(frames: RangeFrames, asked: SinkOptions) -> OutputTopics:
     columns = frames.columns()
     settings = asked.settings(columns)
     if settings.topic is None and not settings.output_topics:
@@ -109,7 +109,7 @@ def _output(frames: RangeFrames, asked: SinkOptions) -> KafkaOutput:
     planned = plan_write(settings, columns)
     _check_not_fed_back(frames.loaded, planned)
     _check_read_back(planned)
-    return KafkaOutput(frames.loaded.id, planned)
+    return OutputTopics(frames.loaded.id, planned)
 
 
 def _check_read_back(settings: WriteSettings) -> None:

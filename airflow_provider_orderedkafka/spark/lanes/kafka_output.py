@@ -18,17 +18,17 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class KafkaBefore:
     """What earlier attempts left of a batch: `landed` is left out now; and what of it nobody can know."""
 
     landed: Landed = field(default_factory=Landed)
     doubt: Doubt | None = None
 
 
-NOTHING_BEFORE = Before()
+NOTHING_BEFORE = KafkaBefore()
 
 
-def batch_tally(note: Note, before: Before, written: Written) -> Tally:
+def batch_tally(note: Note, before: KafkaBefore, written: Written) -> Tally:
     """What a batch has come to, once the rest of it is written."""
     landed, dead = before.landed.rows, before.landed.dead_letters
     found = Tally(rows_emitted=written.rows + landed - dead, replayed=landed, dead_letters=written.dead_letters + dead)
@@ -36,7 +36,7 @@ def batch_tally(note: Note, before: Before, written: Written) -> Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class KafkaOutput:
+class OutputTopics:
     """The output topics of a range.
 
     `giving` says how many rows a record gives, `code` is a digest of what makes them, `placement` says how keys are
@@ -93,12 +93,12 @@ class KafkaOutput:
         partitions = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
         return high_ends(self.settings.config, partitions, "read_uncommitted")
 
-    def before(self, note: Note) -> Before:
+    def before(self, note: Note) -> KafkaBefore:
         """What the outputs have of a noted batch, once they have settled."""
         if self.unprotected is not None:
             written = sum(max(end - note.outputs.get(p, 0), 0) for p, end in self.ends().items())
             _log.warning("batch %d is written again whole: %s", note.batch, self.unprotected)
-            return Before(doubt=Doubt(0, written, settled=True, known=False) if written else None)
+            return KafkaBefore(doubt=Doubt(0, written, settled=True, known=False) if written else None)
         found = self._found(note)
         landed, doubtful = found.landed, found.gone + found.unnamed
         if self.giving != "one" and set(note.code) > {self.code} and landed:
@@ -109,8 +109,8 @@ class KafkaOutput:
             )
             landed, doubtful = Landed(), doubtful + landed.rows
         if found.settled and not doubtful + found.again:
-            return Before(landed)
-        return Before(landed, Doubt(landed.rows, doubtful + found.again, found.settled, known=not doubtful))
+            return KafkaBefore(landed)
+        return KafkaBefore(landed, Doubt(landed.rows, doubtful + found.again, found.settled, known=not doubtful))
 
     def _found(self, note: Note) -> Replay:
         settings = self.settings

@@ -10,8 +10,8 @@ from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettin
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames, counted
 from airflow_provider_orderedkafka.spark.lanes.kafka_output import (
     NOTHING_BEFORE,
-    Before,
-    KafkaOutput,
+    KafkaBefore,
+    OutputTopics,
     batch_tally,
 )
 from airflow_provider_orderedkafka.spark.lanes.kafka_tasks import missing, total, written_by_tasks
@@ -28,10 +28,10 @@ class KafkaWriter:
     """Writes batches to Kafka in order, with several writers."""
 
     frames: RangeFrames
-    output: KafkaOutput
+    output: OutputTopics
     setup: Setup
 
-    def write(self, batch: Batch, note: Note, before: Before | None) -> Tally:
+    def write(self, batch: Batch, note: Note, before: KafkaBefore | None) -> Tally:
         """Write the batch in order but for what is there already."""
         before = before or NOTHING_BEFORE
         asked = self.output.of_batch(note)
@@ -50,14 +50,10 @@ class KafkaWriter:
         if found := counters.bad.total():
             check_bad(found, self.frames.making.max_bad)
             written += self._write_bad(batch, before, asked)
-        counted_apart = Tally(
-            may_be_doubled=resent.total(),
-            may_be_out_of_order=counters.misplaced.total(),
-            lost=counters.losses.total(),
-        )
+        counted_apart = counters.tally().plus(Tally(may_be_doubled=resent.total()))
         return read().plus(batch_tally(note, before, written)).plus(counted_apart)
 
-    def _write_bad(self, batch: Batch, before: Before, settings: WriteSettings) -> Written:
+    def _write_bad(self, batch: Batch, before: KafkaBefore, settings: WriteSettings) -> Written:
         """Write the bad records, but for those that are there: a transform may filter or join, so they pass it by."""
         rows = self.frames.bad_of_batch(batch)
         if before.landed:
@@ -76,7 +72,7 @@ def in_order(rows: "DataFrame", setup: Setup, settings: WriteSettings) -> "DataF
     return dealt(rows, "partition", setup.writers, count)
 
 
-def check_plan(rows: "DataFrame", setup: Setup, output: KafkaOutput) -> None:
+def check_plan(rows: "DataFrame", setup: Setup, output: OutputTopics) -> None:
     """Refuse what was made of `in_order` where the transform loses the order, or the identities that are relied on."""
     if setup.keep_order != "none":
         facts = read_plan(rows, below=SEQUENCE)

@@ -8,7 +8,7 @@ from airflow_provider_orderedkafka.kafka.read.samples import sample
 from airflow_provider_orderedkafka.kafka.write.partitioners import PARTITIONERS, misplaced
 from airflow_provider_orderedkafka.spark.lanes.arrow_transforms import rekeys
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
-from airflow_provider_orderedkafka.spark.lanes.kafka_output import KafkaOutput
+from airflow_provider_orderedkafka.spark.lanes.kafka_output import OutputTopics
 from airflow_provider_orderedkafka.spark.lanes.making import Making
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Probe:
         """The most partitions that a topic has."""
         return max(self.by_topic.values())
 
-    def facts(self, keep_order: KeepOrder, writers: int | None, output: KafkaOutput) -> Facts:
+    def facts(self, keep_order: KeepOrder, writers: int | None, output: OutputTopics) -> Facts:
         """What the lane is decided by."""
         return Facts(
             transformed=self.transformed,

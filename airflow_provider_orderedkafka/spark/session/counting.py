@@ -2,19 +2,19 @@
 
     TaskCounter(session.sparkContext)    on the driver; it goes to the tasks with the function that they run
     counter.tell(piece, count)           in a task, once it is done with the piece
-    counter.total()                      on the driver, once the job is done
+    counter.total(), counter.told        on the driver, once the job is done
 
 It is an accumulator of Spark. A task that fails tells nothing; and where Spark does a piece twice (to sample what it
 will sort, or for both sides of a union) the piece counts once, with the most that was told of it.
 """
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-Told = dict[Hashable, int]
+Told = dict[Any, int]
 
 
 class TaskCounter:
@@ -30,7 +30,12 @@ class TaskCounter:
 
     def total(self) -> int:
         """The sum over all pieces."""
-        return sum(self._told.value.values())
+        return sum(self.told.values())
+
+    @property
+    def told(self) -> Told:
+        """The count of each piece."""
+        return dict(self._told.value)
 
 
 class _Most:

@@ -45,6 +45,8 @@ REFUSALS = {
     "org.apache.hadoop.fs.s3a.UnknownStoreException": "create the bucket, or name another location",
     "java.nio.file.AccessDeniedException": "give Spark's driver credentials that may list, read, write and delete "
     "there: in its environment, by its machine's role, or in Spark's settings",
+    "java.lang.ClassNotFoundException": "Spark's Hadoop lacks a part of its client, as Hadoop 3.5.0 does of that for "
+    "webhdfs://. Name the location by another one, such as hdfs://...",
 }
 """What no retry mends, and the way out."""
 
@@ -54,17 +56,19 @@ class HadoopState:
 
     def __init__(self, location: str, gateway: Any, configuration: Any) -> None:
         """`SettingError` for a location that Spark has nothing for, or that will not let it in."""
-        self._location = location.rstrip("/")
+        self._location = self._root = location.rstrip("/")
         self._gateway = gateway
         self._tried = False
-        scheme = urlsplit(location).scheme
+        scheme, server = urlsplit(location)[:2]
         try:
             path = self._path("")
             self._files = path.getFileSystem(configuration)
+            if not server:  # hdfs:///loads is on the default file system
+                self._root = str(self._files.makeQualified(path).toString())
             self._context = None
             if scheme not in WHOLE_ON_CLOSE:
                 contexts = gateway.jvm.org.apache.hadoop.fs.FileContext
-                self._context = contexts.getFileContext(path.toUri(), configuration)
+                self._context = contexts.getFileContext(self._files.getUri(), configuration)
         except (Py4JJavaError, PySparkException) as error:
             raise SettingError(
                 f"the location {location!r} cannot be opened ({_cause(error)}): {self._instead(scheme)}"
@@ -173,7 +177,7 @@ class HadoopState:
         try:
             self._files.listStatus(self._path(""))
         except (Py4JError, PySparkException) as error:
-            if (way_out := REFUSALS.get(_kind(error))) is not None:
+            if (way_out := next(filter(None, map(REFUSALS.get, _kinds(error))), None)) is not None:
                 raise SettingError(
                     f"the location {self._location!r} cannot be reached ({_cause(error)}): {way_out}"
                 ) from error
@@ -222,7 +226,7 @@ class HadoopState:
         return options
 
     def _path(self, name: str) -> Any:
-        return self._gateway.jvm.org.apache.hadoop.fs.Path(join(self._location, name) if name else self._location)
+        return self._gateway.jvm.org.apache.hadoop.fs.Path(join(self._root, name) if name else self._root)
 
 
 @contextlib.contextmanager
@@ -238,6 +242,14 @@ def _explained(action: str, path: str) -> Iterator[None]:
 
 def _kind(error: Exception) -> str:
     return str(error.java_exception.getClass().getName()) if isinstance(error, Py4JJavaError) else ""
+
+
+def _kinds(error: Exception) -> Iterator[str]:
+    """What was raised, and what it was raised for."""
+    cause = getattr(error, "java_exception", None)
+    while cause is not None:
+        yield str(cause.getClass().getName())
+        cause = cause.getCause()
 
 
 def _cause(error: Exception) -> str:

@@ -17,7 +17,7 @@ from airflow_provider_orderedkafka.core.limits import check_bad
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.kafka.replay.landed import Landed
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
-from airflow_provider_orderedkafka.spark.lanes.kafka_output import Before, KafkaOutput
+from airflow_provider_orderedkafka.spark.lanes.kafka_output import KafkaBefore, OutputTopics
 from airflow_provider_orderedkafka.spark.lanes.kafka_tasks import missing, total, written_by_tasks
 from airflow_provider_orderedkafka.spark.tables.delta import DeltaTable
 from airflow_provider_orderedkafka.spark.tables.iceberg import IcebergTable
@@ -41,7 +41,7 @@ class Letterbox(Protocol):
         """The note of a batch in which this attempt takes part."""
         ...
 
-    def before(self, note: Note) -> Before:
+    def before(self, note: Note) -> KafkaBefore:
         """Those of a noted batch that are there."""
         ...
 
@@ -58,13 +58,13 @@ class Letterbox(Protocol):
 class Topic:
     """A topic, whose records say by their headers which ones they are."""
 
-    output: KafkaOutput
+    output: OutputTopics
 
     def joined(self, note: Note) -> Note:
         """The note, with the topic's ends."""
         return self.output.joined(note)
 
-    def before(self, note: Note) -> Before:
+    def before(self, note: Note) -> KafkaBefore:
         """Those behind the ends that were noted."""
         return self.output.before(note)
 
@@ -87,9 +87,9 @@ class LetterTable:
         """The note as it is: the rows say enough."""
         return note
 
-    def before(self, note: Note) -> Before:
+    def before(self, note: Note) -> KafkaBefore:
         """The rows of the batch."""
-        return Before(landed_at(_places(self.table.of_batch(self.range_id, note.batch))))
+        return KafkaBefore(landed_at(_places(self.table.of_batch(self.range_id, note.batch))))
 
     def put(self, letters: "DataFrame", note: Note) -> None:
         """Append them by one commit, which is a transaction of its own: a batch may have two."""

@@ -80,7 +80,7 @@ class IcebergTable:
 
     def rows_of(self, range_id: str, batch: int) -> tuple[int, int]:
         """How many rows of a batch there are, and how many different ones, by their identities."""
-        [row] = self._sql(f"SELECT {COUNTS} FROM {self.name} WHERE {of_range(range_id, batch)}").collect()  # noqa: S608
+        [row] = self.of_batch(range_id, batch).selectExpr(*COUNTS).collect()
         return int(row["rows"]), int(row["different"])
 
     def of_batch(self, range_id: str, batch: int) -> "DataFrame":

@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class TableBefore:
     """What earlier attempts left of a batch, by its commits, or by its rows where these have expired.
 
     `rows` is how many of its rows are there, if that is known, not counting those that are `doubled`.
@@ -39,7 +39,7 @@ class Before:
     rows: int | None = None
     doubled: int = 0
     asked: bool = False
-    letters: kafka_output.Before = kafka_output.NOTHING_BEFORE
+    letters: kafka_output.KafkaBefore = kafka_output.NOTHING_BEFORE
 
     @classmethod
     def of(cls, commits: tuple[Commit, ...]) -> Self:
@@ -56,7 +56,7 @@ class Before:
 
 
 @dataclass(frozen=True, slots=True)
-class TableOutput:
+class OutputTable:
     """A table as the output of a range's batches. `called` is the range's id, or another one if it is loaded again.
 
     `letters` are the dead letters beside it: where they go to a topic, the notes have its ends, too.
@@ -79,21 +79,21 @@ class TableOutput:
         """The note of a batch in which this attempt takes part."""
         return note if self.letters is None else self.letters.to.joined(note)
 
-    def before(self, note: Note) -> Before:
+    def before(self, note: Note) -> TableBefore:
         """Whether a noted batch landed; `LifecycleError` if nobody can know."""
         found = self.there(note)
         return found if self.letters is None else replace(found, letters=self.letters.to.before(note))
 
-    def there(self, note: Note) -> Before:
+    def there(self, note: Note) -> TableBefore:
         """What the table has of a noted batch; `LifecycleError` if nobody can know."""
         found = self.search(note)
         does = standing(found, identity=self.table.identity)
         if self.table.replaces or does in {Standing.LANDED, Standing.MISSING}:
-            return Before.of(found.found)
+            return TableBefore.of(found.found)
         if does is Standing.LOST:
             raise LifecycleError(self._lost(note))
         rows, different = self.table.rows_of(self.range_id, note.batch)
-        return Before(landed=rows > 0, rows=different or None, doubled=rows - different, asked=True)
+        return TableBefore(landed=rows > 0, rows=different or None, doubled=rows - different, asked=True)
 
     def search(self, note: Note) -> Search:
         """The batch's commits since it was noted."""
@@ -124,17 +124,17 @@ class TableWriter:
     """Appends each batch by one commit. `average` gives the bytes of a record, where they are known."""
 
     frames: RangeFrames
-    output: TableOutput
+    output: OutputTable
     setup: Setup
     average: Callable[[], float | None]
 
-    def write(self, batch: Batch, note: Note, before: Before | None) -> Tally:
+    def write(self, batch: Batch, note: Note, before: TableBefore | None) -> Tally:
         """Append the batch, unless it has landed; prove that it is there once.
 
         A bad record that is no dead letter yet fails the commit, becomes one, and the rest is written then. So each
         record is in the table or among the dead letters, wherever an attempt ends, and however the next one decodes.
         """
-        before = before or Before()
+        before = before or TableBefore()
         letters = before.letters.landed
         if before.landed:
             tally = self._landed(batch, before, letters)
@@ -162,8 +162,8 @@ class TableWriter:
         if name not in {commit.name for commit in found}:  # left out: another attempt was faster
             return self._landed(batch, self._by_another(batch, note), letters)
         doubled = sum(commit.rows or 0 for commit in found if commit.name != name)
-        emitted = Tally(rows_emitted=write.count(), lost=counters.losses.total(), may_be_doubled=doubled)
-        return read().plus(emitted)
+        emitted = Tally(rows_emitted=write.count(), may_be_doubled=doubled)
+        return read().plus(counters.tally()).plus(emitted)
 
     def _rows(self, records: "DataFrame", batch: Batch, letters: Landed, most: int | None = 0) -> "DataFrame":
         """The rows for the table, without those of dead letters; so many other records may be bad."""
@@ -175,7 +175,7 @@ class TableWriter:
         average = self.average()
         return None if average is None else average * batch.end.offsets.since(batch.start.offsets)
 
-    def _by_another(self, batch: Batch, note: Note) -> Before:
+    def _by_another(self, batch: Batch, note: Note) -> TableBefore:
         """What is there of a batch that was left out: if its commit has expired, perhaps a commit without rows."""
         there = self.output.there(note)
         if not (there.landed or there.asked):
@@ -186,7 +186,7 @@ class TableWriter:
             )
         return there
 
-    def _landed(self, batch: Batch, before: Before, letters: Landed) -> Tally:
+    def _landed(self, batch: Batch, before: TableBefore, letters: Landed) -> Tally:
         """The counts of a batch that landed, by reading it once more without writing."""
         rows = before.rows
         _log.warning("batch %d is in the table already: %s rows are left out", batch.number, rows)
@@ -209,7 +209,7 @@ class TableWriter:
         records, read = counted(self.frames.of_batch(batch, counters=counters))
         rows = self._rows(records, batch, letters, most=None).observe(written, f.count(f.lit(1)).alias("rows"))
         rows.write.format("noop").mode("overwrite").save()
-        return read().plus(Tally(rows_emitted=int(written.get["rows"]), lost=counters.losses.total()))
+        return read().plus(counters.tally()).plus(Tally(rows_emitted=int(written.get["rows"])))
 
 
 def writer_of(
@@ -224,4 +224,4 @@ def writer_of(
 
         return average_bytes(frames.loaded.span, frames.read)
 
-    return TableWriter(frames, TableOutput(table, frames.loaded.id, called, letters), setup, average)
+    return TableWriter(frames, OutputTable(table, frames.loaded.id, called, letters), setup, average)

@@ -1,0 +1,115 @@
+"""An Airflow is upgraded while a range is open: its home, its database and the load's ledger stay."""
+
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from support.another_spark import ROOT, environment
+from support.applications import events
+from support.outputs import FLAWLESS, check, expected_of
+
+from airflow_provider_orderedkafka.ledgers import ledger_in
+
+OLDEST = "3.1.8"
+REQUIREMENTS = (
+    f"apache-airflow=={OLDEST}",
+    *("pyspark<4.1", "pyspark-client<4.1", "--exclude-newer", "2026-03-12"),
+    *("--editable", str(ROOT)),
+)
+"""The oldest Airflow, with what there was on the day of its release, and this checkout."""
+
+pytestmark = [
+    pytest.mark.fault,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(version("apache-airflow-core") == OLDEST, reason="there is nothing to upgrade to"),
+]
+
+COUNT = 6_000
+
+APPLICATION = """
+import os
+import signal
+import time
+from pathlib import Path
+
+from airflow_provider_orderedkafka.spark.app import run_available_now
+
+DRIVER, MARK = os.getpid(), Path({mark!r})
+
+
+def unchanged(batch):
+    if not MARK.exists() and any(b'"number": 3000,' in value for value in batch.column("value").to_pylist()):
+        MARK.touch()
+        time.sleep(2)  # what was sent before lands
+        os.kill(DRIVER, signal.SIGKILL)
+        time.sleep(60)
+    return batch
+
+
+run_available_now(arrow_transform=unchanged)
+"""
+
+DAG = """
+from airflow.sdk import DAG
+
+from airflow_provider_orderedkafka import OrderedLoad, ordered_load
+
+load = OrderedLoad("upgraded", topics=[{source!r}], start="earliest", ledger={ledgers!r}, batch_offsets=2_000)
+with DAG("upgraded", schedule=None, max_active_runs=1):
+    ordered_load(
+        load,
+        output_topic={output!r},
+        application={application!r},
+        application_args=["--sink-option", "writers=1"],
+    )
+"""
+
+
+def test_a_range_that_an_older_airflow_began_is_finished_after_the_upgrade(kafka, topics, records, tmp_path):
+    source, output, ledgers = topics.create("in", 3), topics.create("out", 3), str(tmp_path / "ledgers")
+    records.produce(source, events(COUNT, 1))
+    application, dags = tmp_path / "application.py", tmp_path / "airflow" / "dags"
+    application.write_text(APPLICATION.format(mark=str(tmp_path / "died")))
+    dags.mkdir(parents=True)
+    dag = DAG.format(source=source, output=output, ledgers=ledgers, application=str(application))
+    (dags / "upgraded.py").write_text(dag)
+
+    said = run_in(environment(REQUIREMENTS), dags.parent, kafka.bootstrap_servers)
+    begun = ledger_in("upgraded", ledgers).ledger().open
+    assert begun.attempt == 1, said
+    assert 0 < len(records.read(output)) < COUNT, said
+
+    said = run_in(Path(sys.prefix), dags.parent, kafka.bootstrap_servers)
+    ledger = ledger_in("upgraded", ledgers).ledger()
+    assert (ledger.revision, ledger.rows_emitted, ledger.open) == (1, COUNT, None), said
+    assert ledger.outcomes[-1].range_id == begun.range_id
+    assert check(expected_of(records, source), records.read(output)) == FLAWLESS
+
+
+def run_in(python: Path, home: Path, servers: str) -> str:
+    """Migrate the database and run the DAG with an environment's Airflow; what it said."""
+    ours = ("AIRFLOW", "PYTHONPATH", "PYSPARK_PYTHON", "SPARK_SUBMIT_OPTS")
+    settings = {
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+        "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": servers}}),
+    }
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    said = ""
+    for command in (("db", "migrate"), ("dags", "test", "upgraded")):
+        done = subprocess.run(
+            [python / "bin" / "airflow", *command],
+            env=kept | settings,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=400,
+            check=False,
+        )
+        said += done.stdout
+    return said
