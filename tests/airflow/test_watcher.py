@@ -150,4 +150,5 @@ def test_its_asset_keeps_it_beside_the_tasks_that_name_the_ledger(example):
     assert {name: len(asset.watchers) for (name, _), asset in collected.items()} == {
         "orderedkafka.orders_watched.due": 1,
         "orderedkafka.orders_watched.ledger": 0,
+        "orderedkafka://topic/kafka_default/orders": 0,
     }
