@@ -231,6 +231,7 @@ def test_dead_letters_go_to_a_table_of_their_own_once_and_are_loaded_again_by_wa
     first = [json.dumps({"number": 90}), str(tmp_path / "mended"), "no JSON"]
     records.produce(topic, [Record(each.encode(), 1_600_000_000_000 + n, n, b"k") for n, each in enumerate(first)])
     load, dead = loading(partition_by=()), DeltaOutput(path=str(tmp_path / "dead"))
+    load.loaded = replace(load.loaded, batch_offsets=100)  # one batch, whose first commit is that of its dead letters
     decode = Decode(max_bad_records=2, dead_letters=dead)
     argv = ("--arrow-transform", "support.transforms:numbered", "--decode", decode.to_text())
     assert load.run(*argv, die="after")["code"] == "died"
