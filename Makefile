@@ -9,7 +9,7 @@ export PYTHON PORT
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help environment browser demo ui test faults newest versions soak mutants bench lint lock clean
+.PHONY: help environment browser demo ui test faults nightly newest versions soak mutants bench lint lock clean
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -32,16 +32,20 @@ ui: environment ## a real Airflow with the example DAGs and a broker, at http://
 
 test: WORKERS ?= 4
 test: environment browser ## run every test but those that break things on purpose
-	$(BIN)/python -m pytest -m "not fault" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -m "not fault and not nightly" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 faults: WORKERS ?= 3
 faults: environment ## run the tests that kill processes, stop brokers and take minutes
-	$(BIN)/python -m pytest -m "fault and not versions" -n $(WORKERS) --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest -m "fault and not versions and not nightly" -n $(WORKERS) --dist loadgroup $(ARGS)
+
+nightly: WORKERS ?= 3
+nightly: environment ## run the tests that take long where quicker ones tell most of it
+	$(BIN)/python -m pytest -m nightly -n $(WORKERS) --dist loadgroup $(ARGS)
 
 newest: WORKERS ?= 4
 newest: ## run the tests with the newest releases of Airflow, its providers, Kafka's client and pyarrow, caps or not
 	@scripts/newest
-	.cache/newest/bin/python -m pytest -m "not fault" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	.cache/newest/bin/python -m pytest -m "not fault and not nightly" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 versions: environment ## run some tests with each supported Spark, Airflow and Kafka (ARGS="--only spark --write": see CONTRIBUTING)
 	@$(BIN)/python scripts/versions.py $(ARGS)

@@ -69,6 +69,7 @@ with DAG("upgraded", schedule=None, max_active_runs=1):
 """
 
 
+@pytest.mark.nightly
 def test_a_range_that_an_older_airflow_began_is_finished_after_the_upgrade(kafka, topics, records, tmp_path):
     source, output, ledgers = topics.create("in", 3), topics.create("out", 3), str(tmp_path / "ledgers")
     records.produce(source, events(COUNT, 1))

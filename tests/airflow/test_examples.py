@@ -255,6 +255,7 @@ def test_the_form_of_every_example_can_be_sent_as_it_stands(airflow_home):
             assert not left_out, f"{dag.dag_id}: {name} has to be filled in"
 
 
+@pytest.mark.nightly
 def test_the_example_of_a_table_appends_to_it(playground, tmp_path):
     from pyarrow import parquet
 

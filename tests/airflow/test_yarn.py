@@ -45,7 +45,7 @@ def cluster(tmp_path_factory):
         yield cluster
 
 
-@pytest.mark.parametrize("mode", ["client", "cluster"])
+@pytest.mark.parametrize("mode", [pytest.param("client", marks=pytest.mark.nightly), "cluster"])
 def test_a_load_on_yarn_commits_what_it_has_written_in_order(
     cluster, bench, dag_file, states, records, monkeypatch, mode
 ):

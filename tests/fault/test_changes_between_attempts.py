@@ -98,6 +98,7 @@ class Case:
     each_gives: int = 1
     keeps: Callable[[Any], object] = by_key
     picks: Callable[[Expected], bool] = lambda _: True
+    nightly: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -130,12 +131,14 @@ CASES = [
         "one writer, by DataFrames",
         (*FRAMES, *sink(writers=1), *slices(500)),
         (*FRAMES, *sink(writers=1), *slices(700)),
+        nightly=True,
     ),
     Case(
         "one writer instead of three, three rows for a record",
         (*TRIPLED, *sink(writers=3), *slices(500)),
         (*TRIPLED, *sink(writers=1), *slices(500)),
         each_gives=3,
+        nightly=True,
     ),
     Case(
         "one task, order by partition, rows without keys",
@@ -143,8 +146,9 @@ CASES = [
         (*sink(writers=1, keepOrder="partition"), *slices(700)),
         made=without_keys,
         keeps=by_partition,
+        nightly=True,
     ),
-    Case("another number of writers, direct lane", (*sink(writers=3), *slices(500)), sink(writers=2)),
+    Case("another number of writers, direct lane", (*sink(writers=3), *slices(500)), sink(writers=2), nightly=True),
     Case(
         "three rows for a record",
         (*TRIPLED, *sink(writers=3), *slices(500)),
@@ -157,6 +161,7 @@ CASES = [
         (*TRIPLED, *sink(keepOrder="none"), *slices(900)),
         each_gives=3,
         keeps=by_nothing,
+        nightly=True,
     ),
     Case(
         "a filter",
@@ -164,7 +169,13 @@ CASES = [
         ("--transform", "support.transforms:odd_ones", *sink(writers=3), *slices(900)),
         picks=lambda each: each.position[2] % 2 == 1,
     ),
-    Case("an output that grew, by DataFrames", (*FRAMES, *sink(writers=3)), (*FRAMES, *sink(writers=3)), Scene.growth),
+    Case(
+        "an output that grew, by DataFrames",
+        (*FRAMES, *sink(writers=3)),
+        (*FRAMES, *sink(writers=3)),
+        Scene.growth,
+        nightly=True,
+    ),
     Case("an output that grew, directly", (*sink(writers=3), *slices(500)), sink(writers=3), Scene.growth),
     Case(
         "an output that grew, order by partition, rows without keys",
@@ -173,6 +184,7 @@ CASES = [
         Scene.growth,
         made=without_keys,
         keeps=by_partition,
+        nightly=True,
     ),
 ]
 
@@ -194,7 +206,10 @@ def begun(scene: Scene, folder: Path, first: tuple[str, ...], home: Path = OURS,
     return load
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+TRIED = [pytest.param(case, id=case.name, marks=[pytest.mark.nightly] * case.nightly) for case in CASES]
+
+
+@pytest.mark.parametrize("case", TRIED)
 def test_what_changes_between_two_attempts_neither_loses_nor_doubles_a_row(
     kafka: Any, topics: Topics, records: Records, tmp_path: Path, case: Case
 ) -> None:

@@ -86,8 +86,11 @@ def test_a_table_is_made_by_day_and_each_batch_is_one_snapshot_and_one_file(
         assert rows == sorted(rows)
 
 
-@pytest.mark.parametrize("identity", [True, False])
-@pytest.mark.parametrize(("die", "then"), [("before", ()), ("after", ()), ("after", (rewritten,))])
+@pytest.mark.parametrize("identity", [True, pytest.param(False, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    ("die", "then"),
+    [("before", ()), pytest.param("after", (), marks=pytest.mark.nightly), ("after", (rewritten,))],
+)
 def test_an_attempt_that_dies_around_its_commit_leaves_each_row_there_once(
     loading: Callable[..., Loading], expected: Positions, die: str, then: tuple[Any, ...], identity: bool
 ) -> None:
@@ -109,6 +112,7 @@ def test_where_the_snapshots_have_expired_the_rows_say_it(loading: Callable[...,
     assert report["replayed"] == 90 - sum(load.named().values()) > 0
 
 
+@pytest.mark.nightly
 def test_where_nothing_says_it_any_more_the_load_stops_and_says_so(loading: Callable[..., Loading]) -> None:
     load = loading(identity=False)
     assert load.run(die="after", spoil=(rewritten(load), expired(load)))["code"] == "died"
@@ -131,6 +135,7 @@ def test_a_range_that_is_loaded_again_replaces_its_rows_and_no_other_s(
     assert load.positions() == sorted([*expected, *expected])
 
 
+@pytest.mark.nightly
 def test_a_table_of_ones_own_keeps_its_layout(loading: Callable[..., Loading], expected: Positions) -> None:
     load = loading(create=False, identity=False)
     assert "there is no such table, and create=False" in load.run()["said"]
@@ -144,6 +149,7 @@ def test_a_table_of_ones_own_keeps_its_layout(loading: Callable[..., Loading], e
     assert load.lake.sql(f"SELECT DISTINCT more FROM {load.table}") == [{}]
 
 
+@pytest.mark.nightly
 def test_a_batch_without_rows_is_a_commit_too(loading: Callable[..., Loading]) -> None:
     load = loading()
     transform = ("--transform", "support.transforms:nothing")

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from support import hadoop_aws
 from support.children import Moment, Submitted
-from support.loads import LANES, PARTITIONS, events
+from support.loads import DIRECT_FIRST, LANES, PARTITIONS, events
 from support.object_store import BUCKET, ObjectStore
 from support.outputs import FLAWLESS, check, expected_of
 from support.ranges import whole_range
@@ -63,7 +63,7 @@ def load(store: ObjectStore, spark: SparkSession, kafka: Any, source: str, tmp_p
     return Load(store, hadoop_aws.jars(spark), kafka.bootstrap_servers, tmp_path, source)
 
 
-@pytest.mark.parametrize("lane", LANES)
+@pytest.mark.parametrize("lane", DIRECT_FIRST)
 def test_a_load_that_was_killed_is_finished_by_the_next_attempt_and_airflow_reads_its_report(
     store: ObjectStore, load: Load, source: str, topics: Topics, records: Records, lane: str
 ) -> None:

@@ -11,7 +11,7 @@ import confluent_kafka
 import psutil
 import pytest
 from support.children import HOLDING, TESTS, Moment
-from support.loads import LANES, PARTITIONS, Load, events
+from support.loads import DIRECT_FIRST, LANES, PARTITIONS, Load, events
 from support.outputs import FLAWLESS, check, expected_of
 from support.ranges import whole_range
 from support.records import Records
@@ -69,7 +69,7 @@ def test_the_interpreter_of_the_cluster_has_nothing_of_ours(tmp_path: Path) -> N
     assert "No module named 'airflow_provider_orderedkafka" in found.stderr
 
 
-@pytest.mark.parametrize("lane", LANES)
+@pytest.mark.parametrize("lane", DIRECT_FIRST)
 def test_a_load_whose_executor_is_killed_at_work_ends_with_every_row_once_in_order(
     kafka: Any, topics: Topics, records: Records, tmp_path: Path, cluster: Cluster, lane: str
 ) -> None:
@@ -92,7 +92,7 @@ def test_a_load_whose_executor_is_killed_at_work_ends_with_every_row_once_in_ord
     assert f"by the {lane}" in application.log()
 
 
-@pytest.mark.parametrize("lane", LANES)
+@pytest.mark.parametrize("lane", DIRECT_FIRST)
 def test_executors_that_lack_a_package_are_an_error_before_the_first_batch_that_says_how_to_ship_it(
     kafka: Any, topics: Topics, records: Records, tmp_path: Path, cluster: Cluster, lane: str
 ) -> None:

@@ -25,6 +25,7 @@ AS_TEXT = {"capture_output": True, "text": True, "timeout": 120}
 SERVES = re.compile(r"(http://127\.0\.0\.1:\d+)\s+user (\S+), password (\S+)")
 
 
+@pytest.mark.nightly
 def test_the_page_s_airflow_runs_an_example_talks_on_loopback_alone_and_leaves_nothing_running(tmp_path, monkeypatch):
     monkeypatch.setenv("PORT", str(free_port()))
     log, home = tmp_path / "told", tmp_path / "home"

@@ -52,7 +52,7 @@ MUTANTS = [
         "a record that is a dead letter gives rows once it can be read",
         f"{PACKAGE}/spark/lanes/making.py",
         {"    if not without:\n": "    if True:\n"},
-        ("tests/integration/test_delta.py",),
+        ("tests/fault/test_delta.py",),
     ),
     (
         "a record gives rows beside its dead letter",

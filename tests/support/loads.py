@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.spark.app import run_available_now
 from support.children import Moment, Submitted
@@ -46,6 +48,9 @@ WAYS = {
 
 LANES: dict[str, tuple[str, ...]] = {"direct lane": (), "DataFrame lane": FRAMES}
 """How each lane is asked for, by its name in what an application says."""
+
+DIRECT_FIRST = ["direct lane", pytest.param("DataFrame lane", marks=pytest.mark.nightly)]
+"""Both lanes, the second of them where there is more time."""
 
 
 def events(count: int, seed: int, size: int = 200) -> list[Record]:

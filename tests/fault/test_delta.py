@@ -21,7 +21,7 @@ from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.outputs import DeltaOutput
 
 # The first one fetches Delta, where it is not there.
-pytestmark = [pytest.mark.xdist_group("delta"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.fault, pytest.mark.xdist_group("delta"), pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
@@ -93,10 +93,10 @@ AFTERWARDS = {
 @pytest.mark.parametrize(
     ("die", "then", "identity"),
     [
-        pytest.param("before", "nothing", True, marks=pytest.mark.fault),
-        pytest.param("after", "nothing", False, marks=pytest.mark.fault),
+        ("before", "nothing", True),
+        pytest.param("after", "nothing", False, marks=pytest.mark.nightly),
         ("after", "a compaction", True),
-        pytest.param("after", "another load's rows", False, marks=pytest.mark.fault),
+        pytest.param("after", "another load's rows", False, marks=pytest.mark.nightly),
     ],
 )
 def test_an_attempt_that_dies_around_its_commit_leaves_each_row_there_once(
@@ -111,8 +111,7 @@ def test_an_attempt_that_dies_around_its_commit_leaves_each_row_there_once(
     assert report["replayed"] == (0 if die == "before" else load.first_batch)
 
 
-@pytest.mark.fault
-@pytest.mark.parametrize("die", ["before", "after"])
+@pytest.mark.parametrize("die", [pytest.param("before", marks=pytest.mark.nightly), "after"])
 def test_where_the_history_has_expired_the_rows_say_it(
     loading: Callable[..., Loading], expected: list[tuple[str, int, int]], die: str
 ) -> None:
@@ -125,7 +124,7 @@ def test_where_the_history_has_expired_the_rows_say_it(
     assert (report["replayed"] > 0) == (die == "after")
 
 
-@pytest.mark.fault
+@pytest.mark.nightly
 def test_where_nothing_says_it_any_more_the_load_stops_and_says_so(loading: Callable[..., Loading]) -> None:
     load = loading(identity=False, properties={"delta.checkpointInterval": "1"})
     assert load.run(die="after", spoil=another_commit(load))["code"] == "died"
@@ -135,7 +134,6 @@ def test_where_nothing_says_it_any_more_the_load_stops_and_says_so(loading: Call
     assert "whether it is in the table cannot be known any more: version 0 is gone" in found["said"]
 
 
-@pytest.mark.fault
 def test_a_range_that_is_loaded_again_replaces_its_rows_and_no_other_s(
     loading: Callable[..., Loading], expected: list[tuple[str, int, int]]
 ) -> None:
@@ -150,7 +148,7 @@ def test_a_range_that_is_loaded_again_replaces_its_rows_and_no_other_s(
     assert load.positions() == sorted([*expected, *expected])
 
 
-@pytest.mark.fault
+@pytest.mark.nightly
 def test_without_identities_a_range_is_not_loaded_again(loading: Callable[..., Loading]) -> None:
     load = loading(identity=False)
     load.run()
@@ -160,7 +158,7 @@ def test_without_identities_a_range_is_not_loaded_again(loading: Callable[..., L
     assert "is to be loaded again, and the table's rows do not say which are its own" in found["said"]
 
 
-@pytest.mark.fault
+@pytest.mark.nightly
 def test_a_batch_that_delta_has_had_before_is_not_left_out_silently(loading: Callable[..., Loading]) -> None:
     load = loading()
     load.run()
@@ -171,7 +169,6 @@ def test_a_batch_that_delta_has_had_before_is_not_left_out_silently(loading: Cal
     assert len(load.positions()) == 90
 
 
-@pytest.mark.fault
 def test_a_table_that_soon_forgets_which_batches_it_has_had_is_warned_of_with_the_way_out(
     loading: Callable[..., Loading], expected: list[tuple[str, int, int]]
 ) -> None:
@@ -185,7 +182,7 @@ def test_a_table_that_soon_forgets_which_batches_it_has_had_is_warned_of_with_th
     assert load.positions() == sorted([*expected, *expected])
 
 
-@pytest.mark.fault
+@pytest.mark.nightly
 def test_a_table_of_ones_own_keeps_its_layout_and_lacks_no_column(
     loading: Callable[..., Loading], expected: list[tuple[str, int, int]]
 ) -> None:
@@ -204,7 +201,7 @@ def test_a_table_of_ones_own_keeps_its_layout_and_lacks_no_column(
     assert load.lake.sql(f"SELECT DISTINCT more FROM {load.table}") == [{}]
 
 
-@pytest.mark.fault
+@pytest.mark.nightly
 def test_a_table_of_a_catalog_is_written_like_one_by_its_path(
     loading: Callable[..., Loading], expected: list[tuple[str, int, int]]
 ) -> None:
@@ -214,7 +211,7 @@ def test_a_table_of_a_catalog_is_written_like_one_by_its_path(
     assert load.positions() == expected
 
 
-@pytest.mark.fault
+@pytest.mark.nightly
 def test_a_batch_without_rows_is_a_commit_too(loading: Callable[..., Loading]) -> None:
     load = loading()
     transform = ("--transform", "support.transforms:nothing")
