@@ -302,10 +302,9 @@ def test_more_inlets_and_outlets_come_beside_the_load_s_own(said):
     from airflow_provider_orderedkafka.assets import ledger_asset, output_alias
 
     mine = {"inlets": [Asset("mine-in")], "outlets": [Asset("mine-out")]}
-    steps = ("wait", "resolve", "load", "commit")
-    how = {"steps": dict.fromkeys(steps, mine)} if said == "steps" else {"dag": {"default_args": mine}}
-    topics = [Asset(f"orderedkafka://topic/kafka_default/{name}") for name in ("orders", "refunds")]
+    how = {"steps": dict.fromkeys(parse().steps, mine)} if said == "steps" else {"dag": {"default_args": mine}}
     for step, task in parse(**how).steps.items():
+        topics = [Asset(f"orderedkafka://topic/kafka_default/{name}") for name in ("orders", "refunds")]
         assert task.inlets == [ledger_asset("orders"), *(topics if step == "load" else []), Asset("mine-in")]
         assert task.outlets == [*([output_alias("orders")] if step == "commit" else []), Asset("mine-out")]
 
