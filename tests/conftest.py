@@ -8,7 +8,8 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from importlib.metadata import distributions
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
@@ -79,3 +80,33 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
 def pytest_unconfigure() -> None:
     """The streams that logging writes to are closed now; what Spark's clients say as they go is nothing to report."""
     logging.raiseExceptions = False
+
+
+# Modules whose tests share a cluster, a lake or an Airflow, which takes longer to start than they take.
+TOGETHER = {
+    "canary",
+    "delta",
+    "iceberg",
+    "object_store",
+    "planning_questions",
+    "registry",
+    "standalone_cluster",
+    "yarn",
+}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """What breaks things is dealt out test by test, but for what is started together."""
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByTest(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            name = Path(nodeid.partition("::")[0]).stem.removeprefix("test_")
+            if name.startswith("airflow_"):
+                return "airflow"
+            return name if name in TOGETHER else nodeid
+
+    return ByTest(config, log)

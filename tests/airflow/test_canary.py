@@ -17,7 +17,7 @@ LANES = {
     "DataFrame lane": (["--transform", "support.transforms:environments_told"], "MapInArrow"),
 }
 
-pytestmark = [pytest.mark.fault, pytest.mark.xdist_group("canary")]
+pytestmark = pytest.mark.fault
 
 
 def files_with(secret, *folders):

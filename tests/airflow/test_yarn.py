@@ -18,7 +18,7 @@ from airflow_provider_orderedkafka.reports import for_spark, has_notes, read_rep
 from airflow_provider_orderedkafka.spark.state.hadoop_state import HadoopState
 from airflow_provider_orderedkafka.tools.doctor.locations import from_here
 
-pytestmark = [pytest.mark.fault, pytest.mark.xdist_group("yarn"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
 
 SOURCE = """
 from airflow.sdk import DAG

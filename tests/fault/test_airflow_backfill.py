@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from support.outputs import in_order, times_of
 
-pytestmark = [pytest.mark.fault, pytest.mark.xdist_group("airflow"), pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(1500)]
 
 HOUR = 3_600_000
 MIDNIGHT = 1_767_225_600_000

@@ -3,7 +3,7 @@
 import pytest
 from support.airflow_rest import DONE
 
-pytestmark = [pytest.mark.fault, pytest.mark.xdist_group("airflow"), pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(1500)]
 
 ROWS = 60
 

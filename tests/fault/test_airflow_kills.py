@@ -7,7 +7,7 @@ from functools import partial
 import psutil
 import pytest
 
-pytestmark = [pytest.mark.fault, pytest.mark.xdist_group("airflow"), pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(1500)]
 
 ROWS = 400
 DELAY_SECONDS, LATE_SECONDS = 30, 20

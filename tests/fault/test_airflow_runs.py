@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 from support.outputs import in_order, times_of
 
-pytestmark = [pytest.mark.fault, pytest.mark.xdist_group("airflow"), pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(1500)]
 
 QUIET_SECONDS = 12
 

@@ -21,7 +21,7 @@ from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.outputs import DeltaOutput
 
 # The first one fetches Delta, where it is not there.
-pytestmark = [pytest.mark.fault, pytest.mark.xdist_group("delta"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

@@ -11,12 +11,13 @@ from support.applications import events
 from support.lake import Lake, Loading
 from support.outputs import expected_of
 from support.ranges import whole_range
-from support.records import Records
+from support.records import Record, Records
 from support.topics import Topics
 
+from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.outputs import IcebergOutput
 
-pytestmark = [pytest.mark.fault, pytest.mark.xdist_group("iceberg"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
 
 SPARK = ("pyspark==4.1.3", "confluent-kafka", "pyarrow", "numpy", "pandas<3")
 CATALOG = "spark.sql.catalog.lake"
@@ -157,3 +158,19 @@ def test_a_batch_without_rows_is_a_commit_too(loading: Callable[..., Loading]) -
     report = load.run(*transform)["report"]
     assert (report["rows_read"], report["rows_emitted"], report["complete"]) == (90, 0, True)
     assert load.positions() == []
+
+
+def test_dead_letters_go_to_a_table_of_their_own_once(loading: Callable[..., Loading], records: Records) -> None:
+    [topic] = loading().loaded.topics
+    records.produce(topic, [Record(b"no JSON", 1_600_000_000_000, 0, b"k")])
+    load = loading(partition_by=())
+    load.loaded = replace(load.loaded, batch_offsets=100)  # one batch, whose first commit is that of its dead letters
+    dead = IcebergOutput(f"{load.table}_dead")
+    decode = Decode(max_bad_records=1, dead_letters=dead)
+    argv = ("--arrow-transform", "support.transforms:numbered", "--decode", decode.to_text())
+    assert load.run(*argv, die="after")["code"] == "died"
+    report = load.run(*argv)["report"]
+    assert (report["rows_emitted"], report["dead_letters"], report["may_be_doubled"]) == (90, 1, 0)
+    found = load.lake.sql(f"SELECT topic, partition, CAST(value AS STRING) AS value FROM {dead.table}")
+    assert found == [{"topic": topic, "partition": 0, "value": "no JSON"}]
+    assert load.lake.sql(f"SELECT count(DISTINCT number) AS rows FROM {load.table}") == [{"rows": 90}]

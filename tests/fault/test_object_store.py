@@ -18,7 +18,7 @@ from support.topics import Topics
 from airflow_provider_orderedkafka.reports import has_notes, read_report
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 
-pytestmark = [pytest.mark.fault, pytest.mark.xdist_group("object store"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
 
 BATCH = 1_000
 

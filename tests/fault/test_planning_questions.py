@@ -22,7 +22,7 @@ from airflow_provider_orderedkafka.kafka.lookup.offsets import committed, high_e
 from airflow_provider_orderedkafka.kafka.lookup.topics import discover
 from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
 
-pytestmark = [pytest.mark.fault, pytest.mark.xdist_group("planning questions")]
+pytestmark = pytest.mark.fault
 
 P = TopicPartition("orders", 0)
 SETTLES_AFTER = 0.5

@@ -21,7 +21,7 @@ from airflow_provider_orderedkafka.decoding.formats import Avro, Decode, JsonSch
 from airflow_provider_orderedkafka.decoding.registry import Registry
 from airflow_provider_orderedkafka.errors import SettingError
 
-pytestmark = [pytest.mark.fault, pytest.mark.xdist_group("registry")]
+pytestmark = pytest.mark.fault
 
 TAGS = {"name": "tags", "type": {"type": "map", "values": "long"}, "default": {}}
 V1 = {"type": "record", "name": "order", "fields": [{"name": "id", "type": "long"}, TAGS]}

@@ -21,7 +21,7 @@ from support.topics import Topics
 from airflow_provider_orderedkafka.kafka.write.sending import PooledProducer
 from airflow_provider_orderedkafka.spark.bundle import build_bundle
 
-pytestmark = [pytest.mark.fault, pytest.mark.xdist_group("standalone cluster"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
 
 COUNT, BATCH = 2_400, 400
 PACKAGES = Path(confluent_kafka.__file__).parents[1]
