@@ -49,6 +49,9 @@ HALF = Moment(PooledProducer.send, "return", 2)
 SMALL_CHUNKS = ("--master", "local[2]", "--conf", "spark.sql.execution.arrow.maxRecordsPerBatch=200")
 
 
+EITHER = [pytest.param((), id="direct"), pytest.param(FRAMES, id="frames", marks=pytest.mark.nightly)]
+
+
 def sink(**options: object) -> tuple[str, ...]:
     return tuple(part for name, value in options.items() for part in ("--sink-option", f"{name}={value}"))
 
@@ -277,7 +280,7 @@ def compacted(records: Records, topic: str) -> None:
         time.sleep(1)
 
 
-@pytest.mark.parametrize("lane", [(), FRAMES], ids=["direct", "frames"])
+@pytest.mark.parametrize("lane", EITHER)
 def test_what_retention_took_since_is_counted_and_takes_no_other_row_along(
     kafka: Any, topics: Topics, records: Records, tmp_path: Path, lane: tuple[str, ...]
 ) -> None:
@@ -296,7 +299,7 @@ def test_what_retention_took_since_is_counted_and_takes_no_other_row_along(
     assert (report.rows_emitted, report.lost) == (len(landed), len(gone - before))
 
 
-@pytest.mark.parametrize("lane", [(), FRAMES], ids=["direct", "frames"])
+@pytest.mark.parametrize("lane", EITHER)
 def test_a_dead_letter_topic_may_be_named_after_the_first_attempt(
     kafka: Any, topics: Topics, records: Records, tmp_path: Path, lane: tuple[str, ...]
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 from support.children import Moment, Submitted
-from support.loads import LANES, PARTITIONS, Load, events
+from support.loads import DIRECT_FIRST, LANES, PARTITIONS, Load, events
 from support.outputs import FLAWLESS, check, expected_of
 from support.ranges import whole_range
 from support.records import Records
@@ -49,7 +49,7 @@ def moment(load: Load, number: int) -> Moment:
     return Moment(point.function, point.event, 1, str(before) if number > 1 else "/")
 
 
-@pytest.mark.parametrize("lane", LANES)
+@pytest.mark.parametrize("lane", DIRECT_FIRST)
 def test_a_load_killed_at_every_named_point_in_turn_is_completed_by_the_attempts_that_follow(
     kafka: Any, topics: Topics, records: Records, tmp_path: Path, lane: str
 ) -> None:

@@ -90,6 +90,7 @@ def test_a_paused_broker_can_be_stopped(own_cluster):
     assert not own_cluster.running
 
 
+@pytest.mark.nightly
 def test_a_broker_starts_from_classes_that_are_written_down_once_for_a_machine(tmp_path, monkeypatch):
     here = kafka_jars(find_java())
     (tmp_path / here.name).symlink_to(here)
@@ -170,6 +171,7 @@ def test_a_broker_setting_that_kafka_refuses_is_shown_with_its_reason(tmp_path):
         cluster.start()
 
 
+@pytest.mark.nightly
 def test_three_brokers_survive_the_loss_of_any_one(tmp_path):
     with EmbeddedKafka(tmp_path, brokers=3) as cluster:
         topics, records = Topics(cluster.bootstrap_servers, "three"), Records(cluster.bootstrap_servers)

@@ -100,7 +100,7 @@ def old_transactions(size, topics, records):
     return topic
 
 
-@pytest.mark.parametrize("size", [60, 1_200])
+@pytest.mark.parametrize("size", [pytest.param(60, marks=pytest.mark.nightly), 1_200])
 def test_old_data_written_in_transactions_is_read_once_for_an_index_of_our_own(size, log_of, topics, records):
     topic = old_transactions(size, topics, records)
     log = log_of(topic)
