@@ -134,6 +134,7 @@ def test_where_nothing_says_it_any_more_the_load_stops_and_says_so(loading: Call
     assert "whether it is in the table cannot be known any more: version 0 is gone" in found["said"]
 
 
+@pytest.mark.nightly
 def test_a_range_that_is_loaded_again_replaces_its_rows_and_no_other_s(
     loading: Callable[..., Loading], expected: list[tuple[str, int, int]]
 ) -> None:

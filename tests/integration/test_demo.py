@@ -22,6 +22,7 @@ def processes_of(directory: Path) -> list[psutil.Process]:
 
 
 @pytest.mark.fault
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_a_small_demo_keeps_every_promise_and_shows_it(tmp_path):
     place = tmp_path / "demo"
