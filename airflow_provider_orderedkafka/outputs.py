@@ -41,7 +41,7 @@ class _Place(Document):
     @property
     def place(self) -> str:
         """The table, or the path."""
-        return str(getattr(self, "table", None) or self.path)  # type: ignore[attr-defined]
+        return str(getattr(self, "table", None) or self.path)  # type: ignore[attr-defined]  # without a table there is a path
 
     @property
     def of(self) -> str:

@@ -21,8 +21,10 @@ from airflow_provider_orderedkafka.telling import status
 from airflow_provider_orderedkafka.tools.embedded.settings import free_port
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason=MISSING)
-with_state = pytest.mark.skipif(not has_asset_state(), reason="Airflow has no state stores before 3.3")
-without_state = pytest.mark.skipif(has_asset_state(), reason="Airflow has state stores")
+with_state = pytest.mark.skipif(not has_asset_state(), reason="needs the state stores of Airflow 3.3")
+without_state = pytest.mark.skipif(
+    has_asset_state(), reason="is for Airflow before 3.3, which tells the page by events"
+)
 
 PATIENCE = 120
 PHONE = 320

@@ -192,7 +192,7 @@ class TableWorld(World):
     def _tables(self) -> Iterator[None]:
         with pytest.MonkeyPatch.context() as patch:
             for kind in (IcebergOutput, DeltaOutput):
-                patch.setitem(table_sink._TABLES, kind, lambda *_: self.table)  # type: ignore[arg-type]
+                patch.setitem(table_sink._TABLES, kind, lambda *_: self.table)  # type: ignore[arg-type]  # it stands for both
             state = MemoryState(self.files, FOLDER, self._touch)
             patch.setattr(HadoopState, "of", staticmethod(lambda *_: state))
             yield
