@@ -1,7 +1,7 @@
 """A load by the spark-submit of another environment: another Spark, a Python of its own, nothing of ours."""
 
 import pytest
-from support.another_spark import environment
+from support.another_spark import NEWEST, OLDEST, environment
 from support.applications import events
 from support.outputs import FLAWLESS, by_partition, check, expected_of
 
@@ -38,12 +38,13 @@ with DAG("another_spark", schedule=None, max_active_runs=1):
 """
 
 
+@pytest.mark.parametrize("requirements", [OLDEST, NEWEST], ids=lambda each: each[0])
 def test_a_load_by_the_spark_submit_of_another_environment_runs_there_and_is_committed(
-    connections, dag_file, topics, records, states, ledger_of, monkeypatch, tmp_path
+    connections, dag_file, topics, records, states, ledger_of, monkeypatch, tmp_path, requirements
 ):
     for name in ("PYTHONPATH", "PYSPARK_PYTHON", "SPARK_SUBMIT_OPTS"):
         monkeypatch.delenv(name, raising=False)
-    home = environment()
+    home = environment(requirements)
     source, output = topics.create("in", 3), topics.create("out", 4)
     records.produce(source, events(600, 1))
     application, said = tmp_path / "application.py", tmp_path / "said"
@@ -52,6 +53,6 @@ def test_a_load_by_the_spark_submit_of_another_environment_runs_there_and_is_com
     dag = dag_file(DAG.format(source=source, output=output, application=str(application), binary=binary))
     run = dag.test()
     assert {task.partition(".")[2]: state for task, state in states(run).items()} == SUCCESS
-    assert said.read_text() == f"Spark 3.5.8 by {home}"
+    assert said.read_text() == f"Spark {requirements[0].removeprefix('pyspark==')} by {home}"
     assert ledger_of(output).rows_emitted == 600
     assert check(expected_of(records, source), records.read(output), by_partition) == FLAWLESS

@@ -128,6 +128,9 @@ def keep(served, loads):
     from airflow.utils.session import create_session
 
     with create_session() as session:
+        for left in session.query(AssetModel).all():  # by another module's loads
+            session.delete(left)
+        session.flush()
         for load, story in loads.items():
             asset = asset_of(load)
             model = AssetModel(name=asset.name, uri=asset.uri, group=asset.group, extra={})

@@ -9,6 +9,9 @@ ROOT = Path(__file__).parents[2]
 OLDEST = ("pyspark==3.5.8", "confluent-kafka", "pyarrow<19", "numpy<2", "pandas<2.3", "setuptools<81")
 """The oldest Spark that loads run on, with what it goes together with; nothing of ours."""
 
+NEWEST = ("pyspark==4.3.0", "confluent-kafka", "pyarrow", "numpy", "pandas<3")
+"""The newest one, which Airflow's own environment cannot have yet."""
+
 
 def environment(requirements: tuple[str, ...] = OLDEST) -> Path:
     """The environment's folder; the first requirement names it."""

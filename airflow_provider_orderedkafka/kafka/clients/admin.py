@@ -14,6 +14,7 @@ from airflow_provider_orderedkafka.kafka.clients.per_process import PerProcess, 
 _KEPT_TROUBLES: Final = 20
 _MOST_SIDE_BY_SIDE: Final = 3
 _LEAST_SECONDS: Final = 0.01
+_LOOKS: Final = 8
 
 
 class Admin:
@@ -24,6 +25,7 @@ class Admin:
         self.servers = config["bootstrap.servers"]
         self.client = self._connect()
         self._clients = [self.client]
+        self._controller: int | None = None
 
     def side_by_side(self, count: int) -> list[Any]:
         """Up to `count` clients: a broker answers the requests of one connection one by one."""
@@ -44,12 +46,19 @@ class Admin:
                     client.list_topics(topic, timeout=left)
 
     def look_again(self, seconds: float) -> None:
-        """Refresh which brokers there are: the controller, which gets many requests, may have moved."""
+        """Refresh which broker is the controller, which gets many requests.
+
+        Kafka goes on naming a broker that is gone until its session ends, so the one named last is not taken again.
+        """
         from confluent_kafka import KafkaException
 
-        for client in self._clients:
-            with suppress(KafkaException):  # told by the question, which is asked again
-                client.list_topics(timeout=max(seconds / len(self._clients), _LEAST_SECONDS))
+        silent, end = self._controller, time.monotonic() + seconds
+        with suppress(KafkaException):  # told by the question, which is asked again
+            for _ in range(_LOOKS):
+                found = self.client.list_topics(timeout=max(end - time.monotonic(), _LEAST_SECONDS))
+                self._controller = found.controller_id
+                if self._controller != silent or len(found.brokers) == 1:
+                    return
 
     def troubles(self, since: float) -> list[Any]:
         """The errors reported since a time of the monotonic clock, the newest last."""
