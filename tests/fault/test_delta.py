@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 from support.applications import events
-from support.lake import OF_DELTA, Lake, Loading
+from support.lake import OF_DELTA, Lake, Loading, reload_beside_another
 from support.outputs import expected_of
 from support.ranges import whole_range
 from support.records import Record, Records
@@ -138,23 +138,14 @@ def test_where_nothing_says_it_any_more_the_load_stops_and_says_so(loading: Call
 def test_a_range_that_is_loaded_again_replaces_its_rows_and_no_other_s(
     loading: Callable[..., Loading], expected: list[tuple[str, int, int]]
 ) -> None:
-    load, other = loading(), loading()
-    load.run()
-    other.loaded, other.checkpoint = replace(other.loaded, id="other"), other.folder / "other"
-    other.run()
-    assert load.positions() == sorted([*expected, *expected])
-    load.checkpoint = load.folder / f"{load.loaded.id}-again-1"
-    assert load.run(die="after")["code"] == "died"
-    assert load.run()["report"]["rows_emitted"] == 90
-    assert load.positions() == sorted([*expected, *expected])
+    reload_beside_another(loading(), loading(), expected)
 
 
 @pytest.mark.nightly
 def test_without_identities_a_range_is_not_loaded_again(loading: Callable[..., Loading]) -> None:
     load = loading(identity=False)
     load.run()
-    load.checkpoint = load.folder / f"{load.loaded.id}-again-1"
-    found = load.run()
+    found = load.again().run()
     assert found["code"] == 65
     assert "is to be loaded again, and the table's rows do not say which are its own" in found["said"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.another_spark import environment
 from support.applications import events
-from support.lake import Lake, Loading
+from support.lake import Lake, Loading, reload_beside_another
 from support.outputs import expected_of
 from support.ranges import whole_range
 from support.records import Record, Records
@@ -125,15 +125,7 @@ def test_where_nothing_says_it_any_more_the_load_stops_and_says_so(loading: Call
 def test_a_range_that_is_loaded_again_replaces_its_rows_and_no_other_s(
     loading: Callable[..., Loading], expected: Positions
 ) -> None:
-    load, other = loading(), loading()
-    load.run()
-    other.loaded, other.checkpoint = replace(other.loaded, id="other"), other.folder / "other"
-    other.run()
-    assert load.positions() == sorted([*expected, *expected])
-    load.checkpoint = load.folder / f"{load.loaded.id}-again-1"
-    assert load.run(die="after")["code"] == "died"
-    assert load.run()["report"]["rows_emitted"] == 90
-    assert load.positions() == sorted([*expected, *expected])
+    reload_beside_another(loading(), loading(), expected)
 
 
 @pytest.mark.nightly

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,11 @@ class Loading:
         where = ("--checkpoint", str(self.checkpoint), "--option", f"kafka.bootstrap.servers={self.servers}")
         return self.lake.load(*where, "--range", self.loaded.to_text(), "--output", to_text(self.output), *argv, **how)
 
+    def again(self) -> "Loading":
+        """The same range, to be loaded again: with a checkpoint of its own."""
+        self.checkpoint = self.folder / f"{self.loaded.id}-again-1"
+        return self
+
     def positions(self) -> list[tuple[str, int, int]]:
         """Which records the table's rows came from."""
         rows = self.lake.sql(f"SELECT topic, partition, offset FROM {self.table}")
@@ -126,3 +132,14 @@ class Loading:
         """How many rows the first batch has."""
         [rows] = [rows for name, rows in self.named().items() if name.startswith(f"{self.loaded.id}/1/")]
         return rows
+
+
+def reload_beside_another(load: Loading, other: Loading, expected: list[tuple[str, int, int]]) -> None:
+    """One of two ranges in a table is loaded again, dies after its commit, and ends: each row is there once."""
+    other.loaded, other.checkpoint = replace(other.loaded, id="other"), other.folder / "other"
+    load.run()
+    other.run()
+    assert load.positions() == sorted([*expected, *expected])
+    assert load.again().run(die="after")["code"] == "died"
+    assert load.run()["report"]["rows_emitted"] == 90
+    assert load.positions() == sorted([*expected, *expected])
