@@ -62,7 +62,6 @@ class SparkProcess:
 
     @property
     def output(self) -> str:
-        """The end of its output."""
         return "\n".join(self._lines)
 
     def run(self) -> int:

@@ -103,7 +103,6 @@ def progressed(status: Status, teller: Teller, loaded: Range, found: Progress) -
 
 
 def failed(status: Status, teller: Teller, loaded: Range, why: str) -> Status:
-    """An attempt failed."""
     row = replace(_row(status, teller, loaded), state="failed", ended_at=teller.now, error=_clipped(why))
     return _with(status, row)
 
@@ -126,7 +125,6 @@ def committed(
 
 
 def _row(status: Status, teller: Teller, loaded: Range) -> RangeRow:
-    """The range's row, or a new one."""
     new = RangeRow(
         id=loaded.id,
         kind=loaded.kind,

@@ -158,7 +158,6 @@ class Attempt:
         return "the next batches are planned" if self._executors.done() else "Spark is waiting for an executor"
 
     def _stop(self) -> None:
-        """Cancel all tasks."""
         if self._running is not None and not self._running.done():
             self._cancel()
             wait([self._running], QUIET_SECONDS)

@@ -86,7 +86,6 @@ class HadoopState:
 
     @property
     def location(self) -> str:
-        """The folder."""
         return self._location
 
     def put(self, name: str, text: str) -> None:
