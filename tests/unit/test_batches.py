@@ -99,7 +99,7 @@ def test_an_attempt_that_is_told_to_end_begins_no_other_batch_and_tries_none_aga
 
     w.writer.write = fails
     loop.run(in_turn)
-    assert "told to end" in str(loop.error)
+    assert "was stopped" in str(loop.error)
     assert w.waits == 1
     assert w.checkpoint.note(2) is None
 
