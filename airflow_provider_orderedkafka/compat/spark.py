@@ -3,6 +3,7 @@
 The functions on nodes read a physical plan in the JVM. Public would be: a plan as a document, and not as text alone.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +28,11 @@ WITHIN: Final[dict[str, Callable[[Node], Node]]] = {
 
 NAMES: Final = {"PythonMapInArrow": "MapInArrow"}
 """What nodes were called by Spark before 4.0."""
+
+WORKER_GONE: Final = re.compile(
+    r"Python worker exited unexpectedly|ExecutorLostFailure|heartbeat timed out|Connection reset"
+)
+"""What Spark says of a Python worker or an executor that died. Public would be: an error class of its own."""
 
 SHOWN: Final = 100
 """The most characters of a node to show."""

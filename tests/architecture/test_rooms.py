@@ -17,7 +17,7 @@ SPARK = (
     *("spark.bundle", "spark.probe"),
 )
 TOOLS = ("tools", "tools.embedded", "tools.doctor", "tools.demo", "tools.commands", "tools.cli")
-AIRFLOW = ("compat", "compat.airflow", AIRFLOW_SIDE, *TOOLS)
+AIRFLOW = ("compat", "compat.airflow", "compat.spark_submit", AIRFLOW_SIDE, *TOOLS)
 
 # Two houses on one ground: neither imports the other.
 HOUSES = ((*GROUND, *SPARK), (*GROUND, *AIRFLOW))
