@@ -11,14 +11,14 @@ from airflow_provider_orderedkafka.arguments import STEPS, check_arguments, chec
 from airflow_provider_orderedkafka.core.documents import Kind
 from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.hooks.transforms import Transform
-from airflow_provider_orderedkafka.launching import (
+from airflow_provider_orderedkafka.hooks.launching import (
     check_keep_order,
     decode_arguments,
     missing_application,
     output_arguments,
     packaged_for,
 )
+from airflow_provider_orderedkafka.hooks.transforms import Transform
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.outputs import KafkaOutput
 from airflow_provider_orderedkafka.parsing import check_form
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from airflow.sdk import DAG, Asset, BaseOperator
 
     from airflow_provider_orderedkafka.core.lanes import OrderBy
-    from airflow_provider_orderedkafka.launching import SubmitArguments
+    from airflow_provider_orderedkafka.hooks.launching import SubmitArguments
     from airflow_provider_orderedkafka.operators.resolve import OnClear
     from airflow_provider_orderedkafka.outputs import Output
 

@@ -13,11 +13,11 @@ from airflow_provider_orderedkafka.core.notation.starts import parse_start
 from airflow_provider_orderedkafka.core.outputs import Outputs, check_not_fed_back
 from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.launching import packaged_application
+from airflow_provider_orderedkafka.hooks.launching import packaged_application
+from airflow_provider_orderedkafka.hooks.submission import master_of
 from airflow_provider_orderedkafka.ledgers import location_for
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.outputs import KafkaOutput, Output, named
-from airflow_provider_orderedkafka.submission import master_of
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG, Asset, TaskGroup

@@ -19,8 +19,8 @@ from airflow_provider_orderedkafka.compat.airflow import kerberos_ticket
 from airflow_provider_orderedkafka.compat.spark_submit import EXIT_CODE, ON_KUBERNETES, ON_YARN
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
-from airflow_provider_orderedkafka.launching import interpreter, own_spark
-from airflow_provider_orderedkafka.submission import BINARY, Command, Submission, kill_command
+from airflow_provider_orderedkafka.hooks.launching import interpreter, own_spark
+from airflow_provider_orderedkafka.hooks.submission import BINARY, Command, Submission, kill_command
 
 PR_SET_PDEATHSIG = 1
 GRACE_SECONDS = 5.0

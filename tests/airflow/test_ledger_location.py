@@ -10,8 +10,8 @@ from airflow_provider_orderedkafka.compat.airflow import has_asset_state
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.ledgers import VARIABLE, ledger_in, location_for
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
-from airflow_provider_orderedkafka.metadata import MetadataStore
 from airflow_provider_orderedkafka.tools import cli
+from airflow_provider_orderedkafka.tools.commands.metadata import MetadataStore
 from airflow_provider_orderedkafka.triggers import offsets
 
 

@@ -9,7 +9,7 @@ import airflow_provider_orderedkafka as package
 from airflow_provider_orderedkafka.core.codec import packed
 from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.launching import options_for, output_arguments, packaged_for
+from airflow_provider_orderedkafka.hooks.launching import options_for, output_arguments, packaged_for
 from airflow_provider_orderedkafka.outputs import (
     CatalogOutput,
     DeltaOutput,

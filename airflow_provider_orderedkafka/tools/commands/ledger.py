@@ -121,7 +121,7 @@ _ACTIONS: dict[str, Callable[[argparse.Namespace, LedgerStore], int]] = {
 
 def _person(arguments: argparse.Namespace) -> operations.Person:
     from airflow_provider_orderedkafka.context import now_ms
-    from airflow_provider_orderedkafka.metadata import run_is_active
+    from airflow_provider_orderedkafka.tools.commands.metadata import run_is_active
 
     return operations.Person(getpass.getuser(), arguments.reason, now_ms(), run_is_active)
 

@@ -8,7 +8,7 @@ from airflow.sdk import BaseOperator
 
 from airflow_provider_orderedkafka.compat.airflow import kerberos_principal
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.submission import Submission, submission_of
+from airflow_provider_orderedkafka.hooks.submission import Submission, submission_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
