@@ -106,19 +106,9 @@ def ordered_load(
     :param submit_arguments: Arguments of spark-submit, under the names of Airflow's `SparkSubmitOperator`, such as
         `conf`, `executor_memory` or `packages`.
     """
-    from airflow_provider_orderedkafka.loads.changed_settings import digest_of
     from airflow_provider_orderedkafka.operators.commit import CommitOffsetRangeOperator
     from airflow_provider_orderedkafka.operators.resolve import ResolveOffsetRangeOperator
-    from airflow_provider_orderedkafka.parsing import (
-        check_checkpoint,
-        check_dag,
-        check_decode,
-        check_output,
-        known_output,
-        named_output,
-        outputs_of,
-        shape_of,
-    )
+    from airflow_provider_orderedkafka.parsing import check_dag, named_output, outputs_of
     from airflow_provider_orderedkafka.sensors.offsets import OffsetRangeSensor
 
     check_load(load)
@@ -128,78 +118,39 @@ def ordered_load(
     check_arguments(load, mode, submit_arguments, steps, signature(ordered_load).parameters, spark_submit=not submit)
     value, asset = named_output(load, output, output_topic, asset)
     more = {step: steps.get(step, {}) for step in STEPS}
-    arguments: dict[str, Any] = {**submit_arguments, **more["load"]}
-    folder = Path(group.dag.fileloc).parent
-    if (made := Transform.of(load.name, folder, transform, arrow_transform)) is not None:
-        arguments = made.added(arguments)
-    check_decode(load, decode, to_kafka=output_topic is not None or isinstance(value, KafkaOutput))
-    if submit is None:
-        check_checkpoint(load, spark_conn_id, checkpoint)
-    else:
-        check_output(load, output_topic, application, None, value)
+    travels = Transform.of(load.name, Path(group.dag.fileloc).parent, transform, arrow_transform)
+    given: dict[str, Any] = {**submit_arguments, **more["load"]}
+    arguments = given if travels is None else travels.added(given)
+    written: dict[str, Any] = {"output_topic": output_topic, "output": value}
+    _check_written(load, application, spark_conn_id, checkpoint, decode, spark_submit=not submit, **written)
     options = arguments.get("application_args")
     outputs = outputs_of(load, output_topic, options, value, decode, create=create_output is not None)
-    digest = digest_of(
-        output_topic=getattr(value, "topic", output_topic),
-        output=value if isinstance(value, str | None) else value.shape,
-        application=application or "packaged",
-        keep_order=keep_order,
-        decode=None if decode is None else decode.shape,
-        **shape_of(arguments.get("application_args")),
-    )
+    shape: dict[str, Any] = {"keep_order": keep_order, "decode": decode}
+    digest = _digest(options, application=application, **written, **shape)
+    shared: dict[str, Any] = {"load": load, "checkpoint": checkpoint, "digest": digest}
+    application = _application(load, application, group.dag)
     with group:
         resolve = ResolveOffsetRangeOperator(
             task_id="resolve",
-            load=load,
             mode=mode,
             start=start,
             end=end,
             on_clear=on_clear,
-            digest=digest,
-            checkpoint=checkpoint,
             outputs=outputs,
             create_output=create_output,
             output=value,
             row_limit=row_limit,
             plan_only=dry_run,
+            **shared,
             **more["resolve"],
         )
+        how = {"application": application, **shared, **written, **shape}
         if submit is None:
-            loading = _spark_submit(
-                load,
-                resolve,
-                output_topic=output_topic,
-                output=value,
-                checkpoint=checkpoint,
-                keep_order=keep_order,
-                application=_application(load, application, group.dag),
-                conn_id=spark_conn_id,
-                digest=digest,
-                decode=decode,
-                **arguments,
-            )
+            loading = _spark_submit(resolve, spark_conn_id, **how, **arguments)
         else:
-            loading = submitted(
-                load,
-                resolve.task_id,
-                submit,
-                application=_application(load, application, group.dag) or packaged_for(known_output(load, value)),
-                checkpoint=checkpoint,
-                digest=digest,
-                output=[
-                    *output_arguments(output_topic, check_keep_order(keep_order), output=known_output(load, value)),
-                    *decode_arguments(decode),
-                ],
-                more=arguments,
-            )
+            loading = _submitted(resolve, submit, **how, more=arguments)
         commit = CommitOffsetRangeOperator(
-            task_id="commit",
-            load=load,
-            range_id=resolve.output,
-            output_topic=output_topic,
-            output=value,
-            asset=asset,
-            **more["commit"],
+            task_id="commit", load=load, range_id=resolve.output, asset=asset, **written, **more["commit"]
         )
         tasks: dict[str, Any] = {"resolve": resolve, "load": loading, "commit": commit}
         if wait and mode != "replay":
@@ -210,10 +161,74 @@ def ordered_load(
     return group
 
 
-def _spark_submit(load: OrderedLoad, resolve: "BaseOperator", **arguments: Any) -> "BaseOperator":
+def _check_written(
+    load: OrderedLoad,
+    application: str,
+    conn_id: str,
+    checkpoint: str | None,
+    decode: Decode | None,
+    *,
+    output_topic: str | None,
+    output: "Output | str | None",
+    spark_submit: bool,
+) -> None:
+    from airflow_provider_orderedkafka.parsing import check_checkpoint, check_decode, check_output
+
+    check_decode(load, decode, to_kafka=output_topic is not None or isinstance(output, KafkaOutput))
+    if spark_submit:
+        check_checkpoint(load, conn_id, checkpoint)
+    else:
+        check_output(load, output_topic, application, None, output)
+
+
+def _digest(
+    options: Any,
+    *,
+    output_topic: str | None,
+    output: "Output | str | None",
+    application: str,
+    keep_order: Any,
+    decode: Decode | None,
+) -> str:
+    """The digest of the settings that a range is loaded with, but for those that are its own."""
+    from airflow_provider_orderedkafka.loads.changed_settings import digest_of
+    from airflow_provider_orderedkafka.parsing import shape_of
+
+    return digest_of(
+        output_topic=getattr(output, "topic", output_topic),
+        output=output if isinstance(output, str | None) else output.shape,
+        application=application or "packaged",
+        keep_order=keep_order,
+        decode=None if decode is None else decode.shape,
+        **shape_of(options),
+    )
+
+
+def _spark_submit(resolve: "BaseOperator", conn_id: str, **arguments: Any) -> "BaseOperator":
     from airflow_provider_orderedkafka.operators.submit import SubmitOrderedLoadOperator
 
-    return SubmitOrderedLoadOperator(task_id="load", load=load, range_id=resolve.output, **arguments)
+    return SubmitOrderedLoadOperator(task_id="load", range_id=resolve.output, conn_id=conn_id, **arguments)
+
+
+def _submitted(
+    resolve: "BaseOperator",
+    submit: Submit,
+    *,
+    load: OrderedLoad,
+    application: str,
+    output_topic: str | None,
+    output: "Output | str | None",
+    keep_order: "OrderBy | None",
+    decode: Decode | None,
+    **arguments: Any,
+) -> "BaseOperator":
+    from airflow_provider_orderedkafka.parsing import known_output
+
+    known = known_output(load, output)
+    command = output_arguments(output_topic, check_keep_order(keep_order), output=known)
+    application = application or packaged_for(known)
+    options = [*command, *decode_arguments(decode)]
+    return submitted(load, resolve.task_id, submit, application=application, output=options, **arguments)
 
 
 def _group(load: OrderedLoad) -> OrderedLoadGroup:
