@@ -98,7 +98,7 @@ def named_output(
             f"{output!r}; a topic's name alone goes into output_topic="
         )
     if output_topic is not None:
-        raise SettingError(f"load {load.name!r}: output_topic={output_topic!r} and output= both say it: leave one out")
+        raise SettingError(f"load {load.name!r}: output_topic={output_topic!r} and output= are both set: leave one out")
     known = None if isinstance(output, str) else output.uri
     return output, asset or (None if known is None else Asset(uri=known))
 

@@ -320,7 +320,7 @@ def explained(output: str, code: int | None, todo: Loading, report: Report | Non
     text = f"attempt {todo.attempt} of range {todo.range.id if todo.range else ''!r} ended with exit code {code}: {why}"
     if todo.attempt >= ADVISE_AFTER and todo.range is not None:
         text += (
-            f"\nAfter {todo.attempt} attempts: mend the cause and clear this task, it goes on where it was; or "
+            f"\nAfter {todo.attempt} attempts: fix the cause and clear this task, which continues where it stopped; or "
             f"{way_out(todo.range)}"
         )
     kind: type[Exception] = AirflowFailException if code in (USAGE, FINAL) else AirflowException

@@ -63,7 +63,7 @@ def test_a_ledger_moves_from_airflow_to_a_location_and_back_and_runs_go_on_from_
     in_airflow = bench.dag()
     in_airflow.test()
     assert move("--to", "airflow") == 2
-    assert "is to move to where it is, 'airflow'" in capsys.readouterr().err
+    assert "is already at 'airflow'" in capsys.readouterr().err
     assert move("--to", location) == 0
     assert f"the ledger is at {location!r}; with ledger={location!r} in its OrderedLoad" in capsys.readouterr().out
     bench.write(2)

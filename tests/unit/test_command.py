@@ -80,7 +80,7 @@ def test_a_broken_environment_is_refused_without_showing_what_it_holds(
         (("--checkpoint", "/c", "--option", "subscribe=a"), "option 'kafka.bootstrap.servers' is missing"),
         (CLUSTER, "set exactly one of 'subscribe'"),
         ((*ORDERS, "--option", "startingOffset=latest"), "did you mean 'startingOffsets'?"),
-        ((*CLUSTER, "--range", a_range().to_text(), "--option", "subscribe=a"), "cannot stand beside 'range'"),
+        ((*CLUSTER, "--range", a_range().to_text(), "--option", "subscribe=a"), "cannot be combined with 'range'"),
         ((*CLUSTER, "--option", "Range={}"), "give the range with --range"),
         (("--checkpoint", "/c", "--range", "/not/there"), "neither JSON nor a file that can be read: No such file"),
         (("--checkpoint", "/c", "--transform", "enrich"), "--transform must be module:function"),

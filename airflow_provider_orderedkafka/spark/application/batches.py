@@ -97,9 +97,9 @@ class BatchLoop:
             run(window, self)
             if not self.over and self._next()[0] <= window[-1].batch:
                 raise StateError(
-                    f"Spark's streaming query has not found batch {self._next()[0]} of the plan in "
+                    f"Spark's streaming query did not find batch {self._next()[0]} of the plan in "
                     f"{self._work.checkpoint.location!r}: was a file deleted there, or does Spark see another file "
-                    f"system than this process? Mend it, then run the same range again"
+                    f"system than this process? Fix that, then run the same range again"
                 )
             self._off_plan = False
 

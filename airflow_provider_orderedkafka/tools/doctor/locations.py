@@ -70,5 +70,5 @@ def _submitted(submission: Submission, tries: Tries, folder: Path) -> Iterator[F
         yield Finding("spark", "broken", found, f"Try it by hand: {command.shown}")
         return
     for name, good, problem in json.loads(answer.read_text("utf-8")):
-        remedy = _REACHABLE if name.startswith("checkpoint") else "Do what is said there"
+        remedy = _REACHABLE if name.startswith("checkpoint") else "The message names the remedy"
         yield Finding(name, "broken" if problem else "ok", problem or good, remedy if problem else "")
