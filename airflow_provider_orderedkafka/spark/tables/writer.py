@@ -71,7 +71,9 @@ class OutputTable:
     def noted(self, batch: Batch, attempt: int) -> Note:
         """The note of a new batch, with the table as it is now; a range that is loaded again loses its old rows."""
         if batch.number == 1 and self.called != self.range_id:
-            self._forget()
+            self.table.forget(self.range_id)
+            if self.letters is not None:
+                self.letters.to.forget()
         note = Note(batch.number, attempt, batch.start, batch.end, Offsets(), {}, provenance=VERSION)
         return replace(self.joined(note), table=self.table.seen())
 
@@ -98,16 +100,6 @@ class OutputTable:
     def search(self, note: Note) -> Search:
         """The batch's commits since it was noted."""
         return search(self.table.history(note.batch, note.table), note.table, self.called, note.batch)
-
-    def _forget(self) -> None:
-        if not self.table.identity and not self.table.replaces:
-            raise LifecycleError(
-                f"range {self.range_id!r} is to be loaded again, and the table's rows do not say which are its own "
-                f"(identity=False): delete them there, and replay their offsets"
-            )
-        self.table.forget(self.range_id)
-        if self.letters is not None:
-            self.letters.to.forget()
 
     def _lost(self, note: Note) -> str:
         since = "an earlier release began it" if note.table is None else f"version {note.table.version} is gone"
