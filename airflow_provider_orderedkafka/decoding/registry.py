@@ -59,7 +59,6 @@ class Registry:
         return cls(config, f"the schema registry at {_shown(config['url'])}")
 
     def newest(self, subject: str, *, serialised: bool = False) -> Registered:
-        """The newest schema of a subject."""
 
         def ask(client: Any) -> Registered:
             found = client.get_latest_version(subject, **({"fmt": SERIALISED} if serialised else {}))

@@ -32,7 +32,6 @@ def plan_interval(
     digest: str,
     now: Callable[[], int],
 ) -> Range | NothingToLoad:
-    """The range between two times."""
     decider = Decider(store, terms, now, lambda floor: sight(config, terms, now(), floor))
     begin, end = (decider.boundary(time) for time in times)
     found = discover(config, terms.subscription)

@@ -132,7 +132,6 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
             fail(error)
 
     def on_kill(self) -> None:
-        """End the application."""
         if self._process is not None:
             self._process.end()
 

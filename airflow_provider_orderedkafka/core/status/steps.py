@@ -87,7 +87,6 @@ def planned(status: Status, teller: Teller, loaded: Range) -> Status:
 
 
 def begun(status: Status, teller: Teller, loaded: Range, attempt: int) -> Status:
-    """An attempt begins."""
     row = replace(_row(status, teller, loaded), run=teller.run, task=teller.task, state="loading", attempts=attempt)
     return _with(status, replace(row, begun_at=teller.now, ended_at=None, error="", progress=None, written=()))
 

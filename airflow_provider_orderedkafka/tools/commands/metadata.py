@@ -22,7 +22,6 @@ class MetadataStore:
         self._backend, self._scope = asset_state_backend(_asset(load).id)
 
     def get(self, key: str) -> Any:
-        """The value under the key, or None."""
         text = self._backend.get(self._scope, key)
         return None if text is None else kept_elsewhere(json.loads(text))
 
@@ -31,11 +30,9 @@ class MetadataStore:
         self._backend.set(self._scope, key, json.dumps(to_keep(value, key, self._scope)))
 
     def keys(self) -> list[str]:
-        """The keys that have a value."""
         return asset_state_keys(self._scope)
 
     def delete(self, key: str) -> None:
-        """Remove the key."""
         self._backend.delete(self._scope, key)
 
 
