@@ -11,13 +11,7 @@ from airflow_provider_orderedkafka.arguments import STEPS, check_arguments, chec
 from airflow_provider_orderedkafka.core.documents import Kind
 from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.hooks.launching import (
-    check_keep_order,
-    decode_arguments,
-    missing_application,
-    output_arguments,
-    packaged_for,
-)
+from airflow_provider_orderedkafka.hooks.launching import missing_application
 from airflow_provider_orderedkafka.hooks.transforms import Transform
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.outputs import KafkaOutput
@@ -108,7 +102,14 @@ def ordered_load(
     """
     from airflow_provider_orderedkafka.operators.commit import CommitOffsetRangeOperator
     from airflow_provider_orderedkafka.operators.resolve import ResolveOffsetRangeOperator
-    from airflow_provider_orderedkafka.parsing import check_dag, named_output, outputs_of
+    from airflow_provider_orderedkafka.parsing import (
+        check_checkpoint,
+        check_dag,
+        check_decode,
+        check_output,
+        named_output,
+        outputs_of,
+    )
     from airflow_provider_orderedkafka.sensors.offsets import OffsetRangeSensor
 
     check_load(load)
@@ -122,7 +123,11 @@ def ordered_load(
     given: dict[str, Any] = {**submit_arguments, **more["load"]}
     arguments = given if travels is None else travels.added(given)
     written: dict[str, Any] = {"output_topic": output_topic, "output": value}
-    _check_written(load, application, spark_conn_id, checkpoint, decode, spark_submit=not submit, **written)
+    check_decode(load, decode, to_kafka=output_topic is not None or isinstance(value, KafkaOutput))
+    if submit is None:
+        check_checkpoint(load, spark_conn_id, checkpoint)
+    else:
+        check_output(load, output_topic, application, None, value)
     options = arguments.get("application_args")
     outputs = outputs_of(load, output_topic, options, value, decode, create=create_output is not None)
     shape: dict[str, Any] = {"keep_order": keep_order, "decode": decode}
@@ -145,10 +150,7 @@ def ordered_load(
             **more["resolve"],
         )
         how = {"application": application, **shared, **written, **shape}
-        if submit is None:
-            loading = _spark_submit(resolve, spark_conn_id, **how, **arguments)
-        else:
-            loading = _submitted(resolve, submit, **how, more=arguments)
+        loading = _loading(resolve, submit, spark_conn_id, arguments, **how)
         commit = CommitOffsetRangeOperator(
             task_id="commit", load=load, range_id=resolve.output, asset=asset, **written, **more["commit"]
         )
@@ -159,26 +161,6 @@ def ordered_load(
         resolve >> loading >> commit
     group.output, group.steps = commit.output, tasks
     return group
-
-
-def _check_written(
-    load: OrderedLoad,
-    application: str,
-    conn_id: str,
-    checkpoint: str | None,
-    decode: Decode | None,
-    *,
-    output_topic: str | None,
-    output: "Output | str | None",
-    spark_submit: bool,
-) -> None:
-    from airflow_provider_orderedkafka.parsing import check_checkpoint, check_decode, check_output
-
-    check_decode(load, decode, to_kafka=output_topic is not None or isinstance(output, KafkaOutput))
-    if spark_submit:
-        check_checkpoint(load, conn_id, checkpoint)
-    else:
-        check_output(load, output_topic, application, None, output)
 
 
 def _digest(
@@ -204,31 +186,14 @@ def _digest(
     )
 
 
-def _spark_submit(resolve: "BaseOperator", conn_id: str, **arguments: Any) -> "BaseOperator":
+def _loading(
+    resolve: "BaseOperator", submit: Submit | None, conn_id: str, arguments: dict[str, Any], **how: Any
+) -> "BaseOperator":
+    if submit is not None:
+        return submitted(resolve.task_id, submit, more=arguments, **how)
     from airflow_provider_orderedkafka.operators.submit import SubmitOrderedLoadOperator
 
-    return SubmitOrderedLoadOperator(task_id="load", range_id=resolve.output, conn_id=conn_id, **arguments)
-
-
-def _submitted(
-    resolve: "BaseOperator",
-    submit: Submit,
-    *,
-    load: OrderedLoad,
-    application: str,
-    output_topic: str | None,
-    output: "Output | str | None",
-    keep_order: "OrderBy | None",
-    decode: Decode | None,
-    **arguments: Any,
-) -> "BaseOperator":
-    from airflow_provider_orderedkafka.parsing import known_output
-
-    known = known_output(load, output)
-    command = output_arguments(output_topic, check_keep_order(keep_order), output=known)
-    application = application or packaged_for(known)
-    options = [*command, *decode_arguments(decode)]
-    return submitted(load, resolve.task_id, submit, application=application, output=options, **arguments)
+    return SubmitOrderedLoadOperator(task_id="load", range_id=resolve.output, conn_id=conn_id, **how, **arguments)
 
 
 def _group(load: OrderedLoad) -> OrderedLoadGroup:
