@@ -248,13 +248,13 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
 
     def _options(self, submission: Submission) -> "Options":
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
-        from airflow_provider_orderedkafka.hooks.registry import registry_options
+        from airflow_provider_orderedkafka.hooks.registry import registry_of
         from airflow_provider_orderedkafka.launching import options_for
 
         config = OrderedKafkaHook(self.load.kafka_conn_id).portable_config()
         options = {f"kafka.{name}": value for name, value in config.items()}
         for conn_id in [] if self.decode is None else self.decode.registries:
-            options |= registry_options(conn_id)
+            options |= registry_of(conn_id).options
         if isinstance(self.output_value, KafkaOutput) and self.output_value.kafka_conn_id is not None:
             config = OrderedKafkaHook(self.output_value.kafka_conn_id).portable_config()
             options |= {f"{OF_THE_SINK}kafka.{name}": value for name, value in config.items()}
@@ -262,10 +262,10 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
 
     def _check_schemas(self) -> None:
         """Ask the registry, so that an error of it counts no attempt."""
-        from airflow_provider_orderedkafka.hooks.registry import check_schemas, registry_options
+        from airflow_provider_orderedkafka.hooks.registry import check_schemas, registry_of
 
         if self.decode is not None and self.decode.registries:
-            check_schemas(self.decode, self.load.topics, registry_options(self.decode.registries[0]))
+            check_schemas(self.decode, self.load.topics, registry_of(self.decode.registries[0]))
 
     def _arguments(self, path: str, checkpoint: str, attempt: int) -> list[str]:
         output = output_arguments(

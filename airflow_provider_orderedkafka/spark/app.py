@@ -23,7 +23,6 @@ from typing import NoReturn
 from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, exit_code
-from airflow_provider_orderedkafka.outputs import KafkaOutput
 from airflow_provider_orderedkafka.spark.application.command import read_arguments
 from airflow_provider_orderedkafka.spark.application.loading import Loader, MakeSink
 from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments, Transform
@@ -67,7 +66,7 @@ def run_available_now(
 
 def _sink(arguments: Arguments) -> MakeSink:
     """The sink that the output asks for."""
-    if isinstance(arguments.output, KafkaOutput | None):
+    if arguments.output is None:
         return kafka_sink
     from airflow_provider_orderedkafka.spark.table_sink import table_sink
 

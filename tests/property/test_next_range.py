@@ -30,6 +30,7 @@ from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 from airflow_provider_orderedkafka.spark.application import by_hand
 from airflow_provider_orderedkafka.spark.connector import cluster, stream
 from airflow_provider_orderedkafka.spark.connector.options import parse_options
+from airflow_provider_orderedkafka.spark.connector.sink_options import SinkOptions
 from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 
@@ -139,7 +140,7 @@ class ByHand:
     def __init__(self, kafka, asked):
         self.kafka, self.arguments, self.documents = (
             kafka,
-            Arguments("load", source=parse_options(asked.options, stream=True)),
+            Arguments("load", (source := parse_options(asked.options, stream=True)), SinkOptions(source.kafka)),
             {},
         )
 

@@ -10,16 +10,24 @@ from typing import NoReturn
 from airflow_provider_orderedkafka.core.codec import PACKED, unpacked
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.order.positions import whole_number
-from airflow_provider_orderedkafka.core.outputs import DEAD_LETTERS, OF_THE_SINK, OPTIONS_VARIABLE
+from airflow_provider_orderedkafka.core.outputs import DEAD_LETTERS, OF_THE_SINK, OPTIONS_VARIABLE, TO_TOPICS
 from airflow_provider_orderedkafka.decoding.formats import Decode
+from airflow_provider_orderedkafka.decoding.registry import PREFIX, Registry
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.outputs import CatalogOutput, Output, from_text, table_output
+from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+from airflow_provider_orderedkafka.outputs import (
+    CatalogOutput,
+    KafkaOutput,
+    Output,
+    TableOutput,
+    from_text,
+    table_output,
+)
 from airflow_provider_orderedkafka.spark.application.help import DESCRIPTION, more
 from airflow_provider_orderedkafka.spark.connector.option_tables import SOURCE
 from airflow_provider_orderedkafka.spark.connector.options import SourceOptions, parse_options
+from airflow_provider_orderedkafka.spark.connector.sink_options import SinkOptions, application_sink
 from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments, Transform
-
-REGISTRY = "registry."
 
 
 class _Parser(argparse.ArgumentParser):
@@ -42,22 +50,21 @@ def read_arguments(argv: Sequence[str], program: str) -> Arguments:
     options = {name: value for name, value in told.items() if not name.startswith(OF_THE_SINK)}
     to_cluster = {name.removeprefix(OF_THE_SINK): told[name] for name in sorted(set(told) - set(options))}
     options |= _pairs("--option", found.option)
-    registry = {name: value for name, value in options.items() if name.startswith(REGISTRY)}
     decode = None if found.decode is None else Decode.from_text(found.decode)
-    sink_options = _pairs("--sink-option", found.sink_option)
+    source = _source(options, loaded)
+    sink, output = _sink(found, to_cluster, decode, source.kafka)
     return Arguments(
         checkpoint=found.checkpoint,
         attempt=found.attempt,
         report=found.report,
         row_limit=found.row_limit,
-        output_topic=found.output_topic,
         transform=_function("--transform", found.transform),
         arrow_transform=_function("--arrow-transform", found.arrow_transform),
-        sink_options=_with_dead_letters(to_cluster | sink_options, decode),
-        output=_output(found.output, found.output_topic, sink_options),
-        source=_source({name: value for name, value in options.items() if name not in registry}, loaded),
+        source=source,
+        sink=sink,
+        output=output,
         decode=decode,
-        registry=registry,
+        registry=Registry.of(options) if decode is not None and decode.registries else None,
     )
 
 
@@ -133,34 +140,44 @@ def _parser(program: str) -> argparse.ArgumentParser:
     return parser
 
 
-def _with_dead_letters(options: dict[str, str], decode: Decode | None) -> dict[str, str]:
-    """The options of the output, with the topic for records that cannot be decoded."""
-    if decode is None or not isinstance(decode.dead_letters, str):
-        return options
-    given = options.get(DEAD_LETTERS, decode.dead_letters)
-    if given != decode.dead_letters:
-        raise SettingError(
-            f"--sink-option {DEAD_LETTERS}={given} and --decode's {decode.dead_letters!r} differ: name one"
-        )
-    return {**options, DEAD_LETTERS: given}
-
-
 def _source(options: Mapping[str, str], loaded: Range | None) -> SourceOptions:
     given = {name.lower() for name in options}
     for option in SOURCE.options:
         if option.elsewhere and option.name.lower() in given:
             raise SettingError(f"option {option.name!r} is an argument of an application: {option.elsewhere}")
-    return parse_options(options, stream=True, loaded=loaded)
+    of_source = {name: value for name, value in options.items() if not name.startswith(PREFIX)}
+    return parse_options(of_source, stream=True, loaded=loaded)
 
 
-def _output(document: str | None, topic: str | None, options: Mapping[str, str]) -> Output | CatalogOutput | None:
-    given = {name: value for name, value in options.items() if name != DEAD_LETTERS}
-    named = None if topic is not None else table_output(given)
-    if document is None:
-        return named
-    if topic is not None or named is not None:
-        raise SettingError("--output says where to write: leave --output-topic and the options path and table out")
-    return from_text(document)
+def _sink(
+    found: argparse.Namespace, to_cluster: Mapping[str, str], decode: Decode | None, source: KafkaConfig
+) -> tuple[SinkOptions, TableOutput | None]:
+    output, given = _output(found.output, found.output_topic, _pairs("--sink-option", found.sink_option))
+    dead = None if decode is None else decode.dead_letters
+    sink = application_sink(
+        {**to_cluster, **given},
+        source,
+        topic=found.output_topic,
+        output=output if isinstance(output, KafkaOutput) else None,
+        dead_letters=dead if isinstance(dead, str) else None,
+    )
+    return sink, None if isinstance(output, KafkaOutput) else output
+
+
+def _output(
+    document: str | None, topic: str | None, given: Mapping[str, str]
+) -> tuple[Output | CatalogOutput | None, Mapping[str, str]]:
+    """The output that is said as a value or by the options of a table, and the options that are left for the sink."""
+    of_table = {name: text for name, text in given.items() if name.lower() != DEAD_LETTERS.lower()}
+    table = table_output(of_table)
+    to_topics = topic is not None or any(name.lower() in map(str.lower, TO_TOPICS) for name in given)
+    if document is not None and (to_topics or table is not None):
+        raise SettingError("--output says where to write: leave out --output-topic, and what names a topic or a table")
+    if table is not None and to_topics:
+        raise SettingError(f"where to write is said twice: by a topic, and by options as {table.of}: leave one out")
+    if document is not None:
+        return from_text(document), given
+    return table, given if table is None else {name: given[name] for name in given.keys() - of_table}
 
 
 def _positive(text: str) -> int:
@@ -189,7 +206,7 @@ def _pairs(argument: str, texts: Sequence[str]) -> dict[str, str]:
         name, equals, value = text.partition("=")
         if not equals or not name:  # what is not a pair may be a secret: it is not shown
             raise SettingError(f"{argument} must be NAME=VALUE, such as kafka.bootstrap.servers=broker:9092")
-        if name in found:
+        if name.lower() in map(str.lower, found):
             raise SettingError(f"{argument} {name} is given twice: leave one out")
         found[name] = value
     return found

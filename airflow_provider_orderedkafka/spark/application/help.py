@@ -2,7 +2,7 @@
 
 from textwrap import fill
 
-from airflow_provider_orderedkafka.spark.connector.option_tables import APPLICATION_SINK, SOURCE, TABLE_SINK
+from airflow_provider_orderedkafka.spark.connector.option_tables import APPLICATION_SINK, SOURCE
 
 WIDTH, INDENT = 80, 25
 
@@ -58,8 +58,12 @@ exit codes:
 
 def more() -> str:
     """The epilog: options, examples, exit codes."""
-    tables = {"source": SOURCE, "sink": APPLICATION_SINK, "tables": TABLE_SINK}
-    return MORE.format(**{name: "\n".join(map(_entry, table.told())) for name, table in tables.items()})
+    told = {
+        "source": SOURCE.told("how", "topics", "span", "pace"),
+        "sink": APPLICATION_SINK.told("sink", "application"),
+        "tables": APPLICATION_SINK.told("table"),
+    }
+    return MORE.format(**{name: "\n".join(map(_entry, entries)) for name, entries in told.items()})
 
 
 def _entry(told: tuple[str, str]) -> str:

@@ -92,15 +92,19 @@ class OptionTable:
         hint = meant(given, names, f"known are 'kafka.*' and {', '.join(map(repr, names))}")
         return SettingError(f"unknown option {given!r}{self.of}: {hint}")
 
+    def of_group(self, *groups: str) -> list[Option]:
+        """The options in these groups."""
+        return [option for option in self.options if option.group in groups]
+
     def markdown(self, group: str) -> str:
         """The table of a group, in Markdown."""
-        shown = [option for option in self.options if option.group == group]
+        shown = self.of_group(group)
         rows = "".join(f"| `{option.name}` | {option.shown} | {option.help} |\n" for option in shown)
         return "| option | default | value |\n| --- | --- | --- |\n" + rows.replace("|  |", "| |")
 
-    def told(self) -> Iterator[tuple[str, str]]:
-        """Each option of an application, and what `--help` says of it."""
-        for option in self.options:
+    def told(self, *groups: str) -> Iterator[tuple[str, str]]:
+        """Each option of an application in these groups, and what `--help` says of it."""
+        for option in self.of_group(*groups):
             if not option.elsewhere:
                 default = option.in_application or option.shown
                 text = f"{option.help} (default: {default})" if default else option.help

@@ -170,34 +170,23 @@ APPLICATION_SINK: Final = OptionTable(
             *("keepOrder", keep_order, "application", "which rows stay in order: `key`, `partition` or `none`", "key")
         ),
         Option(
-            "writers", count, "application", "number of tasks that write in parallel; 1 keeps the order of all rows"
+            *("writers", count, "application", "number of tasks that write in parallel; 1 keeps the order of all rows"),
+            unset="as many as the order allows",
+        ),
+        Option(
+            *("path", filled, "table"),
+            "a folder, with a folder for each batch, or with `format=delta` a Delta table; or `table`",
+        ),
+        Option(
+            *("table", filled, "table"),
+            "a table of a catalog, as CATALOG.SCHEMA.NAME; with `format=iceberg` or `delta`, batches are appended",
+        ),
+        Option(
+            *("format", filled, "table", "`iceberg`, `delta` or a format of files; all other options are its own"),
+            default="parquet",
         ),
     ),
     of=SINK.of,
     means_nothing=SINK.means_nothing,
-    instead={name: instead for name, instead in SINK.instead.items() if name != "keepOrder"},
-)
-
-TABLE_SINK: Final = OptionTable(
-    (
-        Option(
-            "path",
-            filled,
-            "table",
-            "a folder, with a folder for each batch, or with `format=delta` a Delta table; or `table`",
-        ),
-        Option(
-            "table",
-            filled,
-            "table",
-            "a table of a catalog, as CATALOG.SCHEMA.NAME; with `format=iceberg` or `delta`, batches are appended",
-        ),
-        Option(
-            "format",
-            filled,
-            "table",
-            "`iceberg`, `delta` or a format of files; all other options are its own",
-            "parquet",
-        ),
-    )
+    instead={"subscribe": SINK.instead["subscribe"]},
 )

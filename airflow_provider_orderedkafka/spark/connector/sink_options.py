@@ -2,14 +2,34 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Final, Self
 
 from airflow_provider_orderedkafka.core.lanes import KeepOrder
+from airflow_provider_orderedkafka.core.outputs import (
+    DEAD_LETTERS,
+    OF_THE_SINK,
+    OPTIONS_VARIABLE,
+    SERVERS,
+)
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+from airflow_provider_orderedkafka.kafka.clients.config import PREFIX, KafkaConfig
 from airflow_provider_orderedkafka.kafka.write.write_settings import Column, UsePartition, WriteSettings, source_of
+from airflow_provider_orderedkafka.outputs import KafkaOutput
 from airflow_provider_orderedkafka.spark.connector.option_tables import APPLICATION_SINK, SINK
 
 _USE_PARTITION: dict[bool | None, UsePartition] = {None: "given", True: "always", False: "never"}
+_FIELDS: Final = {
+    "topic": "topic",
+    "outputTopics": "output_topics",
+    "deadLetterTopic": "dead_letter_topic",
+    "writers": "writers",
+    "usePartition": "use_partition",
+    "includeHeaders": "include_headers",
+    "provenance": "provenance",
+    "keepOrder": "keep_order",
+}
+_UNLESS_SAID: Final = {"usePartition": False, "provenance": True}
+"""The defaults of applications that are not those of `df.write`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +53,11 @@ class SinkOptions:
                 "the second what a column 'topic' may name"
             )
 
+    @classmethod
+    def of(cls, kafka: KafkaConfig, values: Mapping[str, Any]) -> Self:
+        """By the options' values."""
+        return cls(kafka, **{field: values[name] for name, field in _FIELDS.items() if name in values})
+
     def settings(self, columns: Sequence[Column]) -> WriteSettings:
         """The settings to write rows of these columns; the caller adds their range."""
         found = source_of(columns) or ("struct" if self.provenance else None)
@@ -54,31 +79,53 @@ def parse_sink_options(
     if overwrite:
         raise SettingError("a topic can only be appended to: use mode('append') instead of mode('overwrite')")
     kafka, values = KafkaConfig.from_options(given), SINK.parsed(given)
-    return SinkOptions(
-        kafka,
-        topic=values.get("topic"),
-        output_topics=values.get("outputTopics", ()),
-        dead_letter_topic=values.get("deadLetterTopic"),
-        use_partition=values.get("usePartition"),
-        include_headers=SINK.value(values, "includeHeaders"),
-        provenance=values.get("provenance"),
-    ).settings(columns)
+    return SinkOptions.of(kafka, values).settings(columns)
 
 
-def application_options(given: Mapping[str, str], source: KafkaConfig, output_topic: str | None) -> SinkOptions:
-    """Parse an application's sink options: by default to the source's cluster, with provenance."""
+def application_sink(
+    given: Mapping[str, str],
+    source: KafkaConfig,
+    *,
+    topic: str | None = None,
+    output: KafkaOutput | None = None,
+    dead_letters: str | None = None,
+) -> SinkOptions:
+    """An application's sink: by default on the source's cluster, with provenance.
+
+    What `--output-topic`, `--output` and `--decode` say as values stands beside the `given` options. Raises
+    `SettingError` for a wrong option, and for what is said twice.
+    """
     values = APPLICATION_SINK.parsed(given)
-    topic = values.get("topic", output_topic)
-    if output_topic is not None and topic != output_topic:
-        raise SettingError(f"--output-topic {output_topic!r} and --sink-option topic={topic!r} differ: name one")
-    return SinkOptions(
-        KafkaConfig.from_options(given, beneath=source),
-        topic=topic,
-        output_topics=values.get("outputTopics", ()),
-        dead_letter_topic=values.get("deadLetterTopic"),
-        use_partition=values.get("usePartition", False),
-        include_headers=SINK.value(values, "includeHeaders"),
-        provenance=values.get("provenance", True),
-        keep_order=APPLICATION_SINK.value(values, "keepOrder"),
-        writers=values.get("writers"),
-    )
+    if output is not None:
+        _check_apart(given, output)
+        values = _joined(values, output.values | APPLICATION_SINK.parsed(output.options), "--output")
+        given = {**output.options, **given}
+    values = _joined(values, {"topic": topic}, "--output-topic")
+    values = _joined(values, {DEAD_LETTERS: dead_letters}, "--decode")
+    if odd := sorted(set(values) & {option.name for option in APPLICATION_SINK.of_group("table")}):
+        raise SettingError(
+            f"option {odd[0]!r} is for tables and files alone: name one by 'path' or 'table', or leave it out"
+        )
+    return SinkOptions.of(KafkaConfig.from_options(given, beneath=source), _UNLESS_SAID | values)
+
+
+def _joined(values: Mapping[str, Any], more: Mapping[str, Any], argument: str) -> dict[str, Any]:
+    """The values, and those that an argument says; twice the same is fine."""
+    said = {name: value for name, value in more.items() if value is not None}
+    for name, value in said.items():
+        if values.get(name, value) != value:
+            raise SettingError(f"{name!r} is said twice: {values[name]!r}, and by {argument} {value!r}; leave one out")
+    return {**values, **said}
+
+
+def _check_apart(given: Mapping[str, str], output: KafkaOutput) -> None:
+    """Raise unless the cluster is known, and its client's settings are said once; their values may be secrets."""
+    names = {name.lower() for name in given}
+    if output.kafka_conn_id is not None and SERVERS not in names:
+        raise SettingError(
+            f"the output is on the cluster of connection {output.kafka_conn_id!r}, and nothing says where that is: "
+            f"give its options with --sink-option {SERVERS}=..., or in {OPTIONS_VARIABLE} as '{OF_THE_SINK}{SERVERS}'"
+        )
+    for name in output.options:
+        if name.lower() in names and name.lower().startswith(PREFIX):
+            raise SettingError(f"option {name!r} is said twice, by --output and by --sink-option: leave one out")
