@@ -57,7 +57,7 @@ class Registry:
     @classmethod
     def of(cls, options: Mapping[str, str]) -> "Registry":
         """By the options `registry.*` among others."""
-        return cls({name.removeprefix(PREFIX): value for name, value in options.items() if name.startswith(PREFIX)})
+        return cls({n[len(PREFIX) :].lower(): value for n, value in options.items() if n.lower().startswith(PREFIX)})
 
     @property
     def options(self) -> dict[str, str]:

@@ -13,7 +13,7 @@ from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
 from airflow_provider_orderedkafka.decoding.formats import Avro, Decode
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
 from airflow_provider_orderedkafka.spark.application.command import read_arguments
-from airflow_provider_orderedkafka.spark.connector.option_tables import APPLICATION_SINK, SOURCE
+from airflow_provider_orderedkafka.spark.connector.option_tables import APPLICATION_SINK, APPLICATION_SOURCE
 from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
 
 CLUSTER = ("--checkpoint", "/c", "--option", "kafka.bootstrap.servers=broker:9092")
@@ -100,7 +100,8 @@ def test_a_broken_environment_is_refused_without_showing_what_it_holds(
         ((*ORDERS, "--option", "startingOffset=latest"), "did you mean 'startingOffsets'?"),
         ((*CLUSTER, "--range", a_range().to_text(), "--option", "subscribe=a"), "cannot stand beside 'range'"),
         ((*CLUSTER, "--option", "Range={}"), "give the range with --range"),
-        (("--checkpoint", "/c", "--range", "/not/there"), "neither JSON nor a file that can be read: No such file"),
+        ((*CLUSTER, "--range", "/not/there"), "or a path to one, found '/not/there': No such file"),
+        ((*ORDERS, "--option", "registy.url=http://r"), "unknown option 'registy.url': did you mean 'registry.*'?"),
         ((*ORDERS, "--transform", "enrich"), "--transform must be module:function"),
         ((*ORDERS, "--transform", "not_there:f"), "Ship the module with --py-files"),
         ((*ORDERS, "--transform", "json:f"), "the module 'json' has no 'f'"),
@@ -138,7 +139,10 @@ def test_help_explains_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> Non
     assert max(map(len, text.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("name", sorted({*SOURCE.parsers, *APPLICATION_SINK.parsers} - {"range"}))
+@pytest.mark.parametrize(
+    "name",
+    sorted({option.name for table in (APPLICATION_SOURCE, APPLICATION_SINK) for option in table.options} - {"range"}),
+)
 def test_help_names_every_option(capsys: pytest.CaptureFixture[str], name: str) -> None:
     with pytest.raises(SystemExit):
         read("--help")
