@@ -16,7 +16,7 @@ from airflow_provider_orderedkafka.core.lifecycle import ADVISE_AFTER, Action, w
 from airflow_provider_orderedkafka.core.outputs import OF_THE_SINK, Outputs
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.decoding.formats import Decode
-from airflow_provider_orderedkafka.errors import FINAL, USAGE, LifecycleError, OrderedKafkaError, SettingError
+from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError, may_retry
 from airflow_provider_orderedkafka.hooks.transforms import zipped
 from airflow_provider_orderedkafka.launching import (
     check_keep_order,
@@ -323,7 +323,7 @@ def explained(output: str, code: int | None, todo: Loading, report: Report | Non
             f"\nAfter {todo.attempt} attempts: mend the cause and clear this task, it goes on where it was; or "
             f"{way_out(todo.range)}"
         )
-    kind: type[Exception] = AirflowFailException if code in (USAGE, FINAL) else AirflowException
+    kind: type[Exception] = AirflowException if may_retry(code) else AirflowFailException
     return kind(text)
 
 

@@ -22,14 +22,11 @@ from typing import NoReturn
 
 from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
-from airflow_provider_orderedkafka.errors import OrderedKafkaError, exit_code
+from airflow_provider_orderedkafka.errors import TERMINATED, OrderedKafkaError, exit_code
 from airflow_provider_orderedkafka.spark.application.command import read_arguments
 from airflow_provider_orderedkafka.spark.application.loading import Loader, MakeSink
 from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments, Transform
 from airflow_provider_orderedkafka.spark.lanes.kafka_sink import kafka_sink
-
-INTERRUPTED = 130
-SIGNALLED = 128
 
 
 def run_available_now(
@@ -60,8 +57,8 @@ def run_available_now(
         sys.stdout.flush()
         print(f"{program}: {error}", file=sys.stderr, flush=True)
         raise SystemExit(exit_code(error)) from None
-    except KeyboardInterrupt:
-        raise SystemExit(INTERRUPTED) from None
+    except KeyboardInterrupt as error:
+        raise SystemExit(exit_code(error)) from None
 
 
 def _sink(arguments: Arguments) -> MakeSink:
@@ -73,9 +70,9 @@ def _sink(arguments: Arguments) -> MakeSink:
     return table_sink
 
 
-def _terminated(number: int, _: object) -> NoReturn:
+def _terminated(*_: object) -> NoReturn:
     """Exit cleanly on SIGTERM: stop the tasks, release the lease."""
-    raise SystemExit(SIGNALLED + number)
+    raise SystemExit(TERMINATED)
 
 
 def _with(arguments: Arguments, transform: Transform | None, arrow_transform: Transform | None) -> Arguments:
