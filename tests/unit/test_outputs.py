@@ -106,7 +106,7 @@ def test_topics_are_written_to_as_the_output_and_its_own_options_say():
         (
             KafkaOutput("a", options={"kafka.linger.ms": "5"}),
             ["kafka.linger.ms=6"],
-            "option 'kafka.linger.ms' is said twice, by --output and by --sink-option: leave one out",
+            "'kafka.linger.ms' is said twice: '6', and by --output '5'; leave one out",
         ),
         (KafkaOutput("a", options={"keep_order": "key"}), [], "unknown option 'keep_order' of the sink: did you mean"),
         (KafkaOutput("a", options={"keepOrder": "time"}), [], "must be 'key', 'partition' or 'none', found 'time'"),

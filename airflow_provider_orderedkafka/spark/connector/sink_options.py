@@ -1,33 +1,19 @@
 """The options of the sink: those of Spark's Kafka sink by the same names, and more."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from airflow_provider_orderedkafka.core.lanes import KeepOrder
-from airflow_provider_orderedkafka.core.outputs import (
-    DEAD_LETTERS,
-    OF_THE_SINK,
-    OPTIONS_VARIABLE,
-    SERVERS,
-)
+from airflow_provider_orderedkafka.core.outputs import DEAD_LETTERS, OF_THE_SINK, OPTIONS_VARIABLE, SERVERS
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.clients.config import PREFIX, KafkaConfig
+from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.write.write_settings import Column, UsePartition, WriteSettings, source_of
 from airflow_provider_orderedkafka.outputs import KafkaOutput
 from airflow_provider_orderedkafka.spark.connector.option_tables import APPLICATION_SINK, SINK
 
 _USE_PARTITION: dict[bool | None, UsePartition] = {None: "given", True: "always", False: "never"}
-_FIELDS: Final = {
-    "topic": "topic",
-    "outputTopics": "output_topics",
-    "deadLetterTopic": "dead_letter_topic",
-    "writers": "writers",
-    "usePartition": "use_partition",
-    "includeHeaders": "include_headers",
-    "provenance": "provenance",
-    "keepOrder": "keep_order",
-}
 _UNLESS_SAID: Final = {"usePartition": False, "provenance": True}
 """The defaults of applications that are not those of `df.write`."""
 
@@ -55,8 +41,8 @@ class SinkOptions:
 
     @classmethod
     def of(cls, kafka: KafkaConfig, values: Mapping[str, Any]) -> Self:
-        """By the options' values."""
-        return cls(kafka, **{field: values[name] for name, field in _FIELDS.items() if name in values})
+        """By the values of options, which fields are named after: `keepOrder` is `keep_order`."""
+        return cls(kafka, **{re.sub("([A-Z])", r"_\1", name).lower(): value for name, value in values.items()})
 
     def settings(self, columns: Sequence[Column]) -> WriteSettings:
         """The settings to write rows of these columns; the caller adds their range."""
@@ -95,18 +81,18 @@ def application_sink(
     What `--output-topic`, `--output` and `--decode` say as values stands beside the `given` options. Raises
     `SettingError` for a wrong option, and for what is said twice.
     """
-    values = APPLICATION_SINK.parsed(given)
+    options, own = _lower(given), {}
     if output is not None:
-        _check_apart(given, output)
-        values = _joined(values, output.values | APPLICATION_SINK.parsed(output.options), "--output")
-        given = {**output.options, **given}
-    values = _joined(values, {"topic": topic}, "--output-topic")
-    values = _joined(values, {DEAD_LETTERS: dead_letters}, "--decode")
+        options, own = _with_output(options, output), output.values
+    values: Mapping[str, Any] = APPLICATION_SINK.parsed(options)
+    said = {"--output": own, "--output-topic": {"topic": topic}, "--decode": {DEAD_LETTERS: dead_letters}}
+    for argument, more in said.items():
+        values = _joined(values, more, argument)
     if odd := sorted(set(values) & {option.name for option in APPLICATION_SINK.of_group("table")}):
         raise SettingError(
             f"option {odd[0]!r} is for tables and files alone: name one by 'path' or 'table', or leave it out"
         )
-    return SinkOptions.of(KafkaConfig.from_options(given, beneath=source), _UNLESS_SAID | values)
+    return SinkOptions.of(KafkaConfig.from_options(options, beneath=source), {**_UNLESS_SAID, **values})
 
 
 def _joined(values: Mapping[str, Any], more: Mapping[str, Any], argument: str) -> dict[str, Any]:
@@ -118,14 +104,14 @@ def _joined(values: Mapping[str, Any], more: Mapping[str, Any], argument: str) -
     return {**values, **said}
 
 
-def _check_apart(given: Mapping[str, str], output: KafkaOutput) -> None:
-    """Raise unless the cluster is known, and its client's settings are said once; their values may be secrets."""
-    names = {name.lower() for name in given}
-    if output.kafka_conn_id is not None and SERVERS not in names:
+def _with_output(options: Mapping[str, str], output: KafkaOutput) -> dict[str, str]:
+    if output.kafka_conn_id is not None and SERVERS not in options:
         raise SettingError(
             f"the output is on the cluster of connection {output.kafka_conn_id!r}, and nothing says where that is: "
             f"give its options with --sink-option {SERVERS}=..., or in {OPTIONS_VARIABLE} as '{OF_THE_SINK}{SERVERS}'"
         )
-    for name in output.options:
-        if name.lower() in names and name.lower().startswith(PREFIX):
-            raise SettingError(f"option {name!r} is said twice, by --output and by --sink-option: leave one out")
+    return _joined(options, _lower(output.options), "--output")
+
+
+def _lower(options: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): text for name, text in options.items()}
