@@ -50,11 +50,12 @@ def test_options_are_pairs_whose_values_may_hold_anything() -> None:
 
 def test_where_the_registry_is_said_in_options_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(OPTIONS_VARIABLE, json.dumps({"registry.basic.auth.user.info": "me:secret"}))
-    found = read(*ORDERS, "--decode", AVRO, "--option", "registry.url=http://me:secret@registry:8081")
-    assert found.registry is not None
-    assert found.registry.config == {"url": "http://me:secret@registry:8081", "basic.auth.user.info": "me:secret"}
-    assert found.registry.name == "the schema registry at http://registry:8081"
-    assert "secret" not in repr(found)
+    for what in (ORDERS, (*CLUSTER, "--range", a_range().to_text())):
+        found = read(*what, "--decode", AVRO, "--option", "registry.url=http://me:secret@registry:8081")
+        assert found.registry is not None
+        assert found.registry.config == {"url": "http://me:secret@registry:8081", "basic.auth.user.info": "me:secret"}
+        assert found.registry.name == "the schema registry at http://registry:8081"
+        assert "secret" not in repr(found)
 
 
 def test_secrets_can_come_by_the_environment_and_arguments_win(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,14 +12,7 @@ from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.decoding.registry import Registry
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-from airflow_provider_orderedkafka.outputs import (
-    CatalogOutput,
-    KafkaOutput,
-    Output,
-    TableOutput,
-    from_text,
-    table_output,
-)
+from airflow_provider_orderedkafka.outputs import KafkaOutput, TableOutput, from_text, table_output
 from airflow_provider_orderedkafka.spark.application.help import ARGUMENTS, DESCRIPTION, more
 from airflow_provider_orderedkafka.spark.connector.option_parsing import range_document
 from airflow_provider_orderedkafka.spark.connector.option_tables import APPLICATION_SOURCE
@@ -112,7 +105,7 @@ def _sink(
 
 def _output(
     document: str | None, topic: str | None, given: Mapping[str, str]
-) -> tuple[Output | CatalogOutput | None, Mapping[str, str]]:
+) -> tuple[KafkaOutput | TableOutput | None, Mapping[str, str]]:
     """The output that is said as a value or by the options of a table, and the options that are left for the sink."""
     of_table = {name: text for name, text in given.items() if name.lower() != DEAD_LETTERS.lower()}
     table = table_output(of_table)

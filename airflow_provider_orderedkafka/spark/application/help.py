@@ -65,17 +65,15 @@ ARGUMENTS: Final[dict[str, tuple[tuple[str, str, str, str], ...]]] = {
             "a folder on HDFS, in an object store or, with a local master, on local disk. With --range it belongs to "
             "that range; without, it has a folder for each range",
         ),
-        (
-            *("--report", "FILE", "text"),
-            "where to copy the report; it is always written to <checkpoint>/report.json",
-        ),
+        ("--report", "FILE", "text", "where to copy the report; it is always written to <checkpoint>/report.json"),
         ("--attempt", "NUMBER", "count", argparse.SUPPRESS),
     ),
 }
 """The arguments by groups: name, placeholder, kind of value, and help."""
 
 MORE = """\
-options of the source (--option); with --range, only kafka.* and sliceOffsets:
+options of the source (--option); with --range, only kafka.*, registry.* and
+sliceOffsets:
 {source}
 
 options of the output (--sink-option), to Kafka:
