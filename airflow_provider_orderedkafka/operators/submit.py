@@ -16,7 +16,7 @@ from airflow_provider_orderedkafka.core.lifecycle import ADVISE_AFTER, Action, w
 from airflow_provider_orderedkafka.core.outputs import OF_THE_SINK, Outputs
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.decoding.formats import Decode
-from airflow_provider_orderedkafka.errors import FINAL, USAGE, LifecycleError, OrderedKafkaError, SettingError
+from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError, may_retry
 from airflow_provider_orderedkafka.hooks.launching import (
     check_keep_order,
     decode_arguments,
@@ -249,12 +249,12 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
     def _options(self, submission: Submission) -> "Options":
         from airflow_provider_orderedkafka.hooks.launching import options_for
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
-        from airflow_provider_orderedkafka.hooks.registry import registry_options
+        from airflow_provider_orderedkafka.hooks.registry import registry_of
 
         config = OrderedKafkaHook(self.load.kafka_conn_id).portable_config()
         options = {f"kafka.{name}": value for name, value in config.items()}
         for conn_id in [] if self.decode is None else self.decode.registries:
-            options |= registry_options(conn_id)
+            options |= registry_of(conn_id).options
         if isinstance(self.output_value, KafkaOutput) and self.output_value.kafka_conn_id is not None:
             config = OrderedKafkaHook(self.output_value.kafka_conn_id).portable_config()
             options |= {f"{OF_THE_SINK}kafka.{name}": value for name, value in config.items()}
@@ -262,10 +262,10 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
 
     def _check_schemas(self) -> None:
         """Ask the registry, so that an error of it counts no attempt."""
-        from airflow_provider_orderedkafka.hooks.registry import check_schemas, registry_options
+        from airflow_provider_orderedkafka.hooks.registry import check_schemas, registry_of
 
         if self.decode is not None and self.decode.registries:
-            check_schemas(self.decode, self.load.topics, registry_options(self.decode.registries[0]))
+            check_schemas(self.decode, self.load.topics, registry_of(self.decode.registries[0]))
 
     def _arguments(self, path: str, checkpoint: str, attempt: int) -> list[str]:
         output = output_arguments(
@@ -323,7 +323,7 @@ def explained(output: str, code: int | None, todo: Loading, report: Report | Non
             f"\nAfter {todo.attempt} attempts: fix the cause and clear this task, which continues where it stopped; or "
             f"{way_out(todo.range)}"
         )
-    kind: type[Exception] = AirflowFailException if code in (USAGE, FINAL) else AirflowException
+    kind: type[Exception] = AirflowException if may_retry(code) else AirflowFailException
     return kind(text)
 
 

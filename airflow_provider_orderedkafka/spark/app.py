@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
-from airflow_provider_orderedkafka.errors import OrderedKafkaError, exit_code
-from airflow_provider_orderedkafka.outputs import KafkaOutput
+from airflow_provider_orderedkafka.errors import TERMINATED, OrderedKafkaError, exit_code
 from airflow_provider_orderedkafka.spark.application.command import read_arguments
 from airflow_provider_orderedkafka.spark.application.loading import Loader, MakeSink
 from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments, Transform
@@ -31,9 +30,6 @@ from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments, Trans
 if TYPE_CHECKING:
     from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
     from airflow_provider_orderedkafka.spark.lanes.writer import Writer
-
-INTERRUPTED = 130
-SIGNALLED = 128
 
 
 def run_available_now(
@@ -64,13 +60,13 @@ def run_available_now(
         sys.stdout.flush()
         print(f"{program}: {error}", file=sys.stderr, flush=True)
         raise SystemExit(exit_code(error)) from None
-    except KeyboardInterrupt:
-        raise SystemExit(INTERRUPTED) from None
+    except KeyboardInterrupt as error:
+        raise SystemExit(exit_code(error)) from None
 
 
 def _sink(arguments: Arguments, frames: "RangeFrames") -> "Writer":
     """The sink that the output asks for, imported once it is known that this machine has numpy and pyarrow."""
-    if isinstance(arguments.output, KafkaOutput | None):
+    if arguments.output is None:
         from airflow_provider_orderedkafka.spark.lanes.kafka_lanes import writer_for
 
         return writer_for(arguments, frames)
@@ -79,9 +75,9 @@ def _sink(arguments: Arguments, frames: "RangeFrames") -> "Writer":
     return table_sink(arguments, frames)
 
 
-def _terminated(number: int, _: object) -> NoReturn:
+def _terminated(*_: object) -> NoReturn:
     """Exit cleanly on SIGTERM: stop the tasks, release the lease."""
-    raise SystemExit(SIGNALLED + number)
+    raise SystemExit(TERMINATED)
 
 
 def _with(arguments: Arguments, transform: Transform | None, arrow_transform: Transform | None) -> Arguments:

@@ -33,6 +33,7 @@ from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 from airflow_provider_orderedkafka.spark.application import by_hand
 from airflow_provider_orderedkafka.spark.connector import cluster, stream
 from airflow_provider_orderedkafka.spark.connector.options import parse_options
+from airflow_provider_orderedkafka.spark.connector.sink_options import SinkOptions
 from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 
@@ -140,8 +141,9 @@ class ByHand:
     """One run of an application after the other, on one checkpoint; each stops after its first batch of `most`."""
 
     def __init__(self, kafka, asked):
+        source = parse_options(asked.options, stream=True)
         self.kafka, self.most, self.documents = kafka, asked.most, {}
-        self.arguments = Arguments("load", source=parse_options(asked.options, stream=True))
+        self.arguments = Arguments("load", source, SinkOptions(source.kafka))
 
     def state(self, folder=""):
         return MemoryState(self.documents, f"load/{folder}".rstrip("/"), lambda _: None)

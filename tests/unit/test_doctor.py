@@ -254,7 +254,7 @@ def test_settings_that_librdkafka_refuses_and_missing_ones_are_named(no_airflow,
 
 def test_the_command_prints_json_and_fails_when_something_must_be_mended(no_airflow, monkeypatch, capsys):
     monkeypatch.setenv("PYSPARK_PYTHON", "/no/such/python")
-    assert cli.main(["doctor", "--json"]) == 1
+    assert cli.main(["doctor", "--json"]) == 65
     document = json.loads(capsys.readouterr().out)
     assert {finding["name"] for finding in document["findings"] if finding["status"] == "broken"} == {
         "python of Spark's workers"

@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from airflow_provider_orderedkafka.decoding.formats import FORMATS
+from airflow_provider_orderedkafka.errors import FINAL
 from airflow_provider_orderedkafka.tools.doctor.finding import (
     NOTHING_MORE,
     Finding,
@@ -42,11 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the findings; return 1 if anything is broken."""
+    """Print the findings; anything that is broken has to be mended by a person."""
     tries = Tries(**{each.name: getattr(arguments, each.name) for each in fields(Tries)})
     findings = examine(arguments.kafka_conn_id, arguments.spark_conn_id, tries)
     print(as_json(findings) if arguments.json else as_table(findings))
-    return 1 if must_be_mended(findings) else 0
+    return FINAL if must_be_mended(findings) else 0
 
 
 def examine(kafka_conn_id: str, spark_conn_id: str, tries: Tries = NOTHING_MORE) -> list[Finding]:
