@@ -126,9 +126,7 @@ TASKS = (
 
 BROWSERS, NO_BROWSER = ("chromium", "google-chrome"), "there is no Chromium to look at the page: run scripts/browser"
 
-BROKER = tuple(
-    f"tests/integration/test_{each}.py" for each in ("kafka_log", "offsets", "reader", "writing", "replays", "mirror")
-)
+BROKER = tuple(f"tests/integration/test_{each}.py" for each in ("offsets", "reader", "writing", "replays", "mirror"))
 """What this package asks of a broker, and tells it."""
 
 DELTA = (
