@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 from support.applications import events
-from support.lake import OF_DELTA, Lake, Loading, reload_beside_another
+from support.lake import OF_DELTA, Lake, Loading, python_of, reload_beside_another
 from support.outputs import expected_of
 from support.ranges import whole_range
 from support.records import Record, Records
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    found = Lake(tmp_path_factory.mktemp("lake"), OF_DELTA)
+    found = Lake(tmp_path_factory.mktemp("lake"), OF_DELTA, python_of())
     yield found
     found.close()
 

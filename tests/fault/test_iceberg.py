@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.another_spark import environment
 from support.applications import events
-from support.lake import Lake, Loading, reload_beside_another
+from support.lake import PACKAGES, Lake, Loading, python_of, reload_beside_another
 from support.outputs import expected_of
 from support.ranges import whole_range
 from support.records import Record, Records
@@ -19,7 +18,7 @@ from airflow_provider_orderedkafka.outputs import IcebergOutput
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
 
-SPARK = ("pyspark==4.1.3", "confluent-kafka", "pyarrow", "numpy", "pandas<3")
+SPARK, PACKAGE = "4.1.3", "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 CATALOG = "spark.sql.catalog.lake"
 Positions = list[tuple[str, int, int]]
 
@@ -28,13 +27,13 @@ Positions = list[tuple[str, int, int]]
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     folder = tmp_path_factory.mktemp("lake")
     settings = {
-        "spark.jars.packages": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
+        "spark.jars.packages": PACKAGES or PACKAGE,
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         CATALOG: "org.apache.iceberg.spark.SparkCatalog",
         f"{CATALOG}.type": "hadoop",
         f"{CATALOG}.warehouse": str(folder / "warehouse"),
     }
-    found = Lake(folder, settings, str(environment(SPARK) / "bin" / "python"))
+    found = Lake(folder, settings, python_of(SPARK))
     yield found
     found.close()
 

@@ -12,16 +12,26 @@ from typing import Any
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.outputs import DeltaOutput, IcebergOutput, to_text
 from support import quick_java
+from support.another_spark import environment, spark
 from support.children import ROOT, SETTINGS, TESTS
+
+PACKAGES, SPARK = os.environ.get("ORDEREDKAFKA_TEST_PACKAGES"), os.environ.get("ORDEREDKAFKA_TEST_SPARK")
+"""The format and the Spark that `make versions` asks for, in place of the usual ones."""
 
 DELTA = "io.delta:delta-spark_4.2_2.13:4.4.0"
 OF_DELTA = {
-    "spark.jars.packages": DELTA,
+    "spark.jars.packages": PACKAGES or DELTA,
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",
 }
+
+
+def python_of(usual: str | None = None) -> str:
+    """The Python of a lake: one with the Spark that is asked for, or the usual one, or this one."""
+    version = SPARK or usual
+    return str(environment(spark(version)) / "bin" / "python") if version else sys.executable
 
 
 class Lake:
