@@ -15,7 +15,7 @@ from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.limits import check_bad, rows_left
 from airflow_provider_orderedkafka.core.order.cuts import Place
 from airflow_provider_orderedkafka.core.plan import Planned
-from airflow_provider_orderedkafka.errors import OrderedKafkaError, StateError, TaskFailedError
+from airflow_provider_orderedkafka.errors import OrderedKafkaError, SchemaChangedError, StateError, TaskFailedError
 from airflow_provider_orderedkafka.spark.application.plan import Plan
 from airflow_provider_orderedkafka.spark.lanes.writer import Before, Limit, Writer
 from airflow_provider_orderedkafka.spark.session.failures import classify_failure
@@ -153,8 +153,8 @@ class BatchLoop:
             except Exception as error:
                 reason = classify_failure(error)
                 self._work.lease.check()
-                if tries == TRIES or not reason.retryable:
-                    raise reason from error
+                if tries == TRIES or not reason.retryable or isinstance(reason, SchemaChangedError):
+                    raise reason from error  # the columns are settled once for an attempt
                 self._host.before_a_retry()
                 if self._stopped:
                     raise TaskFailedError("the attempt was told to end") from error
