@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 from support.children import Moment
-from support.lake import DELTA
 from support.loads import PARTITIONS, Load, events
 from support.outputs import expected_of
 from support.ranges import whole_range
 from support.records import Records
+from support.table_formats import DELTA
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.spark.tables.delta import DeltaTable
@@ -39,7 +39,7 @@ def test_a_delta_table_whose_load_was_killed_around_its_commits_has_every_row_on
     records.produce(source, events(4 * BATCH, 1))
     loaded = whole_range(kafka.bootstrap_servers, source, batch_offsets=BATCH)
     options = ("--sink-option", f"path={table}", "--sink-option", "format=delta", "--option", "sliceOffsets=400")
-    submit = ("--master", "local[2]", "--packages", DELTA)
+    submit = ("--master", "local[2]", "--packages", DELTA.settings(tmp_path)["spark.jars.packages"])
     load = Load(kafka.bootstrap_servers, tmp_path, loaded, *options, app="ordered_table.py", submit=submit)
     for moment in (Moment(DeltaTable.append, "call"), Moment(DeltaTable.append, "return")):
         application = load.start(moment)
