@@ -27,6 +27,8 @@ pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
 MakeLoading = Callable[..., Loading]
 POSITIONS = ("--transform", "support.transforms:positions")
 OWN = "offset BIGINT, topic STRING, partition INT, order_time TIMESTAMP, more STRING"
+SMALL = 600
+"""So few bytes of records go into one file."""
 
 
 def of(*formats: Any) -> Any:
@@ -79,6 +81,17 @@ def test_a_table_is_made_by_day_and_each_batch_is_one_commit_and_one_file_in_ord
     files = load.files()
     assert [file.parent.name.partition("=")[0] for file in files] == ["order_time_day"] * 3
     assert one_after_the_other(files.values()) == sorted(row for file in files.values() for row in file)
+
+
+def test_a_large_batch_is_several_files_in_order_whatever_the_table_asks(
+    lake: Lake, loading: MakeLoading, expected: list[Position]
+) -> None:
+    load = loading(properties=lake.format.shuffling)
+    report = load.run("--option", "sliceOffsets=10", file_bytes=SMALL)["report"]
+    files = load.files()
+    assert len(files) > report["batches"] == len(load.named())
+    assert one_after_the_other(files.values()) == sorted(row for file in files.values() for row in file)
+    assert load.positions() == expected
 
 
 AFTERWARDS: dict[str, Callable[[Loading], object]] = {
@@ -241,6 +254,16 @@ def test_a_table_that_soon_forgets_which_batches_it_has_had_is_warned_of_with_th
     load.loaded, load.checkpoint = replace(load.loaded, id="other"), load.folder / "other"
     assert "forgets" not in load.run()["said"]
     assert load.positions() == sorted([*expected, *expected])
+
+
+@of(DELTA)
+def test_delta_reads_its_log_in_few_tasks_unless_the_session_says_otherwise(lake: Lake, loading: MakeLoading) -> None:
+    name = "spark.databricks.delta.snapshotPartitions"
+    for before, after in (("", "2"), ("3", "3")):
+        lake.sql(f"SET {name}={before}" if before else f"RESET {name}")
+        loading(create=False).run()
+        assert lake.sql(f"SET {name}") == [{"key": name, "value": after}]
+    lake.sql(f"RESET {name}")
 
 
 @pytest.mark.nightly
