@@ -273,3 +273,14 @@ def test_a_table_of_a_catalog_is_written_like_one_by_its_path(loading: MakeLoadi
     assert load.run(die="after")["code"] == "died"
     assert load.run()["report"]["replayed"] == load.first_batch
     assert load.positions() == expected
+
+
+@of(ICEBERG)
+def test_the_sort_order_that_a_table_has_of_its_own_wins(lake: Lake, loading: MakeLoading) -> None:
+    load = loading(identity=False, create=False)
+    lake.sql(f"CREATE TABLE {load.table} ({OWN}) USING iceberg")
+    lake.sql(f"ALTER TABLE {load.table} WRITE ORDERED BY offset DESC")
+    assert load.run(*POSITIONS)["report"]["batches"] == 3
+    offsets = [[offset for *_, offset in rows] for rows in load.files().values()]
+    assert len(offsets) == 3
+    assert offsets == [sorted(each, reverse=True) for each in offsets]
