@@ -148,7 +148,8 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         if value is not None:
             elsewhere = getattr(value, "kafka_conn_id", None)
             outputs = lineage.outputs_of(value, elsewhere and OrderedKafkaHook(elsewhere).config.servers)
-        return lineage.Flow(servers, self.load.topics, outputs, self.conn_id, report)
+        letters = None if self.decode is None else self.decode.dead_letters
+        return lineage.Flow(servers, self.load.topics, outputs, self.conn_id, report, letters)
 
     def _load(self, context: "Context") -> dict[str, Any]:
         self._settle_output()  # raises before an attempt is counted

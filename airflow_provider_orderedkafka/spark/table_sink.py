@@ -7,7 +7,7 @@ whether it landed. Files go to a folder for each batch, and a table of Hive or S
 both are written in place of what an earlier attempt left there.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -57,7 +57,7 @@ def table_sink(arguments: "Arguments", frames: RangeFrames) -> TableWriter:
         writers=0,
         keep_order="none",
         placed=None,
-        output=_described(output),
+        output=", ".join([_described(output), *_letters_described(arguments)]),
         transform=arguments.transform_name,
         reason="tables are written from DataFrames",
     )
@@ -85,7 +85,7 @@ def _dead_letters(arguments: "Arguments", frames: RangeFrames, output: "TableOut
 
 
 def _letter_table(named: IcebergOutput | DeltaOutput, frames: RangeFrames, output: "TableOutput") -> DeadLetters:
-    if _described(named) == _described(output):
+    if (named.kind, named.place) == (output.kind, output.place):
         raise SettingError(f"dead letters cannot go to {named.of} itself: they have other columns; name another table")
     table: Any = _TABLES[type(named)](frames, named)
     found = LetterTable(table, frames.loaded.id)
@@ -119,9 +119,19 @@ def _output(arguments: "Arguments") -> "TableOutput":
 
 
 def _described(output: "TableOutput") -> str:
-    """The output as a setup has it."""
-    kind = output.format if isinstance(output, FilesOutput | CatalogOutput) else output.kind
-    return f"{kind} {output.place}"
+    """The output as a setup has it: a batch that was begun without identities is not ended with them."""
+    if isinstance(output, FilesOutput | CatalogOutput):
+        return f"{output.format} {output.place}"
+    return f"{output.kind} {output.place}{'' if output.identity else ' without identities'}"
+
+
+def _letters_described(arguments: "Arguments") -> Iterator[str]:
+    """Where the dead letters are, as a setup has it: those of a batch are looked for in one place."""
+    named = None if arguments.decode is None else arguments.decode.dead_letters
+    if isinstance(named, IcebergOutput | DeltaOutput):
+        yield f"dead letters in {named.kind} {named.place}"
+    elif topic := arguments.sink_options.get(DEAD_LETTERS):
+        yield f"dead letters in topic {topic}"
 
 
 def _hint(given: Mapping[str, str]) -> str:

@@ -20,7 +20,9 @@ from support.records import Record, Records
 from support.table_formats import DELTA, ICEBERG
 from support.topics import Topics
 
+from airflow_provider_orderedkafka.core.commits import IDENTITY
 from airflow_provider_orderedkafka.decoding.formats import Decode
+from airflow_provider_orderedkafka.spark.tables.layout import STRUCT
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
 
@@ -162,6 +164,27 @@ def test_a_range_that_is_loaded_again_replaces_its_rows_and_no_other_s(
 
 
 @of(DELTA, pytest.param(ICEBERG, marks=pytest.mark.nightly))
+def test_rows_that_say_nothing_are_not_taken_for_missing_when_later_ones_do(
+    lake: Lake, loading: MakeLoading, expected: list[Position]
+) -> None:
+    load = loading(identity=False)
+    assert load.run(die="after")["code"] == "died"
+    lake.sql(f"ALTER TABLE {load.table} ADD COLUMN {IDENTITY} {STRUCT}")
+    load.output = replace(load.output, identity=True)
+    found, described = load.run(), f"output '{lake.format.name} {load.output.place}"
+    assert found["code"] == 2
+    assert f"was begun with {described} without identities', order by none, " in found["said"]
+    assert f"transform None, now it is {described}'" in found["said"]
+    load.output = replace(load.output, identity=False)
+    assert load.run()["report"]["replayed"] == load.first_batch
+    load.output = replace(load.output, identity=True)
+    found = load.again().run()
+    assert found["code"] == 65
+    assert "none says that it is of this range, and 90 do not say which range they are of" in found["said"]
+    assert load.positions() == expected
+
+
+@of(DELTA, pytest.param(ICEBERG, marks=pytest.mark.nightly))
 def test_without_identities_a_range_is_not_loaded_again(loading: MakeLoading) -> None:
     load = loading(identity=False)
     load.run()
@@ -209,6 +232,10 @@ def test_dead_letters_go_to_a_table_of_their_own_and_are_loaded_again_by_way_of_
     decode = Decode(max_bad_records=2, dead_letters=dead.output)
     argv = ("--arrow-transform", "support.transforms:numbered", "--decode", decode.to_text())
     assert load.run(*argv, die="after")["code"] == "died"
+    elsewhere = lake.format.output(lake.folder, "elsewhere")
+    moved = replace(decode, dead_letters=elsewhere).to_text()
+    described = f"output '{lake.format.name} {load.output.place}, dead letters in {lake.format.name} {elsewhere.place}'"
+    assert f"now it is {described}" in load.run(*argv[:-1], moved)["said"]
     (tmp_path / "mended").write_text('{"number": 91}')
     report = load.run(*argv)["report"]
     assert (report["rows_emitted"], report["dead_letters"], report["may_be_doubled"]) == (91, 2, 0)
