@@ -146,7 +146,8 @@ def test_where_nothing_says_it_any_more_the_load_stops_and_says_so(lake: Lake, l
     load.expire()
     found = load.run()
     assert found["code"] == 65
-    assert "whether it is in the table cannot be known any more: version" in found["said"]
+    assert "whether it is in the table cannot be known any more: " in found["said"]
+    assert f"{lake.format.first} is gone, and the rows do not say where they came from" in found["said"]
 
 
 @of(pytest.param(DELTA, marks=pytest.mark.nightly), ICEBERG)
