@@ -1,6 +1,7 @@
 """Delta and Iceberg: the Spark that each runs on, what an owner does to a table, and which files a table has now."""
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,15 +13,17 @@ from airflow_provider_orderedkafka.outputs import DeltaOutput, IcebergOutput
 from airflow_provider_orderedkafka.spark.tables.delta import DeltaTable
 from airflow_provider_orderedkafka.spark.tables.iceberg import IcebergTable
 from support import quick_java
-from support.another_spark import environment
+from support.another_spark import environment, spark
 
 Sql = Callable[[str], list[dict[str, Any]]]
+PACKAGES, SPARK = os.environ.get("ORDEREDKAFKA_TEST_PACKAGES"), os.environ.get("ORDEREDKAFKA_TEST_SPARK")
+"""The format and the Spark that `make versions` asks for, in place of the usual ones."""
 
 
 class Delta:
     """Delta, on this environment's Spark; a table is named by its path."""
 
-    name = "delta"
+    name, first = "delta", "version 0"
     kind = DeltaTable
     session: ClassVar = {**DeltaOutput.session, "spark.databricks.delta.retentionDurationCheck.enabled": "false"}
     """What a session has that is there before a load begins, and that may delete files at once."""
@@ -32,11 +35,11 @@ class Delta:
     """Properties of a table that has its writers shuffle."""
 
     def home(self) -> Path:
-        return quick_java.OURS
+        return environment(spark(SPARK)) if SPARK else quick_java.OURS
 
     def settings(self, folder: Path) -> dict[str, str]:
         """What a user sets for tables in this folder."""
-        return {"spark.jars.packages": "io.delta:delta-spark_4.2_2.13:4.4.0"}
+        return {"spark.jars.packages": PACKAGES or "io.delta:delta-spark_4.2_2.13:4.4.0"}
 
     def output(self, folder: Path, name: str, **given: Any) -> DeltaOutput:
         path = None if "table" in given else str(folder / "warehouse" / name)
@@ -79,19 +82,19 @@ class Delta:
 class Iceberg:
     """Iceberg with a Hadoop catalog, on the newest Spark that it has."""
 
-    name = "iceberg"
+    name, first = "iceberg", "its first version"
     kind = IcebergTable
     session: ClassVar[dict[str, str]] = {}
     forgetful: ClassVar[dict[str, str]] = {}
     shuffling: ClassVar = {"write.distribution-mode": "hash"}
 
     def home(self) -> Path:
-        return environment(("pyspark==4.1.3", "confluent-kafka", "pyarrow", "numpy", "pandas<3"))
+        return environment(spark(SPARK or "4.1.3"))
 
     def settings(self, folder: Path) -> dict[str, str]:
         catalog = "spark.sql.catalog.lake"
         return {
-            "spark.jars.packages": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
+            "spark.jars.packages": PACKAGES or "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
             "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
             catalog: "org.apache.iceberg.spark.SparkCatalog",
             f"{catalog}.type": "hadoop",
