@@ -41,7 +41,8 @@ def outputs_of(output: Output, servers: str | None = None) -> Outputs:
     if not isinstance(output, KafkaOutput):
         return Outputs({name: text for name in ("table", "path") if (text := getattr(output, name, None))})
     elsewhere = {} if servers is None else {SERVERS: servers}
-    return Outputs({**{name.lower(): text for name, text in output.sink_options.items()}, **elsewhere})
+    named = {"topic": output.topic, "outputtopics": ",".join(output.topics), "deadlettertopic": output.dead_letters}
+    return Outputs({**{name: text for name, text in named.items() if text}, **elsewhere})
 
 
 def facets(flow: Flow | None) -> Any:
