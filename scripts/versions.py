@@ -84,16 +84,17 @@ def _kafka(version: str) -> Environment:
 
 
 def _delta(version: str, spark: str) -> Environment:
-    return _format("Delta", version, spark, f"io.delta:delta-spark_{_minor(spark)}_2.13:{version}", DELTA)
+    return _format("Delta", version, spark, f"io.delta:delta-spark_{_minor(spark)}_2.13:{version}")
 
 
 def _iceberg(version: str, spark: str, scala: str = "2.13") -> Environment:
     package = f"org.apache.iceberg:iceberg-spark-runtime-{_minor(spark)}_{scala}:{version}"
-    return _format("Iceberg", version, spark, package, ICEBERG)
+    return _format("Iceberg", version, spark, package)
 
 
-def _format(kind: str, version: str, spark: str, package: str, tests: tuple[str, ...]) -> Environment:
+def _format(kind: str, version: str, spark: str, package: str) -> Environment:
     name = f"{kind} {_minor(version)} with Spark {_minor(spark)}"
+    tests = (*LAKES, "-m", "not nightly", "-k", kind.lower())
     return Environment("format", name, tests, variables={SPARK: spark, PACKAGES: package})
 
 
@@ -129,15 +130,12 @@ BROWSERS, NO_BROWSER = ("chromium", "google-chrome"), "there is no Chromium to l
 BROKER = tuple(f"tests/integration/test_{each}.py" for each in ("offsets", "reader", "writing", "replays", "mirror"))
 """What this package asks of a broker, and tells it."""
 
-DELTA = (
-    "tests/fault/test_delta.py::test_a_table_is_made_by_day_and_each_batch_is_one_commit_and_one_file_in_order",
-    "tests/fault/test_delta.py::test_an_attempt_that_dies_around_its_commit_leaves_each_row_there_once",
-    *("-m", "not nightly"),
-)
-ICEBERG = (
-    "tests/fault/test_iceberg.py::test_a_table_is_made_by_day_and_each_batch_is_one_snapshot_and_one_file",
-    "tests/fault/test_iceberg.py::test_an_attempt_that_dies_around_its_commit_leaves_each_row_there_once",
-    *("-m", "not nightly"),
+LAKES = tuple(
+    f"tests/fault/test_lakes.py::{each}"
+    for each in (
+        "test_a_table_is_made_by_day_and_each_batch_is_one_commit_and_one_file_in_order",
+        "test_an_attempt_that_dies_around_its_commit_leaves_each_row_there_once",
+    )
 )
 """What a table looks like, and what an attempt leaves in it that dies around a commit."""
 

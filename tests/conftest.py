@@ -85,8 +85,7 @@ def pytest_unconfigure() -> None:
 # Modules whose tests share a cluster, a lake or an Airflow, which takes longer to start than they take.
 TOGETHER = {
     "canary",
-    "delta",
-    "iceberg",
+    "lakes",
     "object_store",
     "planning_questions",
     "registry",
