@@ -315,7 +315,7 @@ def table_output(given: Mapping[str, str]) -> TableOutput | None:
         return None
     if path is not None and table is not None:
         raise SettingError(
-            f"where to write is said twice: set either --sink-option path=... or table=..., found {path!r}, {table!r}"
+            f"--sink-option path={path!r} and table={table!r} are both set: a load writes to one of them; leave one out"
         )
     makers: dict[str, Callable[[], TableOutput]] = {
         "delta": lambda: DeltaOutput(path, table, options=options),

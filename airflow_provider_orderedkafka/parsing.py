@@ -13,11 +13,11 @@ from airflow_provider_orderedkafka.core.notation.starts import parse_start
 from airflow_provider_orderedkafka.core.outputs import TO_TABLES, TO_TOPICS, Outputs, check_not_fed_back
 from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.launching import packaged_application
+from airflow_provider_orderedkafka.hooks.launching import packaged_application
+from airflow_provider_orderedkafka.hooks.submission import master_of
 from airflow_provider_orderedkafka.ledgers import location_for
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.outputs import KafkaOutput, Output, named
-from airflow_provider_orderedkafka.submission import master_of
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG, Asset, TaskGroup
@@ -98,7 +98,7 @@ def named_output(
             f"{output!r}; a topic's name alone goes into output_topic="
         )
     if output_topic is not None:
-        raise SettingError(f"load {load.name!r}: output_topic={output_topic!r} and output= both say it: leave one out")
+        raise SettingError(f"load {load.name!r}: output_topic={output_topic!r} and output= are both set: leave one out")
     known = None if isinstance(output, str) else output.uri
     return output, asset or (None if known is None else Asset(uri=known))
 

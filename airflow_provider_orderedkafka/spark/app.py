@@ -18,7 +18,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
@@ -26,7 +26,10 @@ from airflow_provider_orderedkafka.errors import TERMINATED, OrderedKafkaError, 
 from airflow_provider_orderedkafka.spark.application.command import read_arguments
 from airflow_provider_orderedkafka.spark.application.loading import Loader, MakeSink
 from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments, Transform
-from airflow_provider_orderedkafka.spark.lanes.kafka_sink import kafka_sink
+
+if TYPE_CHECKING:
+    from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
+    from airflow_provider_orderedkafka.spark.lanes.writer import Writer
 
 
 def run_available_now(
@@ -52,7 +55,7 @@ def run_available_now(
         arguments = read_arguments(sys.argv[1:] if argv is None else argv, program)
         if argv is None:
             os.environ.pop(OPTIONS_VARIABLE, None)
-        return Loader(_with(arguments, transform, arrow_transform), sink or _sink(arguments)).load()
+        return Loader(_with(arguments, transform, arrow_transform), sink or _sink).load()
     except OrderedKafkaError as error:
         sys.stdout.flush()
         print(f"{program}: {error}", file=sys.stderr, flush=True)
@@ -61,13 +64,15 @@ def run_available_now(
         raise SystemExit(exit_code(error)) from None
 
 
-def _sink(arguments: Arguments) -> MakeSink:
-    """The sink that the output asks for."""
+def _sink(arguments: Arguments, frames: "RangeFrames") -> "Writer":
+    """The sink that the output asks for, imported once it is known that this machine has numpy and pyarrow."""
     if arguments.output is None:
-        return kafka_sink
+        from airflow_provider_orderedkafka.spark.lanes.kafka_lanes import writer_for
+
+        return writer_for(arguments, frames)
     from airflow_provider_orderedkafka.spark.table_sink import table_sink
 
-    return table_sink
+    return table_sink(arguments, frames)
 
 
 def _terminated(*_: object) -> NoReturn:

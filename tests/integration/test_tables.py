@@ -104,7 +104,7 @@ def test_what_retention_took_of_a_table_is_counted_once_where_a_sort_reads_it_tw
     ("options", "message"),
     [
         ((), "set either --sink-option path=... or table=..."),
-        (("path=/x", "table=y"), "said twice"),
+        (("path=/x", "table=y"), "are both set"),
         (("pth=/x",), "unknown option 'pth' of the sink: did you mean 'path'?"),
     ],
 )

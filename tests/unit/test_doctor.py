@@ -317,7 +317,8 @@ def test_the_spark_behind_a_spark_submit_is_named_by_its_jars(tmp_path):
 def test_two_versions_of_spark_do_not_end_the_doctor(monkeypatch):
     monkeypatch.delenv("SPARK_HOME", raising=False)
     monkeypatch.setattr(
-        "airflow_provider_orderedkafka.launching.distributions", lambda name: iter([SimpleNamespace(version=name)])
+        "airflow_provider_orderedkafka.hooks.launching.distributions",
+        lambda name: iter([SimpleNamespace(version=name)]),
     )
     assert list(spark_behind("spark-submit")) == []
 

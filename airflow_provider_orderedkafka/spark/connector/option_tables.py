@@ -84,7 +84,7 @@ SOURCE: Final = OptionTable(
         ),
         Option(
             *("maxTriggerDelay", spark_duration, "pace"),
-            "... unless the last one was this long ago; Spark's `15min` and milliseconds work, too",
+            "start a batch with fewer offsets this long after the last one; also `15min` or milliseconds, as in Spark",
             default="15m",
             unset="with a minimum",
             stream_only=True,

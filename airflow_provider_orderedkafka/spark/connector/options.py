@@ -103,7 +103,7 @@ def _check(values: Mapping[str, Any], *, stream: bool) -> None:
 
 def _beside_range(kafka: KafkaConfig, values: Mapping[str, Any]) -> SourceOptions:
     if odd := sorted(set(values) - {option.name for option in SOURCE.options if option.beside_range}):
-        raise SettingError(f"option {odd[0]!r} cannot stand beside 'range', which says all of it: leave it out")
+        raise SettingError(f"option {odd[0]!r} cannot be combined with 'range', which sets it: leave it out")
     return range_options(kafka, values["range"], SOURCE.value(values, "sliceOffsets"))
 
 

@@ -81,13 +81,13 @@ def _output(frames: RangeFrames, asked: SinkOptions) -> OutputTopics:
     settings = asked.settings(columns)
     if settings.topic is None and not settings.output_topics:
         raise SettingError(
-            "where to write is not said: name --output-topic; or, where the transform makes a column 'topic', say "
-            "which topics it may name with --sink-option outputTopics=a,b"
+            "no output topic is set: name one with --output-topic; or, if the transform makes a column 'topic', list "
+            "the topics it may name with --sink-option outputTopics=a,b"
         )
     if asked.keep_order == "partition" and settings.topic is None and settings.use_partition != "always":
         raise SettingError(
-            "keepOrder=partition needs to know the output's partitions: name one --output-topic, or let a column "
-            "'partition' say them with --sink-option usePartition=true"
+            "keepOrder=partition needs the partitions of the output: set one --output-topic, or make a column "
+            "'partition' and set --sink-option usePartition=true"
         )
     planned = plan_write(settings, columns)
     _check_not_fed_back(frames.loaded, planned)

@@ -114,14 +114,12 @@ class Checkpoint:
             self._put(SETUP, setup)
 
     def note(self, batch: int) -> Note | None:
-        """The batch's note."""
         return self._get(f"{NOTES}/{batch}.json", Note)
 
     def put_note(self, note: Note) -> None:
         self._put(f"{NOTES}/{note.batch}.json", note)
 
     def allotment(self, batch: int) -> Allotment | None:
-        """The batch's allotment."""
         return self._get(f"{ALLOTMENTS}/{batch}.json", Allotment)
 
     def put_allotment(self, allotment: Allotment) -> None:

@@ -24,11 +24,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     topic: dict[str, Any] = {"action": "append", "default": [], "metavar": "TOPIC"}
     parser.add_argument("--topic", dest="topics", help="a topic to read; may be repeated", **topic)
     parser.add_argument("--output-topic", dest="outputs", help="a topic to write to; may be repeated", **topic)
-    parser.add_argument("--load", default="", metavar="NAME", help="a load, whose consumer group has to be usable")
+    parser.add_argument(
+        "--load", default="", metavar="NAME", help="check that the consumer group of this load can be used"
+    )
     parser.add_argument("--checkpoint", default="", metavar="LOCATION", help="write, read and delete a document there")
-    parser.add_argument("--spark", action="store_true", help="submit an application that tries it from Spark, too")
+    parser.add_argument(
+        "--spark", action="store_true", help="repeat the checks in a Spark application, from driver and executors"
+    )
     formats: dict[str, Any] = {"action": "append", "default": [], "choices": [*FORMATS, "registry"]}
-    parser.add_argument("--decode", dest="formats", help="what a load decodes, of --spark; may be repeated", **formats)
+    parser.add_argument(
+        "--decode",
+        dest="formats",
+        help="with --spark, check that this format can be decoded; may be repeated",
+        **formats,
+    )
     named = "the spark-submit of loads that name one by spark_binary="
     parser.add_argument("--spark-binary", default="", metavar="PATH", help=named)
 

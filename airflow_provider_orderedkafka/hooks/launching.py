@@ -21,8 +21,8 @@ from airflow_provider_orderedkafka.core.notation.spelling import nearest
 from airflow_provider_orderedkafka.core.outputs import OF_THE_SINK, OPTIONS_VARIABLE, TO_TOPICS, Outputs
 from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.hooks.submission import Submission
 from airflow_provider_orderedkafka.outputs import KafkaOutput, Output, to_text
-from airflow_provider_orderedkafka.submission import Submission
 
 SECRET_REFERENCE = f"spark.kubernetes.driver.secretKeyRef.{OPTIONS_VARIABLE}"
 PAIR = ("pyspark", "pyspark-client")
