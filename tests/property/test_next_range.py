@@ -141,8 +141,8 @@ class ByHand:
     """One run of an application after the other, on one checkpoint; each stops after its first batch of `most`."""
 
     def __init__(self, kafka, asked):
-        self.kafka, self.most, self.documents = kafka, asked.most, {}
         source = parse_options(asked.options, stream=True)
+        self.kafka, self.most, self.documents = kafka, asked.most, {}
         self.arguments = Arguments("load", source, SinkOptions(source.kafka))
 
     def state(self, folder=""):

@@ -92,7 +92,7 @@ def test_a_broken_environment_is_refused_without_showing_what_it_holds(
         ((*ORDERS, "--decode", AVRO), "its address is missing: set the option registry.url="),
         (
             (*ORDERS, "--output-topic", "a", "--sink-option", "topic=b"),
-            "'topic' is set to 'b', and by --output-topic to 'a': leave one out",
+            "'topic' is set twice: 'b', and by --output-topic 'a'; leave one out",
         ),
         ((*ORDERS, "--sink-option", "pth=/a"), "unknown option 'pth' of the sink: did you mean 'path'?"),
         ((*ORDERS, "--sink-option", "format=orc"), "option 'format' is for tables and files alone: name one by 'path'"),

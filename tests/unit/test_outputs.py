@@ -102,16 +102,16 @@ def test_topics_are_written_to_as_the_output_and_its_own_options_say():
 @pytest.mark.parametrize(
     ("output", "options", "said"),
     [
-        (KafkaOutput("a", writers=3), ["writers=4"], "'writers' is set to 4, and by --output to 3: leave one out"),
+        (KafkaOutput("a", writers=3), ["writers=4"], "'writers' is set twice: 4, and by --output 3; leave one out"),
         (
             KafkaOutput("a", options={"kafka.linger.ms": "5"}),
             ["kafka.linger.ms=6"],
-            "'kafka.linger.ms' is set to '6', and by --output to '5': leave one out",
+            "'kafka.linger.ms' is set twice: '6', and by --output '5'; leave one out",
         ),
         (KafkaOutput("a", options={"keep_order": "key"}), [], "unknown option 'keep_order' of the sink: did you mean"),
         (KafkaOutput("a", options={"keepOrder": "time"}), [], "must be 'key', 'partition' or 'none', found 'time'"),
         (KafkaOutput("a", options={"format": "delta"}), [], "option 'format' is for tables and files alone"),
-        (KafkaOutput("a", kafka_conn_id="second"), [], "connection 'second', but its address is missing"),
+        (KafkaOutput("a", kafka_conn_id="second"), [], "connection 'second', and nothing says where that is"),
         (FilesOutput("/a"), ["compresion=zstd"], "unknown option 'compresion' of the sink"),
     ],
 )
@@ -182,7 +182,7 @@ def test_where_to_write_is_said_once(beside):
 
 @pytest.mark.parametrize("topic", [("--output-topic", "a"), ("--sink-option", "outputTopics=a,b")], ids=str)
 def test_rows_go_to_topics_or_to_a_table(topic):
-    with pytest.raises(SettingError, match=r"a topic and FilesOutput\('/a'\) are both set: leave one out"):
+    with pytest.raises(SettingError, match=r"set twice: by a topic, and by options as FilesOutput\('/a'\)"):
         read_arguments([*CLUSTER, *topic, "--sink-option", "path=/a"], "app")
 
 
@@ -195,7 +195,7 @@ def test_the_dead_letter_topic_of_records_that_cannot_be_decoded_is_that_of_rows
         ("--output", to_text(KafkaOutput("a", dead_letters="other"))),
         ("--sink-option", "deadLetterTopic=other"),
     ):
-        with pytest.raises(SettingError, match="'deadLetterTopic' is set to 'other', and by --decode to 'dead'"):
+        with pytest.raises(SettingError, match="'deadLetterTopic' is set twice: 'other', and by --decode 'dead'"):
             read_arguments([*CLUSTER, "--decode", decode, *another], "app")
 
 

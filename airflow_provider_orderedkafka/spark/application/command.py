@@ -113,7 +113,7 @@ def _output(
     if document is not None and (to_topics or table is not None):
         raise SettingError("--output says where to write: leave out --output-topic, and what names a topic or a table")
     if table is not None and to_topics:
-        raise SettingError(f"a topic and {table.of} are both set: leave one out")
+        raise SettingError(f"the output is set twice: by a topic, and by options as {table.of}: leave one out")
     if document is not None:
         return from_text(document), given
     return table, given if table is None else {name: given[name] for name in given.keys() - of_table}

@@ -78,8 +78,8 @@ def application_sink(
 ) -> SinkOptions:
     """An application's sink: by default on the source's cluster, with provenance.
 
-    What `--output-topic`, `--output` and `--decode` set as values stands beside the `given` options. Raises
-    `SettingError` for a wrong option, and for one that is set twice.
+    What `--output-topic`, `--output` and `--decode` say as values stands beside the `given` options. Raises
+    `SettingError` for a wrong option, and for what is set twice.
     """
     options, own = _lower(given), {}
     if output is not None:
@@ -100,14 +100,14 @@ def _joined(values: Mapping[str, Any], more: Mapping[str, Any], argument: str) -
     said = {name: value for name, value in more.items() if value is not None}
     for name, value in said.items():
         if values.get(name, value) != value:
-            raise SettingError(f"{name!r} is set to {values[name]!r}, and by {argument} to {value!r}: leave one out")
+            raise SettingError(f"{name!r} is set twice: {values[name]!r}, and by {argument} {value!r}; leave one out")
     return {**values, **said}
 
 
 def _with_output(options: Mapping[str, str], output: KafkaOutput) -> dict[str, str]:
     if output.kafka_conn_id is not None and SERVERS not in options:
         raise SettingError(
-            f"the output is on the cluster of connection {output.kafka_conn_id!r}, but its address is missing: "
+            f"the output is on the cluster of connection {output.kafka_conn_id!r}, and nothing says where that is: "
             f"give its options with --sink-option {SERVERS}=..., or in {OPTIONS_VARIABLE} as '{OF_THE_SINK}{SERVERS}'"
         )
     return _joined(options, _lower(output.options), "--output")
