@@ -305,11 +305,8 @@ def test_a_spark_that_does_not_go_with_its_python_or_its_java_is_told(version, p
     assert (finding.status, said in finding.found) == (status, True)
 
 
-NEW = {"pyarrow": "19.0.1", "numpy": "1.26.4", "pandas": "2.3.0"}
-
-
 def test_packages_that_are_too_new_for_spark_3_5_are_told_with_those_that_the_documents_name():
-    (finding,) = goes_with("3.5.8", NEW)
+    (finding,) = goes_with("3.5.8", {"pyarrow": "19.0.1", "numpy": "1.26.4", "pandas": "2.3.0"})
     assert (finding.status, finding.found) == ("warning", "3.5.8 beside pyarrow 19.0.1 and pandas 2.3.0")
     assert finding.remedy.endswith('pip install "pyarrow<19" "pandas<2.3"')
     assert list(goes_with("3.5.8", {"pyarrow": "18.1.0", "numpy": "1.26.4"})) == []
@@ -327,10 +324,10 @@ def test_the_packages_of_the_python_that_spark_3_5_takes_are_looked_at(tmp_path,
     binary = executable(tmp_path / "bin" / "spark-submit", "#!/bin/sh\n")
     (tmp_path / "jars").mkdir()
     (tmp_path / "jars" / "spark-core_2.12-3.5.8.jar").touch()
-    python = executable(tmp_path / "python", f"#!/bin/sh\necho '{json.dumps(NEW)}'\n")
+    python = executable(tmp_path / "python", f"#!/bin/sh\necho '{json.dumps({'numpy': '2.0.0'})}'\n")
     monkeypatch.setenv("PYSPARK_PYTHON", str(python))
     assert [finding.found for finding in spark_behind(str(binary))][1:] == [
-        f"3.5.8 (Scala 2.12) at {tmp_path} beside pyarrow 19.0.1 and pandas 2.3.0"
+        f"3.5.8 (Scala 2.12) at {tmp_path} beside numpy 2.0.0"
     ]
 
 
