@@ -316,7 +316,7 @@ def test_a_dead_letter_topic_may_be_named_after_the_first_attempt(
     load = Load(kafka.bootstrap_servers, tmp_path, loaded, "--output-topic", output)
     application = load.start(argv=argv)
     assert application.wait() == 65
-    assert "keep them aside with 'deadLetterTopic'" in application.log()
+    assert "to a dead letter topic with 'deadLetterTopic'" in application.log()
     report = load.finish_here(*argv, *sink(deadLetterTopic=dead))
     landed = [stamp(each).source for topic in (output, dead) for each in records.read(topic)]
     assert sorted(landed) == sorted(each.position for each in expected_of(records, source))

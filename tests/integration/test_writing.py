@@ -206,7 +206,7 @@ def test_a_row_that_cannot_be_written_is_an_error_that_says_where_it_came_from(t
         write([rows_with(topic, given)], settings)
     assert said.format(topic=topic) in str(caught.value)
     assert str(caught.value).startswith("orders[2]@7 (order time 7000 ms, range r1): ")
-    assert "keep them aside with 'deadLetterTopic'" in str(caught.value)
+    assert "to a dead letter topic with 'deadLetterTopic'" in str(caught.value)
     assert (caught.value.topic, caught.value.partition, caught.value.offset) == ("orders", 2, 7)
 
 
@@ -239,7 +239,7 @@ def test_a_record_without_a_key_is_told_before_a_compacted_topic_refuses_it(topi
     topic = topics.create(config={"cleanup.policy": "compact"})
     settings = plan_write(to(topic), columns("value", "key"))
     with pytest.raises(
-        RowError, match=rf"row 1 of its task: it has no key, and '{topic}' is compacted. Of 2 rows looked at 1 cannot"
+        RowError, match=rf"row 1 of its task: it has no key, and '{topic}' is compacted. Of 2 rows checked, 1 cannot"
     ):
         write([batch(value=[b"a", b"b"], key=[b"k", None])], settings)
 
