@@ -71,7 +71,7 @@ def test_a_ledger_moves_from_airflow_to_a_location_and_back_and_runs_go_on_from_
     assert f"was moved to {location!r}: go on there" in capsys.readouterr().out
     assert bench.dag(f"ledger={location!r}").test().state == "success"
     assert move("--to", location) == 2
-    assert "say where it was with --from" in capsys.readouterr().err
+    assert "name the old one with --from" in capsys.readouterr().err
     assert move("--from", "airflow", "--to", location) == 0  # it has arrived: nothing changes
     assert move("--to", "airflow") == 0
     bench.write(3)
