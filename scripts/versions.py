@@ -86,6 +86,7 @@ TASKS = (
     "tests/airflow/test_waiting.py",
     "tests/airflow/test_load_group.py::test_a_run_loads_what_is_there_and_the_ledger_says_so",
     "tests/airflow/test_load_group.py::test_an_error_that_a_retry_cannot_mend_is_not_retried",
+    "tests/airflow/test_opentelemetry.py",
     "tests/airflow/test_page.py::test_a_real_load_shows_what_it_did",
     "tests/airflow/test_page.py::test_a_load_that_failed_says_so_with_what_waits_and_the_way_to_its_task",
     "tests/airflow/test_modes.py::test_a_cleared_interval_emits_its_event_again_or_is_reloaded_whole_as_its_load_says",
