@@ -86,7 +86,7 @@ def test_the_replay_example_loads_what_the_form_says_and_nothing_else(playground
     assert playground.written == rows
 
 
-def test_the_replay_example_only_says_what_it_would_load_and_then_loads_its_first_rows(playground, capsys):
+def test_the_replay_example_only_says_what_it_would_load_and_then_loads_its_first_rows(playground, capsys, caplog):
     rows, second = playground.write(), playground.another()
     edits = {'topics=["orders", "refunds"]': f"topics=[{playground.source!r}, {second!r}]"}
     form = {"start": "earliest", "end": "latest", "target": playground.output, "row_limit": 7}
@@ -100,7 +100,7 @@ def test_the_replay_example_only_says_what_it_would_load_and_then_loads_its_firs
     states = playground.run(playground.dag("orders_replay", edits=edits), run_conf=form)
     assert states == {"check": "success", **dict.fromkeys(ALL[1:], "success")}
     assert len(playground.written) == 7 < len(rows)
-    assert re.search(r"Spark's page of it, while it runs: http://\S+:\d+", capsys.readouterr().out)
+    assert re.search(r"Spark's page of it, while it runs: http://\S+:\d+", caplog.text)
 
 
 def test_the_replay_example_writes_to_files_where_the_form_says_so(playground, tmp_path, capsys):
