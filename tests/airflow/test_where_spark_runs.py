@@ -61,7 +61,7 @@ def test_a_request_starts_the_application_with_the_run_s_range_and_the_commit_be
     found = read_arguments(ARGUMENTS[kind](request), "ordered_replay.py")
     assert (found.range.id, outcome.rows) == (outcome.range_id, 5)
     assert found.checkpoint == f"{tmp_path}/checkpoints/{outcome.range_id}"
-    assert (found.output_topic, found.sink_options) == (bench.output, {"keepOrder": "key"})
+    assert (found.sink.topic, found.sink.keep_order) == (bench.output, "key")
     assert found.source.kafka["bootstrap.servers"] == kafka.bootstrap_servers
 
 

@@ -17,8 +17,10 @@ from support.ranges import whole_range
 from support.records import Record, Records
 from support.topics import Topics
 
+from airflow_provider_orderedkafka.core.commits import IDENTITY
 from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.outputs import DeltaOutput
+from airflow_provider_orderedkafka.spark.tables.layout import STRUCT
 
 # The first one fetches Delta, where it is not there.
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
@@ -141,6 +143,28 @@ def test_a_range_that_is_loaded_again_replaces_its_rows_and_no_other_s(
     reload_beside_another(loading(), loading(), expected)
 
 
+def test_rows_that_say_nothing_are_not_taken_for_missing_when_later_ones_do(
+    loading: Callable[..., Loading], expected: list[tuple[str, int, int]]
+) -> None:
+    load = loading(identity=False)
+    assert load.run(die="after")["code"] == "died"
+    load.lake.sql(f"ALTER TABLE {load.table} ADD COLUMN {IDENTITY} {STRUCT}")
+    load.output = replace(load.output, identity=True)
+    found = load.run()
+    assert (found["code"], "was begun with output 'delta " in found["said"]) == (2, True), found["said"]
+    assert (
+        f"without identities', order by none, transform None, now it is output 'delta {load.output.place}'"
+        in found["said"]
+    )
+    load.output = replace(load.output, identity=False)
+    assert load.run()["report"]["replayed"] == load.first_batch
+    load.output = replace(load.output, identity=True)
+    found = load.again().run()
+    assert found["code"] == 65
+    assert "none says that it is of this range, and 90 do not say which range they are of" in found["said"]
+    assert load.positions() == expected
+
+
 @pytest.mark.nightly
 def test_without_identities_a_range_is_not_loaded_again(loading: Callable[..., Loading]) -> None:
     load = loading(identity=False)
@@ -224,6 +248,11 @@ def test_dead_letters_go_to_a_table_of_their_own_once_and_are_loaded_again_by_wa
     decode = Decode(max_bad_records=2, dead_letters=dead)
     argv = ("--arrow-transform", "support.transforms:numbered", "--decode", decode.to_text())
     assert load.run(*argv, die="after")["code"] == "died"
+    elsewhere = replace(decode, dead_letters=DeltaOutput(path=str(tmp_path / "elsewhere")))
+    assert (
+        f"now it is output 'delta {load.output.place}, dead letters in delta {tmp_path / 'elsewhere'}'"
+        in (load.run(*argv[:-1], elsewhere.to_text())["said"])
+    )
     (tmp_path / "mended").write_text('{"number": 91}')
     report = load.run(*argv)["report"]
     assert (report["rows_emitted"], report["dead_letters"], report["may_be_doubled"]) == (91, 2, 0)

@@ -73,7 +73,7 @@ def test_a_long_range_is_planned_a_few_batches_at_a_time(world) -> None:
 
 def test_a_batch_that_never_comes_is_an_error_that_names_it(world) -> None:
     w = world()
-    with pytest.raises(StateError, match="has not found batch 2 of the plan"):
+    with pytest.raises(StateError, match="did not find batch 2 of the plan"):
         w.run(lambda planned, loop: in_turn([planned[0], planned[2]], loop))
     assert w.writer.output.rows == EVERYTHING[:10]
 
@@ -99,7 +99,7 @@ def test_an_attempt_that_is_told_to_end_begins_no_other_batch_and_tries_none_aga
 
     w.writer.write = fails
     loop.run(in_turn)
-    assert "told to end" in str(loop.error)
+    assert "was stopped" in str(loop.error)
     assert w.waits == 1
     assert w.checkpoint.note(2) is None
 

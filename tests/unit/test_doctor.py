@@ -254,7 +254,7 @@ def test_settings_that_librdkafka_refuses_and_missing_ones_are_named(no_airflow,
 
 def test_the_command_prints_json_and_fails_when_something_must_be_mended(no_airflow, monkeypatch, capsys):
     monkeypatch.setenv("PYSPARK_PYTHON", "/no/such/python")
-    assert cli.main(["doctor", "--json"]) == 1
+    assert cli.main(["doctor", "--json"]) == 65
     document = json.loads(capsys.readouterr().out)
     assert {finding["name"] for finding in document["findings"] if finding["status"] == "broken"} == {
         "python of Spark's workers"
@@ -317,7 +317,8 @@ def test_the_spark_behind_a_spark_submit_is_named_by_its_jars(tmp_path):
 def test_two_versions_of_spark_do_not_end_the_doctor(monkeypatch):
     monkeypatch.delenv("SPARK_HOME", raising=False)
     monkeypatch.setattr(
-        "airflow_provider_orderedkafka.launching.distributions", lambda name: iter([SimpleNamespace(version=name)])
+        "airflow_provider_orderedkafka.hooks.launching.distributions",
+        lambda name: iter([SimpleNamespace(version=name)]),
     )
     assert list(spark_behind("spark-submit")) == []
 
