@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from support.bench import steps_of
 
 from airflow_provider_orderedkafka.compat.airflow import has_asset_state
-from airflow_provider_orderedkafka.metadata import MetadataStore
+from airflow_provider_orderedkafka.tools.commands.metadata import MetadataStore
 
 HOUR = 3_600_000
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
