@@ -174,8 +174,8 @@ def _client(config: tuple[tuple[str, str], ...]) -> Any:
         raise SettingError(f"the schema registry's configuration is wrong: {error}") from error
 
 
-_NUMBERS: Final[dict[str, Any]] = {"timeout": 10, "max.retries": 2}
-"""What is a number among the properties, and its default here."""
+_NUMBERS: Final[dict[str, Any]] = {"timeout": 10, "max.retries": 2, "cache.latest.ttl.sec": 0}
+"""What is a number among the properties, and its default here: the newest schema is asked for whenever it matters."""
 
 
 def _typed(name: str, value: str) -> Any:

@@ -32,7 +32,7 @@ from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.loading import Loading, place_of
 from airflow_provider_orderedkafka.loads.loading import load as what_to_do
 from airflow_provider_orderedkafka.outputs import KafkaOutput, Output
-from airflow_provider_orderedkafka.parsing import check_output, no_checkpoint, settled, topic_assets
+from airflow_provider_orderedkafka.parsing import check_output, no_checkpoint, outputs_of, settled, topic_assets
 from airflow_provider_orderedkafka.reports import for_spark, read_report, readable
 from airflow_provider_orderedkafka.telling import docs, lineage, metrics, status
 
@@ -155,6 +155,7 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         self._check_application()
         way = self._way(context)
         self._check_schemas()
+        self._check_outputs(way.submission)
         place = partial(self._place, way.submission)
         books = books_of(self.load.name, context, self.load.ledger)
         todo = what_to_do(books, self.range_id or None, place, self.digest)
@@ -266,6 +267,21 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
 
         if self.decode is not None and self.decode.registries:
             check_schemas(self.decode, self.load.topics, registry_of(self.decode.registries[0]))
+
+    def _check_outputs(self, submission: Submission) -> None:
+        """Ask Kafka about the outputs, so that a permission that is missing counts no attempt."""
+        from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+
+        if submission.clustered:
+            return  # the driver may be somebody else there, and reach what cannot be reached from here
+        output = settled(self.output_value)
+        conn_id = getattr(output, "kafka_conn_id", None) or self.load.kafka_conn_id
+        there = replace(self.load, kafka_conn_id=conn_id)
+        topics = outputs_of(there, self.output_topic, self.application_args, output, self.decode, create=False)
+        own = {name.lower(): value for name, value in getattr(output, "options", {}).items()}
+        options = {**Outputs.of(None, self.application_args or ()).options, **own}
+        read_back = options.get("provenance", "true").strip().lower() == "true"
+        OrderedKafkaHook(conn_id).check_outputs(topics, read_back=read_back)
 
     def _arguments(self, path: str, checkpoint: str, attempt: int) -> list[str]:
         output = output_arguments(

@@ -12,7 +12,13 @@ from support.loop import PARTITION, Before, Killed, World, in_turn, place
 
 from airflow_provider_orderedkafka.core.batches import Batch, Note, Tally
 from airflow_provider_orderedkafka.core.plan import Planned
-from airflow_provider_orderedkafka.errors import DataLossError, FencedError, StateError, UnreachableError
+from airflow_provider_orderedkafka.errors import (
+    DataLossError,
+    FencedError,
+    SchemaChangedError,
+    StateError,
+    UnreachableError,
+)
 from airflow_provider_orderedkafka.spark.application.batches import TRIES, BatchLoop
 
 
@@ -123,12 +129,13 @@ def test_a_batch_that_keeps_failing_ends_the_attempt_with_the_reason(world) -> N
     assert w.waits == TRIES - 1
 
 
-def test_what_a_retry_cannot_mend_is_not_tried_again(world) -> None:
+@pytest.mark.parametrize("error", [DataLossError("gone"), SchemaChangedError("columns are settled for an attempt")])
+def test_what_this_attempt_cannot_mend_is_not_tried_again(world, error) -> None:
     w = world()
-    w.writer.failures = [DataLossError("gone")]
+    w.writer.failures = [error]
     loop = w.run()
     assert w.waits == 0
-    assert isinstance(loop.error, DataLossError)
+    assert loop.error is error
 
 
 def test_a_fenced_attempt_writes_no_further_batch(world) -> None:

@@ -15,7 +15,7 @@ from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.limits import check_bad, rows_left
 from airflow_provider_orderedkafka.core.order.cuts import Place
 from airflow_provider_orderedkafka.core.plan import Planned
-from airflow_provider_orderedkafka.errors import OrderedKafkaError, StateError, TaskFailedError
+from airflow_provider_orderedkafka.errors import OrderedKafkaError, SchemaChangedError, StateError, TaskFailedError
 from airflow_provider_orderedkafka.spark.application.plan import Plan
 from airflow_provider_orderedkafka.spark.lanes.writer import Before, Limit, Writer
 from airflow_provider_orderedkafka.spark.session.failures import classify_failure
@@ -158,8 +158,8 @@ class BatchLoop:
     def _prepare_a_retry(self, batch: Batch, error: Exception, left: int) -> None:
         reason = classify_failure(error)
         self._work.lease.check()
-        if left == 0 or not reason.retryable:
-            raise reason from error
+        if left == 0 or not reason.retryable or isinstance(reason, SchemaChangedError):
+            raise reason from error  # columns are settled once for an attempt
         self._host.before_a_retry()
         if self._stopped:
             raise TaskFailedError("the attempt was stopped before the batch was run again") from error

@@ -8,8 +8,8 @@ from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.lanes import Lane, lane
 from airflow_provider_orderedkafka.core.outputs import check_not_fed_back
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.clients.refusals import check_allowed
 from airflow_provider_orderedkafka.kafka.replay.landed_filter import Giving
+from airflow_provider_orderedkafka.kafka.write.outputs import check_readable
 from airflow_provider_orderedkafka.kafka.write.write_settings import Keyless, WriteSettings
 from airflow_provider_orderedkafka.kafka.write.writing import plan_write
 from airflow_provider_orderedkafka.spark.connector.sink_options import SinkOptions
@@ -91,14 +91,9 @@ def _output(frames: RangeFrames, asked: SinkOptions) -> OutputTopics:
         )
     planned = plan_write(settings, columns)
     _check_not_fed_back(frames.loaded, planned)
-    _check_read_back(planned)
+    if planned.source is not None:
+        check_readable(planned.outputs.values())
     return OutputTopics(frames.loaded.id, planned)
-
-
-def _check_read_back(settings: WriteSettings) -> None:
-    """Raise if the outputs may not be read: the attempt after a kill has to."""
-    for name, output in settings.outputs.items() if settings.source is not None else ():
-        check_allowed(name, output.operations, "READ", "to find in it what a killed attempt has written")
 
 
 def _check_not_fed_back(loaded: Range, settings: WriteSettings) -> None:

@@ -102,7 +102,9 @@ class OutputTable:
         return search(self.table.history(note.batch, note.table), note.table, self.called, note.batch)
 
     def _lost(self, note: Note) -> str:
-        since = "an earlier release began it" if note.table is None else f"version {note.table.version} is gone"
+        seen = None if note.table is None else note.table.version
+        version = "its first version" if seen is None else f"version {seen}"
+        since = "an earlier release began it" if note.table is None else f"{version} is gone"
         return (
             f"batch {note.batch} of range {self.range_id!r} was begun by attempt {note.attempt}, and whether it is in "
             f"the table cannot be known any more: {since}, and the rows do not say where they came from "
