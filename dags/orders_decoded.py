@@ -6,7 +6,15 @@ from airflow_provider_orderedkafka import Decode, Json, OrderedLoad, ordered_loa
 
 orders = OrderedLoad("orders_decoded", topics=["orders"], start="earliest", max_delay="15m")
 
-with DAG("orders_decoded", schedule="*/5 * * * *", catchup=False, max_active_runs=1, doc_md=__doc__):
+with DAG(
+    "orders_decoded",
+    schedule="*/5 * * * *",
+    catchup=False,
+    max_active_runs=1,
+    doc_md=__doc__,
+    description="Orders as JSON, transformed by a function, every five minutes",
+    tags=["orderedkafka", "load"],
+):
     ordered_load(
         orders,
         output_topic="orders-by-customer",

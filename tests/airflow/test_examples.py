@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import sys
 from datetime import UTC, datetime
@@ -85,7 +86,7 @@ def test_the_replay_example_loads_what_the_form_says_and_nothing_else(playground
     assert playground.written == rows
 
 
-def test_the_replay_example_only_says_what_it_would_load_and_then_loads_its_first_rows(playground, capsys):
+def test_the_replay_example_only_says_what_it_would_load_and_then_loads_its_first_rows(playground, capsys, caplog):
     rows, second = playground.write(), playground.another()
     edits = {'topics=["orders", "refunds"]': f"topics=[{playground.source!r}, {second!r}]"}
     form = {"start": "earliest", "end": "latest", "target": playground.output, "row_limit": 7}
@@ -99,6 +100,7 @@ def test_the_replay_example_only_says_what_it_would_load_and_then_loads_its_firs
     states = playground.run(playground.dag("orders_replay", edits=edits), run_conf=form)
     assert states == {"check": "success", **dict.fromkeys(ALL[1:], "success")}
     assert len(playground.written) == 7 < len(rows)
+    assert re.search(r"Spark's page of it, while it runs: http://\S+:\d+", caplog.text)
 
 
 def test_the_replay_example_writes_to_files_where_the_form_says_so(playground, tmp_path, capsys):
@@ -242,6 +244,17 @@ def test_the_sample_has_every_topic_that_the_examples_read_and_write(airflow_hom
     written = {task.output_topic for task in tasks if getattr(task, "output_topic", None)}
     assert len(read) > 2 < len(written)
     assert read | written | {dags["orders_replay"].params["target"]} <= topics
+
+
+def test_every_example_says_in_airflow_s_list_and_on_its_own_page_what_it_is(airflow_home):
+    dags = dags_of(ROOT / "dags", ROOT / "dags")
+    kinds = {"load", "after a load", "by hand"}
+    for name, dag in dags.items():
+        assert dag.description, f"{name} has no description"
+        assert dag.doc_md, f"{name} has no documentation"
+        assert {"orderedkafka"} < dag.tags <= {"orderedkafka", *kinds}, f"{name} has the tags {dag.tags}"
+        assert [task.task_id for task in dag.tasks if task.task_id.count(".") and not task.doc_md] == []
+    assert len({dag.description for dag in dags.values()}) == len({Path(dag.fileloc) for dag in dags.values()})
 
 
 def test_the_form_of_every_example_can_be_sent_as_it_stands(airflow_home):
