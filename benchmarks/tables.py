@@ -217,7 +217,8 @@ def measure(format_: str, servers: str, topic: str, records: int, runs: int) -> 
         if format_ == "iceberg":
             settings["spark.sql.catalog.lake.warehouse"] = f"{folder}/warehouse"
         spark = session(Path(folder), lake.pyspark, settings)
-        place = Place(spark, Path(folder), servers, topic, records // BATCHES + PARTITIONS, format_)
+        batch = records // BATCHES + PARTITIONS  # the connector rounds each partition's share
+        place = Place(spark, Path(folder), servers, topic, batch, format_)
         expected = produced(spark, records)
         taken: dict[str, list[float]] = {name: [] for name in CONTENDERS}
         notes: dict[str, str] = {}
