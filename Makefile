@@ -47,7 +47,7 @@ newest: ## run the tests with the newest releases of Airflow, its providers, Kaf
 	@scripts/newest
 	.cache/newest/bin/python -m pytest -m "not fault and not nightly" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-versions: environment ## run some tests with each supported Spark, Airflow and Kafka (ARGS="--only spark --write": see CONTRIBUTING)
+versions: environment browser ## run some tests with each supported Spark, Airflow, Kafka and table format (ARGS="--only spark --write": see CONTRIBUTING)
 	@$(BIN)/python scripts/versions.py $(ARGS)
 
 soak: WORKERS ?= 2

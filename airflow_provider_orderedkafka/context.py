@@ -90,7 +90,6 @@ class TaskMemory:
         self._store: Any = context["task_state_store"]
 
     def get(self, key: str) -> Any:
-        """The value, or None."""
         return self._store.get(key)
 
     def set(self, key: str, value: Any) -> None:

@@ -11,14 +11,8 @@ from airflow_provider_orderedkafka.arguments import STEPS, check_arguments, chec
 from airflow_provider_orderedkafka.core.documents import Kind
 from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.hooks.launching import missing_application
 from airflow_provider_orderedkafka.hooks.transforms import Transform
-from airflow_provider_orderedkafka.launching import (
-    check_keep_order,
-    decode_arguments,
-    missing_application,
-    output_arguments,
-    packaged_for,
-)
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.outputs import KafkaOutput
 from airflow_provider_orderedkafka.parsing import check_form
@@ -28,7 +22,7 @@ if TYPE_CHECKING:
     from airflow.sdk import DAG, Asset, BaseOperator
 
     from airflow_provider_orderedkafka.core.lanes import OrderBy
-    from airflow_provider_orderedkafka.launching import SubmitArguments
+    from airflow_provider_orderedkafka.hooks.launching import SubmitArguments
     from airflow_provider_orderedkafka.operators.resolve import OnClear
     from airflow_provider_orderedkafka.outputs import Output
 
@@ -106,7 +100,6 @@ def ordered_load(
     :param submit_arguments: Arguments of spark-submit, under the names of Airflow's `SparkSubmitOperator`, such as
         `conf`, `executor_memory` or `packages`.
     """
-    from airflow_provider_orderedkafka.loads.changed_settings import digest_of
     from airflow_provider_orderedkafka.operators.commit import CommitOffsetRangeOperator
     from airflow_provider_orderedkafka.operators.resolve import ResolveOffsetRangeOperator
     from airflow_provider_orderedkafka.parsing import (
@@ -114,10 +107,8 @@ def ordered_load(
         check_dag,
         check_decode,
         check_output,
-        known_output,
         named_output,
         outputs_of,
-        shape_of,
     )
     from airflow_provider_orderedkafka.sensors.offsets import OffsetRangeSensor
 
@@ -128,10 +119,10 @@ def ordered_load(
     check_arguments(load, mode, submit_arguments, steps, signature(ordered_load).parameters, spark_submit=not submit)
     value, asset = named_output(load, output, output_topic, asset)
     more = {step: steps.get(step, {}) for step in STEPS}
-    arguments: dict[str, Any] = {**submit_arguments, **more["load"]}
-    folder = Path(group.dag.fileloc).parent
-    if (made := Transform.of(load.name, folder, transform, arrow_transform)) is not None:
-        arguments = made.added(arguments)
+    travels = Transform.of(load.name, Path(group.dag.fileloc).parent, transform, arrow_transform)
+    given: dict[str, Any] = {**submit_arguments, **more["load"]}
+    arguments = given if travels is None else travels.added(given)
+    written: dict[str, Any] = {"output_topic": output_topic, "output": value}
     check_decode(load, decode, to_kafka=output_topic is not None or isinstance(value, KafkaOutput))
     if submit is None:
         check_checkpoint(load, spark_conn_id, checkpoint)
@@ -139,67 +130,29 @@ def ordered_load(
         check_output(load, output_topic, application, None, value)
     options = arguments.get("application_args")
     outputs = outputs_of(load, output_topic, options, value, decode, create=create_output is not None)
-    digest = digest_of(
-        output_topic=getattr(value, "topic", output_topic),
-        output=value if isinstance(value, str | None) else value.shape,
-        application=application or "packaged",
-        keep_order=keep_order,
-        decode=None if decode is None else decode.shape,
-        **shape_of(arguments.get("application_args")),
-    )
+    shape: dict[str, Any] = {"keep_order": keep_order, "decode": decode}
+    digest = _digest(options, application=application, **written, **shape)
+    shared: dict[str, Any] = {"load": load, "checkpoint": checkpoint, "digest": digest}
+    application = _application(load, application, group.dag)
     with group:
         resolve = ResolveOffsetRangeOperator(
             task_id="resolve",
-            load=load,
             mode=mode,
             start=start,
             end=end,
             on_clear=on_clear,
-            digest=digest,
-            checkpoint=checkpoint,
             outputs=outputs,
             create_output=create_output,
             output=value,
             row_limit=row_limit,
             plan_only=dry_run,
+            **shared,
             **more["resolve"],
         )
-        if submit is None:
-            loading = _spark_submit(
-                load,
-                resolve,
-                output_topic=output_topic,
-                output=value,
-                checkpoint=checkpoint,
-                keep_order=keep_order,
-                application=_application(load, application, group.dag),
-                conn_id=spark_conn_id,
-                digest=digest,
-                decode=decode,
-                **arguments,
-            )
-        else:
-            loading = submitted(
-                load,
-                resolve.task_id,
-                submit,
-                application=_application(load, application, group.dag) or packaged_for(known_output(load, value)),
-                checkpoint=checkpoint,
-                digest=digest,
-                output=[
-                    *output_arguments(output_topic, check_keep_order(keep_order), output=known_output(load, value)),
-                    *decode_arguments(decode),
-                ],
-                more=arguments,
-            )
+        how = {"application": application, **shared, **written, **shape}
+        loading = _loading(resolve, submit, spark_conn_id, arguments, **how)
         commit = CommitOffsetRangeOperator(
-            task_id="commit",
-            load=load,
-            range_id=resolve.output,
-            output_topic=output_topic,
-            output=value,
-            asset=asset,
-            **more["commit"],
+            task_id="commit", load=load, range_id=resolve.output, asset=asset, **written, **more["commit"]
         )
         tasks: dict[str, Any] = {"resolve": resolve, "load": loading, "commit": commit}
         if wait and mode != "replay":
@@ -210,10 +163,37 @@ def ordered_load(
     return group
 
 
-def _spark_submit(load: OrderedLoad, resolve: "BaseOperator", **arguments: Any) -> "BaseOperator":
+def _digest(
+    options: Any,
+    *,
+    output_topic: str | None,
+    output: "Output | str | None",
+    application: str,
+    keep_order: Any,
+    decode: Decode | None,
+) -> str:
+    """The digest of the settings that a range is loaded with, but for those that are its own."""
+    from airflow_provider_orderedkafka.loads.changed_settings import digest_of
+    from airflow_provider_orderedkafka.parsing import shape_of
+
+    return digest_of(
+        output_topic=getattr(output, "topic", output_topic),
+        output=output if isinstance(output, str | None) else output.shape,
+        application=application or "packaged",
+        keep_order=keep_order,
+        decode=None if decode is None else decode.shape,
+        **shape_of(options),
+    )
+
+
+def _loading(
+    resolve: "BaseOperator", submit: Submit | None, conn_id: str, arguments: dict[str, Any], **how: Any
+) -> "BaseOperator":
+    if submit is not None:
+        return submitted(resolve.task_id, submit, more=arguments, **how)
     from airflow_provider_orderedkafka.operators.submit import SubmitOrderedLoadOperator
 
-    return SubmitOrderedLoadOperator(task_id="load", load=load, range_id=resolve.output, **arguments)
+    return SubmitOrderedLoadOperator(task_id="load", range_id=resolve.output, conn_id=conn_id, **how, **arguments)
 
 
 def _group(load: OrderedLoad) -> OrderedLoadGroup:

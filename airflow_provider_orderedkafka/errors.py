@@ -6,8 +6,13 @@ Messages are for people. Programs use `retryable`, and the `topic`, `partition` 
 from typing import ClassVar, Final
 
 USAGE: Final = 2
+NOT_RUNNING: Final = 3  # as `status` of init scripts has it
 FINAL: Final = 65
 TEMPORARY: Final = 75
+INTERRUPTED: Final = 130
+PIPE_CLOSED: Final = 141
+TERMINATED: Final = 143
+"""What processes end with, if not with 0."""
 
 
 class OrderedKafkaError(Exception):
@@ -124,11 +129,19 @@ class NotYetError(OrderedKafkaError):
     retryable = True
 
 
-def exit_code(error: OrderedKafkaError) -> int:
+def exit_code(error: BaseException) -> int:
     """The exit code of commands and applications: 2 for a `SettingError`, 75 if a retry may succeed, otherwise 65.
+
+    130 and 141 say, as everywhere, that Ctrl-C or a closed pipe ended it.
 
     :param error: The error that ended it.
     """
-    if isinstance(error, SettingError):
-        return USAGE
-    return TEMPORARY if error.retryable else FINAL
+    for kind, code in ((SettingError, USAGE), (KeyboardInterrupt, INTERRUPTED), (BrokenPipeError, PIPE_CLOSED)):
+        if isinstance(error, kind):
+            return code
+    return TEMPORARY if getattr(error, "retryable", False) else FINAL
+
+
+def may_retry(code: int | None) -> bool:
+    """Whether what ended with this code may succeed if it runs again; so it may if nobody knows the code."""
+    return code not in (USAGE, FINAL)

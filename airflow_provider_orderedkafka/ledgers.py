@@ -13,7 +13,6 @@ VARIABLE = "AIRFLOW__ORDEREDKAFKA__LEDGER"
 
 
 def ledger_in(load: str, location: str) -> LedgerStore:
-    """The ledger of a load in a location."""
     return store_in(load, open_location(join(location, load)))
 
 

@@ -116,7 +116,6 @@ class OrderedLoad:
 
     @property
     def start_policy(self) -> Start:
-        """`start`, parsed."""
         return parse_start(self.start, "start")
 
     def to_json(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from airflow_provider_orderedkafka.core.codec import PACKED, Document, canonical, unpacked
 from airflow_provider_orderedkafka.core.notation.spelling import meant
+from airflow_provider_orderedkafka.core.order.positions import is_integer
 from airflow_provider_orderedkafka.core.outputs import SHAPING
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
 
@@ -26,7 +27,8 @@ _TABLE: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _ABSOLUTE: Final = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 _PARTITION: Final = re.compile(r"(?:(years|months|days|hours)\((\w+)\)|(bucket|truncate)\(\d+, *(\w+)\)|(\w+))")
 _OF_A_CONNECTION: Final = ("kafka.bootstrap.", "kafka.sasl.", "kafka.security.", "kafka.ssl.")
-_OWN: Final = {"topic": "topic", "outputtopics": "topics", "deadlettertopic": "dead_letters", "writers": "writers"}
+_OWN: Final = {"topic": "topic", "outputTopics": "topics", "deadLetterTopic": "dead_letters", "writers": "writers"}
+"""The options of the sink that are arguments of a `KafkaOutput`."""
 
 
 class _Place(Document):
@@ -76,7 +78,6 @@ class KafkaOutput(Document):
     """
 
     kind: ClassVar[str] = "kafka"
-    session: ClassVar[Mapping[str, str]] = {}
 
     topic: str | None = None
     topics: tuple[str, ...] = ()
@@ -100,6 +101,8 @@ class KafkaOutput(Document):
                     f"{self.of}: {name!r} cannot be a topic's name; Kafka allows 1 to 249 letters, digits and ._- (a "
                     "template goes into output_topic=)"
                 )
+        if self.writers is not None and not is_integer(self.writers, 1):
+            raise SettingError(f"{self.of}: writers must be a whole number from 1 on, found {self.writers!r}")
         for option in self.options:
             self._check_option(option)
 
@@ -109,8 +112,9 @@ class KafkaOutput(Document):
                 f"{self.of}: option {option!r} belongs to a cluster's Airflow connection, which keeps its secrets: "
                 "name one with kafka_conn_id="
             )
-        if option.lower() in _OWN:
-            raise SettingError(f"{self.of}: option {option!r} has an argument of its own: {_OWN[option.lower()]}=")
+        for name, argument in _OWN.items():
+            if option.lower() == name.lower():
+                raise SettingError(f"{self.of}: option {option!r} has an argument of its own: {argument}=")
 
     @property
     def of(self) -> str:
@@ -126,15 +130,9 @@ class KafkaOutput(Document):
         return {name: value for name, value in found.items() if value} or None
 
     @property
-    def sink_options(self) -> dict[str, str]:
-        """The same as options of the sink."""
-        named = {
-            "topic": self.topic,
-            "outputTopics": ",".join(self.topics) or None,
-            "deadLetterTopic": self.dead_letters,
-            "writers": None if self.writers is None else str(self.writers),
-        }
-        return {**{name: value for name, value in named.items() if value is not None}, **self.options}
+    def values(self) -> dict[str, Any]:
+        """The values of the sink's options that are arguments here, where they are given."""
+        return {name: value for name, argument in _OWN.items() if (value := getattr(self, argument))}
 
     @property
     def uri(self) -> str | None:
@@ -317,7 +315,7 @@ def table_output(given: Mapping[str, str]) -> TableOutput | None:
         return None
     if path is not None and table is not None:
         raise SettingError(
-            f"where to write is said twice: set either --sink-option path=... or table=..., found {path!r}, {table!r}"
+            f"--sink-option path={path!r} and table={table!r} are both set: a load writes to one of them; leave one out"
         )
     makers: dict[str, Callable[[], TableOutput]] = {
         "delta": lambda: DeltaOutput(path, table, options=options),

@@ -10,14 +10,14 @@ from airflow_provider_orderedkafka.compat.airflow import has_data_intervals, map
 from airflow_provider_orderedkafka.context import SCHEME
 from airflow_provider_orderedkafka.core.documents import Kind
 from airflow_provider_orderedkafka.core.notation.starts import parse_start
-from airflow_provider_orderedkafka.core.outputs import Outputs, check_not_fed_back
+from airflow_provider_orderedkafka.core.outputs import TO_TABLES, TO_TOPICS, Outputs, check_not_fed_back
 from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.launching import packaged_application
+from airflow_provider_orderedkafka.hooks.launching import packaged_application
+from airflow_provider_orderedkafka.hooks.submission import master_of
 from airflow_provider_orderedkafka.ledgers import location_for
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.outputs import KafkaOutput, Output, named
-from airflow_provider_orderedkafka.submission import master_of
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG, Asset, TaskGroup
@@ -27,12 +27,12 @@ ON_THE_RUN_BEFORE = ("depends_on_past", "wait_for_downstream")
 WHY_ALONE = "a failed run would keep the next one from taking its range over"
 
 TOPIC = (
-    ("output_topic", "topic", "outputTopics"),
+    TO_TOPICS,
     "name a topic with output_topic='orders-ordered'; or, where a transform makes a column 'topic', the topics that it "
     "may name with application_args=['--sink-option', 'outputTopics=a,b']",
 )
 TABLE = (
-    ("path", "table"),
+    TO_TABLES,
     "name it with output=FilesOutput('/data/orders'), IcebergOutput('catalog.schema.orders') or DeltaOutput(...)",
 )
 NEEDED = {"ordered_replay": TOPIC, "enrich_orders": TOPIC, "ordered_table": TABLE}
@@ -98,7 +98,7 @@ def named_output(
             f"{output!r}; a topic's name alone goes into output_topic="
         )
     if output_topic is not None:
-        raise SettingError(f"load {load.name!r}: output_topic={output_topic!r} and output= both say it: leave one out")
+        raise SettingError(f"load {load.name!r}: output_topic={output_topic!r} and output= are both set: leave one out")
     known = None if isinstance(output, str) else output.uri
     return output, asset or (None if known is None else Asset(uri=known))
 
@@ -162,7 +162,7 @@ def check_decode(load: OrderedLoad, decode: Any, *, to_kafka: bool) -> None:
 
 
 def _check_value(load: OrderedLoad, output: Output | str, beside: Outputs) -> None:
-    if beside.names("output_topic", "topic", "outputTopics", "path", "table"):
+    if beside.names(*TO_TOPICS, *TO_TABLES):
         raise SettingError(f"load {load.name!r}: output= and application_args both say where to write: leave one out")
     check_not_fed_back(load.name, load.topics, topics_here(load, output))
 

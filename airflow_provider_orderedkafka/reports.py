@@ -62,7 +62,6 @@ def path_of(location: str) -> Any:
 
 
 def report_location(checkpoint: str) -> str:
-    """Where the report of this checkpoint is."""
     return f"{checkpoint.rstrip('/')}/{REPORT}"
 
 

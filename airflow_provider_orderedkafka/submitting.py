@@ -9,11 +9,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_orderedkafka.context import books_of, fail, ledger_asset, skip
+from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.core.lifecycle import Action
+from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError
+from airflow_provider_orderedkafka.hooks.launching import (
+    check_keep_order,
+    decode_arguments,
+    output_arguments,
+    packaged_for,
+)
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.loading import load as what_to_do
-from airflow_provider_orderedkafka.parsing import topic_assets
+from airflow_provider_orderedkafka.outputs import Output
+from airflow_provider_orderedkafka.parsing import known_output, topic_assets
 from airflow_provider_orderedkafka.reports import readable, report_location
 from airflow_provider_orderedkafka.telling import docs, metrics, status
 
@@ -54,17 +63,21 @@ Submit = Callable[[Launch], "BaseOperator"]
 
 
 def submitted(
-    load: OrderedLoad,
     resolve: str,
     submit: Submit,
     *,
+    load: OrderedLoad,
     application: str,
     checkpoint: str | None,
     digest: str,
-    output: Sequence[str],
+    output_topic: str | None,
+    output: Output | str | None,
+    keep_order: OrderBy | None,
+    decode: Decode | None,
     more: Mapping[str, Any],
 ) -> "BaseOperator":
     """Make the user's operator and check it; `resolve` is the ID of the task whose range it loads."""
+    known = known_output(load, output)
     if checkpoint is None:
         raise SettingError(
             f"load {load.name!r}: submit= and no checkpoint=: name a location that the application and Airflow's "
@@ -86,8 +99,8 @@ def submitted(
         # Airflow may name a connection in the location; before it did, there was but one.
         checkpoint=f"{{{{ {pulled % 'spark_checkpoint'} or {pulled % 'checkpoint'} }}}}",
         report=report_location(told % "checkpoint"),
-        application=application,
-        output=output,
+        application=application or packaged_for(known),
+        output=[*output_arguments(output_topic, check_keep_order(keep_order), output=known), *decode_arguments(decode)],
         task=task,
     )
     made = submit(launch)

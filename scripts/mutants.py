@@ -107,6 +107,8 @@ def _tested(checkout: Path, mutant: Mutant, seconds: float) -> tuple[int, str]:
     with tempfile.TemporaryDirectory(prefix="orderedkafka-mutant-") as folder:
         copy = Path(folder) / "checkout"
         shutil.copytree(checkout, copy, ignore=LEFT_OUT)
+        if (kept := checkout / ".cache").is_dir():  # other Sparks, and what makes ours start quickly
+            (copy / ".cache").symlink_to(kept)
         if mutant.file:
             mutant.apply(copy)
         argv = [sys.executable, *PYTEST, *mutant.tests]

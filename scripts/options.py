@@ -7,23 +7,29 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from airflow_provider_orderedkafka.spark.connector.option_parsing import OptionTable  # noqa: E402 - found by the line above
-from airflow_provider_orderedkafka.spark.connector.option_tables import SINK, SOURCE  # noqa: E402 - the same
+from airflow_provider_orderedkafka.spark.connector.option_tables import (  # noqa: E402 - found by the line above
+    APPLICATION_SINK,
+    APPLICATION_SOURCE,
+)
 
-PAGES = {"docs/reading.md": SOURCE, "docs/writing.md": SINK}
-_MARKED = re.compile(r"(<!-- options: (\w+) -->\n).*?(<!-- end of options -->)", re.DOTALL)
+TABLES = {option.group: table for table in (APPLICATION_SOURCE, APPLICATION_SINK) for option in table.options}
+"""By the groups of options, each of which is a table in the documents."""
+
+PAGES = sorted(ROOT.glob("docs/*.md"))
+MARKED = re.compile(r"(<!-- options: (\w+) -->\n).*?(<!-- end of options -->)", re.DOTALL)
 
 
-def written(page: str, table: OptionTable) -> str:
-    """The page with each table between markers as it has to be."""
-    text = (ROOT / page).read_text(encoding="utf-8")
-    return _MARKED.sub(lambda found: f"{found[1]}\n{table.markdown(found[2])}\n{found[3]}", text)
+def written(text: str) -> str:
+    """A page with each table between markers as it has to be."""
+    return MARKED.sub(lambda found: f"{found[1]}\n{TABLES[found[2]].markdown(found[2])}\n{found[3]}", text)
 
 
 def main() -> int:
     """Write the pages where they are not true any more."""
-    for page, table in PAGES.items():
-        (ROOT / page).write_text(written(page, table), encoding="utf-8")
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        if (new := written(text)) != text:
+            page.write_text(new, encoding="utf-8")
     return 0
 
 

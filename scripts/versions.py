@@ -1,4 +1,4 @@
-"""Runs some tests with each supported version of Spark, Airflow and Kafka: one of them varies, the others are usual.
+"""Runs some tests with each supported version of Spark, Airflow, Kafka and the table formats: one of them varies.
 
     python scripts/versions.py [--only AXIS] [--ends] [--write] [name ...]
 
@@ -9,12 +9,13 @@ Prints a table; `--write` puts its rows into README.md. Ends with 1 if a test fa
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO
@@ -25,13 +26,16 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 SECONDS = 3_000
 """The longest that the tests of a row may take: many times what they need on a machine that does nothing else."""
 
+KAFKA, SPARK, PACKAGES = (f"ORDEREDKAFKA_TEST_{each}" for each in ("KAFKA", "SPARK", "PACKAGES"))
+"""Variables by which tests are told what to start, in place of the usual: a Kafka, a Spark and a table format."""
+
 NO_FAILURES = ("-W", "default")
 """What other versions warn of."""
 
 PYTEST = ("-q", "--timeout=1200", "--durations=15", *NO_FAILURES)
 SUMMARY = re.compile(r"^(\d+ \w+(?:, \d+ \w+)*) in [\d.]+s", re.MULTILINE)
 TESTS_FAILED = 1
-PASSED = re.compile(r"(\d+) passed")
+PASSED, SKIPPED = re.compile(r"(\d+) passed"), re.compile(r"(\d+) skipped")
 MARKED = re.compile(r"(?<=<!-- versions -->\n).*?(?=<!-- end of versions -->)", re.DOTALL)
 HEAD = ("| version | together with | tests |", "| --- | --- | --- |")
 
@@ -51,16 +55,22 @@ class Environment:
     until: str = ""
     options: tuple[str, ...] = ()
     python: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def home(self) -> Path:
         """Where it is built."""
         return PLACE / self.name.replace(" ", "-").lower() if self.requirements else ROOT / ".venv"
 
+    @property
+    def loads(self) -> Path:
+        """The environment that loads run in: the tests of a format make one of their own."""
+        return ROOT / ".cache" / f"pyspark-{self.variables[SPARK]}" if SPARK in self.variables else self.home
 
-def _spark(version: str, python: str = "") -> Environment:
+
+def _spark(version: str, *beside: str, python: str = "") -> Environment:
     """A cluster's environment: no Airflow; the wheel without its dependencies, and what executors import."""
-    return Environment("spark", f"Spark {version}", APPLICATIONS, (f"pyspark=={version}",), python=python)
+    return Environment("spark", f"Spark {version}", APPLICATIONS, (f"pyspark=={version}", *beside), python=python)
 
 
 def _airflow(version: str, spark: str, until: str = "", note: str = "", options: tuple[str, ...] = ()) -> Environment:
@@ -69,7 +79,27 @@ def _airflow(version: str, spark: str, until: str = "", note: str = "", options:
 
 
 def _kafka(version: str) -> Environment:
-    return Environment("kafka", f"Kafka {version}", (f"{WHOLE_WAY}[{version}]",))
+    tests = (f"{WHOLE_WAY}[{version}]", *BROKER)
+    return Environment("kafka", f"Kafka {version}", tests, variables={KAFKA: version})
+
+
+def _delta(version: str, spark: str) -> Environment:
+    return _format("Delta", version, spark, f"io.delta:delta-spark_{_minor(spark)}_2.13:{version}")
+
+
+def _iceberg(version: str, spark: str, scala: str = "2.13") -> Environment:
+    package = f"org.apache.iceberg:iceberg-spark-runtime-{_minor(spark)}_{scala}:{version}"
+    return _format("Iceberg", version, spark, package)
+
+
+def _format(kind: str, version: str, spark: str, package: str) -> Environment:
+    name = f"{kind} {_minor(version)} with Spark {_minor(spark)}"
+    tests = (*LAKES, "-m", "not nightly", "-k", kind.lower())
+    return Environment("format", name, tests, variables={SPARK: spark, PACKAGES: package})
+
+
+def _minor(version: str) -> str:
+    return version.rpartition(".")[0]
 
 
 MARK = "pytest.mark.versions"
@@ -86,19 +116,35 @@ TASKS = (
     "tests/airflow/test_waiting.py",
     "tests/airflow/test_load_group.py::test_a_run_loads_what_is_there_and_the_ledger_says_so",
     "tests/airflow/test_load_group.py::test_an_error_that_a_retry_cannot_mend_is_not_retried",
-    "tests/airflow/test_page.py::test_a_real_load_shows_what_it_did",
-    "tests/airflow/test_page.py::test_a_load_that_failed_says_so_with_what_waits_and_the_way_to_its_task",
+    "tests/airflow/test_page.py",
+    "tests/airflow/test_pages.py",
+    "tests/airflow/test_status.py",
+    "tests/airflow/test_examples.py::test_the_form_of_every_example_can_be_sent_as_it_stands",
     "tests/airflow/test_modes.py::test_a_cleared_interval_emits_its_event_again_or_is_reloaded_whole_as_its_load_says",
     "tests/airflow/test_another_airflow.py",
 )
 """What Airflow makes of a DAG, runs of each kind with a quick application, the page, and an upgrade from the oldest."""
+
+BROWSERS, NO_BROWSER = ("chromium", "google-chrome"), "there is no Chromium to look at the page: run scripts/browser"
+
+BROKER = tuple(f"tests/integration/test_{each}.py" for each in ("offsets", "reader", "writing", "replays", "mirror"))
+"""What this package asks of a broker, and tells it."""
+
+LAKES = tuple(
+    f"tests/fault/test_lakes.py::{each}"
+    for each in (
+        "test_a_table_is_made_by_day_and_each_batch_is_one_commit_and_one_file_in_order",
+        "test_an_attempt_that_dies_around_its_commit_leaves_each_row_there_once",
+    )
+)
+"""What a table looks like, and what an attempt leaves in it that dies around a commit."""
 
 WHOLE_WAY = "tests/fault/test_kafka_versions.py::test_a_load_goes_its_whole_way_on_a_secured_kafka_of_each_version"
 
 LOWEST = ("--resolution", "lowest-direct", "-r", "pyproject.toml")
 
 ENVIRONMENTS = (
-    _spark("3.5.8", python="python3.11"),
+    _spark("3.5.8", "pyarrow<19", "numpy<2", "pandas<2.3", "setuptools<81", python="python3.11"),
     _spark("4.0.4"),
     _spark("4.1.3"),
     _spark("4.2.0"),
@@ -111,6 +157,11 @@ ENVIRONMENTS = (
     _kafka("4.0.1"),
     _kafka("4.1.1"),
     _kafka("4.4.0"),
+    _delta("4.4.0", "4.1.3"),
+    _delta("4.4.0", "4.2.0"),
+    _iceberg("1.11.0", "3.5.8", scala="2.12"),
+    _iceberg("1.11.0", "4.0.4"),
+    _iceberg("1.12.0", "4.1.3"),
 )
 
 
@@ -148,7 +199,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Run some tests with each supported version.")
-    parser.add_argument("names", nargs="*", metavar="name", help="a part of a name, such as 'Spark 4.0'")
+    parser.add_argument("names", nargs="*", metavar="name", help="how a name begins, such as 'Spark 4.0'")
     parser.add_argument("--only", choices=sorted({each.axis for each in ENVIRONMENTS}))
     parser.add_argument("--ends", action="store_true", help="the oldest and the newest of each axis")
     parser.add_argument("--write", action="store_true", help="put the rows into README.md")
@@ -164,10 +215,10 @@ def _chosen(arguments: argparse.Namespace) -> Iterator[Environment]:
 
 
 def _named(found: str, names: Sequence[str]) -> bool:
-    """Whether it is asked for: by its name, or by a part of it that is no other one's name."""
+    """Whether it is asked for: by its name, or by how it begins where that is no other one's name."""
     whole = {each.name.lower() for each in ENVIRONMENTS}
     asked = [name.lower() for name in names]
-    return not asked or any(name == found if name in whole else name in found for name in asked)
+    return not asked or any(name == found if name in whole else found.startswith(name) for name in asked)
 
 
 def _built_wheel() -> Path:
@@ -180,6 +231,8 @@ def _built_wheel() -> Path:
 
 
 def _tried(environment: Environment, wheel: Path) -> Result:
+    if environment.axis == "airflow" and not any(map(shutil.which, BROWSERS)):
+        return Result(environment.name, "", f"FAILED: {NO_BROWSER}", passed=False)
     try:
         if environment.requirements:
             _build(environment, wheel)
@@ -225,13 +278,15 @@ def _tested(environment: Environment) -> tuple[str, bool]:
     if ended.returncode or not counts:
         said_last = counts[-1] if counts else f"pytest ended with {ended.returncode}"
         return f"FAILED: {said_last}, see {log.relative_to(ROOT)}", False
-    return told([int(number) for each in counts for number in PASSED.findall(each)]), True
+    return told(counts), True
 
 
-def told(passed: Sequence[int]) -> str:
-    """How many tests passed, and how many of them when they were run again."""
+def told(counts: Sequence[str]) -> str:
+    """How many tests passed, how many of them when they were run again, and how many did not run."""
+    passed = [int(number) for each in counts for number in PASSED.findall(each)]
     again = f", {passed[1]} of them at the second try" if passed[1:] else ""
-    return f"{sum(passed)} passed{again}"
+    skipped = "".join(f", {number} skipped" for number in SKIPPED.findall(counts[0]))
+    return f"{sum(passed)} passed{again}{skipped}"
 
 
 def _run_there(
@@ -241,7 +296,7 @@ def _run_there(
     return subprocess.run(  # noqa: S603 - our own tests
         [environment.home / "bin" / program, *arguments],
         cwd=folder,
-        env=clean | {"COLUMNS": "1000"},
+        env=clean | environment.variables | {"COLUMNS": "1000"},
         stdout=said,
         stderr=subprocess.STDOUT,
         timeout=SECONDS,
@@ -251,7 +306,7 @@ def _run_there(
 
 def _together_with(environment: Environment) -> str:
     """The versions of what is installed and matters, other than the one that the row is named by."""
-    python = environment.home / "bin" / "python"
+    python = environment.loads / "bin" / "python"
     listed = _said("scripts/uv", "pip", "freeze", "--quiet", "--python", str(python))
     versions = dict(re.findall(r"^([\w-]+)==(\S+)", listed, re.MULTILINE))
     names = {

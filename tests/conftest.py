@@ -43,7 +43,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
     """One broker for the whole run; `.bootstrap_servers` is where it is. Tests that stop brokers start their own."""
     from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
 
-    cluster = EmbeddedKafka(tmp_path_factory.mktemp("kafka"))
+    cluster = EmbeddedKafka(tmp_path_factory.mktemp("kafka"), version=os.environ.get("ORDEREDKAFKA_TEST_KAFKA"))
     capture = pytestconfig.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():  # the first start on a machine fetches the broker, and says so
         cluster.start()
@@ -85,8 +85,7 @@ def pytest_unconfigure() -> None:
 # Modules whose tests share a cluster, a lake or an Airflow, which takes longer to start than they take.
 TOGETHER = {
     "canary",
-    "delta",
-    "iceberg",
+    "lakes",
     "object_store",
     "planning_questions",
     "registry",

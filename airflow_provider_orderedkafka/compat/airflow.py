@@ -99,6 +99,39 @@ def kept_elsewhere(value: Any) -> Any:
     return value if keeper is None or reference is None else keeper.deserialize_asset_state_store_from_ref(reference)
 
 
+# airflow 3.3.2. Public would be: an asset's state store outside of tasks.
+def asset_state_backend(asset_id: int) -> tuple[Any, Any]:
+    """The backend that keeps the state of assets, and this asset's scope in it."""
+    from airflow.state import AssetScope, get_state_backend
+
+    return get_state_backend(), AssetScope(asset_id=asset_id)
+
+
+# airflow 3.1.8 to 3.3.2. Public is Airflow's API alone, which needs a server and a token.
+def assets_like(pattern: str) -> dict[str, Any]:
+    """The assets that the database has, by URI; `pattern` is SQL's."""
+    from airflow.models.asset import AssetModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        found = session.scalars(select(AssetModel).where(AssetModel.uri.like(pattern))).all()
+        session.expunge_all()
+    return {asset.uri: asset for asset in found}
+
+
+# airflow 3.1.8 to 3.3.2. Public is Airflow's API alone, which needs a server and a token.
+def stored_run_state(dag_id: str, run_id: str) -> str | None:
+    """The state of a DAG run, as the database has it; None if there is no such run."""
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        state = session.scalar(select(DagRun.state).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
+    return None if state is None else str(getattr(state, "value", state))
+
+
 # airflow 3.3.2. Public would be: a backend that lists its keys.
 def asset_state_keys(scope: Any) -> list[str]:
     """The keys of an asset's state store, as the database has them."""
@@ -132,6 +165,24 @@ def dags_of(path: Path, folder: Path) -> dict[str, Any]:
         raise RuntimeError(*found.import_errors.values())
     dags: dict[str, Any] = found.dags
     return dags
+
+
+# airflow 3.1.8 to 3.3.2. Public would be: the ticket of a worker that runs as somebody else.
+def kerberos_ticket(principal: str, keytab: str) -> dict[str, str]:
+    """Renew the Kerberos ticket, and return the environment that says where it is."""
+    from airflow.providers.common.compat.sdk import conf
+    from airflow.security.kerberos import renew_from_kt
+
+    renew_from_kt(principal, keytab, exit_on_fail=False)
+    return {"KRB5CCNAME": conf.get_mandatory_value("kerberos", "ccache")}
+
+
+# airflow 3.1.8 to 3.3.2. Public would be: the principal in Airflow's configuration, with the host's name filled in.
+def kerberos_principal(principal: str | None) -> str:
+    """The principal as a ticket has it; without one, the configured one."""
+    from airflow.security.kerberos import get_kerberos_principal
+
+    return get_kerberos_principal(principal)
 
 
 # apache-kafka provider 1.12.0 and 2.1.0. Public would be: the configuration that `get_conn` makes its client of.

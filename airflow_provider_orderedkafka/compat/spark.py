@@ -3,6 +3,7 @@
 The functions on nodes read a physical plan in the JVM. Public would be: a plan as a document, and not as text alone.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +28,11 @@ WITHIN: Final[dict[str, Callable[[Node], Node]]] = {
 
 NAMES: Final = {"PythonMapInArrow": "MapInArrow"}
 """What nodes were called by Spark before 4.0."""
+
+WORKER_GONE: Final = re.compile(
+    r"Python worker exited unexpectedly|ExecutorLostFailure|heartbeat timed out|Connection reset"
+)
+"""What Spark says of a Python worker or an executor that died. Public would be: an error class of its own."""
 
 SHOWN: Final = 100
 """The most characters of a node to show."""
@@ -86,12 +92,6 @@ def spark_schema(schema: "Schema") -> "StructType":
     return from_arrow_schema(schema, prefer_timestamp_ntz=True)  # the default from 4.2 on
 
 
-# Public is StructType.toDDL, from 4.0 on.
-def columns_as_ddl(frame: "DataFrame") -> str:
-    """The columns as CREATE TABLE takes them."""
-    return str(frame._jdf.schema().toDDL())
-
-
 def executed_plan(frame: "DataFrame") -> Node:
     return inner(frame._jdf.queryExecution().executedPlan())
 
@@ -104,20 +104,17 @@ def inner(node: Node) -> Node:
 
 
 def name(node: Node) -> str:
-    """The type of the node."""
     text: str = node.nodeName()
     kind = text.partition(" ")[0]
     return NAMES.get(kind, kind)
 
 
 def shown(node: Node) -> str:
-    """The node as text for a message."""
     text: str = node.simpleString(SHOWN).strip().partition(", [plan_id")[0]
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
 def children(node: Node) -> list[Node]:
-    """The child nodes."""
     return [inner(child) for child in _each(node.children())]
 
 
@@ -137,12 +134,10 @@ def is_empty(node: Node) -> bool:
 
 
 def is_deterministic(node: Node) -> bool:
-    """Whether its expressions are deterministic."""
     return all(each.deterministic() for each in _each(node.expressions()))
 
 
 def with_replacement(sample: Node) -> bool:
-    """Whether it samples with replacement."""
     return bool(sample.withReplacement())
 
 
@@ -152,7 +147,6 @@ def join_of(join: Node) -> tuple[str, str]:
 
 
 def sides(join: Node) -> tuple[Node, Node]:
-    """Left and right."""
     return inner(join.left()), inner(join.right())
 
 

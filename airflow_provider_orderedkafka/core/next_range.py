@@ -11,6 +11,8 @@ Waiting and resolving, intervals, replays, streams and loads by hand all ask her
 - A boundary between intervals depends on the whole log, not on where some run is, so every run finds the same place.
 - An explicit end (`endingOffsets`, a replay's end, a given range) is fixed: nothing is too young for it, and it does
   not wait for transactions.
+- A replay loads all that was asked for or is refused: `max_offsets` does not cut it. Its floors are the times that were
+  asked for, if it was times.
 """
 
 from collections.abc import Mapping
@@ -38,13 +40,14 @@ Own = dict[TopicPartition, OwnIndex]
 class Ends:
     """The high ends, with how many offsets open transactions hold back behind them, and from which timestamp on.
 
-    `written` are the ends of the log itself; empty for an explicit end.
+    `written` are the ends of the log itself; empty for an explicit end, which may have remarks for people.
     """
 
     offsets: Offsets
     written: Offsets
     held_back: int = 0
     open_since: int | None = None
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

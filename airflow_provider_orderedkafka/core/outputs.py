@@ -21,11 +21,14 @@ SERVERS = "kafka.bootstrap.servers"
 
 EXAMPLE = "{'partitions': 6, 'config': {'retention.ms': 86_400_000}}"
 
-TOPICS = ("output_topic", "topic", "outputTopics", "deadLetterTopic")
+TO_TOPICS = ("output_topic", "topic", "outputTopics")
+TO_TABLES = ("path", "table")
+"""The sink options that say where to write; `output_topic` stands for the argument."""
+
 SHAPING = (
     *("topic", "outputTopics", "keepOrder", "usePartition", "includeHeaders", "provenance"),
     *("kafka.partitioner", SERVERS),
-    *("path", "table", "format"),
+    *(*TO_TABLES, "format"),
 )
 """The sink options that determine which rows are written, and where to. All others may change between attempts."""
 
@@ -72,7 +75,7 @@ class Outputs:
 
     def _named(self) -> list[tuple[str, str, str]]:
         """Each topic, the option that names it, and the option's whole text."""
-        given = ((name, self.options.get(name.lower(), "")) for name in TOPICS)
+        given = ((name, self.options.get(name.lower(), "")) for name in (*TO_TOPICS, DEAD_LETTERS))
         return [(topic.strip(), name, text) for name, text in given for topic in text.split(",") if topic.strip()]
 
 

@@ -57,7 +57,8 @@ def _kind(schema: dict[str, Any], path: str) -> str:
         return "number"
     if len(kinds) != 1 or kinds[0] not in {*SIMPLE, "object", "array"}:
         raise SettingError(
-            f"the JSON Schema gives {path or 'the whole'!r} the type {given!r}: a column needs one type, beside null"
+            f"the JSON Schema gives {path or 'the whole'!r} the type {given!r}: a column needs exactly "
+            "one type other than null"
         )
     return str(kinds[0])
 
@@ -79,14 +80,13 @@ def _resolved(schema: Any, root: Any, path: str) -> dict[str, Any]:
 
 
 def _chosen(schema: dict[str, Any], root: Any, path: str) -> dict[str, Any]:
-    """The one choice beside null."""
     for name in ("oneOf", "anyOf"):
         if name in schema:
             choices = [_resolved(each, root, path) for each in schema[name]]
             others = [each for each in choices if each.get("type") != "null"]
             if len(others) != 1:
                 raise SettingError(
-                    f"the JSON Schema has {len(others)} choices at {path!r}: a column needs one, beside null"
+                    f"the JSON Schema has {len(others)} choices at {path!r}: a column needs exactly one other than null"
                 )
             return others[0]
     return schema

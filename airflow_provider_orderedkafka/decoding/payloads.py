@@ -51,8 +51,7 @@ class PayloadDecoder:
         if form.registry is None:
             assert given is not None
             return cls(column, form, given.type)
-        if registry is None:
-            raise SettingError(f"the {column}'s format names a registry, and no option registry.url says where it is")
+        assert registry is not None
         if given is not None and form.schema_changes == "fail":
             return cls(column, form, given.type, registry)
         subjects = [form.subject] if form.subject else [f"{topic}-{column}" for topic in sorted(topics)]

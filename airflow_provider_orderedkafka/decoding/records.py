@@ -1,10 +1,10 @@
-"""Records with decoded keys and values: `RecordDecoder.of(decode, topics, options)`, then batch by batch.
+"""Records with decoded keys and values: `RecordDecoder.of(decode, topics, registry)`, then batch by batch.
 
 `decoder.split(batch)` gives the records that can be decoded, as a transform gets them, and the others as they are.
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Final
@@ -30,10 +30,9 @@ class RecordDecoder:
     max_bad: int | None
 
     @classmethod
-    def of(cls, decode: Decode, topics: Sequence[str], options: Mapping[str, str]) -> "RecordDecoder":
-        """Settle the columns; asks the registry where the format names one. `options` has `registry.*`."""
+    def of(cls, decode: Decode, topics: Sequence[str], registry: Registry | None = None) -> "RecordDecoder":
+        """Settle the columns; asks the registry, which must be given where a format names one."""
         check_installed(decode)
-        registry = Registry.of(options) if decode.registries else None
         columns = [PayloadDecoder.of(name, each, topics, registry) for name, each in decode.formats.items()]  # type: ignore[arg-type]
         return cls(tuple(columns), decode.max_bad_records)
 

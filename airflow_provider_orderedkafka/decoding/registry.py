@@ -1,6 +1,7 @@
 """The schema registry, by Confluent's client: subjects and schemas, which are kept for each process.
 
     Registry(config)              picklable; `config` has the client's properties: `url`, `basic.auth.user.info`, ...
+    Registry.of(options)          the same, by the options `registry.*` of an application
     registry.newest(subject)      -> Registered
     registry.schema(id or guid)   -> Registered; `NoSchemaError` if there is none
 
@@ -42,24 +43,33 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """A registry by its client's configuration. `name` is what people call it."""
+    """A registry by its client's configuration; `SettingError` if that does not say where it is."""
 
     config: Mapping[str, str] = field(repr=False)
-    name: str = "the schema registry"
+
+    def __post_init__(self) -> None:
+        if not self.config.get("url"):
+            raise SettingError(
+                "records are decoded with a schema registry, and where it is is not said: set the option "
+                f"{PREFIX}url=http://registry:8081"
+            )
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> "Registry":
-        """By the options `registry.*`; `SettingError` if they do not say where it is."""
-        config = {name.removeprefix(PREFIX): value for name, value in options.items() if name.startswith(PREFIX)}
-        if not config.get("url"):
-            raise SettingError(
-                "records are decoded with a schema registry, and where it is is not said: set the option "
-                "registry.url=http://registry:8081"
-            )
-        return cls(config, f"the schema registry at {_shown(config['url'])}")
+        """By the options `registry.*` among others."""
+        return cls({n[len(PREFIX) :].lower(): value for n, value in options.items() if n.lower().startswith(PREFIX)})
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The same as options of an application."""
+        return {f"{PREFIX}{name}": value for name, value in self.config.items()}
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return f"the schema registry at {_shown(self.config['url'])}"
 
     def newest(self, subject: str, *, serialised: bool = False) -> Registered:
-        """The newest schema of a subject."""
 
         def ask(client: Any) -> Registered:
             found = client.get_latest_version(subject, **({"fmt": SERIALISED} if serialised else {}))
@@ -74,7 +84,7 @@ class Registry:
 
     def schema(self, key: int | str, *, serialised: bool = False) -> Registered:
         """The schema of an id or a GUID, asked for once in each process."""
-        found = _schema(self.name, tuple(sorted(self.config.items())), key, serialised)
+        found = _schema(tuple(sorted(self.config.items())), key, serialised)
         if isinstance(found, str):
             raise NoSchemaError(found)
         return found
@@ -144,8 +154,8 @@ class Registry:
 
 
 @lru_cache(maxsize=10_000)
-def _schema(name: str, config: tuple[tuple[str, str], ...], key: int | str, serialised: bool) -> Registered | str:  # noqa: FBT001
-    return Registry(dict(config), name).ask(key, serialised=serialised)
+def _schema(config: tuple[tuple[str, str], ...], key: int | str, serialised: bool) -> Registered | str:  # noqa: FBT001
+    return Registry(dict(config)).ask(key, serialised=serialised)
 
 
 @lru_cache(maxsize=16)
@@ -164,8 +174,8 @@ def _client(config: tuple[tuple[str, str], ...]) -> Any:
         raise SettingError(f"the schema registry's configuration is wrong: {error}") from error
 
 
-_NUMBERS: Final[dict[str, Any]] = {"timeout": 10, "max.retries": 2}
-"""What is a number among the properties, and its default here."""
+_NUMBERS: Final[dict[str, Any]] = {"timeout": 10, "max.retries": 2, "cache.latest.ttl.sec": 0}
+"""What is a number among the properties, and its default here: the newest schema is asked for whenever it matters."""
 
 
 def _typed(name: str, value: str) -> Any:

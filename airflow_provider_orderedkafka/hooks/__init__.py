@@ -1,1 +1,1 @@
-"""The Airflow hook."""
+"""How Airflow's side reaches Kafka, a schema registry and Spark."""

@@ -140,6 +140,13 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
 
         return made_ready(self.config, topics, new)
 
+    def check_outputs(self, topics: Sequence[str], *, read_back: bool) -> None:
+        """Raise what the application would raise for output topics that are not there, or that it may not use."""
+        from airflow_provider_orderedkafka.kafka.write.outputs import check_readable, look_up_outputs
+
+        found = look_up_outputs(self.config, topics)
+        check_readable(found.values() if read_back else ())
+
     def mirror(self, load: str, topics: Sequence[str] = ()) -> "GroupMirror":
         """The load's consumer group, read for these topics (default: all topics of the cluster)."""
         from airflow_provider_orderedkafka.loads.mirror import GroupMirror

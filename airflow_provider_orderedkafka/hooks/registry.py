@@ -1,19 +1,19 @@
-"""The schema registry of an Airflow connection, as options of the application."""
+"""The schema registry of an Airflow connection."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 from airflow_provider_orderedkafka.decoding.formats import Decode
+from airflow_provider_orderedkafka.decoding.registry import Registry
 from airflow_provider_orderedkafka.errors import SettingError
 
-PREFIX = "registry."
 USER_INFO = "basic.auth.user.info"
 
 
-def registry_options(conn_id: str) -> dict[str, str]:
-    """The options `registry.*`: address, login and password, and the extra, which has the client's own properties.
+def registry_of(conn_id: str) -> Registry:
+    """The registry: address, login and password, and the extra, which has the client's own properties.
 
     Its secrets are masked in Airflow's logs. Raises a `SettingError` if there is no such connection, or no address.
     """
@@ -26,7 +26,7 @@ def registry_options(conn_id: str) -> dict[str, str]:
         if is_secret(name):
             mask_secret(value)
             mask_secret(value.rpartition(":")[2])
-    return {f"{PREFIX}{name}": value for name, value in config.items()}
+    return Registry(config)
 
 
 def registry_config(conn_id: str, connection: Any) -> dict[str, str]:
@@ -61,11 +61,11 @@ def _connection(conn_id: str) -> Any:
         ) from error
 
 
-def check_schemas(decode: Decode, topics: Sequence[str], options: Mapping[str, str]) -> bool:
+def check_schemas(decode: Decode, topics: Sequence[str], registry: Registry) -> bool:
     """Ask the registry for the schemas, so that an error of it is said at once; whether it could be asked from here."""
     from airflow_provider_orderedkafka.decoding.records import RecordDecoder, has
 
     if not decode.registries or not all(map(has, decode.needed)):  # then Spark's driver asks first
         return False
-    RecordDecoder.of(decode, topics, options)
+    RecordDecoder.of(decode, topics, registry)
     return True

@@ -5,7 +5,6 @@ On Linux it dies with its parent; an application that survives is fenced by its 
 
 import logging
 import os
-import re
 import shlex
 import shutil
 import signal
@@ -16,20 +15,18 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from airflow_provider_orderedkafka.compat.airflow import kerberos_ticket
+from airflow_provider_orderedkafka.compat.spark_submit import EXIT_CODE, ON_KUBERNETES, ON_YARN
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
-from airflow_provider_orderedkafka.launching import interpreter, own_spark
-from airflow_provider_orderedkafka.submission import BINARY, Command, Submission, kill_command
+from airflow_provider_orderedkafka.hooks.launching import interpreter, own_spark
+from airflow_provider_orderedkafka.hooks.submission import BINARY, Command, Submission, kill_command
 
 PR_SET_PDEATHSIG = 1
 GRACE_SECONDS = 5.0
 COMMAND_SECONDS = 30
 LINES = 500
 """How much of the output to keep: an application's own last line may precede a long Spark traceback."""
-
-ON_YARN = re.compile(r"\bapplication_\d+_\d+\b")
-ON_KUBERNETES = re.compile(r"\bsubmission ID (\S+:\S+)")
-EXIT_CODE = re.compile(r"\bexit code: (\d+)", re.IGNORECASE)
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +59,6 @@ class SparkProcess:
 
     @property
     def output(self) -> str:
-        """The end of its output."""
         return "\n".join(self._lines)
 
     def run(self) -> int:
@@ -160,11 +156,7 @@ def ticket(submission: Submission) -> Mapping[str, str]:
     """The environment of YARN's command line; with a new Kerberos ticket if there is a keytab."""
     if not submission.keytab or not submission.principal:
         return {}
-    from airflow.providers.common.compat.sdk import conf
-    from airflow.security.kerberos import renew_from_kt
-
-    renew_from_kt(submission.principal, submission.keytab, exit_on_fail=False)
-    return {"KRB5CCNAME": conf.get_mandatory_value("kerberos", "ccache")}
+    return kerberos_ticket(submission.principal, submission.keytab)
 
 
 def check_found(binary: str, environment: Mapping[str, str]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_orderedkafka.errors import SettingError, UnreachableError
-from airflow_provider_orderedkafka.submission import Submission
+from airflow_provider_orderedkafka.hooks.submission import Submission
 
 if TYPE_CHECKING:
     from airflow_provider_orderedkafka.hooks.spark_process import SparkProcess

@@ -4,9 +4,10 @@ An interval has the same records whenever it is planned, in any order or in para
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from airflow_provider_orderedkafka.core.documents import Range
-from airflow_provider_orderedkafka.core.next_range import NothingToLoad, check_ends, new_range, place_at
+from airflow_provider_orderedkafka.core.next_range import NothingToLoad, check_ends, new_range, next_place, place_at
 from airflow_provider_orderedkafka.core.notation.starts import Moment, Start
 from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets
@@ -31,7 +32,6 @@ def plan_interval(
     digest: str,
     now: Callable[[], int],
 ) -> Range | NothingToLoad:
-    """The range between two times."""
     decider = Decider(store, terms, now, lambda floor: sight(config, terms, now(), floor))
     begin, end = (decider.boundary(time) for time in times)
     found = discover(config, terms.subscription)
@@ -57,39 +57,36 @@ def plan_replay(
     config: KafkaConfig, terms: Terms, asked: tuple[Start, Start], *, digest: str, now: int, rows: int | None = None
 ) -> Range | NothingToLoad:
     """Everything between two starts, or the first `rows` rows of it; raises if some of it is gone."""
+    terms, between = replace(terms, end=asked[1]), f"from {asked[0]} to {asked[1]}"
     found = discover(config, terms.subscription)
-    resolved = [
-        resolve(config, terms, each, found.partitions, now, word=word)
-        for each, word in zip(asked, ("start", "end"), strict=True)
-    ]
-    start, end = (each.offsets for each in resolved)
-    check_ends(start, end, f"the replay goes from {asked[0]} to {asked[1]}; swap them, or ask for a later end")
-    offsets = end.since(start)
-    ahead = _ahead(asked[1], now)
-    if not offsets:
-        return NothingToLoad("; ".join([f"nothing to load from {asked[0]} to {asked[1]}", *ahead]))
-    _check_size(terms, asked, offsets)
-    span = Place(start, _floor(asked[0])), Place(end, _floor(asked[1]))
-    remarks = [*(remark for each in resolved for remark in each.remarks), *ahead]
+    start = resolve(config, terms, asked[0], found.partitions, now)
+    begin = Place(start.offsets, _floor(asked[0]))
+    seen = survey(config, terms, now, begin, found)
+    check_ends(begin.offsets, seen.ends.offsets, f"the replay goes {between}; swap them, or ask for a later end")
+    offsets = seen.span(begin).offsets
+    _check_size(terms, between, offsets)
+    end, ahead = next_place(KafkaLog(config, terms.isolation), begin, seen, terms), _ahead(asked[1], now)
+    if isinstance(end, NothingToLoad):
+        return NothingToLoad("; ".join([f"{end.reason} {between}", *ahead]))
     limit = [] if rows is None else [f"the row limit lets {rows:,} rows pass"]
     return new_range(
         new_id(terms, "replay"),
         terms,
         "replay",
         found,
-        span,
+        (begin, Place(end.offsets, _floor(asked[1]))),
         now=now,
         digest=digest,
-        reason="; ".join([f"{offsets:,} offsets from {asked[0]} to {asked[1]}", *remarks, *limit]),
+        reason="; ".join([f"{offsets:,} offsets {between}", *start.remarks, *seen.ends.remarks, *ahead, *limit]),
         rows_left=rows,
     )
 
 
-def _check_size(terms: Terms, asked: tuple[Start, Start], offsets: int) -> None:
+def _check_size(terms: Terms, between: str, offsets: int) -> None:
     if terms.max_offsets is not None and offsets > terms.max_offsets:
         raise SettingError(
-            f"the replay from {asked[0]} to {asked[1]} spans {offsets:,} offsets, more than "
-            f"max_offsets={terms.max_offsets:,}: ask for less, or raise max_offsets"
+            f"the replay {between} spans {offsets:,} offsets, more than max_offsets={terms.max_offsets:,}: "
+            "ask for less, or raise max_offsets"
         )
 
 

@@ -200,7 +200,6 @@ class ResolveOffsetRangeOperator(BaseOperator):
         self.outputs = list(dict.fromkeys([*self.outputs, *topics]))
 
     def _planned(self, hook: "OrderedKafkaHook", plan: PlanOwn) -> Range | NothingToLoad:
-        """A new range, for outputs that are there."""
         self._make_ready(hook)
         return plan()
 

@@ -16,9 +16,8 @@ from airflow_provider_orderedkafka.core.lifecycle import ADVISE_AFTER, Action, w
 from airflow_provider_orderedkafka.core.outputs import OF_THE_SINK, Outputs
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.decoding.formats import Decode
-from airflow_provider_orderedkafka.errors import FINAL, USAGE, LifecycleError, OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.hooks.transforms import zipped
-from airflow_provider_orderedkafka.launching import (
+from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError, may_retry
+from airflow_provider_orderedkafka.hooks.launching import (
     check_keep_order,
     decode_arguments,
     elsewhere,
@@ -26,22 +25,23 @@ from airflow_provider_orderedkafka.launching import (
     output_arguments,
     packaged_for,
 )
+from airflow_provider_orderedkafka.hooks.spark_parameters import SparkSubmitParameters
+from airflow_provider_orderedkafka.hooks.submission import Submission, masked, submit_command
+from airflow_provider_orderedkafka.hooks.transforms import zipped
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.loading import Loading, place_of
 from airflow_provider_orderedkafka.loads.loading import load as what_to_do
 from airflow_provider_orderedkafka.outputs import KafkaOutput, Output
-from airflow_provider_orderedkafka.parsing import check_output, no_checkpoint, settled, topic_assets
+from airflow_provider_orderedkafka.parsing import check_output, no_checkpoint, outputs_of, settled, topic_assets
 from airflow_provider_orderedkafka.reports import for_spark, read_report, readable
-from airflow_provider_orderedkafka.spark_parameters import SparkSubmitParameters
-from airflow_provider_orderedkafka.submission import Submission, masked, submit_command
 from airflow_provider_orderedkafka.telling import docs, lineage, metrics, status
 
 if TYPE_CHECKING:
     from airflow.sdk import Context, XComArg
 
+    from airflow_provider_orderedkafka.hooks.launching import Options
     from airflow_provider_orderedkafka.hooks.spark_process import SparkProcess
     from airflow_provider_orderedkafka.hooks.yarn import FollowedProcess, ResourceManager
-    from airflow_provider_orderedkafka.launching import Options
 
 IN_A_LOCATION = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
@@ -132,7 +132,6 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
             fail(error)
 
     def on_kill(self) -> None:
-        """End the application."""
         if self._process is not None:
             self._process.end()
 
@@ -148,13 +147,15 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         if value is not None:
             elsewhere = getattr(value, "kafka_conn_id", None)
             outputs = lineage.outputs_of(value, elsewhere and OrderedKafkaHook(elsewhere).config.servers)
-        return lineage.Flow(servers, self.load.topics, outputs, self.conn_id, report)
+        letters = None if self.decode is None else self.decode.dead_letters
+        return lineage.Flow(servers, self.load.topics, outputs, self.conn_id, report, letters)
 
     def _load(self, context: "Context") -> dict[str, Any]:
         self._settle_output()  # raises before an attempt is counted
         self._check_application()
         way = self._way(context)
         self._check_schemas()
+        self._check_outputs(way.submission)
         place = partial(self._place, way.submission)
         books = books_of(self.load.name, context, self.load.ledger)
         todo = what_to_do(books, self.range_id or None, place, self.digest)
@@ -247,14 +248,14 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
             raise missing_application(self.load.name, self.application, Path(self.application).absolute())
 
     def _options(self, submission: Submission) -> "Options":
+        from airflow_provider_orderedkafka.hooks.launching import options_for
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
-        from airflow_provider_orderedkafka.hooks.registry import registry_options
-        from airflow_provider_orderedkafka.launching import options_for
+        from airflow_provider_orderedkafka.hooks.registry import registry_of
 
         config = OrderedKafkaHook(self.load.kafka_conn_id).portable_config()
         options = {f"kafka.{name}": value for name, value in config.items()}
         for conn_id in [] if self.decode is None else self.decode.registries:
-            options |= registry_options(conn_id)
+            options |= registry_of(conn_id).options
         if isinstance(self.output_value, KafkaOutput) and self.output_value.kafka_conn_id is not None:
             config = OrderedKafkaHook(self.output_value.kafka_conn_id).portable_config()
             options |= {f"{OF_THE_SINK}kafka.{name}": value for name, value in config.items()}
@@ -262,10 +263,25 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
 
     def _check_schemas(self) -> None:
         """Ask the registry, so that an error of it counts no attempt."""
-        from airflow_provider_orderedkafka.hooks.registry import check_schemas, registry_options
+        from airflow_provider_orderedkafka.hooks.registry import check_schemas, registry_of
 
         if self.decode is not None and self.decode.registries:
-            check_schemas(self.decode, self.load.topics, registry_options(self.decode.registries[0]))
+            check_schemas(self.decode, self.load.topics, registry_of(self.decode.registries[0]))
+
+    def _check_outputs(self, submission: Submission) -> None:
+        """Ask Kafka about the outputs, so that a permission that is missing counts no attempt."""
+        from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+
+        if submission.clustered:
+            return  # the driver may be somebody else there, and reach what cannot be reached from here
+        output = settled(self.output_value)
+        conn_id = getattr(output, "kafka_conn_id", None) or self.load.kafka_conn_id
+        there = replace(self.load, kafka_conn_id=conn_id)
+        topics = outputs_of(there, self.output_topic, self.application_args, output, self.decode, create=False)
+        own = {name.lower(): value for name, value in getattr(output, "options", {}).items()}
+        options = {**Outputs.of(None, self.application_args or ()).options, **own}
+        read_back = options.get("provenance", "true").strip().lower() == "true"
+        OrderedKafkaHook(conn_id).check_outputs(topics, read_back=read_back)
 
     def _arguments(self, path: str, checkpoint: str, attempt: int) -> list[str]:
         output = output_arguments(
@@ -297,7 +313,7 @@ def _environment(submission: Submission) -> dict[str, str]:
 
 def _with_files(submission: Submission, path: Path, *, shipped: bool) -> Submission:
     """The submission with its files: the range, the package for another Python, the keytab."""
-    from airflow_provider_orderedkafka.launching import packed
+    from airflow_provider_orderedkafka.hooks.launching import packed
 
     more: dict[str, Any] = {}
     if submission.clustered:
@@ -320,10 +336,10 @@ def explained(output: str, code: int | None, todo: Loading, report: Report | Non
     text = f"attempt {todo.attempt} of range {todo.range.id if todo.range else ''!r} ended with exit code {code}: {why}"
     if todo.attempt >= ADVISE_AFTER and todo.range is not None:
         text += (
-            f"\nAfter {todo.attempt} attempts: mend the cause and clear this task, it goes on where it was; or "
+            f"\nAfter {todo.attempt} attempts: fix the cause and clear this task, which continues where it stopped; or "
             f"{way_out(todo.range)}"
         )
-    kind: type[Exception] = AirflowFailException if code in (USAGE, FINAL) else AirflowException
+    kind: type[Exception] = AirflowException if may_retry(code) else AirflowFailException
     return kind(text)
 
 

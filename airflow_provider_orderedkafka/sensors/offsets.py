@@ -79,7 +79,6 @@ class OffsetRangeSensor(BaseSensorOperator):
         )
 
     def poke(self, context: "Context") -> PokeReturnValue:
-        """Poll once."""
         verdict, _ = self._look(context)
         if self._remarks.new(verdict.reason, now_ms()) or verdict.run:
             self.log.info("%s: %s", self.load.name, verdict.reason)

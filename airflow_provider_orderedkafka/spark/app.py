@@ -18,19 +18,18 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
-from airflow_provider_orderedkafka.errors import OrderedKafkaError, exit_code
-from airflow_provider_orderedkafka.outputs import KafkaOutput
+from airflow_provider_orderedkafka.errors import TERMINATED, OrderedKafkaError, exit_code
 from airflow_provider_orderedkafka.spark.application.command import read_arguments
 from airflow_provider_orderedkafka.spark.application.loading import Loader, MakeSink
 from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments, Transform
-from airflow_provider_orderedkafka.spark.lanes.kafka_sink import kafka_sink
 
-INTERRUPTED = 130
-SIGNALLED = 128
+if TYPE_CHECKING:
+    from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
+    from airflow_provider_orderedkafka.spark.lanes.writer import Writer
 
 
 def run_available_now(
@@ -56,27 +55,29 @@ def run_available_now(
         arguments = read_arguments(sys.argv[1:] if argv is None else argv, program)
         if argv is None:
             os.environ.pop(OPTIONS_VARIABLE, None)
-        return Loader(_with(arguments, transform, arrow_transform), sink or _sink(arguments)).load()
+        return Loader(_with(arguments, transform, arrow_transform), sink or _sink).load()
     except OrderedKafkaError as error:
         sys.stdout.flush()
         print(f"{program}: {error}", file=sys.stderr, flush=True)
         raise SystemExit(exit_code(error)) from None
-    except KeyboardInterrupt:
-        raise SystemExit(INTERRUPTED) from None
+    except KeyboardInterrupt as error:
+        raise SystemExit(exit_code(error)) from None
 
 
-def _sink(arguments: Arguments) -> MakeSink:
-    """The sink that the output asks for."""
-    if isinstance(arguments.output, KafkaOutput | None):
-        return kafka_sink
+def _sink(arguments: Arguments, frames: "RangeFrames") -> "Writer":
+    """The sink that the output asks for, imported once it is known that this machine has numpy and pyarrow."""
+    if arguments.output is None:
+        from airflow_provider_orderedkafka.spark.lanes.kafka_lanes import writer_for
+
+        return writer_for(arguments, frames)
     from airflow_provider_orderedkafka.spark.table_sink import table_sink
 
-    return table_sink
+    return table_sink(arguments, frames)
 
 
-def _terminated(number: int, _: object) -> NoReturn:
+def _terminated(*_: object) -> NoReturn:
     """Exit cleanly on SIGTERM: stop the tasks, release the lease."""
-    raise SystemExit(SIGNALLED + number)
+    raise SystemExit(TERMINATED)
 
 
 def _with(arguments: Arguments, transform: Transform | None, arrow_transform: Transform | None) -> Arguments:

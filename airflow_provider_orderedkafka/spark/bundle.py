@@ -6,7 +6,7 @@ Driver and executors need nothing else of ours: neither Airflow nor an installed
 (confluent-kafka, pyarrow, numpy) has to be in their Python.
 """
 
-import sys
+import argparse
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,6 +48,6 @@ def _sources() -> Iterator[Path]:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:  # noqa: PLR2004 - the program and its one argument
-        sys.exit(f"usage: python -m {PACKAGE.name}.spark.bundle BUNDLE.zip")
-    print(build_bundle(Path(sys.argv[1])))
+    parser = argparse.ArgumentParser(prog=f"python -m {PACKAGE.name}.spark.bundle")
+    parser.add_argument("target", type=Path, metavar="BUNDLE.zip")
+    print(build_bundle(parser.parse_args().target))

@@ -12,6 +12,7 @@ import re
 import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _ROWS = 8
 _S3A = "org/apache/hadoop/fs/s3a/S3AFileSystem.class"
+_FORMAT = re.compile(r"(?:iceberg-spark-runtime-|delta-spark_)(?P<spark>\d+\.\d+)_\d+\.\d+")
 _HADOOP_AWS = re.compile(r"hadoop-aws-(?P<version>[^/!]+)\.jar!")
 
 
@@ -37,6 +39,9 @@ def look(session: "SparkSession", location: str, packages: Sequence[str] = ()) -
     if named := _HADOOP_AWS.search(str(hadoop_configuration(session).getResource(_S3A))):
         version = named["version"]
         yield _tried("hadoop-aws", f"{version}, as Hadoop", lambda: _check_hadoop_aws(session, version))
+    packages_and_jars = (session.conf.get(name, "") or "" for name in ("spark.jars", "spark.jars.packages"))
+    for name, spark in sorted({(each[0], each["spark"]) for each in _FORMAT.finditer(" ".join(packages_and_jars))}):
+        yield _tried("table format", f"{name}, as Spark", partial(check_format, name, spark, session.version))
     if location:
         name = f"orderedkafka-doctor-{uuid.uuid4().hex}"
         by = f"write, read and delete at {location}"
@@ -62,6 +67,12 @@ def _check_hadoop_aws(session: "SparkSession", version: str) -> None:
             f"hadoop-aws is {version} and Spark's Hadoop is {hadoop}: they must be the same version. Name "
             f"org.apache.hadoop:hadoop-aws:{hadoop} in spark.jars.packages, or put its jar in the other's place"
         )
+
+
+def check_format(name: str, spark: str, running: str) -> None:
+    """`SettingError` for a table format's package that was made for another Spark."""
+    if not running.startswith(f"{spark}."):
+        raise SettingError(f"{name} is for Spark {spark}, and this is Spark {running}: name the package for this one")
 
 
 def _by_driver(session: "SparkSession", location: str, name: str) -> None:

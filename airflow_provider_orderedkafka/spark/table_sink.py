@@ -7,21 +7,18 @@ whether it landed. Files go to a folder for each batch, and a table of Hive or S
 both are written in place of what an earlier attempt left there.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider_orderedkafka.core.batches import Setup
-from airflow_provider_orderedkafka.core.notation.spelling import nearest
-from airflow_provider_orderedkafka.core.outputs import DEAD_LETTERS
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.provenance import ERROR, SOURCE
 from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings
 from airflow_provider_orderedkafka.kafka.write.writing import plan_write
 from airflow_provider_orderedkafka.loads.loading import name_at
-from airflow_provider_orderedkafka.outputs import CatalogOutput, DeltaOutput, FilesOutput, IcebergOutput, KafkaOutput
+from airflow_provider_orderedkafka.outputs import CatalogOutput, DeltaOutput, FilesOutput, IcebergOutput
 from airflow_provider_orderedkafka.spark.connector.columns import spark_columns
-from airflow_provider_orderedkafka.spark.connector.option_tables import TABLE_SINK
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.lanes.kafka_output import OutputTopics
 from airflow_provider_orderedkafka.spark.tables.dead_letters import DeadLetters, LetterTable, Topic
@@ -57,7 +54,7 @@ def table_sink(arguments: "Arguments", frames: RangeFrames) -> TableWriter:
         writers=0,
         keep_order="none",
         placed=None,
-        output=_described(output),
+        output=", ".join([_described(output), *_letters_described(arguments)]),
         transform=arguments.transform_name,
         reason="tables are written from DataFrames",
     )
@@ -78,14 +75,14 @@ def _check_errors(frames: RangeFrames) -> None:
 def _dead_letters(arguments: "Arguments", frames: RangeFrames, output: "TableOutput") -> DeadLetters | None:
     """Where bad records go; None if nothing says it, so that none may be bad."""
     named = None if arguments.decode is None else arguments.decode.dead_letters
-    topic = arguments.sink_options.get(DEAD_LETTERS)
+    topic = arguments.sink.dead_letter_topic
     if isinstance(named, IcebergOutput | DeltaOutput):
         return _letter_table(named, frames, output)
     return None if topic is None else DeadLetters(frames, Topic(_letter_topic(topic, arguments, frames)))
 
 
 def _letter_table(named: IcebergOutput | DeltaOutput, frames: RangeFrames, output: "TableOutput") -> DeadLetters:
-    if _described(named) == _described(output):
+    if (named.kind, named.place) == (output.kind, output.place):
         raise SettingError(f"dead letters cannot go to {named.of} itself: they have other columns; name another table")
     table: Any = _TABLES[type(named)](frames, named)
     found = LetterTable(table, frames.loaded.id)
@@ -107,25 +104,26 @@ def _letter_topic(topic: str, arguments: "Arguments", frames: RangeFrames) -> Ou
 
 
 def _output(arguments: "Arguments") -> "TableOutput":
-    output = arguments.output
-    if arguments.output_topic is not None or isinstance(output, KafkaOutput):
+    if arguments.output is not None:
+        return arguments.output
+    if arguments.sink.topic or arguments.sink.output_topics:
         raise SettingError("this application writes tables: name one with --output, or --sink-option path= or table=")
-    if output is None:
-        raise SettingError(
-            f"where to write is not said: name it with --output, or set either --sink-option path=... or table=..., "
-            f"found {sorted(arguments.sink_options)}{_hint(arguments.sink_options)}"
-        )
-    return output
+    raise SettingError(
+        "where to write is not said: name it with --output, or set either --sink-option path=... or table=..."
+    )
 
 
 def _described(output: "TableOutput") -> str:
-    """The output as a setup has it."""
-    kind = output.format if isinstance(output, FilesOutput | CatalogOutput) else output.kind
-    return f"{kind} {output.place}"
+    """The output as a setup has it: a batch that was begun without identities is not ended with them."""
+    if isinstance(output, FilesOutput | CatalogOutput):
+        return f"{output.format} {output.place}"
+    return f"{output.kind} {output.place}{'' if output.identity else ' without identities'}"
 
 
-def _hint(given: Mapping[str, str]) -> str:
-    for name in given:
-        if near := nearest(name, TABLE_SINK.parsers):
-            return f"; did you mean {near!r} instead of {name!r}?"
-    return ""
+def _letters_described(arguments: "Arguments") -> Iterator[str]:
+    """Where the dead letters are, as a setup has it: those of a batch are looked for in one place."""
+    named = None if arguments.decode is None else arguments.decode.dead_letters
+    if isinstance(named, IcebergOutput | DeltaOutput):
+        yield f"dead letters in {named.kind} {named.place}"
+    elif topic := arguments.sink.dead_letter_topic:
+        yield f"dead letters in topic {topic}"

@@ -208,7 +208,7 @@ def _explained(action: str, path: Path) -> Any:
     try:
         yield
     except OSError as error:
-        remedy = REMEDIES.get(error.errno or 0, "mend it, then run the same range again")
+        remedy = REMEDIES.get(error.errno or 0, "fix it, then run the same range again")
         raise failure(action, str(path), f"{error.strerror}: {remedy}") from error
 
 

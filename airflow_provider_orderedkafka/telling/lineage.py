@@ -3,14 +3,14 @@
 Airflow's OpenLineage provider asks for it, where it is installed; nothing else imports it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.core.outputs import SERVERS, Outputs
-from airflow_provider_orderedkafka.outputs import KafkaOutput, Output
+from airflow_provider_orderedkafka.outputs import DeltaOutput, IcebergOutput, KafkaOutput, Output
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.openlineage.facet import InputDataset, OutputDataset
@@ -23,13 +23,17 @@ DEAD_LETTERS = "deadLetterTopic"
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What a load has moved, from where to where. `spark` is the connection in whose catalogs tables are."""
+    """What a load has moved, from where to where.
+
+    `spark` is the connection in whose catalogs tables are, `letters` where a `Decode` has its dead letters.
+    """
 
     servers: str
     topics: Sequence[str]
     outputs: Outputs
     spark: str
     report: Report
+    letters: str | IcebergOutput | DeltaOutput | None = None
 
 
 def outputs_of(output: Output, servers: str | None = None) -> Outputs:
@@ -37,7 +41,8 @@ def outputs_of(output: Output, servers: str | None = None) -> Outputs:
     if not isinstance(output, KafkaOutput):
         return Outputs({name: text for name in ("table", "path") if (text := getattr(output, name, None))})
     elsewhere = {} if servers is None else {SERVERS: servers}
-    return Outputs({**{name.lower(): text for name, text in output.sink_options.items()}, **elsewhere})
+    named = {"topic": output.topic, "outputtopics": ",".join(output.topics), "deadlettertopic": output.dead_letters}
+    return Outputs({**{name: text for name, text in named.items() if text}, **elsewhere})
 
 
 def facets(flow: Flow | None) -> Any:
@@ -73,6 +78,10 @@ def _outputs(flow: Flow) -> Iterator[tuple[str, str]]:
     """The namespace and name of each output, as OpenLineage names datasets."""
     options = flow.outputs.options
     yield from (topic for topic, option in _topics(flow) if option != DEAD_LETTERS)
+    yield from _tables(flow, options)
+
+
+def _tables(flow: Flow, options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     if table := options.get("table"):
         yield f"spark://{flow.spark}", table
     if path := options.get("path"):
@@ -82,8 +91,13 @@ def _outputs(flow: Flow) -> Iterator[tuple[str, str]]:
 
 
 def _dead_letters(flow: Flow) -> Iterator[tuple[str, str]]:
-    if flow.report.dead_letters:
-        yield from (topic for topic, option in _topics(flow) if option == DEAD_LETTERS)
+    if not flow.report.dead_letters:
+        return
+    yield from (topic for topic, option in _topics(flow) if option == DEAD_LETTERS)
+    if isinstance(flow.letters, str):
+        yield _cluster(flow.outputs.options.get(SERVERS, flow.servers)), flow.letters
+    elif flow.letters is not None:
+        yield from _tables(flow, outputs_of(flow.letters).options)
 
 
 def _topics(flow: Flow) -> Iterator[tuple[tuple[str, str], str]]:

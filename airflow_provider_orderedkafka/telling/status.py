@@ -147,7 +147,7 @@ def _known(stored: Any) -> Status | None:
     try:
         return None if stored is None else Status.from_text(json.dumps(stored))
     except ValueError as error:
-        log.info("the status begins anew: %s", error)
+        log.info("the stored status cannot be read and is replaced: %s", error)
         return None
 
 

@@ -13,8 +13,6 @@ from airflow_provider_orderedkafka.core.notation.spelling import meant
 from airflow_provider_orderedkafka.errors import USAGE, OrderedKafkaError, SettingError, exit_code
 
 _PROGRAM = "orderedkafka"
-_INTERRUPTED = 130
-_PIPE_CLOSED = 141
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +47,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OrderedKafkaError as error:
         print(f"{_PROGRAM}: {error}", file=sys.stderr)
         return exit_code(error)
-    except KeyboardInterrupt:
-        return _INTERRUPTED
-    except BrokenPipeError:  # the reader of the output left, such as `head`
+    except KeyboardInterrupt as error:
+        return exit_code(error)
+    except BrokenPipeError as error:  # the reader of the output left, such as `head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _PIPE_CLOSED
+        return exit_code(error)
 
 
 def _run(argv: list[str]) -> int:

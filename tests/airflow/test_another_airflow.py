@@ -1,15 +1,18 @@
-"""An Airflow is upgraded while a range is open: its home, its database and the load's ledger stay."""
+"""An older Airflow loads, and is upgraded while a range is open: its home, its database and the load's ledger stay."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from support.another_spark import ROOT, environment
 from support.applications import events
+from support.bench import APPLICATION as QUICK
 from support.outputs import FLAWLESS, check, expected_of
 
 from airflow_provider_orderedkafka.ledgers import ledger_in
@@ -64,35 +67,74 @@ with DAG("upgraded", schedule=None, max_active_runs=1):
         load,
         output_topic={output!r},
         application={application!r},
-        application_args=["--sink-option", "writers=1"],
+        application_args={arguments!r},
     )
 """
+MIGRATE, RUN = ("db", "migrate"), ("dags", "test", "upgraded")
+
+
+@pytest.fixture
+def ledgers(tmp_path):
+    return str(tmp_path / "ledgers")
+
+
+@pytest.fixture
+def dag_of(topics, records, tmp_path, ledgers):
+    """Makes an Airflow's home with a DAG of one load; gives the home and the load's topics."""
+
+    def made(application: Path, *arguments: str):
+        source, output = topics.create("in", 3), topics.create("out", 3)
+        records.produce(source, events(COUNT, 1))
+        dags = tmp_path / "airflow" / "dags"
+        dags.mkdir(parents=True)
+        said = {"source": source, "output": output, "ledgers": ledgers, "arguments": list(arguments)}
+        (dags / "upgraded.py").write_text(DAG.format(application=str(application), **said))
+        return dags.parent, source, output
+
+    return made
+
+
+def test_the_oldest_airflow_loads_what_is_there(kafka, dag_of, tmp_path, ledgers):
+    home, _, _ = dag_of(QUICK, "--diary", str(tmp_path / "diary"))
+    python = environment(REQUIREMENTS)
+    shutil.copy(migrated(python, kafka.bootstrap_servers), home)
+    said = run_in(python, home, kafka.bootstrap_servers, RUN)
+    ledger = ledger_in("upgraded", ledgers).ledger()
+    assert (ledger.revision, ledger.rows_emitted, ledger.open) == (1, COUNT, None), said
+    assert len((tmp_path / "diary").read_text().splitlines()) == 1
+
+
+def migrated(python: Path, servers: str) -> Path:
+    """A new database of this environment's Airflow, which is made once and kept beside it."""
+    database = python / "airflow.db"
+    if not database.exists():
+        with tempfile.TemporaryDirectory() as home:
+            said = run_in(python, Path(home), servers, MIGRATE)
+            assert (Path(home) / "airflow.db").exists(), said
+            shutil.move(Path(home) / "airflow.db", database)
+    return database
 
 
 @pytest.mark.nightly
-def test_a_range_that_an_older_airflow_began_is_finished_after_the_upgrade(kafka, topics, records, tmp_path):
-    source, output, ledgers = topics.create("in", 3), topics.create("out", 3), str(tmp_path / "ledgers")
-    records.produce(source, events(COUNT, 1))
-    application, dags = tmp_path / "application.py", tmp_path / "airflow" / "dags"
+def test_a_range_that_an_older_airflow_began_is_finished_after_the_upgrade(kafka, dag_of, records, tmp_path, ledgers):
+    application = tmp_path / "application.py"
     application.write_text(APPLICATION.format(mark=str(tmp_path / "died")))
-    dags.mkdir(parents=True)
-    dag = DAG.format(source=source, output=output, ledgers=ledgers, application=str(application))
-    (dags / "upgraded.py").write_text(dag)
+    home, source, output = dag_of(application, "--sink-option", "writers=1")
 
-    said = run_in(environment(REQUIREMENTS), dags.parent, kafka.bootstrap_servers)
+    said = run_in(environment(REQUIREMENTS), home, kafka.bootstrap_servers, MIGRATE, RUN)
     begun = ledger_in("upgraded", ledgers).ledger().open
     assert begun.attempt == 1, said
     assert 0 < len(records.read(output)) < COUNT, said
 
-    said = run_in(Path(sys.prefix), dags.parent, kafka.bootstrap_servers)
+    said = run_in(Path(sys.prefix), home, kafka.bootstrap_servers, MIGRATE, RUN)
     ledger = ledger_in("upgraded", ledgers).ledger()
     assert (ledger.revision, ledger.rows_emitted, ledger.open) == (1, COUNT, None), said
     assert ledger.outcomes[-1].range_id == begun.range_id
     assert check(expected_of(records, source), records.read(output)) == FLAWLESS
 
 
-def run_in(python: Path, home: Path, servers: str) -> str:
-    """Migrate the database and run the DAG with an environment's Airflow; what it said."""
+def run_in(python: Path, home: Path, servers: str, *commands: tuple[str, ...]) -> str:
+    """Run commands of an environment's Airflow; what it said."""
     ours = ("AIRFLOW", "PYTHONPATH", "PYSPARK_PYTHON", "SPARK_SUBMIT_OPTS")
     settings = {
         "AIRFLOW_HOME": str(home),
@@ -102,7 +144,7 @@ def run_in(python: Path, home: Path, servers: str) -> str:
     }
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     said = ""
-    for command in (("db", "migrate"), ("dags", "test", "upgraded")):
+    for command in commands:
         done = subprocess.run(
             [python / "bin" / "airflow", *command],
             env=kept | settings,

@@ -46,7 +46,7 @@ def test_what_a_retry_cannot_mend_is_not_retried(code, kind):
     ],
 )
 def test_after_three_attempts_it_names_the_ways_out_of_its_kind_of_range(kind, way_out):
-    assert "attempts: mend the cause" not in str(failed(2, kind=kind))
-    assert "After 3 attempts: mend the cause and clear this task, it goes on where it was; " + way_out in str(
+    assert "attempts: fix the cause" not in str(failed(2, kind=kind))
+    assert "After 3 attempts: fix the cause and clear this task, which continues where it stopped; " + way_out in str(
         failed(3, kind=kind)
     )

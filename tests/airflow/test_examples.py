@@ -290,10 +290,7 @@ def test_the_sample_gives_rows_and_one_dead_letter_to_every_example_that_decodes
 
 
 def test_the_form_of_every_example_can_be_sent_as_it_stands(airflow_home):
-    from airflow.dag_processing.dagbag import DagBag
-
-    bag = DagBag(str(ROOT / "dags"), bundle_path=ROOT / "dags", bundle_name="dags-folder")
-    for dag in bag.dags.values():
+    for dag in dags_of(ROOT / "dags", ROOT / "dags").values():
         for name, param in dag.params.items():
             # Airflow's form takes a field for required unless it may be null, and an empty one for missing.
             left_out = param.value in ("", None) and "null" not in param.schema["type"]

@@ -10,8 +10,8 @@ from airflow_provider_orderedkafka.compat.airflow import has_asset_state
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.ledgers import VARIABLE, ledger_in, location_for
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
-from airflow_provider_orderedkafka.metadata import MetadataStore
 from airflow_provider_orderedkafka.tools import cli
+from airflow_provider_orderedkafka.tools.commands.metadata import MetadataStore
 from airflow_provider_orderedkafka.triggers import offsets
 
 
@@ -63,7 +63,7 @@ def test_a_ledger_moves_from_airflow_to_a_location_and_back_and_runs_go_on_from_
     in_airflow = bench.dag()
     in_airflow.test()
     assert move("--to", "airflow") == 2
-    assert "is to move to where it is, 'airflow'" in capsys.readouterr().err
+    assert "is already at 'airflow'" in capsys.readouterr().err
     assert move("--to", location) == 0
     assert f"the ledger is at {location!r}; with ledger={location!r} in its OrderedLoad" in capsys.readouterr().out
     bench.write(2)

@@ -96,6 +96,21 @@ def test_outputs_that_are_values_are_named_so_too(output, servers, outputs):
     assert names(replace(flow(["orders"], []), outputs=lineage.outputs_of(output, servers)))[1] == outputs
 
 
+@pytest.mark.parametrize(
+    ("letters", "dataset"),
+    [
+        ("dead", ("kafka://one:9092", "dead")),
+        (IcebergOutput("lake.shop.dead"), ("spark://spark_default", "lake.shop.dead")),
+        (DeltaOutput("s3a://bucket/dead"), ("s3://bucket", "dead")),
+    ],
+)
+def test_dead_letters_of_what_is_decoded_are_named_in_a_run_that_had_some(letters, dataset):
+    told = replace(flow(["orders"], []), outputs=lineage.outputs_of(IcebergOutput("lake.orders")), letters=letters)
+    assert names(told)[1] == [("spark://spark_default", "lake.orders"), dataset]
+    without = replace(told, report=replace(REPORT, dead_letters=0))
+    assert names(without)[1] == [("spark://spark_default", "lake.orders")]
+
+
 def test_rows_are_told_where_it_is_known_of_which_topic_they_are():
     found = lineage.facets(flow(["orders", "refunds"], ["--sink-option", "outputTopics=a,b"]))
     assert [each.inputFacets for each in found.inputs] == [{}, {}]

@@ -77,7 +77,7 @@ def test_an_asset_of_ones_own_wins_over_the_table_s():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"output": TABLE}, "output_topic='out' and output= both say it"),
+        ({"output": TABLE}, "output_topic='out' and output= are both set"),
         ({"output_topic": None, "output": "lake.shop.orders"}, "a topic's name alone goes into output_topic="),
         ({"output_topic": None, "output": "icberg:lake.shop.orders"}, "did you mean 'iceberg'"),
         ({"output_topic": None, "output": "topic:refunds"}, "would write into 'refunds'"),

@@ -369,7 +369,7 @@ def test_a_topic_of_the_same_name_on_another_cluster_is_another_topic():
     [("ordered_replay", "output_topic='orders-ordered'"), ("ordered_table", r"output=FilesOutput\('/data/orders'\)")],
 )
 def test_a_packaged_application_is_told_where_to_write(application, way_out):
-    from airflow_provider_orderedkafka.launching import packaged_application
+    from airflow_provider_orderedkafka.hooks.launching import packaged_application
 
     path = packaged_application(application)
     with pytest.raises(SettingError, match=rf"where {application}.py is to write is not said: name .*{way_out}"):

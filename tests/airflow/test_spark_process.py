@@ -14,8 +14,8 @@ from airflow_provider_orderedkafka.core.progress import MARK, Progress
 from airflow_provider_orderedkafka.errors import SettingError, UnreachableError
 from airflow_provider_orderedkafka.hooks import yarn
 from airflow_provider_orderedkafka.hooks.spark_process import SparkProcess, check_found
+from airflow_provider_orderedkafka.hooks.submission import Submission, submit_command
 from airflow_provider_orderedkafka.hooks.yarn import ApplicationState, FollowedProcess, ResourceManager, manager_of
-from airflow_provider_orderedkafka.submission import Submission, submit_command
 
 ON_YARN = Submission(master="yarn", deploy_mode="cluster")
 ON_KUBERNETES = Submission(master="k8s://https://api:443", deploy_mode="cluster")

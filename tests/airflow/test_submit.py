@@ -14,10 +14,10 @@ import pytest
 from support.bench import steps_of
 
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.launching import SECRET_REFERENCE, options_for, packed
+from airflow_provider_orderedkafka.hooks.launching import SECRET_REFERENCE, options_for, packed
+from airflow_provider_orderedkafka.hooks.spark_parameters import REFUSED, SparkSubmitParameters
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.operators.submit import SubmitOrderedLoadOperator
-from airflow_provider_orderedkafka.spark_parameters import REFUSED, SparkSubmitParameters
 
 CANARY = "canary-7d1f0a55"
 
@@ -110,7 +110,7 @@ def test_the_package_is_packed_for_a_cluster_where_airflow_is_not_installed(tmp_
 CHILD = """
 import os, sys, threading, time
 from airflow_provider_orderedkafka.hooks.spark_process import SparkProcess
-from airflow_provider_orderedkafka.submission import Submission, submit_command
+from airflow_provider_orderedkafka.hooks.submission import Submission, submit_command
 submission = Submission(master="local[2]")
 process = SparkProcess(submit_command(submission, sys.argv[2], [], {}), submission)
 if sys.argv[1] == "on_kill":

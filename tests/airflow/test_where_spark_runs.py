@@ -61,15 +61,22 @@ def test_a_request_starts_the_application_with_the_run_s_range_and_the_commit_be
     found = read_arguments(ARGUMENTS[kind](request), "ordered_replay.py")
     assert (found.range.id, outcome.rows) == (outcome.range_id, 5)
     assert found.checkpoint == f"{tmp_path}/checkpoints/{outcome.range_id}"
-    assert (found.output_topic, found.sink_options) == (bench.output, {"keepOrder": "key"})
+    assert (found.sink.topic, found.sink.keep_order) == (bench.output, "key")
     assert found.source.kafka["bootstrap.servers"] == kafka.bootstrap_servers
 
 
 @pytest.fixture(scope="module")
-def page():
-    """The functions of the page, and what each gives for a load."""
-    names, launches = {}, []
+def functions():
+    """What the page defines."""
+    names = {}
     exec(compile(CODE, "where-spark-runs.md", "exec"), names)
+    return names
+
+
+@pytest.fixture(scope="module")
+def page(functions):
+    """What each function gives for a load."""
+    launches = []
 
     def note(launch):
         from airflow.providers.standard.operators.empty import EmptyOperator
@@ -77,8 +84,14 @@ def page():
         launches.append(launch)
         return EmptyOperator(**launch.task)
 
-    names["schedule"](note)
-    return {kind: names[kind](launches[0]) for kind in ARGUMENTS}
+    functions["schedule"](note)
+    return {kind: functions[kind](launches[0]) for kind in ARGUMENTS}
+
+
+def test_the_operator_for_emr_serverless_is_made_as_the_page_makes_it(functions):
+    load = functions["schedule"](functions["by_emr_serverless"]).get_task("orders.load")
+    assert load.job_driver["sparkSubmit"]["entryPoint"] == "s3://data/orderedkafka/ordered_replay.py"
+    assert load.waiter_max_attempts * load.waiter_delay == 12 * 60 * 60
 
 
 @pytest.mark.parametrize("kind", ARGUMENTS)

@@ -18,8 +18,8 @@ THIRD_PARTY: dict[str, set[str]] = {
     "loads": set(),
     "compat.spark": {"pyarrow", "pyspark"},
     "spark": {"confluent_kafka", "numpy", "pandas", "py4j", "pyarrow", "pyspark"},
-    "embedded": {"confluent_kafka", "psutil"},
-    "cli": set(),
+    "tools.embedded": {"confluent_kafka", "psutil"},
+    "tools.cli": set(),
 }
 
 # No I/O, no clock, no chance, no threads.

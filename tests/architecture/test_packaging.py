@@ -180,11 +180,16 @@ def test_the_tests_of_each_environment_are_there():
         tests = [test.partition("::")[0] for test in each.tests if test.startswith("tests/")]
         assert tests
         assert [test for test in tests if not (ROOT / test).exists()] == []
+        named = [test.partition("[")[0].split("::") for test in each.tests if "::" in test]
+        assert [test for file, test in named if f"\ndef {test}(" not in (ROOT / file).read_text()] == []
 
 
-def test_a_row_says_how_many_tests_passed_only_when_they_were_run_again():
-    assert VERSIONS["told"]([122]) == "122 passed"
-    assert VERSIONS["told"]([121, 1]) == "122 passed, 1 of them at the second try"
+def test_a_row_says_how_many_tests_passed_only_when_they_were_run_again_and_how_many_did_not_run():
+    assert VERSIONS["told"](["122 passed, 3 warnings"]) == "122 passed"
+    assert VERSIONS["told"](["1 failed, 121 passed", "1 passed, 7 deselected"]) == (
+        "122 passed, 1 of them at the second try"
+    )
+    assert VERSIONS["told"](["90 passed, 6 skipped"]) == "90 passed, 6 skipped"
 
 
 def test_a_row_is_written_in_the_place_of_the_one_before_and_others_stay():

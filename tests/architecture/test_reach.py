@@ -13,7 +13,10 @@ DOCUMENTED = ("os._exit", "KafkaError._")
 OF_NAMED_TUPLES = {"_asdict", "_replace"}
 
 # Names without an underscore that no documentation of Airflow's and Spark's promises.
-INNER = ("airflow.sdk.execution_time", "airflow.sdk.definitions", "pyspark.sql.pandas.types")
+INNER = (
+    *("airflow.models", "airflow.sdk.definitions", "airflow.sdk.execution_time", "airflow.security", "airflow.state"),
+    *("airflow.stats", "airflow.utils", "pyspark.sql.pandas.types"),
+)
 AT_THE_DESK = {"tools"}
 
 

@@ -1,55 +1,122 @@
-"""Applications that are killed with -9 before, in and after a commit of Delta: each row is in the table once."""
+"""Applications that are killed with -9 around commits of a table, or whose table goes away: each row is there once."""
 
-import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyarrow import parquet
 from support.children import Moment
-from support.lake import DELTA
 from support.loads import PARTITIONS, Load, events
-from support.outputs import expected_of
+from support.outputs import Position, expected_of
 from support.ranges import whole_range
 from support.records import Records
+from support.table_formats import DELTA, ICEBERG, Format, rows_of
 from support.topics import Topics
 
-from airflow_provider_orderedkafka.spark.tables.delta import DeltaTable
+from airflow_provider_orderedkafka.outputs import to_text
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
 
 BATCH = 1_500
+AGAIN = 75
 
 
-def rows_of(table: Path) -> list[tuple[str, int, int]]:
-    """The rows of the files that the table's log has now, as any reader of Delta finds them."""
-    files: set[str] = set()
-    for version in sorted((table / "_delta_log").glob("*.json")):
-        for action in map(json.loads, version.read_text().splitlines()):
-            files |= {action["add"]["path"]} if "add" in action else set()
-            files -= {action["remove"]["path"]} if "remove" in action else set()
-    found = (parquet.ParquetFile(table / file).read(["topic", "partition", "offset"]).to_pylist() for file in files)
-    return sorted(tuple(row.values()) for rows in found for row in rows)
+class Filling:
+    """A load of a topic of its own into a table, which may be that of other loads."""
+
+    def __init__(
+        self, of: Format, kafka: Any, topics: Topics, records: Records, folder: Path, name: str = "r1"
+    ) -> None:
+        source = topics.create(name, PARTITIONS)
+        records.produce(source, events(4 * BATCH, 1))
+        self.of, self.expected = of, [each.position for each in expected_of(records, source)]
+        loaded = whole_range(kafka.bootstrap_servers, source, name=name, batch_offsets=BATCH)
+        output = of.output(folder, "orders")
+        self.table = of.place(folder, output)
+        conf = (part for item in of.settings(folder).items() for part in ("--conf", "=".join(item)))
+        (folder / name).mkdir()
+        self.load = Load(
+            kafka.bootstrap_servers,
+            folder / name,
+            loaded,
+            *("--output", to_text(output), "--option", "sliceOffsets=400"),
+            app="ordered_table.py",
+            submit=("--master", "local[2]", *conf),
+            home=of.home(),
+        )
+
+    def kill(self, when: str) -> None:
+        """Start an attempt, and kill it before, in or after its next commit."""
+        if when == "in":
+            files = set(self.table.rglob("*.parquet"))
+            application = self.load.start()
+            assert application.until(lambda: set(self.table.rglob("*.parquet")) - files), application.log()[-3000:]
+            application.kill()
+        else:
+            application = self.load.start(Moment(self.of.kind.append, "call" if when == "before" else "return"))
+            assert application.until_held(), application.log()[-3000:]
+            application.kill_driver()
+
+    def positions(self) -> list[Position]:
+        """Which records the rows of the table's files came from."""
+        files = self.of.files(self.table)
+        return sorted(row for file in files for row in rows_of(file, "topic", "partition", "offset"))
 
 
-def test_a_delta_table_whose_load_was_killed_around_its_commits_has_every_row_once(
-    kafka: Any, topics: Topics, records: Records, tmp_path: Path
+@pytest.mark.parametrize(
+    ("of", "kills"),
+    [
+        pytest.param(DELTA, ("before", "after", "in"), id="delta"),
+        pytest.param(ICEBERG, ("after",), id="iceberg, once"),
+        pytest.param(ICEBERG, ("before", "after", "in"), id="iceberg", marks=pytest.mark.nightly),
+    ],
+)
+def test_a_table_whose_load_was_killed_around_its_commits_has_every_row_once(
+    kafka: Any, topics: Topics, records: Records, tmp_path: Path, of: Format, kills: tuple[str, ...]
 ) -> None:
-    source, table = topics.create("in", PARTITIONS), tmp_path / "table"
-    records.produce(source, events(4 * BATCH, 1))
-    loaded = whole_range(kafka.bootstrap_servers, source, batch_offsets=BATCH)
-    options = ("--sink-option", f"path={table}", "--sink-option", "format=delta", "--option", "sliceOffsets=400")
-    submit = ("--master", "local[2]", "--packages", DELTA)
-    load = Load(kafka.bootstrap_servers, tmp_path, loaded, *options, app="ordered_table.py", submit=submit)
-    for moment in (Moment(DeltaTable.append, "call"), Moment(DeltaTable.append, "return")):
-        application = load.start(moment)
-        assert application.until_held(), application.log()[-3000:]
-        application.kill_driver()
-    files = set(table.rglob("part-*"))
-    application = load.start()
-    assert application.until(lambda: set(table.rglob("part-*")) - files), application.log()[-3000:]
-    application.kill()
-    report = load.finish()
-    assert rows_of(table) == sorted(each.position for each in expected_of(records, source))
-    assert (report.attempt, report.rows_emitted, report.may_be_doubled) == (4, 4 * BATCH, 0)
+    filling = Filling(of, kafka, topics, records, tmp_path)
+    for when in kills:
+        filling.kill(when)
+    report = filling.load.finish()
+    assert filling.positions() == sorted(filling.expected)
+    assert (report.attempt, report.rows_emitted, report.may_be_doubled) == (len(kills) + 1, 4 * BATCH, 0)
     assert report.replayed
+
+
+BOTH = pytest.mark.parametrize("of", [DELTA, ICEBERG], ids=lambda each: each.name)
+
+
+@pytest.mark.nightly
+@BOTH
+def test_two_applications_at_once_fill_one_table_with_each_row_once(
+    kafka: Any, topics: Topics, records: Records, tmp_path: Path, of: Format
+) -> None:
+    fillings = [Filling(of, kafka, topics, records, tmp_path, name) for name in ("r1", "r2")]
+    applications = [filling.load.start() for filling in fillings]
+    for filling, application in zip(fillings, applications, strict=True):
+        if (code := application.wait()) != 0:  # the other one was in its way
+            assert code == AGAIN, application.log()[-3000:]
+            filling.load.finish()
+    reports = [filling.load.report() for filling in fillings]
+    assert [(report.rows_emitted, report.may_be_doubled) for report in reports] == [(4 * BATCH, 0)] * 2
+    assert fillings[0].positions() == sorted(fillings[0].expected + fillings[1].expected)
+
+
+@pytest.mark.nightly
+@BOTH
+@pytest.mark.parametrize("step", ["seen", "append", "history"])
+def test_a_load_whose_tables_went_away_for_a_while_goes_on_when_they_are_back(
+    kafka: Any, topics: Topics, records: Records, tmp_path: Path, of: Format, step: str
+) -> None:
+    filling = Filling(of, kafka, topics, records, tmp_path)
+    application = filling.load.start(Moment(getattr(of.kind, step), "call", number=2))
+    assert application.until_held(), application.log()[-3000:]
+    warehouse, away = tmp_path / "warehouse", tmp_path / "away"
+    warehouse.rename(away)
+    application.let_go()
+    assert application.wait() == AGAIN, application.log()[-3000:]
+    shutil.rmtree(warehouse, ignore_errors=True)  # what was begun in its place
+    away.rename(warehouse)
+    report = filling.load.finish()
+    assert filling.positions() == sorted(filling.expected)
+    assert (report.attempt, report.rows_emitted, report.may_be_doubled) == (2, 4 * BATCH, 0)

@@ -7,6 +7,7 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
+from support.consumers import close_idle
 from support.records import Record, Records
 from support.topics import Topics
 
@@ -16,7 +17,6 @@ from airflow_provider_orderedkafka.core.order.ports import Sighting
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import UnreachableError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.clients.consumers import close_idle
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.lookup.offsets import committed, high_ends
 from airflow_provider_orderedkafka.kafka.lookup.topics import discover

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 from support.batches import batches, columns, source
+from support.consumers import close_idle
 from support.records import Records
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import DeliveryError
-from airflow_provider_orderedkafka.kafka.clients.consumers import close_idle
 from airflow_provider_orderedkafka.kafka.provenance import read_provenance
 from airflow_provider_orderedkafka.kafka.replay.landed_filter import LandedFilter
 from airflow_provider_orderedkafka.kafka.replay.replays import BegunBatch, NotedOutputs, find_landed

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from support.applications import Application
+from support.consumers import close_idle
 
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.clients.consumers import close_idle
 
 
 @pytest.fixture(autouse=True, scope="module")

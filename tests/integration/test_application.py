@@ -207,11 +207,11 @@ def test_order_is_kept_in_each_output_partition_where_that_is_asked_for(
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        ((), "where to write is not said: name --output-topic"),
+        ((), "no output topic is set: name one with --output-topic"),
         (("--output-topic", "{out}", "--sink-option", "keepOrder=time"), "must be 'key', 'partition' or 'none'"),
         (("--output-topic", "{out}", "--sink-option", "keep_order=key"), "unknown option 'keep_order' of the sink"),
         (("--output-topic", "not-there"), "topic 'not-there' does not exist"),
-        (("--output-topic", "{out}", "--option", "subscribe=x"), "cannot stand beside 'range'"),
+        (("--output-topic", "{out}", "--option", "subscribe=x"), "cannot be combined with 'range'"),
     ],
 )
 def test_a_wrong_setting_is_one_message_before_anything_is_written(

@@ -4,9 +4,9 @@ import json
 import zipfile
 
 import pytest
-from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+from confluent_kafka.admin import ResourceType
 from support.certificates import Authority
-from support.secured import Secured, SecuredKafka
+from support.secured import Secured, SecuredKafka, let
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.compat.spark import gateway, hadoop_configuration
@@ -43,21 +43,12 @@ def secured(tmp_path_factory):
         yield kafka
 
 
-def allow(topics, kind, name, *operations):
-    rules = [
-        AclBinding(kind, name, ResourcePatternType.LITERAL, "User:loader", "*", each, AclPermissionType.ALLOW)
-        for each in operations
-    ]
-    for answer in topics.admin.create_acls(rules).values():
-        answer.result(20)
-
-
 def test_certificates_and_each_missing_permission_are_told_by_name(secured, connect, request):
     topics = Topics(secured.bootstrap_servers, request.node.name)
     source, output, closed = topics.create("in"), topics.create("out"), topics.create("closed")
-    allow(topics, ResourceType.TOPIC, source, AclOperation.READ)
-    allow(topics, ResourceType.TOPIC, output, AclOperation.READ)
-    allow(topics, ResourceType.GROUP, "orderedkafka.orders", AclOperation.READ)
+    let(topics.admin, "loader", {ResourceType.TOPIC: ["READ"]}, source)
+    let(topics.admin, "loader", {ResourceType.TOPIC: ["READ"]}, output)
+    let(topics.admin, "loader", {ResourceType.GROUP: ["READ"]}, "orderedkafka.orders")
     connect("broker", conn_type="kafka", extra=json.dumps(secured.secured_config("SCRAM", "loader")))
     tries = Tries(topics=[source, closed], outputs=[output], load="orders")
     findings = doctor.examine("broker", "nowhere", tries)

@@ -16,7 +16,7 @@ from support.topics import Topics
 
 from airflow_provider_orderedkafka.core import plan
 from airflow_provider_orderedkafka.spark.application import progress
-from airflow_provider_orderedkafka.spark.application.query import METRICS, Query
+from airflow_provider_orderedkafka.spark.application.query import METRICS
 from airflow_provider_orderedkafka.storage.store import LocalState
 
 pytestmark = pytest.mark.versions
@@ -142,18 +142,6 @@ def test_files_that_spark_takes_in_another_order_change_nothing(
     listener.wait(1)
     assert [batch for batch, _, _ in listener.batches] == [4, 3, 2, 1]
     assert (report.batches, report.rows_emitted) == (4, 40)
-    assert check(expected_of(records, source), records.read(output)) == FLAWLESS
-
-
-def test_where_tasks_cannot_read_the_plan_the_batches_are_loaded_and_nothing_is_observed(
-    app: Application, topics: Topics, records: Records, listener: Listener, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Query, "_tasks_can_read", lambda *_: False)
-    source, output = source_and_output(topics, records, 40)
-    report = app.load(whole_range(app.servers, source, batch_offsets=10), "--output-topic", output)
-    listener.wait(1)
-    assert (report.batches, listener.errors) == (4, [None])
-    assert set(listener.batches) == {(None, None, None)}
     assert check(expected_of(records, source), records.read(output)) == FLAWLESS
 
 

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+from support.consumers import close_idle
 from support.records import Record, Records
 from support.scripted import ScriptedConsumer, event
 from support.slices import rows, slice_of, stretch, whole
@@ -41,7 +42,7 @@ AUTHORIZED = {
 @pytest.fixture(autouse=True)
 def leave_no_consumers():
     yield
-    consumers.close_idle()
+    close_idle()
 
 
 @pytest.fixture(scope="module")

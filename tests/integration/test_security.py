@@ -4,16 +4,17 @@ import json
 import re
 import time
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+from confluent_kafka.admin import ResourceType
 from support import tokens
 from support.applications import START, Application, events
 from support.certificates import Authority
 from support.ranges import whole_range
 from support.records import Records
-from support.secured import Secured, SecuredKafka
+from support.secured import Secured, SecuredKafka, let
 from support.slices import slice_of, stretch
 from support.tokens import CLIENT, PASSWORD, SECRET, token_endpoint
 from support.topics import Topics
@@ -30,6 +31,7 @@ from airflow_provider_orderedkafka.kafka.lookup.offsets import committed
 from airflow_provider_orderedkafka.kafka.lookup.topics import discover
 from airflow_provider_orderedkafka.kafka.read.reader import read_slice
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
+from airflow_provider_orderedkafka.kafka.write.new_outputs import made_ready
 from airflow_provider_orderedkafka.kafka.write.producer import make_producer
 from airflow_provider_orderedkafka.kafka.write.sending import Chunk, Deliveries, PooledProducer
 
@@ -41,6 +43,7 @@ LISTENERS = {
     "MUTUAL": Secured.mutual_tls(CA),
     "SCRAM": Secured.sasl("SCRAM-SHA-512", USERS, tls=CA),
     "PLAIN": Secured.sasl("PLAIN", USERS),
+    "PLAIN_TLS": Secured.sasl("PLAIN", USERS, tls=CA),
     "TOKENS": Secured.sasl("OAUTHBEARER", {}, tls=CA),
     "EXPIRED": Secured.tls(CA, CA.issue("broker", days=-1)),
     "ELSEWHERE": Secured.tls(CA, CA.issue("broker", "10.1.2.3")),
@@ -72,25 +75,7 @@ def records(kafka):
 def allow(topics: Topics):
     """Lets a user do something with topics and groups, and nothing else."""
 
-    def made(user: str, needs, *names: str) -> None:
-        rules = [
-            AclBinding(
-                kind,
-                name,
-                ResourcePatternType.LITERAL,
-                f"User:{user}",
-                "*",
-                AclOperation[each],
-                AclPermissionType.ALLOW,
-            )
-            for kind, operations in needs.items()
-            for each in operations
-            for name in names
-        ]
-        for answer in topics.admin.create_acls(rules).values():
-            answer.result(20)
-
-    return made
+    return partial(let, topics.admin)
 
 
 @pytest.fixture
@@ -113,21 +98,31 @@ def apps(spark, tmp_path):
     return lambda servers: Application(servers, tmp_path)
 
 
+def in_files(settings: dict[str, str], folder: Path) -> dict[str, str | None]:
+    """The changes by which certificates and keys are in files, and not in the settings."""
+    changes: dict[str, str | None] = {}
+    for name in [name for name in settings if name.endswith(".pem")]:
+        (folder / name).write_text(settings[name])
+        changes |= {name: None, f"{name.removesuffix('pem')}location": str(folder / name)}
+    return changes
+
+
 @pytest.mark.parametrize(
     ("listener", "lane"),
     [
         *[(listener, lane) for listener in ("SCRAM", "MUTUAL") for lane in ("direct", "frames")],
-        *[(listener, "direct") for listener in ("TLS", "PLAIN", "TOKENS")],
+        *[(listener, "direct") for listener in ("TLS", "PLAIN", "PLAIN_TLS", "TOKENS")],
     ],
 )
 def test_a_load_needs_no_more_than_to_read_its_topics_write_and_read_its_outputs_and_its_own_group(
-    topics, records, *, allow, come_as, apps, listener, lane
+    kafka, topics, records, *, allow, come_as, apps, tmp_path, listener, lane
 ):
     way = WholeWay.of(topics, records)
     allow("loader", SOURCE, way.source)
     allow("loader", OUTPUT, way.output)
     allow("loader", MIRROR, way.group)
-    config = come_as(listener)
+    given = in_files(kafka.secured_config(listener, "loader"), tmp_path) if lane == "frames" else {}
+    config = come_as(listener, **given)
     way.check(records, way.go(config, apps(config.servers), lane))
 
 
@@ -257,6 +252,14 @@ def test_an_output_is_refused_before_anything_is_read(
     assert caught.value.code == 65
     assert f"the principal needs {lacks} on topic {output!r}, to " in capsys.readouterr().err
     assert records.read(output) == []
+
+
+@pytest.mark.parametrize(("may", "lacks"), [("READ", "WRITE"), ("WRITE", "READ"), ("DESCRIBE", "WRITE and READ")])
+def test_what_may_not_be_done_with_an_output_is_known_when_its_range_is_planned(topics, allow, come_as, may, lacks):
+    output = topics.create("out")
+    allow("guest", {ResourceType.TOPIC: (may,)}, output)
+    (remark,) = made_ready(come_as("SCRAM", "guest"), [output], None)
+    assert f"topic {output!r}: the principal of this connection lacks {lacks}, which the application needs" in remark
 
 
 def test_a_topic_that_may_not_be_written_any_more_is_named_with_the_row(topics, allow, come_as):

@@ -1,11 +1,9 @@
 """The sink under a real Spark, on a real broker; the output is read by a reader that shares no code."""
 
-from collections import defaultdict
-
 import pytest
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import functions as f
-from support.records import Record
+from support.records import Record, violations
 from support.spark import since
 
 from airflow_provider_orderedkafka.errors import SettingError
@@ -51,14 +49,6 @@ def save(kafka):
         return writer.options(**{"kafka.bootstrap.servers": kafka.bootstrap_servers, **options}).save()
 
     return saved
-
-
-def violations(seen, by):
-    last, wrong = defaultdict(lambda: -1), 0
-    for record in seen:
-        wrong += int(record.value) <= last[by(record)]
-        last[by(record)] = int(record.value)
-    return wrong
 
 
 def by_key(record):

@@ -104,8 +104,8 @@ def test_what_retention_took_of_a_table_is_counted_once_where_a_sort_reads_it_tw
     ("options", "message"),
     [
         ((), "set either --sink-option path=... or table=..."),
-        (("path=/x", "table=y"), "said twice"),
-        (("pth=/x",), "did you mean 'path' instead of 'pth'?"),
+        (("path=/x", "table=y"), "are both set"),
+        (("pth=/x",), "unknown option 'pth' of the sink: did you mean 'path'?"),
     ],
 )
 def test_a_table_that_is_not_said_or_said_twice_is_one_message(

@@ -1,12 +1,12 @@
 """Writing rows to a real broker, read back by a reader that shares no code."""
 
 import time
-from collections import defaultdict
 from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 from support.batches import batch, batches, columns, source
+from support.records import violations
 
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import OrderViolationError, RowError, UnknownTopicError
@@ -28,14 +28,6 @@ def to(kafka):
         return WriteSettings({"bootstrap.servers": kafka.bootstrap_servers}, topic=topic, **more)
 
     return settings
-
-
-def violations(seen, by):
-    last, wrong = defaultdict(lambda: -1), 0
-    for record in seen:
-        wrong += int(record.value) <= last[by(record)]
-        last[by(record)] = int(record.value)
-    return wrong
 
 
 def test_rows_arrive_once_each_and_in_order(topics, records, to):

@@ -4,6 +4,7 @@ PACKAGE = "airflow_provider_orderedkafka"
 AVRO = "tests/unit/test_avro.py"
 JSON = "tests/unit/test_json_values.py"
 DECODING = "tests/unit/test_decoding.py"
+LAKES = "tests/fault/test_lakes.py"
 
 MUTANTS = [
     (
@@ -52,7 +53,7 @@ MUTANTS = [
         "a record that is a dead letter gives rows once it can be read",
         f"{PACKAGE}/spark/lanes/making.py",
         {"    if not without:\n": "    if True:\n"},
-        ("tests/fault/test_delta.py",),
+        (f"{LAKES}::test_dead_letters_go_to_a_table_of_their_own_and_are_loaded_again_by_way_of_a_topic[delta]",),
     ),
     (
         "a record gives rows beside its dead letter",

@@ -5,6 +5,7 @@ COMMITS = f"{PACKAGE}/core/commits.py"
 WRITER = f"{PACKAGE}/spark/tables/writer.py"
 HISTORY = ("tests/property/test_commits.py",)
 MODEL = ("tests/property/test_table_attempts.py",)
+IN_FILES = "tests/fault/test_lakes.py::test_a_large_batch_is_several_files_in_order_whatever_the_table_asks"
 
 MUTANTS = [
     (
@@ -42,6 +43,18 @@ MUTANTS = [
         WRITER,
         {"doubled = sum(commit.rows or 0 for commit in found if commit.name != name)": "doubled = 0"},
         MODEL,
+    ),
+    (
+        "Iceberg shuffles a batch before it writes it",
+        f"{PACKAGE}/spark/tables/iceberg.py",
+        {'AS_IT_COMES = {"distribution-mode": "none", "fanout-enabled": "true"}': "AS_IT_COMES: dict[str, str] = {}"},
+        (f"{IN_FILES}[iceberg]",),
+    ),
+    (
+        "Delta shuffles a batch before it writes it",
+        f"{PACKAGE}/spark/tables/delta.py",
+        {'            "optimizeWrite": "false",  # it shuffles\n': ""},
+        (f"{IN_FILES}[delta]",),
     ),
     (
         "a batch without rows whose commit has expired stops its load",

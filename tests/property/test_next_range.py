@@ -1,8 +1,9 @@
-"""Waiting and resolving in Airflow, a stream, a load by hand and an interval find the same next range.
+"""Waiting and resolving in Airflow, a stream, a load by hand, an interval and a replay find the same next range.
 
-They may differ in this alone: a boundary of an interval looks at the whole log, so it is compared where nothing was
-loaded yet. It begins at the first record whose timestamp counts, and waits where a range ends before an open
-transaction. A load by hand knows no `max_offsets`.
+They may differ in this alone. A load by hand takes everything: where a range of Airflow's has `max_offsets`, its first
+batch has as many. A boundary of an interval begins at the first record whose timestamp counts, waits
+where a range ends before an open transaction, and looks at the whole log, where a timestamp may count by now that was
+in the future when it was loaded. A replay waits for nothing, so it has to be asked for just that range.
 """
 
 from contextlib import contextmanager
@@ -20,16 +21,19 @@ from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.next_range import Ends, NothingToLoad
+from airflow_provider_orderedkafka.core.notation.starts import Earliest, Explicit, Latest, Moment
 from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Topic
-from airflow_provider_orderedkafka.core.order.positions import TopicPartition
+from airflow_provider_orderedkafka.core.order.planning import Planner
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.plan import Size, window
 from airflow_provider_orderedkafka.errors import NotYetError
-from airflow_provider_orderedkafka.kafka.lookup import survey
-from airflow_provider_orderedkafka.kafka.lookup.starts import ResolvedStart
+from airflow_provider_orderedkafka.kafka.lookup import starts, survey
 from airflow_provider_orderedkafka.loads import own_ranges, ranges
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 from airflow_provider_orderedkafka.spark.application import by_hand
 from airflow_provider_orderedkafka.spark.connector import cluster, stream
 from airflow_provider_orderedkafka.spark.connector.options import parse_options
+from airflow_provider_orderedkafka.spark.connector.sink_options import SinkOptions
 from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 
@@ -56,19 +60,19 @@ class Kafka:
         return Ends(ends, ends, 0 if self.open_since is None else 1, self.open_since)
 
     def starts(self, _config, partitions):
-        return {p: self.log.starts()[p] for p in partitions}
+        return Offsets(dict.fromkeys(partitions, 0))
 
     @contextmanager
     def plugged_in(self):
         with pytest.MonkeyPatch.context() as patch:
-            for module in (cluster, ranges, own_ranges):
+            for module in (cluster, ranges, own_ranges, starts):
                 patch.setattr(module, "KafkaLog", lambda *_: self.log)
             for module in (cluster, ranges, own_ranges, survey):
                 patch.setattr(module, "discover", self.discover)
-            for module in (own_ranges, survey):
+            for module in (own_ranges, starts, survey):
                 patch.setattr(module, "log_starts", self.starts)
+            patch.setattr(starts, "high_ends", lambda *_: self.log.ends())
             patch.setattr(survey, "readable_ends", self.ends)
-            patch.setattr(survey, "resolve_start", lambda *_, **__: ResolvedStart(self.log.starts()))
             patch.setattr(stream, "time", SimpleNamespace(time_ns=lambda: self.now * 1_000_000))
             yield
 
@@ -134,14 +138,12 @@ class Airflow:
 
 
 class ByHand:
-    """One run of an application after the other, on one checkpoint."""
+    """One run of an application after the other, on one checkpoint; each stops after its first batch of `most`."""
 
     def __init__(self, kafka, asked):
-        self.kafka, self.arguments, self.documents = (
-            kafka,
-            Arguments("load", source=parse_options(asked.options, stream=True)),
-            {},
-        )
+        source = parse_options(asked.options, stream=True)
+        self.kafka, self.most, self.documents = kafka, asked.most, {}
+        self.arguments = Arguments("load", source, SinkOptions(source.kafka))
 
     def state(self, folder=""):
         return MemoryState(self.documents, f"load/{folder}".rstrip("/"), lambda _: None)
@@ -149,10 +151,16 @@ class ByHand:
     def next(self):
         books = by_hand.books_of(self.state(), lambda: self.kafka.now, self.state)
         found, _ = by_hand.next_range(books, self.arguments)
-        if found is not None:
-            Checkpoint(self.state(found.id)).put_report(a_report(found, 1))
-            by_hand.close(books, found)
-        return found
+        if found is None:
+            return None
+        stop = found.end if self.most is None else self.first_batch(found)
+        Checkpoint(self.state(found.id)).put_report(replace(a_report(found, 1), stop=stop))
+        by_hand.close(books, found)
+        return replace(found, end=stop)
+
+    def first_batch(self, found):
+        ends = Planner(self.kafka.log, found.span, self.kafka.discover().compacted).ends(self.most, 1)
+        return window(found, 1, found.start, ends, Size(self.most))[0].end(found)
 
 
 class Stream:
@@ -190,6 +198,32 @@ def interval(kafka, asked, until):
     return found
 
 
+def replay(kafka, asked, start, end):
+    terms = replace(asked.load.terms, max_offsets=None)
+    return offsets(own_ranges.plan_replay(CONFIG, terms, (start, end), digest="", now=kafka.now))
+
+
+def batch_read(asked):
+    """A batch read of everything: a stream's only batch, to an explicit end."""
+    left_out = {"grace", "transactionWait", "minOffsetsPerTrigger", "maxTriggerDelay"}
+    kept = {name: value for name, value in asked.options.items() if name not in left_out}
+    start, end = stream.Stream(parse_options({**kept, "endingOffsets": "latest"}, stream=False)).whole()
+    return None if start == end else (start.place.offsets, end.place.offsets)
+
+
+def offsets(found):
+    return None if isinstance(found, NothingToLoad) else (found.start.offsets, found.end.offsets)
+
+
+def offsets_of(found):
+    """Without the floor, of which there are several that hold where no visible record follows at once."""
+    return None if found is None else (found[0].start, found[1].offsets)
+
+
+def explicit(found):
+    return Explicit(tuple(found.items()))
+
+
 times = st.integers(1, 100)
 entries = st.lists(st.tuples(times, st.integers(1, 2), st.booleans() | st.just(True)), max_size=12)
 
@@ -220,7 +254,7 @@ moments = st.tuples(st.none() | times, st.integers(0, 40))
 @settings(max_examples=150, deadline=None)
 def test_whoever_asks_finds_the_same_next_range(asked, written, seen, compacted):
     kafka = Kafka(SimulatedLog({FIRST: [], SECOND: []}), 60, compacted=compacted)
-    askers = None
+    askers, counted = None, True
     for number, (parts, (open_since, later)) in enumerate(zip(written, seen, strict=False)):
         for partition, found in zip((FIRST, SECOND, ADDED), parts, strict=True):
             if partition != ADDED or number:  # a partition that comes later
@@ -232,12 +266,29 @@ def test_whoever_asks_finds_the_same_next_range(asked, written, seen, compacted)
             assert streamed == airflow
             if asked.most is None:
                 assert by_itself == airflow
-            if number == 0 and asked.most is None and airflow is not None:
-                until = kafka.now - asked.grace
-                bounded = interval(kafka, asked, until)
-                if isinstance(bounded, Range):
-                    assert bounded.end == airflow[1]
-                elif bounded is None:
-                    assert airflow[1].floor.time < until
-                else:
-                    assert all(record.order_time < 0 for record in kafka.log.in_order(airflow[0]))
+            elif number == 0:
+                assert offsets_of(by_itself) == offsets_of(airflow)
+            assert replay(kafka, asked, Earliest(), Latest()) == batch_read(asked)
+            if airflow is not None:
+                span, end = airflow
+                assert replay(kafka, asked, explicit(span.start), explicit(end.offsets)) == (span.start, end.offsets)
+            if asked.most is None and airflow is not None and counted:
+                is_that_of_the_interval(kafka, asked, airflow)
+            counted = counted and all(time <= kafka.now + asked.tolerance for time in times_in(kafka.log))
+
+
+def times_in(log):
+    return (entry.timestamp for entries in log.entries.values() for entry in entries)
+
+
+def is_that_of_the_interval(kafka, asked, airflow):
+    until = kafka.now - asked.grace
+    bounded = interval(kafka, asked, until)
+    if isinstance(bounded, Range):
+        assert bounded.end == airflow[1]
+        begin, end = kafka.starts(CONFIG, bounded.end.offsets), bounded.end.offsets
+        assert replay(kafka, asked, Earliest(), Moment(until)) == (begin, end)
+    elif bounded is None:
+        assert airflow[1].floor.time < until
+    else:
+        assert all(record.order_time < 0 for record in kafka.log.in_order(airflow[0]))

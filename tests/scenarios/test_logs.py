@@ -8,13 +8,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from support.consumers import close_idle
 from support.records import Record
 from support.slices import rows
 
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Span
 from airflow_provider_orderedkafka.core.order.planning import Planner, split
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.kafka.clients.consumers import close_idle
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.read.reader import read_slice
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings

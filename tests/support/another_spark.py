@@ -9,7 +9,14 @@ ROOT = Path(__file__).parents[2]
 OLDEST = ("pyspark==3.5.8", "confluent-kafka", "pyarrow<19", "numpy<2", "pandas<2.3", "setuptools<81")
 """The oldest Spark that loads run on, with what it goes together with; nothing of ours."""
 
-NEWEST = ("pyspark==4.3.0", "confluent-kafka", "pyarrow", "numpy", "pandas<3")
+
+def spark(version: str) -> tuple[str, ...]:
+    """What an environment with this Spark needs."""
+    newer = (f"pyspark=={version}", "confluent-kafka", "pyarrow", "numpy", "pandas<3")
+    return OLDEST if version.startswith("3.") else newer
+
+
+NEWEST = spark("4.3.0")
 """The newest one, which Airflow's own environment cannot have yet."""
 
 

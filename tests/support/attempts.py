@@ -25,6 +25,7 @@ from airflow_provider_orderedkafka.spark.application.batches import BatchLoop, W
 from airflow_provider_orderedkafka.spark.application.plan import Plan
 from airflow_provider_orderedkafka.spark.application.report import Ending, report
 from airflow_provider_orderedkafka.spark.connector.options import parse_options
+from airflow_provider_orderedkafka.spark.connector.sink_options import application_sink
 from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.lanes.kafka_lanes import writer_for
@@ -282,14 +283,14 @@ class World:
             sink["deadLetterTopic"] = DEAD
         if self.shape.routed:
             sink["outputTopics"] = ",".join(self.shape.outputs)
+        source = parse_options(options, stream=True)
         return Arguments(
             checkpoint=load.name,
             row_limit=load.limit,
-            output_topic=None if self.shape.routed else "out",
             transform=transform if frames else None,
             arrow_transform=None if frames else transform,
-            source=parse_options(options, stream=True),
-            sink_options=sink,
+            source=source,
+            sink=application_sink(sink, source.kafka, topic=None if self.shape.routed else "out"),
         )
 
     def _load(self, load: Load, arguments: Arguments) -> bool:

@@ -13,7 +13,7 @@ SOURCE = """
 from airflow.sdk import DAG
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_provider_orderedkafka import OrderedLoad
+from airflow_provider_orderedkafka import KafkaOutput, OrderedLoad
 from airflow_provider_orderedkafka.dag import ordered_load
 
 load = OrderedLoad({load!r}, topics=[{topic!r}], start="earliest", {settings})

@@ -119,6 +119,10 @@ class Submitted:
         """Wait until it stands at its moment; false where it ended before."""
         return self.until(self._mark.exists)
 
+    def let_go(self) -> None:
+        """Let it go on from the moment where it is held."""
+        self._mark.unlink()
+
     def kill(self) -> None:
         """Kill driver, JVM and Python workers at once, as a machine that stops does."""
         self._kill(self._family())

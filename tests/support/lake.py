@@ -3,9 +3,6 @@
 import json
 import os
 import subprocess
-import sys
-from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,36 +10,26 @@ from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.outputs import DeltaOutput, IcebergOutput, to_text
 from support import quick_java
 from support.children import ROOT, SETTINGS, TESTS
-
-DELTA = "io.delta:delta-spark_4.2_2.13:4.4.0"
-OF_DELTA = {
-    "spark.jars.packages": DELTA,
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    "spark.databricks.delta.snapshotPartitions": "2",
-    "spark.databricks.delta.retentionDurationCheck.enabled": "false",
-}
+from support.table_formats import Format, rows_of
 
 
 class Lake:
-    """The process; everything is under one folder. `close` ends it."""
+    """The process, with Spark and this table format; everything is under one folder. `close` ends it."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, str], python: str = sys.executable) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, table_format: Format) -> None:
+        self.folder, self.format = folder, table_format
         own = {"spark.local.dir": str(folder / "local"), "spark.sql.warehouse.dir": str(folder / "warehouse")}
         usual = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC"}
+        settings = {**SETTINGS, **usual, **own, **table_format.settings(folder), **table_format.session}
+        home = table_format.home()
+        python = str(home / "bin" / "python")
         read, write = os.pipe()
-        java = quick_java.environment(Path(python).parents[1])
-        environment = {**os.environ, **java, "PYTHONPATH": f"{ROOT}:{TESTS}", "PYSPARK_PYTHON": python}
+        paths = {"PYTHONPATH": f"{ROOT}:{TESTS}", "PYSPARK_PYTHON": python}
+        environment = {**os.environ, **quick_java.environment(home), **paths}
         environment.pop("SPARK_HOME", None)
         self._log = (folder / "log").open("wb")
         self._process = subprocess.Popen(
-            [
-                python,
-                str(Path(__file__).with_name("lake_child.py")),
-                json.dumps({**SETTINGS, **usual, **own, **settings}),
-                str(write),
-            ],
+            [python, str(Path(__file__).with_name("lake_child.py")), json.dumps(settings), str(write)],
             stdin=subprocess.PIPE,
             stdout=self._log,
             stderr=self._log,
@@ -63,9 +50,9 @@ class Lake:
         """Write what a query gives to a topic."""
         self._ask({"copy": query, "servers": servers, "topic": topic})
 
-    def load(self, *argv: str, die: str | None = None, spoil: tuple[str, ...] = ()) -> dict[str, Any]:
-        """Run an application there; it may die `before` or `after` its first commit."""
-        return self._ask({"load": argv, "die": die, "spoil": spoil})
+    def load(self, *argv: str, die: str | None = None, file_bytes: int | None = None) -> dict[str, Any]:
+        """Run an application there; it may die `before` or `after` its first commit, and may write smaller files."""
+        return self._ask({"load": argv, "die": die, "file_bytes": file_bytes})
 
     def close(self) -> None:
         """End the process."""
@@ -87,7 +74,7 @@ class Lake:
 
 
 class Loading:
-    """One range, its checkpoint and a table of a lake."""
+    """One range, its checkpoint in a folder, and a table of a lake."""
 
     def __init__(
         self, lake: Lake, servers: str, folder: Path, loaded: Range, output: DeltaOutput | IcebergOutput
@@ -98,7 +85,7 @@ class Loading:
     @property
     def table(self) -> str:
         """The table, for SQL."""
-        return self.output.table or f"delta.`{getattr(self.output, 'path', '')}`"
+        return self.output.table or f"delta.`{self.output.place}`"
 
     def run(self, *argv: str, **how: Any) -> dict[str, Any]:
         """One attempt."""
@@ -110,22 +97,27 @@ class Loading:
         self.checkpoint = self.folder / f"{self.loaded.id}-again-1"
         return self
 
+    def compact(self) -> None:
+        """Write the table's files anew, as its owner does."""
+        self.lake.format.compact(self.lake.sql, self.table)
+
+    def expire(self) -> None:
+        """Let the table's history expire, but for its newest version."""
+        self.lake.format.expire(self.lake.sql, self.table, self._place)
+
     def positions(self) -> list[tuple[str, int, int]]:
         """Which records the table's rows came from."""
         rows = self.lake.sql(f"SELECT topic, partition, offset FROM {self.table}")
         return sorted((row["topic"], row["partition"], row["offset"]) for row in rows)
 
+    def files(self) -> dict[Path, list[tuple[Any, ...]]]:
+        """The table's files, with the order and the records of their rows."""
+        columns = ["order_time", "topic", "partition", "offset"]
+        return {file: rows_of(file, *columns) for file in self.lake.format.files(self._place)}
+
     def named(self) -> dict[str, int]:
         """The commits that say whose they are, with their rows."""
-        if isinstance(self.output, IcebergOutput):
-            found = self.lake.sql(
-                f"SELECT summary['orderedkafka'] AS name, summary['added-records'] AS rows FROM {self.table}.snapshots"
-            )
-            return {row["name"]: int(row["rows"]) for row in found if "name" in row}
-        found = self.lake.sql(f"DESCRIBE HISTORY {self.table}")
-        return {
-            row["userMetadata"]: int(row["operationMetrics"]["numOutputRows"]) for row in found if "userMetadata" in row
-        }
+        return self.lake.format.named(self.lake.sql, self.table)
 
     @property
     def first_batch(self) -> int:
@@ -133,13 +125,6 @@ class Loading:
         [rows] = [rows for name, rows in self.named().items() if name.startswith(f"{self.loaded.id}/1/")]
         return rows
 
-
-def reload_beside_another(load: Loading, other: Loading, expected: list[tuple[str, int, int]]) -> None:
-    """One of two ranges in a table is loaded again, dies after its commit, and ends: each row is there once."""
-    other.loaded, other.checkpoint = replace(other.loaded, id="other"), other.folder / "other"
-    load.run()
-    other.run()
-    assert load.positions() == sorted([*expected, *expected])
-    assert load.again().run(die="after")["code"] == "died"
-    assert load.run()["report"]["rows_emitted"] == 90
-    assert load.positions() == sorted([*expected, *expected])
+    @property
+    def _place(self) -> Path:
+        return self.lake.format.place(self.lake.folder, self.output)

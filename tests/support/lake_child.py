@@ -9,22 +9,25 @@ import json
 import os
 import sys
 from typing import Any
+from unittest import mock
 
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.spark import register
 from airflow_provider_orderedkafka.spark.app import run_available_now
+from airflow_provider_orderedkafka.spark.tables import layout
 from airflow_provider_orderedkafka.spark.tables.delta import DeltaTable
 from airflow_provider_orderedkafka.spark.tables.iceberg import IcebergTable
 
 DIED = "told to die"
 
 
-def load(session: SparkSession, argv: list[str], die: str | None, spoil: list[str]) -> dict[str, Any]:
-    """Run an application; it dies before its first commit, or after it, and then something happens to the table."""
+def load(argv: list[str], die: str | None, file_bytes: int | None) -> dict[str, Any]:
+    """Run an application; it may die before its first commit, or after it."""
     said = io.StringIO()
-    with _dying(die), contextlib.redirect_stderr(said):
+    smaller = mock.patch.object(layout, "FILE_BYTES", file_bytes or layout.FILE_BYTES)
+    with _dying(die), smaller, contextlib.redirect_stderr(said):
         try:
             report = run_available_now(argv=argv)
         except SystemExit as ended:
@@ -33,8 +36,6 @@ def load(session: SparkSession, argv: list[str], die: str | None, spoil: list[st
         else:
             given = None if report is None else json.loads(report.to_text())
             found = {"code": 0, "report": given, "said": said.getvalue()}
-    for statement in spoil:
-        session.sql(statement).collect()
     return found
 
 
@@ -83,7 +84,7 @@ def main() -> None:
             elif "copy" in asked:
                 found = copy(session.sql(asked["copy"]), asked["servers"], asked["topic"])
             else:
-                found = load(session, asked["load"], asked.get("die"), asked.get("spoil", []))
+                found = load(asked["load"], asked["die"], asked["file_bytes"])
         except Exception as error:
             found = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(found), file=answers, flush=True)

@@ -69,17 +69,17 @@ def events(count: int, seed: int, size: int = 200) -> list[Record]:
 class Load:
     """One range that is to be loaded, and the files that show how far it is."""
 
-    def __init__(self, servers: str, folder: Path, loaded: Range, *argv: str, **how: Any) -> None:
-        self.folder = folder
+    def __init__(self, servers: str, folder: Path, loaded: Range, *argv: str, home: Path = OURS, **how: Any) -> None:
+        self.folder, self._home = folder, home
         self.checkpoint = folder / "checkpoint"
         self._how = how
         (folder / "range.json").write_text(loaded.to_text())
         self._argv = ["--range", str(folder / "range.json"), "--checkpoint", str(self.checkpoint)]
         self._argv += ["--option", f"kafka.bootstrap.servers={servers}", *argv]
 
-    def start(self, hold: Moment | None = None, argv: tuple[str, ...] = (), home: Path = OURS) -> Submitted:
+    def start(self, hold: Moment | None = None, argv: tuple[str, ...] = (), home: Path | None = None) -> Submitted:
         """Another attempt, with more arguments; held at a moment, where one is given."""
-        return Submitted([*self._argv, *argv], self.folder / "log", hold=hold, home=home, **self._how)
+        return Submitted([*self._argv, *argv], self.folder / "log", hold=hold, home=home or self._home, **self._how)
 
     def finish(self, *argv: str) -> Report:
         """Run it to its end."""

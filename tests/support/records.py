@@ -259,3 +259,14 @@ def _seen(message: Any) -> Seen:
         message.value(),
         message.headers() or [],
     )
+
+
+def violations(seen: Iterable[Seen], by: Callable[[Seen], object]) -> int:
+    """How many records have a number that is not above the last one of their kind."""
+    last: dict[object, int] = {}
+    wrong = 0
+    for record in seen:
+        number = int(record.value or b"-1")
+        wrong += number <= last.get(by(record), -1)
+        last[by(record)] = number
+    return wrong

@@ -7,18 +7,23 @@
     Secured.mutual_tls(ca)                                      clients have certificates, too
     Secured.sasl("SCRAM-SHA-512", {"alice": "..."}, tls=ca)     clients have names; without `tls` in plain text
 
+    let(admin, "alice", {ResourceType.TOPIC: ["READ"]}, "orders")
+
 A client with a name may do what ACLs allow it. One without a name, as on the plain listener, may do everything.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
 from airflow_provider_orderedkafka.tools.embedded.layout import Layout
 from airflow_provider_orderedkafka.tools.embedded.settings import HOST, Ports, Property, free_port
 from support.certificates import Authority, Certificate
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient, ResourceType
 
 AUTHORIZED: Final = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -146,6 +151,22 @@ def _remember_users(bootstrap_servers: str, secured: Mapping[str, Secured]) -> N
         admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
         for answer in admin.alter_user_scram_credentials(wanted).values():
             answer.result(_ANSWER_SECONDS)
+
+
+def let(admin: "AdminClient", user: str, needs: "Mapping[ResourceType, Iterable[str]]", *names: str) -> None:
+    """Let a user do something with topics or groups of these names, and nothing else."""
+    from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType
+
+    rules = [
+        AclBinding(
+            kind, name, ResourcePatternType.LITERAL, f"User:{user}", "*", AclOperation[each], AclPermissionType.ALLOW
+        )
+        for kind, operations in needs.items()
+        for each in operations
+        for name in names
+    ]
+    for answer in admin.create_acls(rules).values():
+        answer.result(_ANSWER_SECONDS)
 
 
 class SecuredKafka(EmbeddedKafka):

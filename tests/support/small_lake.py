@@ -12,11 +12,11 @@ from typing import Any, Literal, NamedTuple
 import pytest
 
 from airflow_provider_orderedkafka.core.commits import IDENTITY, Commit, History, Seen
-from airflow_provider_orderedkafka.core.outputs import DEAD_LETTERS
 from airflow_provider_orderedkafka.decoding.formats import Decode, Json
 from airflow_provider_orderedkafka.errors import LifecycleError
 from airflow_provider_orderedkafka.outputs import DeltaOutput, FilesOutput, IcebergOutput
 from airflow_provider_orderedkafka.spark import table_sink
+from airflow_provider_orderedkafka.spark.connector.sink_options import SinkOptions
 from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.state.hadoop_state import HadoopState
@@ -199,9 +199,9 @@ class TableWorld(World):
 
     def _arguments(self, attempt: Attempt, load: Load) -> Arguments:
         decode = DECODE if self.shape.decoded else None
-        sink = {} if decode is None else {DEAD_LETTERS: DEAD}
-        arguments = replace(super()._arguments(attempt, load), output_topic=None, output=self.shape.output)
-        return replace(arguments, sink_options=sink, decode=decode)
+        arguments = super()._arguments(attempt, load)
+        sink = SinkOptions(arguments.source.kafka, dead_letter_topic=None if decode is None else DEAD)
+        return replace(arguments, sink=sink, output=self.shape.output, decode=decode)
 
     def _writer(self, arguments: Arguments, frames: RangeFrames) -> Any:
         return table_sink.table_sink(arguments, frames)

@@ -47,10 +47,10 @@ def label(path: Path) -> str:
 
 def room_of(path: Path) -> str:
     folder = ".".join(path.relative_to(PACKAGE).parts[:-1])
-    if not folder:
-        return path.stem if path.stem in {"errors", "load", "outputs"} else AIRFLOW_SIDE
+    if not folder and path.stem in {"errors", "load", "outputs"}:
+        return path.stem
     if folder.partition(".")[0] not in IN_ROOMS:
-        return AIRFLOW_SIDE
+        return f"{AIRFLOW_SIDE}.{folder or path.stem}"
     return f"{folder}.{path.stem}".removesuffix(".__init__") if folder in OF_THEIR_OWN else folder
 
 

@@ -54,6 +54,11 @@ def positions(frame: DataFrame) -> DataFrame:
     return frame.select("order_time", "topic", "partition", "offset", "_source")
 
 
+def fields(frame: DataFrame) -> DataFrame:
+    """The fields of decoded values as columns."""
+    return frame.select("order_time", "value.*", "_source")
+
+
 def environments_told(frame: DataFrame) -> DataFrame:
     """Changes nothing; writes down the environment of the driver and of each worker, where `TOLD_TO` says.
 

@@ -1,4 +1,4 @@
-"""The whole way of some records: planned, loaded, looked for after a worker's death, mirrored in the load's group."""
+"""The whole way of some records: waited for, planned, loaded, looked for after a worker's death, mirrored."""
 
 import time
 from dataclasses import dataclass, replace
@@ -38,12 +38,15 @@ class WholeWay:
         return group_of(self.load.name)
 
     def go(self, config: KafkaConfig, app: Application, lane: str) -> Report:
-        """Plan, load and mirror; a worker dies on the way, so that the outputs are searched for what has landed."""
+        """Wait, plan, load, mirror; a worker dies on the way, so that the outputs are searched for what has landed."""
         now = time.time_ns() // 1_000_000
         first = ranges.first_look(config, self.load.terms, now)
         ledger = moves.first_look(
             self.load.name, instance="one", home_dag="d", place=first.place, topics=first.topics, now=now
         )
+        for known in (False, True):  # a sensor's first look, and its later ones
+            seen = ranges.verdict(config, self.load.terms, ledger, now, known=known)
+            assert (seen.run, seen.waiting) == (True, COUNT), seen.reason
         loaded = ranges.plan(config, self.load.terms, ledger, digest="", now=now)
         told = ("--output-topic", self.output, "--option", "sliceOffsets=20", "--sink-option", "writers=1")
         report = app.load(loaded, *told, **dying_once(app.folder / "died")[lane])

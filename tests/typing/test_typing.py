@@ -30,7 +30,7 @@ def test_ordered_load_passes_on_every_argument_of_spark_submit_but_those_that_ar
     code = """
 import inspect
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow_provider_orderedkafka.launching import SubmitArguments
+from airflow_provider_orderedkafka.hooks.launching import SubmitArguments
 known = inspect.signature(SparkSubmitOperator).parameters
 print(sorted(known.keys() ^ SubmitArguments.__annotations__.keys()))
 """

@@ -12,7 +12,13 @@ from support.loop import PARTITION, Before, Killed, World, in_turn, place
 
 from airflow_provider_orderedkafka.core.batches import Batch, Note, Tally
 from airflow_provider_orderedkafka.core.plan import Planned
-from airflow_provider_orderedkafka.errors import DataLossError, FencedError, StateError, UnreachableError
+from airflow_provider_orderedkafka.errors import (
+    DataLossError,
+    FencedError,
+    SchemaChangedError,
+    StateError,
+    UnreachableError,
+)
 from airflow_provider_orderedkafka.spark.application.batches import TRIES, BatchLoop
 
 
@@ -73,7 +79,7 @@ def test_a_long_range_is_planned_a_few_batches_at_a_time(world) -> None:
 
 def test_a_batch_that_never_comes_is_an_error_that_names_it(world) -> None:
     w = world()
-    with pytest.raises(StateError, match="has not found batch 2 of the plan"):
+    with pytest.raises(StateError, match="did not find batch 2 of the plan"):
         w.run(lambda planned, loop: in_turn([planned[0], planned[2]], loop))
     assert w.writer.output.rows == EVERYTHING[:10]
 
@@ -99,7 +105,7 @@ def test_an_attempt_that_is_told_to_end_begins_no_other_batch_and_tries_none_aga
 
     w.writer.write = fails
     loop.run(in_turn)
-    assert "told to end" in str(loop.error)
+    assert "was stopped" in str(loop.error)
     assert w.waits == 1
     assert w.checkpoint.note(2) is None
 
@@ -123,12 +129,13 @@ def test_a_batch_that_keeps_failing_ends_the_attempt_with_the_reason(world) -> N
     assert w.waits == TRIES - 1
 
 
-def test_what_a_retry_cannot_mend_is_not_tried_again(world) -> None:
+@pytest.mark.parametrize("error", [DataLossError("gone"), SchemaChangedError("columns are settled for an attempt")])
+def test_what_this_attempt_cannot_mend_is_not_tried_again(world, error) -> None:
     w = world()
-    w.writer.failures = [DataLossError("gone")]
+    w.writer.failures = [error]
     loop = w.run()
     assert w.waits == 0
-    assert isinstance(loop.error, DataLossError)
+    assert loop.error is error
 
 
 def test_a_fenced_attempt_writes_no_further_batch(world) -> None:

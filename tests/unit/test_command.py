@@ -10,13 +10,15 @@ from support.loop import a_range
 from airflow_provider_orderedkafka.core.codec import packed
 from airflow_provider_orderedkafka.core.notation.subscriptions import Named
 from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
+from airflow_provider_orderedkafka.decoding.formats import Avro, Decode
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
 from airflow_provider_orderedkafka.spark.application.command import read_arguments
-from airflow_provider_orderedkafka.spark.connector.option_tables import APPLICATION_SINK, SOURCE, TABLE_SINK
+from airflow_provider_orderedkafka.spark.connector.option_tables import APPLICATION_SINK, APPLICATION_SOURCE
 from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
 
 CLUSTER = ("--checkpoint", "/c", "--option", "kafka.bootstrap.servers=broker:9092")
 ORDERS = (*CLUSTER, "--option", "subscribe=orders")
+AVRO = Decode(value=Avro(registry="main")).to_text()
 
 
 def read(*argv: str) -> Arguments:
@@ -43,7 +45,17 @@ def test_a_packed_range_that_was_cut_on_its_way_is_refused(left: int) -> None:
 def test_options_are_pairs_whose_values_may_hold_anything() -> None:
     found = read(*ORDERS, "--option", "kafka.sasl.password=a=b c", "--sink-option", "keepOrder=none")
     assert found.source.kafka["sasl.password"] == "a=b c"
-    assert found.sink_options == {"keepOrder": "none"}
+    assert found.sink.keep_order == "none"
+
+
+def test_where_the_registry_is_said_in_options_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(OPTIONS_VARIABLE, json.dumps({"registry.basic.auth.user.info": "me:secret"}))
+    for what in (ORDERS, (*CLUSTER, "--range", a_range().to_text())):
+        found = read(*what, "--decode", AVRO, "--option", "registry.url=http://me:secret@registry:8081")
+        assert found.registry is not None
+        assert found.registry.config == {"url": "http://me:secret@registry:8081", "basic.auth.user.info": "me:secret"}
+        assert found.registry.name == "the schema registry at http://registry:8081"
+        assert "secret" not in repr(found)
 
 
 def test_secrets_can_come_by_the_environment_and_arguments_win(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,18 +88,26 @@ def test_a_broken_environment_is_refused_without_showing_what_it_holds(
         (("--checkpoint", "/c", "--row-limit", "0"), "--row-limit: it must be a whole number from 1 on, found '0'"),
         (("--checkpoint", "/c", "--rows", "1"), "unrecognized arguments: --rows"),
         (("--checkpoint", "/c", "--option", "secret"), "--option must be NAME=VALUE"),
-        (("--checkpoint", "/c", "--option", "a=1", "--option", "a=2"), "--option a is given twice"),
+        (("--checkpoint", "/c", "--option", "a=1", "--option", "A=2"), "--option A is given twice"),
+        ((*ORDERS, "--decode", AVRO), "where it is is not said: set the option registry.url="),
+        (
+            (*ORDERS, "--output-topic", "a", "--sink-option", "topic=b"),
+            "'topic' is set twice: 'b', and by --output-topic 'a'; leave one out",
+        ),
+        ((*ORDERS, "--sink-option", "pth=/a"), "unknown option 'pth' of the sink: did you mean 'path'?"),
+        ((*ORDERS, "--sink-option", "format=orc"), "option 'format' is for tables and files alone: name one by 'path'"),
         (("--checkpoint", "/c", "--option", "subscribe=a"), "option 'kafka.bootstrap.servers' is missing"),
         (CLUSTER, "set exactly one of 'subscribe'"),
         ((*ORDERS, "--option", "startingOffset=latest"), "did you mean 'startingOffsets'?"),
-        ((*CLUSTER, "--range", a_range().to_text(), "--option", "subscribe=a"), "cannot stand beside 'range'"),
+        ((*CLUSTER, "--range", a_range().to_text(), "--option", "subscribe=a"), "cannot be combined with 'range'"),
         ((*CLUSTER, "--option", "Range={}"), "give the range with --range"),
-        (("--checkpoint", "/c", "--range", "/not/there"), "neither JSON nor a file that can be read: No such file"),
-        (("--checkpoint", "/c", "--transform", "enrich"), "--transform must be module:function"),
-        (("--checkpoint", "/c", "--transform", "not_there:f"), "Ship the module with --py-files"),
-        (("--checkpoint", "/c", "--transform", "json:f"), "the module 'json' has no 'f'"),
-        (("--checkpoint", "/c", "--transform", "support.broken:f"), "support.broken' failed with ZeroDivisionError: "),
-        (("--checkpoint", "/c", "--transform", "json:__name__"), "must name a function"),
+        ((*CLUSTER, "--range", "/not/there"), "or a path to one, found '/not/there': No such file"),
+        ((*ORDERS, "--option", "registy.url=http://r"), "unknown option 'registy.url': did you mean 'registry.*'?"),
+        ((*ORDERS, "--transform", "enrich"), "--transform must be module:function"),
+        ((*ORDERS, "--transform", "not_there:f"), "Ship the module with --py-files"),
+        ((*ORDERS, "--transform", "json:f"), "the module 'json' has no 'f'"),
+        ((*ORDERS, "--transform", "support.broken:f"), "support.broken' failed with ZeroDivisionError: "),
+        ((*ORDERS, "--transform", "json:__name__"), "must name a function"),
         (
             ("--checkpoint", "/c", "--range", a_range().to_text(), "--row-limit", "5"),
             "--row-limit 5 cannot be used with --range: the range has its own",
@@ -120,7 +140,10 @@ def test_help_explains_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> Non
     assert max(map(len, text.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("name", sorted({*SOURCE.parsers, *APPLICATION_SINK.parsers, *TABLE_SINK.parsers} - {"range"}))
+@pytest.mark.parametrize(
+    "name",
+    sorted({option.name for table in (APPLICATION_SOURCE, APPLICATION_SINK) for option in table.options} - {"range"}),
+)
 def test_help_names_every_option(capsys: pytest.CaptureFixture[str], name: str) -> None:
     with pytest.raises(SystemExit):
         read("--help")

@@ -17,7 +17,7 @@ from airflow_provider_orderedkafka.decoding.records import RecordDecoder
 from airflow_provider_orderedkafka.errors import RowError, SchemaChangedError, SettingError, UnreachableError
 from airflow_provider_orderedkafka.outputs import DeltaOutput, FilesOutput, IcebergOutput
 
-OPTIONS = {"registry.url": "mock://registry"}
+REGISTRY = registries.Registry.of({"registry.url": "mock://registry", "subscribe": "orders"})
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
@@ -65,7 +65,7 @@ def records(values, headers=None):
 
 
 def decoder(value, **more):
-    return RecordDecoder.of(Decode(value=value, **more), ["orders"], OPTIONS)
+    return RecordDecoder.of(Decode(value=value, **more), ["orders"], REGISTRY)
 
 
 def decoded(found, batch):
@@ -135,7 +135,7 @@ def test_the_topics_of_a_load_share_their_columns(registry):
     register(registry, V1)
     refund = order({"name": "reason", "type": "string"}, {"name": "id", "type": "long"})
     number = register(registry, refund, "refunds-value")
-    found = RecordDecoder.of(Decode(value=Avro(registry="r")), ["orders", "refunds"], OPTIONS)
+    found = RecordDecoder.of(Decode(value=Avro(registry="r")), ["orders", "refunds"], REGISTRY)
     assert values(decoded(found, records([framed(number, refund, {"reason": "x", "id": 1})]))) == [
         {"id": 1, "reason": "x"}
     ]
@@ -204,7 +204,9 @@ def test_a_subject_that_is_not_there_is_said_before_anything_is_read(registry):
 def test_a_registry_that_is_not_there_is_said_and_may_be_tried_again(monkeypatch):
     monkeypatch.setitem(registries._NUMBERS, "max.retries", 0)
     with pytest.raises(UnreachableError, match=r"registry at http://127\.0\.0\.1:1"):
-        RecordDecoder.of(Decode(value=Avro(registry="r")), ["orders"], {"registry.url": "http://u:p@127.0.0.1:1"})
+        RecordDecoder.of(
+            Decode(value=Avro(registry="r")), ["orders"], registries.Registry({"url": "http://u:p@127.0.0.1:1"})
+        )
 
 
 def test_json_schema_is_read_by_the_columns_of_the_newest(registry):

@@ -12,8 +12,10 @@ from support.plain import plain_report
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.tools import cli
 from airflow_provider_orderedkafka.tools.demo import command
 from airflow_provider_orderedkafka.tools.demo.place import Place as Directory
+from airflow_provider_orderedkafka.tools.demo.play import Play
 from airflow_provider_orderedkafka.tools.demo.reading import Reading
 from airflow_provider_orderedkafka.tools.demo.runs import environment
 from airflow_provider_orderedkafka.tools.demo.screen import Screen, remembered
@@ -177,3 +179,9 @@ def test_no_other_airflow_and_no_other_spark_reach_the_demo(monkeypatch, tmp_pat
     assert "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN" not in found
     assert "SPARK_HOME" not in found
     assert found["AIRFLOW_HOME"] == str(tmp_path)
+
+
+@pytest.mark.parametrize(("kept", "code"), [(True, 0), (False, 65)])
+def test_the_exit_code_says_whether_every_promise_was_kept(monkeypatch, tmp_path, kept, code):
+    monkeypatch.setattr(Play, "run", lambda _: kept)
+    assert cli.main(["demo", "--directory", str(tmp_path / "demo")]) == code

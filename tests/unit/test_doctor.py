@@ -11,12 +11,14 @@ import pytest
 from support.certificates import Authority
 
 from airflow_provider_orderedkafka.compat.airflow import has_asset_state
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.spark.probe import check_format
 from airflow_provider_orderedkafka.tools import cli, doctor
 from airflow_provider_orderedkafka.tools.doctor.certificates import certificates
 from airflow_provider_orderedkafka.tools.doctor.finding import Finding, Tries, as_json, as_table, must_be_mended
 from airflow_provider_orderedkafka.tools.doctor.installed import installed
 from airflow_provider_orderedkafka.tools.doctor.locations import from_spark
-from airflow_provider_orderedkafka.tools.doctor.spark import fits, spark_behind
+from airflow_provider_orderedkafka.tools.doctor.spark import BEFORE_4_0, fits, goes_with, spark_behind
 from airflow_provider_orderedkafka.tools.doctor.workers import workers_python
 
 OK = Finding("java", "ok", "17.0.1")
@@ -254,7 +256,7 @@ def test_settings_that_librdkafka_refuses_and_missing_ones_are_named(no_airflow,
 
 def test_the_command_prints_json_and_fails_when_something_must_be_mended(no_airflow, monkeypatch, capsys):
     monkeypatch.setenv("PYSPARK_PYTHON", "/no/such/python")
-    assert cli.main(["doctor", "--json"]) == 1
+    assert cli.main(["doctor", "--json"]) == 65
     document = json.loads(capsys.readouterr().out)
     assert {finding["name"] for finding in document["findings"] if finding["status"] == "broken"} == {
         "python of Spark's workers"
@@ -303,6 +305,35 @@ def test_a_spark_that_does_not_go_with_its_python_or_its_java_is_told(version, p
     assert (finding.status, said in finding.found) == (status, True)
 
 
+NEW = {"pyarrow": "19.0.1", "numpy": "1.26.4", "pandas": "2.3.0"}
+
+
+def test_packages_that_are_too_new_for_spark_3_5_are_told_with_those_that_the_documents_name():
+    (finding,) = goes_with("3.5.8", NEW)
+    assert (finding.status, finding.found) == ("warning", "3.5.8 beside pyarrow 19.0.1 and pandas 2.3.0")
+    assert finding.remedy.endswith('pip install "pyarrow<19" "pandas<2.3"')
+    assert list(goes_with("3.5.8", {"pyarrow": "18.1.0", "numpy": "1.26.4"})) == []
+    told = " ".join(f'"{name}{needed}"' for name, needed in BEFORE_4_0.items())
+    assert told in (Path(__file__).parents[2] / "docs" / "loading.md").read_text("utf-8")
+
+
+def test_a_table_format_s_package_for_another_spark_is_told():
+    check_format("iceberg-spark-runtime-4.0_2.13", "4.0", "4.0.4")
+    with pytest.raises(SettingError, match=r"4\.0_2\.13 is for Spark 4\.0, and this is Spark 4\.2\.0: name"):
+        check_format("iceberg-spark-runtime-4.0_2.13", "4.0", "4.2.0")
+
+
+def test_the_packages_of_the_python_that_spark_3_5_takes_are_looked_at(tmp_path, monkeypatch):
+    binary = executable(tmp_path / "bin" / "spark-submit", "#!/bin/sh\n")
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "spark-core_2.12-3.5.8.jar").touch()
+    python = executable(tmp_path / "python", f"#!/bin/sh\necho '{json.dumps(NEW)}'\n")
+    monkeypatch.setenv("PYSPARK_PYTHON", str(python))
+    assert [finding.found for finding in spark_behind(str(binary))][1:] == [
+        f"3.5.8 (Scala 2.12) at {tmp_path} beside pyarrow 19.0.1 and pandas 2.3.0"
+    ]
+
+
 def test_the_spark_behind_a_spark_submit_is_named_by_its_jars(tmp_path):
     binary = executable(tmp_path / "bin" / "spark-submit", "#!/bin/sh\n")
     assert list(spark_behind(str(binary))) == []
@@ -317,7 +348,8 @@ def test_the_spark_behind_a_spark_submit_is_named_by_its_jars(tmp_path):
 def test_two_versions_of_spark_do_not_end_the_doctor(monkeypatch):
     monkeypatch.delenv("SPARK_HOME", raising=False)
     monkeypatch.setattr(
-        "airflow_provider_orderedkafka.launching.distributions", lambda name: iter([SimpleNamespace(version=name)])
+        "airflow_provider_orderedkafka.hooks.launching.distributions",
+        lambda name: iter([SimpleNamespace(version=name)]),
     )
     assert list(spark_behind("spark-submit")) == []
 

@@ -10,6 +10,10 @@ import pytest
 
 from airflow_provider_orderedkafka import errors
 from airflow_provider_orderedkafka.errors import (
+    INTERRUPTED,
+    NOT_RUNNING,
+    PIPE_CLOSED,
+    TERMINATED,
     DataLossError,
     FencedError,
     OrderedKafkaError,
@@ -18,6 +22,7 @@ from airflow_provider_orderedkafka.errors import (
     SettingError,
     StateError,
     exit_code,
+    may_retry,
 )
 from airflow_provider_orderedkafka.spark.application.help import MORE
 
@@ -29,6 +34,13 @@ def test_the_class_says_what_a_process_ends_with():
     assert exit_code(SettingError("x")) == 2
     assert exit_code(RowError("x")) == 65
     assert exit_code(StateError("x")) == 75
+    assert exit_code(KeyboardInterrupt()) == 130
+    assert exit_code(BrokenPipeError()) == 141
+
+
+def test_what_ended_with_a_code_may_be_run_again_where_its_error_says_so():
+    assert all(may_retry(exit_code(kind("x"))) == kind.retryable for kind in KINDS)
+    assert all(may_retry(code) for code in (None, 1, INTERRUPTED, TERMINATED))
 
 
 def test_only_an_error_after_which_the_same_again_can_succeed_is_retryable():
@@ -44,11 +56,14 @@ def test_only_an_error_after_which_the_same_again_can_succeed_is_retryable():
     }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_each_exit_code_is_explained_where_users_look_for_it(kind):
-    code = exit_code(kind("x"))
-    assert re.search(rf"^\| {code} \|", LOADING.read_text(), re.MULTILINE)
-    assert re.search(rf"^  {code} +", MORE, re.MULTILINE)
+def test_each_exit_code_is_explained_where_users_look_for_it():
+    codes = {value for value in vars(errors).values() if isinstance(value, int)}
+    assert {exit_code(kind("x")) for kind in KINDS} < codes
+    rows = re.findall(r"^\| (\d+(?:, \d+)*) \|", LOADING.read_text(), re.MULTILINE)
+    assert {int(code) for row in rows for code in row.split(", ")} == {0, *codes}
+    of_commands = {NOT_RUNNING, PIPE_CLOSED}
+    explained = MORE.partition("exit codes:")[2]
+    assert {int(code) for code in re.findall(r"\b(\d+)\b", explained)} == {0, *codes} - of_commands
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if issubclass(kind, PlacedError)])

@@ -8,8 +8,9 @@ import pytest
 import airflow_provider_orderedkafka as package
 from airflow_provider_orderedkafka.core.codec import packed
 from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
+from airflow_provider_orderedkafka.decoding.formats import Decode, Json
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.launching import options_for, output_arguments, packaged_for
+from airflow_provider_orderedkafka.hooks.launching import options_for, output_arguments, packaged_for
 from airflow_provider_orderedkafka.outputs import (
     CatalogOutput,
     DeltaOutput,
@@ -71,10 +72,52 @@ def test_they_are_imported_from_the_package():
 @pytest.mark.parametrize("output", OUTPUTS, ids=repr)
 def test_an_output_comes_to_the_application_as_it_was_made(output):
     for text in (to_text(output), packed(to_text(output))):
-        assert read_arguments([*CLUSTER, "--output", text], "app").output == output
+        assert from_text(text) == output
     flag, word, *more = output_arguments(None, "key", output=output)
     assert (flag, from_text(word)) == ("--output", output)
     assert more == (["--sink-option", "keepOrder=key"] if isinstance(output, KafkaOutput) else [])
+
+
+@pytest.mark.parametrize("output", [each for each in OUTPUTS if not isinstance(each, KafkaOutput)], ids=repr)
+def test_a_table_is_written_to_as_it_was_made(output):
+    assert read_arguments([*CLUSTER, "--output", to_text(output)], "app").output == output
+
+
+def sink_of(output, *options):
+    more = [part for option in options for part in ("--sink-option", option)]
+    found = read_arguments([*CLUSTER, "--output", to_text(output), *more], "app")
+    assert found.output is None
+    return found.sink
+
+
+def test_topics_are_written_to_as_the_output_and_its_own_options_say():
+    found = sink_of(KafkaOutput("a", dead_letters="d", writers=3, options={"usePartition": "true"}), "keepOrder=none")
+    said = (found.topic, found.dead_letter_topic, found.writers, found.use_partition, found.keep_order)
+    assert said == ("a", "d", 3, True, "none")
+    routed = sink_of(KafkaOutput(topics=("a", "b"), options={"kafka.compression.type": "zstd"}))
+    assert (routed.output_topics, routed.kafka["compression.type"]) == (("a", "b"), "zstd")
+    assert routed.kafka.servers == "b:9092"
+
+
+@pytest.mark.parametrize(
+    ("output", "options", "said"),
+    [
+        (KafkaOutput("a", writers=3), ["writers=4"], "'writers' is set twice: 4, and by --output 3; leave one out"),
+        (
+            KafkaOutput("a", options={"kafka.linger.ms": "5"}),
+            ["kafka.linger.ms=6"],
+            "'kafka.linger.ms' is set twice: '6', and by --output '5'; leave one out",
+        ),
+        (KafkaOutput("a", options={"keep_order": "key"}), [], "unknown option 'keep_order' of the sink: did you mean"),
+        (KafkaOutput("a", options={"keepOrder": "time"}), [], "must be 'key', 'partition' or 'none', found 'time'"),
+        (KafkaOutput("a", options={"format": "delta"}), [], "option 'format' is for tables and files alone"),
+        (KafkaOutput("a", kafka_conn_id="second"), [], "connection 'second', and nothing says where that is"),
+        (FilesOutput("/a"), ["compresion=zstd"], "unknown option 'compresion' of the sink"),
+    ],
+)
+def test_what_an_output_and_its_options_cannot_mean_together_is_refused_by_the_command_line(output, options, said):
+    with pytest.raises(SettingError, match=re.escape(said)):
+        sink_of(output, *options)
 
 
 @pytest.mark.parametrize(
@@ -85,6 +128,8 @@ def test_an_output_comes_to_the_application_as_it_was_made(output):
         (lambda: KafkaOutput("{{ params.target }}"), "a template goes into output_topic="),
         (lambda: KafkaOutput("a", options={"kafka.sasl.password": "x"}), "name one with kafka_conn_id="),
         (lambda: KafkaOutput("a", options={"writers": "2"}), "has an argument of its own: writers="),
+        (lambda: KafkaOutput("a", writers="2"), "writers must be a whole number from 1 on, found '2'"),
+        (lambda: KafkaOutput("a", writers=0), "writers must be a whole number from 1 on, found 0"),
         (lambda: IcebergOutput("lake.shop orders"), "a table is named 'catalog.schema.table'"),
         (lambda: IcebergOutput("lake.orders", partition_by="day(at)"), "partition_by takes a column, days(column)"),
         (lambda: IcebergOutput("lake.orders", identity="no"), "identity must be True or False, found 'no'"),
@@ -126,11 +171,39 @@ def test_options_of_the_command_line_make_an_output(options, output):
 
 
 @pytest.mark.parametrize(
-    "beside", [("--output-topic", "a"), ("--sink-option", "path=/a"), ("--sink-option", "table=a")], ids=str
+    "beside",
+    [("--output-topic", "a"), *(("--sink-option", each) for each in ("Topic=a", "path=/a", "table=a"))],
+    ids=str,
 )
 def test_where_to_write_is_said_once(beside):
     with pytest.raises(SettingError, match="--output says where to write"):
         read_arguments([*CLUSTER, "--output", to_text(OUTPUTS[0]), *beside], "app")
+
+
+@pytest.mark.parametrize("topic", [("--output-topic", "a"), ("--sink-option", "outputTopics=a,b")], ids=str)
+def test_rows_go_to_topics_or_to_a_table(topic):
+    with pytest.raises(SettingError, match=r"set twice: by a topic, and by options as FilesOutput\('/a'\)"):
+        read_arguments([*CLUSTER, *topic, "--sink-option", "path=/a"], "app")
+
+
+def test_the_dead_letter_topic_of_records_that_cannot_be_decoded_is_that_of_rows():
+    decode = Decode(value=Json("price long"), max_bad_records=1, dead_letters="dead").to_text()
+    found = read_arguments([*CLUSTER, "--output-topic", "a", "--decode", decode], "app").sink
+    assert found.dead_letter_topic == "dead"
+    assert sink_of(KafkaOutput("a", dead_letters="dead")) == found
+    for another in (
+        ("--output", to_text(KafkaOutput("a", dead_letters="other"))),
+        ("--sink-option", "deadLetterTopic=other"),
+    ):
+        with pytest.raises(SettingError, match="'deadLetterTopic' is set twice: 'other', and by --decode 'dead'"):
+            read_arguments([*CLUSTER, "--decode", decode, *another], "app")
+
+
+def test_beside_a_table_named_by_options_the_dead_letter_topic_alone_is_the_sink_s():
+    options = ("path=/a", "deadlettertopic=dead", "writers=many")
+    found = read_arguments([*CLUSTER, *(part for each in options for part in ("--sink-option", each))], "app")
+    assert found.output == FilesOutput("/a", options={"writers": "many"})
+    assert (found.sink.dead_letter_topic, found.sink.writers) == ("dead", None)
 
 
 def test_the_second_cluster_s_secrets_go_by_the_environment_and_its_options_reach_the_sink_alone(monkeypatch):
@@ -144,7 +217,8 @@ def test_the_second_cluster_s_secrets_go_by_the_environment_and_its_options_reac
     monkeypatch.setenv(OPTIONS_VARIABLE, sent.environment[OPTIONS_VARIABLE])
     found = read_arguments(["--checkpoint", "/c", "--option", "subscribe=orders"], "app")
     assert found.source.kafka.servers == "first:9092"
-    assert found.sink_options == {"kafka.bootstrap.servers": "second:9092", "kafka.sasl.password": "secret"}
+    assert found.sink.kafka == {"bootstrap.servers": "second:9092", "sasl.password": "secret"}
+    assert "secret" not in repr(found)
 
 
 def test_on_a_cluster_the_second_cluster_s_secrets_are_no_arguments():

@@ -1,7 +1,6 @@
 """A range's batches before they are loaded: how large they are, and what planning takes, however long the range."""
 
 import pickle
-import time
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
@@ -46,20 +45,18 @@ def range_of(log: SteadyLog) -> Range:
     return replace(a_range("r", 0, 0, 1), planned_at=latest, future_tolerance=0, batch_offsets=None, **places)
 
 
-def test_the_first_batches_of_a_range_of_a_billion_offsets_are_planned_within_seconds_and_little_memory() -> None:
+def test_the_first_batches_of_a_range_of_a_billion_offsets_are_planned_with_few_questions_and_little_memory() -> None:
     log = SteadyLog(1_000, 1_000_000)
     loaded = range_of(log)
     assert loaded.offsets == 10**9
     tracemalloc.start()
-    begun = time.process_time()
     size = size_of(loaded, 500.0)
     ends = Planner(log, rest_of(loaded, loaded.start)).ends(size.offsets, WINDOW)
     planned = window(loaded, 1, loaded.start, ends, size)
-    took, (_, peak) = time.process_time() - begun, tracemalloc.get_traced_memory()
+    _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert [each.offsets for each in planned] == [MOST_OFFSETS] * WINDOW
     assert (planned[0].batches, planned[0].about, planned[-1].left) == (200, True, 10**9 - WINDOW * MOST_OFFSETS)
-    assert took < 20  # less than a second, but for the tracing of memory
     assert peak < 100 * MIB
     assert log.asked < 500
 

@@ -76,9 +76,11 @@ def test_a_count(count):
 def test_a_path_or_a_file_that_is_no_text(tmp_path):
     (tmp_path / "range").write_bytes(b"\xff")
     for path in ("a\0b", str(tmp_path / "range")):
-        with pytest.raises(SettingError, match=r"--range .* is neither JSON nor a file that can be read"):
+        with pytest.raises(
+            SettingError, match="'--range' must be a range document, as JSON or packed, or a path to one"
+        ):
             read_arguments(["--checkpoint", "/c", "--range", path], "app")
-        with pytest.raises(SettingError, match="'range' must be a range document or a path to one"):
+        with pytest.raises(SettingError, match="'range' must be a range document, as JSON or packed, or a path"):
             SOURCE.parsers["range"]("range", path)
 
 

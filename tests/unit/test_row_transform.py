@@ -88,7 +88,7 @@ def test_the_original_bytes_are_kept_where_values_were_decoded():
     def per_item(record):
         return {"total": record["value"]["price"] // record["value"]["count"]}
 
-    decoder = RecordDecoder.of(Decode(value=Json("price long, count long")), ["orders"], {})
+    decoder = RecordDecoder.of(Decode(value=Json("price long, count long")), ["orders"])
     zero = b'{"price": 5, "count": 0}'
     rows, bad = split(per_item, GOOD, zero, decoder=decoder)
     assert rows.column("total").to_pylist() == [2]
@@ -102,7 +102,7 @@ def test_one_bad_record_more_than_may_be_is_an_error_with_its_place():
     assert split(total, GOOD, BAD, most=1)[1].num_rows == 1
     with pytest.raises(RowError, match=r"^orders\[3\]@41: KeyError: 'count'\. At most 1 records may be bad"):
         split(total, GOOD, BAD, BAD, most=1)
-    decoder = RecordDecoder.of(Decode(value=Json("price long"), max_bad_records=1, dead_letters="d"), ["orders"], {})
+    decoder = RecordDecoder.of(Decode(value=Json("price long"), max_bad_records=1, dead_letters="d"), ["orders"])
     raising = row_transform("total long")(lambda record: {"total": 1 / record["value"]["price"]})
     with pytest.raises(RowError):
         split(raising, b'{"price": 0}', b"no", decoder=decoder, most=1)

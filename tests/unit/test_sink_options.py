@@ -2,9 +2,13 @@
 
 import pytest
 
+from airflow_provider_orderedkafka.core.outputs import SHAPING, TO_TABLES, TO_TOPICS
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.write.write_settings import SOURCE_TYPE
-from airflow_provider_orderedkafka.spark.connector.sink_options import parse_sink_options
+from airflow_provider_orderedkafka.outputs import KafkaOutput
+from airflow_provider_orderedkafka.spark.connector.option_tables import APPLICATION_SINK, SINK
+from airflow_provider_orderedkafka.spark.connector.sink_options import SinkOptions, parse_sink_options
 
 HERE = {"kafka.bootstrap.servers": "nowhere:9092"}
 VALUE = [("value", "binary")]
@@ -54,7 +58,7 @@ def test_what_spark_adds_by_itself_is_no_error():
     [
         ({"topik": "out"}, "unknown option 'topik' of the sink: did you mean 'topic'"),
         ({"deadlettertopics": "x"}, "did you mean 'deadLetterTopic'"),
-        ({"zzz": "x"}, "known are 'kafka.*' and 'topic', 'outputTopics', "),
+        ({"zzz": "x"}, "known are 'kafka.*', 'topic', 'outputTopics', "),
         ({"path": "/x"}, "option 'path' has no meaning for the sink: where to write is the option 'topic'"),
         ({"subscribe": "x"}, "this is an option of reading"),
         ({"usepartition": "yes"}, "option 'usePartition' must be 'true' or 'false', found 'yes'"),
@@ -74,3 +78,25 @@ def test_a_wrong_option_is_named_with_the_way_out(options, said):
 def test_a_topic_cannot_be_overwritten():
     with pytest.raises(SettingError, match=r"use mode\('append'\) instead of mode\('overwrite'\)"):
         parse_sink_options(HERE, VALUE, overwrite=True)
+
+
+OF_THE_SINK = {option.name for option in APPLICATION_SINK.options}
+TUNES = {"kafka.*", "deadLetterTopic", "writers"}
+"""The options that may change between two attempts."""
+
+
+def test_each_option_of_the_sink_shapes_the_rows_or_may_change_between_attempts():
+    of_clients = {name for name in SHAPING if name.startswith("kafka.")}
+    assert (set(SHAPING) - of_clients) | TUNES == OF_THE_SINK
+    assert TUNES.isdisjoint(SHAPING)
+
+
+def test_what_says_where_to_write_and_what_an_output_has_as_an_argument_are_options_of_the_sink():
+    assert {*TO_TOPICS, *TO_TABLES} - {"output_topic"} <= set(SHAPING)
+    assert KafkaOutput(topics=("a",), dead_letters="d", writers=2).values.keys() <= OF_THE_SINK
+
+
+def test_what_is_not_said_holds_as_the_table_says():
+    unsaid = SinkOptions(KafkaConfig({}))
+    assert APPLICATION_SINK.value({}, "includeHeaders") == SINK.value({}, "includeHeaders") == unsaid.include_headers
+    assert APPLICATION_SINK.value({}, "keepOrder") == unsaid.keep_order

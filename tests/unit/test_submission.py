@@ -8,8 +8,8 @@ from itertools import pairwise
 import pytest
 
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.launching import own_spark
-from airflow_provider_orderedkafka.submission import (
+from airflow_provider_orderedkafka.hooks.launching import own_spark
+from airflow_provider_orderedkafka.hooks.submission import (
     Command,
     Submission,
     kill_command,

@@ -59,10 +59,14 @@ class Planner:
         Without a time it is the span's end, and no new floor follows from it.
         """
         _check_most(most)
-        last = self.index.last() if time is None or time > self.span.latest else self._places.at(time)
+        floor = self.span.floor if time is None else Floor(time)
+        whole = time is None or time > self.span.latest
+        if whole and (most is None or self.span.offsets <= most):
+            return self._place(self.index.beyond(floor.time), floor)
+        last = self.index.last() if whole else self._places.at(floor.time)
         if most is not None and last.total > most:
             return self._end_at(most, Search(self.index, last))
-        return self._place(last, self.span.floor if time is None else Floor(time))
+        return self._place(last, floor)
 
     def ends(self, most: int, count: int) -> list[Place]:
         """The literal ends of the next `count` batches of `most` offsets each, the last one at the span's end.

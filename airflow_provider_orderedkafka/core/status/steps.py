@@ -1,8 +1,9 @@
 """What each step of a run changes in the status."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
-from airflow_provider_orderedkafka.core.documents import Ledger, Outcome, Range, Report
+from airflow_provider_orderedkafka.core.documents import DOUBTS, Ledger, Outcome, Range, Report
 from airflow_provider_orderedkafka.core.lifecycle import outcome_of
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets
@@ -86,7 +87,6 @@ def planned(status: Status, teller: Teller, loaded: Range) -> Status:
 
 
 def begun(status: Status, teller: Teller, loaded: Range, attempt: int) -> Status:
-    """An attempt begins."""
     row = replace(_row(status, teller, loaded), run=teller.run, task=teller.task, state="loading", attempts=attempt)
     return _with(status, replace(row, begun_at=teller.now, ended_at=None, error="", progress=None, written=()))
 
@@ -103,7 +103,6 @@ def progressed(status: Status, teller: Teller, loaded: Range, found: Progress) -
 
 
 def failed(status: Status, teller: Teller, loaded: Range, why: str) -> Status:
-    """An attempt failed."""
     row = replace(_row(status, teller, loaded), state="failed", ended_at=teller.now, error=_clipped(why))
     return _with(status, row)
 
@@ -126,7 +125,6 @@ def committed(
 
 
 def _row(status: Status, teller: Teller, loaded: Range) -> RangeRow:
-    """The range's row, or a new one."""
     new = RangeRow(
         id=loaded.id,
         kind=loaded.kind,
@@ -148,22 +146,15 @@ def _with(status: Status, row: RangeRow) -> Status:
 
 def _reported(row: RangeRow, report: Report) -> RangeRow:
     return replace(
-        row,
+        _counted(row, report, report.rows_emitted),
         state="loaded",
         attempts=report.attempt,
         begun_at=report.started_at,
         ended_at=report.ended_at,
         batches=report.batches,
         rows_read=report.rows_read,
-        rows_written=report.rows_emitted,
-        late=report.late,
         replayed=report.replayed,
-        dead_letters=report.dead_letters,
-        may_be_doubled=report.may_be_doubled,
-        may_be_out_of_order=report.may_be_out_of_order,
-        lost=report.lost,
         bytes_read=report.bytes_read,
-        error="",
     )
 
 
@@ -175,21 +166,12 @@ def _settled(row: RangeRow, ledger: Ledger) -> RangeRow:
     ended = replace(row, ended_at=row.ended_at or outcome.at, progress=None, written=())
     if outcome.kind != "committed":
         return replace(ended, state="abandoned", error=_clipped(outcome.reason))
-    return _counted(ended, outcome)
+    return replace(_counted(ended, outcome, outcome.rows), state="committed")
 
 
-def _counted(row: RangeRow, outcome: Outcome) -> RangeRow:
-    return replace(
-        row,
-        state="committed",
-        rows_written=outcome.rows,
-        late=outcome.late,
-        dead_letters=outcome.dead_letters,
-        may_be_doubled=outcome.may_be_doubled,
-        may_be_out_of_order=outcome.may_be_out_of_order,
-        lost=outcome.lost,
-        error="",
-    )
+def _counted(row: RangeRow, found: Report | Outcome, rows: int) -> RangeRow:
+    doubts: dict[str, Any] = {name: getattr(found, name) for name in DOUBTS}
+    return replace(row, rows_written=rows, late=found.late, error="", **doubts)
 
 
 def _taking(lag: Backlog | None, teller: Teller, loaded: Range) -> Backlog:

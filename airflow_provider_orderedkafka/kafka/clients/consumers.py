@@ -91,13 +91,6 @@ def pooled_consumer(settings: ReadSettings, fetch: int = _FETCH_BYTES[-1]) -> It
     idle.append(pooled)
 
 
-def close_idle() -> None:
-    with _idle.held() as found:
-        for idle in found.values():
-            while idle:
-                idle.pop().consumer.close()
-
-
 def _make(config: Mapping[str, str]) -> PooledConsumer:
     from confluent_kafka import Consumer, KafkaException
 

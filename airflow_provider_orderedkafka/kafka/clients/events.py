@@ -102,7 +102,7 @@ class PartitionEvents:
         if position > end:
             self._recheck()
             gone = (
-                f"{partition.at(position)} is gone, the log ends at {partition.at(end)}: it was cut back or made anew"
+                f"{partition.at(position)} is gone, the log ends at {partition.at(end)}: it was truncated or recreated"
             )
             raise DataLossError(gone, **partition._asdict(), offset=position)
         return int(start)

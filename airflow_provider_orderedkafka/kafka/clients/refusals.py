@@ -52,7 +52,10 @@ def way_out(error: KafkaError, config: Mapping[str, str]) -> str | None:
 def check_allowed(topic: str, operations: Collection[str], needed: str, why: str) -> None:
     """Raise `AccessDeniedError` if Kafka lists what the principal may do with a topic, and this is not among it."""
     if operations and needed not in operations:
-        raise AccessDeniedError(f"the principal needs {needed} on topic {topic!r}, {why}")
+        raise AccessDeniedError(
+            f"the principal needs {needed} on topic {topic!r}, {why}: grant it; `orderedkafka doctor --output-topic "
+            f"{topic}` tells what else is missing"
+        )
 
 
 def _why_untrusted(said: str, config: Mapping[str, str]) -> str:

@@ -35,7 +35,8 @@ def _ends(
     config: Mapping[str, str], terms: Terms, partitions: Sequence[TopicPartition], now: int, place: Place
 ) -> Ends:
     if terms.end is not None:
-        return Ends(resolve(config, terms, terms.end, partitions, now, word="end").offsets, written=Offsets())
+        end = resolve(config, terms, terms.end, partitions, now, word="end")
+        return Ends(end.offsets, written=Offsets(), remarks=end.remarks)
     return readable_ends(config, partitions, terms.isolation, now + terms.future_tolerance, floor=place.floor)
 
 

@@ -79,7 +79,6 @@ def _several(source: Source, ordinals: Ints) -> Any:
 
 
 def _last_record(source: Source) -> int:
-    """Where the rows of the last record begin."""
     last = len(source) - 1
     same = np.ones(len(source), bool)
     for column in (source.codes, source.partitions, source.offsets):

@@ -25,6 +25,9 @@ _WRONG: Final = {
 }
 """Why Kafka creates no topic, whoever asks and however often."""
 
+NEEDED: Final = ("WRITE", "READ")
+"""What the application does with an output, perhaps as another principal than the one that asks here."""
+
 
 def made_ready(config: Mapping[str, str], topics: Iterable[str], new: NewOutput | None) -> list[str]:
     """Create those topics that do not exist, if it is said how; remarks about what was found and done.
@@ -46,6 +49,9 @@ def _ready(config: Mapping[str, str], topic: str, new: NewOutput | None) -> str 
                 f"output {error}; or have it created, with create_output={EXAMPLE}", topic=topic
             ) from error
         return _create(config, topic, new)
+    lacking = " and ".join(each for each in NEEDED if there.operations and each not in there.operations)
+    if lacking:
+        return f"output topic {topic!r}: the principal of this connection lacks {lacking}, which the application needs"
     if new is None or new.partitions in {None, there.partitions}:
         return None
     return f"output topic {topic!r} exists, with {there.partitions} partitions, not {new.partitions}: it stays as it is"

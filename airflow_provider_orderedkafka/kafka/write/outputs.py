@@ -48,6 +48,12 @@ def look_up_outputs(config: Mapping[str, str], topics: Iterable[str]) -> dict[st
     return {topic.name: _output(topic) for topic in found.topics}
 
 
+def check_readable(outputs: Iterable[OutputTopic]) -> None:
+    """Raise AccessDeniedError if one of these may not be read: the attempt after a kill has to."""
+    for output in outputs:
+        check_allowed(output.name, output.operations, "READ", "to find in it what a killed attempt has written")
+
+
 def with_limits(config: Mapping[str, str], outputs: Mapping[str, OutputTopic]) -> dict[str, str]:
     """The configuration, with limits that suit these topics, unless the user set them.
 

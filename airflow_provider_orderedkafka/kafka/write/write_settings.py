@@ -117,7 +117,7 @@ def check_columns(columns: Sequence[Column], settings: WriteSettings) -> None:
         if allowed and types[name] not in allowed:
             raise SettingError(f"column {name!r} is {types[name]}, but must be {' or '.join(allowed)}{_hint(name)}")
     if settings.topic is None and "topic" not in types:
-        raise SettingError("where to write is not said: set the option 'topic', or add a string column 'topic'")
+        raise SettingError("no output topic is set: set the option 'topic', or add a string column 'topic'")
     if settings.use_partition == "always" and "partition" not in types:
         raise SettingError(f"'usePartition' needs an int column 'partition', found {_listed(types)}")
     if settings.source is not None:

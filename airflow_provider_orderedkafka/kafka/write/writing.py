@@ -117,8 +117,8 @@ class _Task:
             place = rows.origin(index)
             raise RowError(
                 f"{rows.where(index, self.settings, self.written.seen + index)}: {reason}. Of {len(rows):,} rows "
-                f"looked at {len(faults):,} cannot be written: mend the transform, or keep them aside with "
-                f"'deadLetterTopic'",
+                f"checked, {len(faults):,} cannot be written: fix the transform, or send them to a dead letter topic "
+                f"with 'deadLetterTopic'",
                 **({} if place is None else {**place[0]._asdict(), "offset": place[1]}),
             )
         stamps = None if self.stamp is None else rows.stamps(self.stamp)

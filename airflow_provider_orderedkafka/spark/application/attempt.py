@@ -145,20 +145,19 @@ class Attempt:
     def _look(self) -> None:
         """Say what is waited for or loaded, if nothing was said for a while."""
         loading = None if self._loop is None else self._loop.loading
-        self._printer.look(loading or self._waited_for(), self._tasks, self._clock.now())
+        self._printer.look(loading or self._doing(), self._tasks, self._clock.now())
 
     def _tasks(self) -> Tasks | None:
         return None if self._query is None else self._query.tasks()
 
-    def _waited_for(self) -> str:
+    def _doing(self) -> str:
         if self._spark.there() is None:
             return "Spark is starting"
         if self._loop is None:
-            return "Kafka is asked about the output"
-        return "the next batches are planned" if self._executors.done() else "Spark is waiting for an executor"
+            return "asking Kafka about the output"
+        return "planning the next batches" if self._executors.done() else "waiting for an executor"
 
     def _stop(self) -> None:
-        """Cancel all tasks."""
         if self._running is not None and not self._running.done():
             self._cancel()
             wait([self._running], QUIET_SECONDS)

@@ -15,7 +15,7 @@ from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.limits import check_bad, rows_left
 from airflow_provider_orderedkafka.core.order.cuts import Place
 from airflow_provider_orderedkafka.core.plan import Planned
-from airflow_provider_orderedkafka.errors import OrderedKafkaError, StateError, TaskFailedError
+from airflow_provider_orderedkafka.errors import OrderedKafkaError, SchemaChangedError, StateError, TaskFailedError
 from airflow_provider_orderedkafka.spark.application.plan import Plan
 from airflow_provider_orderedkafka.spark.lanes.writer import Before, Limit, Writer
 from airflow_provider_orderedkafka.spark.session.failures import classify_failure
@@ -97,9 +97,9 @@ class BatchLoop:
             run(window, self)
             if not self.over and self._next()[0] <= window[-1].batch:
                 raise StateError(
-                    f"Spark's streaming query has not found batch {self._next()[0]} of the plan in "
+                    f"Spark's streaming query did not find batch {self._next()[0]} of the plan in "
                     f"{self._work.checkpoint.location!r}: was a file deleted there, or does Spark see another file "
-                    f"system than this process? Mend it, then run the same range again"
+                    f"system than this process? Fix that, then run the same range again"
                 )
             self._off_plan = False
 
@@ -143,23 +143,27 @@ class BatchLoop:
         return self._work.limit.cut(batch, allotment)
 
     def _written(self, batch: Batch) -> Tally:
-        for tries in range(1, TRIES + 1):
+        left = TRIES
+        while True:
             try:
                 note, before = self._noted(batch)
                 self._work.lease.check()  # to look back may take a while, and what follows cannot be taken back
                 return self._work.writer.write(batch, note, before)
             except StateError:  # what cannot be noted is not written
                 raise
-            except Exception as error:
-                reason = classify_failure(error)
-                self._work.lease.check()
-                if tries == TRIES or not reason.retryable:
-                    raise reason from error
-                self._host.before_a_retry()
-                if self._stopped:
-                    raise TaskFailedError("the attempt was told to end") from error
-                _log.warning("batch %d failed and is run again: %s", batch.number, reason)
-        raise AssertionError("the last try returns or raises")
+            except Exception as error:  # noqa: BLE001 - raised again, classified, unless the batch is run again
+                left -= 1
+                self._prepare_a_retry(batch, error, left)
+
+    def _prepare_a_retry(self, batch: Batch, error: Exception, left: int) -> None:
+        reason = classify_failure(error)
+        self._work.lease.check()
+        if left == 0 or not reason.retryable or isinstance(reason, SchemaChangedError):
+            raise reason from error  # columns are settled once for an attempt
+        self._host.before_a_retry()
+        if self._stopped:
+            raise TaskFailedError("the attempt was stopped before the batch was run again") from error
+        _log.warning("batch %d failed and is run again: %s", batch.number, reason)
 
     def _noted(self, batch: Batch) -> tuple[Note, Before | None]:
         """The batch's note, stored before a write and whenever it changes, and what landed before."""

@@ -4,22 +4,21 @@ import argparse
 import importlib
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from airflow_provider_orderedkafka.core.codec import PACKED, unpacked
-from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.order.positions import whole_number
-from airflow_provider_orderedkafka.core.outputs import DEAD_LETTERS, OF_THE_SINK, OPTIONS_VARIABLE
+from airflow_provider_orderedkafka.core.outputs import DEAD_LETTERS, OF_THE_SINK, OPTIONS_VARIABLE, TO_TOPICS
 from airflow_provider_orderedkafka.decoding.formats import Decode
+from airflow_provider_orderedkafka.decoding.registry import Registry
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.outputs import CatalogOutput, Output, from_text, table_output
-from airflow_provider_orderedkafka.spark.application.help import DESCRIPTION, more
-from airflow_provider_orderedkafka.spark.connector.option_tables import SOURCE
+from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+from airflow_provider_orderedkafka.outputs import KafkaOutput, TableOutput, from_text, table_output
+from airflow_provider_orderedkafka.spark.application.help import ARGUMENTS, DESCRIPTION, more
+from airflow_provider_orderedkafka.spark.connector.option_parsing import range_document
+from airflow_provider_orderedkafka.spark.connector.option_tables import APPLICATION_SOURCE
 from airflow_provider_orderedkafka.spark.connector.options import SourceOptions, parse_options
+from airflow_provider_orderedkafka.spark.connector.sink_options import SinkOptions, application_sink
 from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments, Transform
-
-REGISTRY = "registry."
 
 
 class _Parser(argparse.ArgumentParser):
@@ -30,34 +29,28 @@ class _Parser(argparse.ArgumentParser):
 def read_arguments(argv: Sequence[str], program: str) -> Arguments:
     """Parse the command line; `SettingError` if it is wrong."""
     found = _parser(program).parse_args(argv)
-    loaded = None if found.range is None else _range(found.range)
-    if loaded is not None and found.row_limit is not None:
-        raise SettingError(
-            f"--row-limit {found.row_limit} cannot be used with --range: the range has its own "
-            f"('rows_left': {loaded.rows_left}); leave --row-limit out"
-        )
     if found.transform is not None and found.arrow_transform is not None:
         raise SettingError("--transform and --arrow-transform cannot be used together: leave one out")
     told = _from_environment()
-    options = {name: value for name, value in told.items() if not name.startswith(OF_THE_SINK)}
-    to_cluster = {name.removeprefix(OF_THE_SINK): told[name] for name in sorted(set(told) - set(options))}
-    options |= _pairs("--option", found.option)
-    registry = {name: value for name, value in options.items() if name.startswith(REGISTRY)}
+    to_cluster = {
+        name.removeprefix(OF_THE_SINK): told.pop(name) for name in sorted(told) if name.startswith(OF_THE_SINK)
+    }
+    options = {**told, **_pairs("--option", found.option)}
     decode = None if found.decode is None else Decode.from_text(found.decode)
-    sink_options = _pairs("--sink-option", found.sink_option)
+    source = _source(options, found.range, found.row_limit)
+    sink, output = _sink(found, to_cluster, decode, source.kafka)
     return Arguments(
         checkpoint=found.checkpoint,
+        source=source,
+        sink=sink,
+        output=output,
         attempt=found.attempt,
         report=found.report,
         row_limit=found.row_limit,
-        output_topic=found.output_topic,
         transform=_function("--transform", found.transform),
         arrow_transform=_function("--arrow-transform", found.arrow_transform),
-        sink_options=_with_dead_letters(to_cluster | sink_options, decode),
-        output=_output(found.output, found.output_topic, sink_options),
-        source=_source({name: value for name, value in options.items() if name not in registry}, loaded),
         decode=decode,
-        registry=registry,
+        registry=Registry.of(options) if decode is not None and decode.registries else None,
     )
 
 
@@ -69,118 +62,68 @@ def _parser(program: str) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    what = parser.add_argument_group("what to load")
-    what.add_argument("--range", metavar="RANGE", help="a range document, as JSON, packed, or as a path")
-    what.add_argument(
-        "--option",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help="an option of the source; can be repeated; see below. To hide secrets from process lists, put options as "
-        f"a JSON object into the environment variable {OPTIONS_VARIABLE}",
-    )
-    what.add_argument(
-        "--row-limit",
-        metavar="ROWS",
-        type=_positive,
-        help="maximum number of rows to write, over all runs with this checkpoint: the first ones in order. Not with "
-        "--range, which has its own",
-    )
-    how = parser.add_argument_group("how to write it")
-    how.add_argument(
-        "--decode",
-        metavar="JSON",
-        help="decode keys and values before the transform, such as "
-        '\'{"value": {"format": "avro", "registry": "main"}}\', with --option registry.url=...',
-    )
-    how.add_argument(
-        "--transform",
-        metavar="MODULE:FUNCTION",
-        help="a function from DataFrame to DataFrame that does not shuffle, and keeps the column _source. Ship its "
-        "module with --py-files if executors do not have it",
-    )
-    how.add_argument(
-        "--arrow-transform",
-        metavar="MODULE:FUNCTION",
-        help="a function from pyarrow.RecordBatch to pyarrow.RecordBatch instead; faster: records never leave Python",
-    )
-    how.add_argument(
-        "--output",
-        metavar="OUTPUT",
-        help="where to write, as JSON or packed: what ordered_load(output=...) says; or name a topic, or a table or "
-        "files by options",
-    )
-    how.add_argument("--output-topic", metavar="TOPIC", help="the topic to write to")
-    how.add_argument(
-        "--sink-option",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help="an option of the output; can be repeated; see below",
-    )
-    where = parser.add_argument_group("where to keep state and reports")
-    where.add_argument(
-        "--checkpoint",
-        metavar="LOCATION",
-        required=True,
-        help="a folder on HDFS, in an object store or, with a local master, on local disk. With --range it belongs to "
-        "that range; without, it has a folder for each range",
-    )
-    where.add_argument(
-        "--report", metavar="FILE", help="where to copy the report; it is always written to <checkpoint>/report.json"
-    )
-    where.add_argument("--attempt", metavar="NUMBER", type=_positive, help=argparse.SUPPRESS)
+    kinds: dict[str, dict[str, Any]] = {
+        "count": {"type": _count},
+        "pairs": {"action": "append", "default": []},
+        "required": {"required": True},
+    }
+    for title, arguments in ARGUMENTS.items():
+        group = parser.add_argument_group(title)
+        for name, placeholder, kind, text in arguments:
+            group.add_argument(name, metavar=placeholder, help=text, **kinds.get(kind, {}))
     return parser
 
 
-def _with_dead_letters(options: dict[str, str], decode: Decode | None) -> dict[str, str]:
-    """The options of the output, with the topic for records that cannot be decoded."""
-    if decode is None or not isinstance(decode.dead_letters, str):
-        return options
-    given = options.get(DEAD_LETTERS, decode.dead_letters)
-    if given != decode.dead_letters:
-        raise SettingError(
-            f"--sink-option {DEAD_LETTERS}={given} and --decode's {decode.dead_letters!r} differ: name one"
-        )
-    return {**options, DEAD_LETTERS: given}
-
-
-def _source(options: Mapping[str, str], loaded: Range | None) -> SourceOptions:
+def _source(options: Mapping[str, str], document: str | None, row_limit: int | None) -> SourceOptions:
     given = {name.lower() for name in options}
-    for option in SOURCE.options:
+    for option in APPLICATION_SOURCE.options:
         if option.elsewhere and option.name.lower() in given:
             raise SettingError(f"option {option.name!r} is an argument of an application: {option.elsewhere}")
-    return parse_options(options, stream=True, loaded=loaded)
+    loaded = None if document is None else range_document("--range", document)
+    if loaded is not None and row_limit is not None:
+        raise SettingError(
+            f"--row-limit {row_limit} cannot be used with --range: the range has its own "
+            f"('rows_left': {loaded.rows_left}); leave --row-limit out"
+        )
+    return parse_options(options, stream=True, loaded=loaded, table=APPLICATION_SOURCE)
 
 
-def _output(document: str | None, topic: str | None, options: Mapping[str, str]) -> Output | CatalogOutput | None:
-    given = {name: value for name, value in options.items() if name != DEAD_LETTERS}
-    named = None if topic is not None else table_output(given)
-    if document is None:
-        return named
-    if topic is not None or named is not None:
-        raise SettingError("--output says where to write: leave --output-topic and the options path and table out")
-    return from_text(document)
+def _sink(
+    found: argparse.Namespace, to_cluster: Mapping[str, str], decode: Decode | None, source: KafkaConfig
+) -> tuple[SinkOptions, TableOutput | None]:
+    output, given = _output(found.output, found.output_topic, _pairs("--sink-option", found.sink_option))
+    dead = None if decode is None else decode.dead_letters
+    sink = application_sink(
+        {**to_cluster, **given},
+        source,
+        topic=found.output_topic,
+        output=output if isinstance(output, KafkaOutput) else None,
+        dead_letters=dead if isinstance(dead, str) else None,
+    )
+    return sink, None if isinstance(output, KafkaOutput) else output
 
 
-def _positive(text: str) -> int:
+def _output(
+    document: str | None, topic: str | None, given: Mapping[str, str]
+) -> tuple[KafkaOutput | TableOutput | None, Mapping[str, str]]:
+    """The output that is said as a value or by the options of a table, and the options that are left for the sink."""
+    of_table = {name: text for name, text in given.items() if name.lower() != DEAD_LETTERS.lower()}
+    table = table_output(of_table)
+    to_topics = topic is not None or any(name.lower() in map(str.lower, TO_TOPICS) for name in given)
+    if document is not None and (to_topics or table is not None):
+        raise SettingError("--output says where to write: leave out --output-topic, and what names a topic or a table")
+    if table is not None and to_topics:
+        raise SettingError(f"the output is set twice: by a topic, and by options as {table.of}: leave one out")
+    if document is not None:
+        return from_text(document), given
+    return table, given if table is None else {name: given[name] for name in given.keys() - of_table}
+
+
+def _count(text: str) -> int:
     number = whole_number(text)
     if number is None:
         raise argparse.ArgumentTypeError(f"it must be a whole number from 1 on, found {text!r}")
     return number
-
-
-def _range(text: str) -> Range:
-    if text.lstrip().startswith("{"):
-        return Range.from_text(text)
-    if text.startswith(PACKED):
-        return Range.from_text(unpacked(text))
-    try:
-        found = Path(text).read_text("utf-8")
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise SettingError(f"--range {text!r} is neither JSON nor a file that can be read: {why}") from error
-    return Range.from_text(found)
 
 
 def _pairs(argument: str, texts: Sequence[str]) -> dict[str, str]:
@@ -189,7 +132,7 @@ def _pairs(argument: str, texts: Sequence[str]) -> dict[str, str]:
         name, equals, value = text.partition("=")
         if not equals or not name:  # what is not a pair may be a secret: it is not shown
             raise SettingError(f"{argument} must be NAME=VALUE, such as kafka.bootstrap.servers=broker:9092")
-        if name in found:
+        if name.lower() in map(str.lower, found):
             raise SettingError(f"{argument} {name} is given twice: leave one out")
         found[name] = value
     return found

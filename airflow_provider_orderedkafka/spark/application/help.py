@@ -1,8 +1,12 @@
 """The texts of `--help` of the applications."""
 
+import argparse
 from textwrap import fill
+from typing import Final
 
-from airflow_provider_orderedkafka.spark.connector.option_tables import APPLICATION_SINK, SOURCE, TABLE_SINK
+from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
+from airflow_provider_orderedkafka.spark.connector.option_parsing import Option
+from airflow_provider_orderedkafka.spark.connector.option_tables import APPLICATION_SINK, APPLICATION_SOURCE
 
 WIDTH, INDENT = 80, 25
 
@@ -18,8 +22,58 @@ A run can be killed at any moment. Run it again with the same range and
 checkpoint, and it continues where it was: nothing is lost and, with
 provenance, nothing is written twice. After success, it does nothing."""
 
+ARGUMENTS: Final[dict[str, tuple[tuple[str, str, str, str], ...]]] = {
+    "what to load": (
+        ("--range", "RANGE", "text", "a range document, as JSON, packed, or as a path"),
+        (
+            *("--option", "NAME=VALUE", "pairs"),
+            "an option of the source; can be repeated; see below. To hide secrets from process lists, put options as "
+            f"a JSON object into the environment variable {OPTIONS_VARIABLE}",
+        ),
+        (
+            *("--row-limit", "ROWS", "count"),
+            "maximum number of rows to write, over all runs with this checkpoint: the first ones in order. Not with "
+            "--range, which has its own",
+        ),
+    ),
+    "how to write it": (
+        (
+            *("--decode", "JSON", "text"),
+            "decode keys and values before the transform, such as "
+            '\'{"value": {"format": "avro", "registry": "main"}}\', with --option registry.url=...',
+        ),
+        (
+            *("--transform", "MODULE:FUNCTION", "text"),
+            "a function from DataFrame to DataFrame that does not shuffle, and keeps the column _source. Ship its "
+            "module with --py-files if executors do not have it",
+        ),
+        (
+            *("--arrow-transform", "MODULE:FUNCTION", "text"),
+            "a function from pyarrow.RecordBatch to pyarrow.RecordBatch instead; faster: records never leave Python",
+        ),
+        (
+            *("--output", "OUTPUT", "text"),
+            "where to write, as JSON or packed: what ordered_load(output=...) says; or name a topic, or a table or "
+            "files by options",
+        ),
+        ("--output-topic", "TOPIC", "text", "the topic to write to"),
+        ("--sink-option", "NAME=VALUE", "pairs", "an option of the output; can be repeated; see below"),
+    ),
+    "where to keep state and reports": (
+        (
+            *("--checkpoint", "LOCATION", "required"),
+            "a folder on HDFS, in an object store or, with a local master, on local disk. With --range it belongs to "
+            "that range; without, it has a folder for each range",
+        ),
+        ("--report", "FILE", "text", "where to copy the report; it is always written to <checkpoint>/report.json"),
+        ("--attempt", "NUMBER", "count", argparse.SUPPRESS),
+    ),
+}
+"""The arguments by groups: name, placeholder, kind of value, and help."""
+
 MORE = """\
-options of the source (--option); with --range, only kafka.* and sliceOffsets:
+options of the source (--option); with --range, only kafka.*, registry.* and
+sliceOffsets:
 {source}
 
 options of the output (--sink-option), to Kafka:
@@ -58,10 +112,14 @@ exit codes:
 
 def more() -> str:
     """The epilog: options, examples, exit codes."""
-    tables = {"source": SOURCE, "sink": APPLICATION_SINK, "tables": TABLE_SINK}
-    return MORE.format(**{name: "\n".join(map(_entry, table.told())) for name, table in tables.items()})
+    told = {
+        "source": [option for option in APPLICATION_SOURCE.options if not option.elsewhere],
+        "sink": APPLICATION_SINK.of_group("sink", "application"),
+        "tables": APPLICATION_SINK.of_group("table"),
+    }
+    return MORE.format(**{name: "\n".join(map(_entry, options)) for name, options in told.items()})
 
 
-def _entry(told: tuple[str, str]) -> str:
-    name, text = told
-    return fill(text, WIDTH, initial_indent=f"  {name:<{INDENT - 2}}", subsequent_indent=" " * INDENT)
+def _entry(option: Option) -> str:
+    start = f"  {option.name:<{INDENT - 2}}"
+    return fill(option.told, WIDTH, initial_indent=start, subsequent_indent=" " * INDENT)

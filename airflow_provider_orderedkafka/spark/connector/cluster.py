@@ -30,12 +30,10 @@ class Cluster:
 
     @classmethod
     def of_range(cls, kafka: KafkaConfig, loaded: Range) -> "Cluster":
-        """The cluster that a range is loaded from."""
         return cls(kafka, Named(tuple(loaded.topics)), loaded.isolation, loaded)
 
     @cached_property
     def log(self) -> KafkaLog:
-        """The log that a planner asks."""
         return KafkaLog(self.kafka, self.isolation)
 
     def topics(self) -> Discovery:

@@ -4,11 +4,12 @@ Spark passes options in lower case. An error suggests the nearest known option, 
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, get_args
 
+from airflow_provider_orderedkafka.core.codec import PACKED, unpacked
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.lanes import KeepOrder
 from airflow_provider_orderedkafka.core.notation.durations import parse_duration
@@ -17,7 +18,6 @@ from airflow_provider_orderedkafka.core.notation.starts import parse_moment, par
 from airflow_provider_orderedkafka.core.notation.subscriptions import Subscription, parse_subscription
 from airflow_provider_orderedkafka.core.order.positions import whole_number
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.clients.config import PREFIX
 
 _OF_SPARK: Final = re.compile(r"(\d+)(min)?")
 
@@ -27,6 +27,8 @@ Parse = Callable[[str, str], Any]
 @dataclass(frozen=True, slots=True)
 class Option:
     """One option; `parse` makes its value of its name and text. `help` is Markdown, for `--help` and the documents.
+
+    A name that ends with `*` stands for all that begin so, which are for others to parse.
 
     `default` is a text, as it would be given; `unset` says in words what holds without one, or when the default does.
     `in_application` says so where an application has another; `elsewhere`, how an application is told otherwise.
@@ -49,6 +51,12 @@ class Option:
         """The default, for people."""
         return f"`{self.default}` {self.unset}".strip() if self.default else self.unset
 
+    @property
+    def told(self) -> str:
+        """What the `--help` of an application says of it."""
+        default = self.in_application or self.shown
+        return (f"{self.help} (default: {default})" if default else self.help).replace("`", "")
+
 
 @dataclass(frozen=True, slots=True)
 class OptionTable:
@@ -66,15 +74,16 @@ class OptionTable:
         return {option.name: option.parse for option in self.options if option.parse is not None}
 
     def parsed(self, given: Mapping[str, str]) -> dict[str, Any]:
-        """The options but `kafka.*`, parsed; raises `SettingError` for one that is unknown or wrong."""
+        """The options but `kafka.*` and the like, parsed; raises `SettingError` for one that is unknown or wrong."""
         parsers = self.parsers
+        others = tuple(option.name.removesuffix("*") for option in self.options if option.parse is None)
         canonical = {name.lower(): name for name in parsers}
         values = {}
         for name, text in given.items():
             known = canonical.get(name.lower())
             if known is not None:
                 values[known] = parsers[known](known, text)
-            elif not name.lower().startswith(PREFIX) and name.lower() not in self.ignored:
+            elif not name.lower().startswith(others) and name.lower() not in self.ignored:
                 raise self._unknown(name)
         return values
 
@@ -88,23 +97,19 @@ class OptionTable:
         for name, instead in self.instead.items():
             if given.lower() == name.lower():
                 return SettingError(f"option {name!r} {self.means_nothing}: {instead}")
-        names = self.parsers
-        hint = meant(given, names, f"known are 'kafka.*' and {', '.join(map(repr, names))}")
+        names = [option.name for option in self.options]
+        hint = meant(given, names, f"known are {', '.join(map(repr, names))}")
         return SettingError(f"unknown option {given!r}{self.of}: {hint}")
+
+    def of_group(self, *groups: str) -> list[Option]:
+        """The options in these groups."""
+        return [option for option in self.options if option.group in groups]
 
     def markdown(self, group: str) -> str:
         """The table of a group, in Markdown."""
-        shown = [option for option in self.options if option.group == group]
+        shown = self.of_group(group)
         rows = "".join(f"| `{option.name}` | {option.shown} | {option.help} |\n" for option in shown)
         return "| option | default | value |\n| --- | --- | --- |\n" + rows.replace("|  |", "| |")
-
-    def told(self) -> Iterator[tuple[str, str]]:
-        """Each option of an application, and what `--help` says of it."""
-        for option in self.options:
-            if not option.elsewhere:
-                default = option.in_application or option.shown
-                text = f"{option.help} (default: {default})" if default else option.help
-                yield option.name, text.replace("`", "")
 
 
 def count(name: str, text: str) -> int:
@@ -167,14 +172,17 @@ def spark_duration(name: str, text: str) -> int:
 
 
 def range_document(name: str, text: str) -> Range:
-    """A range, as JSON or as the path of its file."""
+    """A range, as JSON, packed, or as the path of its file."""
     if text.lstrip().startswith("{"):
         return Range.from_text(text)
+    if text.startswith(PACKED):
+        return Range.from_text(unpacked(text))
     try:
         found = Path(text).read_text("utf-8")
     except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
         raise SettingError(
-            f"option {name!r} must be a range document or a path to one, found {text!r}: {error}"
+            f"{name!r} must be a range document, as JSON or packed, or a path to one, found {text!r}: {why}"
         ) from error
     return Range.from_text(found)
 

@@ -1,11 +1,13 @@
-"""The options of source and sink as tables, from which `--help` and the documents are made."""
+"""The options of source, sink and applications as tables, from which `--help` and the documents are made."""
 
+from dataclasses import replace
 from typing import Final, get_args
 
 from airflow_provider_orderedkafka.core.documents import Isolation
 from airflow_provider_orderedkafka.core.notation.durations import format_duration
 from airflow_provider_orderedkafka.core.order.cuts import FUTURE_TOLERANCE
 from airflow_provider_orderedkafka.core.plan import SLICE_OFFSETS
+from airflow_provider_orderedkafka.decoding.registry import PREFIX as REGISTRY
 from airflow_provider_orderedkafka.kafka.clients.config import ISOLATION as ISOLATION_LEVEL
 from airflow_provider_orderedkafka.kafka.clients.config import PREFIX
 from airflow_provider_orderedkafka.spark.connector.option_parsing import (
@@ -45,7 +47,7 @@ SOURCE: Final = OptionTable(
         Option("assign", subscription, "topics", 'partitions by topic: `{"orders": [0, 1]}`'),
         Option(
             *("range", range_document, "topics"),
-            "a range document, as JSON or as a path: it says what to read, from where to where, and how",
+            "a range document, as JSON, packed, or as a path: it says what to read, from where to where, and how",
             elsewhere="give the range with --range",
             beside_range=True,
         ),
@@ -82,7 +84,7 @@ SOURCE: Final = OptionTable(
         ),
         Option(
             *("maxTriggerDelay", spark_duration, "pace"),
-            "... unless the last one was this long ago; Spark's `15min` and milliseconds work, too",
+            "start a batch with fewer offsets this long after the last one; also `15min` or milliseconds, as in Spark",
             default="15m",
             unset="with a minimum",
             stream_only=True,
@@ -124,6 +126,18 @@ SOURCE: Final = OptionTable(
     },
 )
 
+APPLICATION_SOURCE: Final = replace(
+    SOURCE,
+    options=(
+        *SOURCE.options,
+        Option(
+            *(f"{REGISTRY}*", None, "registry"),
+            "the schema registry, where `--decode` names one: `registry.url`, which is required, and other properties "
+            "of Confluent's client, such as `registry.basic.auth.user.info` (`login:password`)",
+        ),
+    ),
+)
+
 SINK: Final = OptionTable(
     (
         Option(
@@ -163,41 +177,32 @@ SINK: Final = OptionTable(
     ignored=frozenset({"checkpointlocation", "queryname"}),
 )
 
-APPLICATION_SINK: Final = OptionTable(
-    (
+APPLICATION_SINK: Final = replace(
+    SINK,
+    options=(
         *SINK.options,
         Option(
-            *("keepOrder", keep_order, "application", "which rows stay in order: `key`, `partition` or `none`", "key")
+            *("keepOrder", keep_order, "application"),
+            "which rows stay in order: those of each `key`, those of each output `partition`, or `none`",
+            default="key",
         ),
         Option(
-            "writers", count, "application", "number of tasks that write in parallel; 1 keeps the order of all rows"
+            *("writers", count, "application", "number of tasks that write in parallel; 1 keeps the order of all rows"),
+            unset="as many as the order allows",
         ),
-    ),
-    of=SINK.of,
-    means_nothing=SINK.means_nothing,
-    instead={name: instead for name, instead in SINK.instead.items() if name != "keepOrder"},
-)
-
-TABLE_SINK: Final = OptionTable(
-    (
         Option(
-            "path",
-            filled,
-            "table",
+            *("path", filled, "table"),
             "a folder, with a folder for each batch, or with `format=delta` a Delta table; or `table`",
         ),
         Option(
-            "table",
-            filled,
-            "table",
+            *("table", filled, "table"),
             "a table of a catalog, as CATALOG.SCHEMA.NAME; with `format=iceberg` or `delta`, batches are appended",
         ),
         Option(
-            "format",
-            filled,
-            "table",
-            "`iceberg`, `delta` or a format of files; all other options are its own",
-            "parquet",
+            *("format", filled, "table", "`iceberg`, `delta` or a format of files; all other options are its own"),
+            default="parquet",
         ),
-    )
+    ),
+    instead={"subscribe": SINK.instead["subscribe"]},
+    ignored=frozenset(),
 )

@@ -13,6 +13,7 @@ from airflow_provider_orderedkafka.core.notation.subscriptions import Subscripti
 from airflow_provider_orderedkafka.core.pacing import Pace
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+from airflow_provider_orderedkafka.spark.connector.option_parsing import OptionTable
 from airflow_provider_orderedkafka.spark.connector.option_tables import ISOLATION, SOURCE
 
 
@@ -41,12 +42,14 @@ SUBSCRIPTIONS: Final = ("subscribe", "subscribePattern", "assign")
 EXCLUSIVE: Final = (("startingOffsets", "startingTimestamp"), ("endingOffsets", "endingTimestamp"))
 
 
-def parse_options(given: Mapping[str, str], *, stream: bool, loaded: Range | None = None) -> SourceOptions:
+def parse_options(
+    given: Mapping[str, str], *, stream: bool, loaded: Range | None = None, table: OptionTable = SOURCE
+) -> SourceOptions:
     """Parse the options of a source; raises `SettingError` for a wrong one.
 
     `loaded` is a range that is given otherwise than by the option `range`, and shapes the reading like that one.
     """
-    kafka, values = KafkaConfig.from_options(given), SOURCE.parsed(given)
+    kafka, values = KafkaConfig.from_options(given), table.parsed(given)
     if loaded is not None:
         values["range"] = loaded
     if "range" in values:
@@ -100,7 +103,7 @@ def _check(values: Mapping[str, Any], *, stream: bool) -> None:
 
 def _beside_range(kafka: KafkaConfig, values: Mapping[str, Any]) -> SourceOptions:
     if odd := sorted(set(values) - {option.name for option in SOURCE.options if option.beside_range}):
-        raise SettingError(f"option {odd[0]!r} cannot stand beside 'range', which says all of it: leave it out")
+        raise SettingError(f"option {odd[0]!r} cannot be combined with 'range', which sets it: leave it out")
     return range_options(kafka, values["range"], SOURCE.value(values, "sliceOffsets"))
 
 

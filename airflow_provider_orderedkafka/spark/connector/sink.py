@@ -76,7 +76,6 @@ def named(settings: WriteSettings, range_id: str) -> WriteSettings:
 
 
 def columns_of(schema: "StructType") -> list[tuple[str, str]]:
-    """Names and types."""
     return [(each.name, each.dataType.simpleString()) for each in schema.fields]
 
 

@@ -27,7 +27,6 @@ class OrderedKafkaDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name for `format(...)`."""
         return NAME
 
     def schema(self) -> str:
@@ -37,7 +36,6 @@ class OrderedKafkaDataSource(DataSource):
         return columns(include_headers=parse_options(self.options, stream=True).include_headers)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For `spark.read`; a schema selects columns."""
         from airflow_provider_orderedkafka.spark.connector.reader import OrderedKafkaReader
 
         options = parse_options(self.options, stream=False)
@@ -52,7 +50,6 @@ class OrderedKafkaDataSource(DataSource):
         return OrderedKafkaStreamReader(options, asked_columns(schema, include_headers=options.include_headers))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """For `df.write`."""
         from airflow_provider_orderedkafka.spark.connector.sink import batch_writer
 
         return batch_writer(self.options, schema, overwrite)

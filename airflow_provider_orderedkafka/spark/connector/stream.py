@@ -31,9 +31,9 @@ log = logging.getLogger(__name__)
 class Stream:
     """A stream or a batch read, by its options; asks Kafka."""
 
-    def __init__(self, options: SourceOptions, cluster: Cluster | None = None) -> None:
+    def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._cluster = cluster or _cluster(options)
+        self._cluster = _cluster(options)
         self._terms = terms_of(options)
         self._fixed: Survey | None = None
         self._decided: bool | None = None

@@ -3,16 +3,18 @@
 import inspect
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.decoding.formats import Decode
+from airflow_provider_orderedkafka.decoding.registry import Registry
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.outputs import CatalogOutput, Output
+from airflow_provider_orderedkafka.outputs import TableOutput
 from airflow_provider_orderedkafka.spark.connector.options import SourceOptions
+from airflow_provider_orderedkafka.spark.connector.sink_options import SinkOptions
 from airflow_provider_orderedkafka.spark.lanes.making import Making
 
 if TYPE_CHECKING:
@@ -23,23 +25,19 @@ Transform = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """The parsed command line.
-
-    `output` is where to write, if that is said as a value, or names a table or files; `sink_options` are for Kafka.
-    """
+    """The parsed command line. `sink` is Kafka's; `output` is the table or the files to write to instead of topics."""
 
     checkpoint: str
     source: SourceOptions
+    sink: SinkOptions
+    output: TableOutput | None = None
     attempt: int | None = None
     report: str | None = None
     row_limit: int | None = None
-    output_topic: str | None = None
     transform: Transform | None = None
     arrow_transform: Transform | None = None
-    sink_options: Mapping[str, str] = field(default_factory=dict)
-    output: Output | CatalogOutput | None = None
     decode: Decode | None = None
-    registry: Mapping[str, str] = field(default_factory=dict, repr=False)
+    registry: Registry | None = None
 
     @property
     def session(self) -> Mapping[str, str]:

@@ -253,7 +253,6 @@ def counted(frame: "DataFrame") -> "tuple[DataFrame, Callable[[], Tally]]":
 
 
 def _read_counts() -> list["Column"]:
-    """The numbers of records and bytes."""
     from pyspark.sql import functions as f
 
     size = f.coalesce(f.octet_length("key"), f.lit(0)) + f.coalesce(f.octet_length("value"), f.lit(0))

@@ -3,17 +3,16 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from airflow_provider_orderedkafka import outputs
 from airflow_provider_orderedkafka.core.batches import Setup
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.lanes import Lane, lane
-from airflow_provider_orderedkafka.core.outputs import OF_THE_SINK, OPTIONS_VARIABLE, SERVERS, check_not_fed_back
+from airflow_provider_orderedkafka.core.outputs import check_not_fed_back
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.clients.refusals import check_allowed
 from airflow_provider_orderedkafka.kafka.replay.landed_filter import Giving
+from airflow_provider_orderedkafka.kafka.write.outputs import check_readable
 from airflow_provider_orderedkafka.kafka.write.write_settings import Keyless, WriteSettings
 from airflow_provider_orderedkafka.kafka.write.writing import plan_write
-from airflow_provider_orderedkafka.spark.connector.sink_options import SinkOptions, application_options
+from airflow_provider_orderedkafka.spark.connector.sink_options import SinkOptions
 from airflow_provider_orderedkafka.spark.lanes.direct_writer import DirectWriter
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.lanes.kafka_output import OutputTopics
@@ -33,7 +32,7 @@ def writer_for(arguments: "Arguments", frames: RangeFrames) -> KafkaWriter | Dir
     """The writer of a range's batches to Kafka."""
     if arguments.decode is not None:
         arguments.decode.check_topic()
-    asked = application_options(_given(arguments), arguments.source.kafka, arguments.output_topic)
+    asked = arguments.sink
     probed = probe(frames, arguments)
     frames = replace(frames, making=replace(frames.making, columns=probed.columns))
     output = _output(frames, asked)
@@ -62,22 +61,6 @@ def writer_for(arguments: "Arguments", frames: RangeFrames) -> KafkaWriter | Dir
     return KafkaWriter(frames, output, setup)
 
 
-def _given(arguments: "Arguments") -> dict[str, str]:
-    """The options of the sink: those of the command line, and those that the output says as a value."""
-    output, given = arguments.output, dict(arguments.sink_options)
-    if not isinstance(output, outputs.KafkaOutput):
-        return given
-    if output.kafka_conn_id is not None and SERVERS not in {name.lower() for name in given}:
-        raise SettingError(
-            f"the output is on the cluster of connection {output.kafka_conn_id!r}, and nothing says where that is: "
-            f"give its options with --sink-option {SERVERS}=..., or in {OPTIONS_VARIABLE} as '{OF_THE_SINK}{SERVERS}'"
-        )
-    own = output.sink_options
-    for name in sorted({each.lower() for each in own} & {each.lower() for each in given}):
-        raise SettingError(f"--sink-option {name} and --output both say it: leave one out")
-    return own | given
-
-
 def _giving(facts: PlanFacts) -> Giving:
     if facts.joins:
         return "joined"
@@ -98,24 +81,19 @@ def _output(frames: RangeFrames, asked: SinkOptions) -> OutputTopics:
     settings = asked.settings(columns)
     if settings.topic is None and not settings.output_topics:
         raise SettingError(
-            "where to write is not said: name --output-topic; or, where the transform makes a column 'topic', say "
-            "which topics it may name with --sink-option outputTopics=a,b"
+            "no output topic is set: name one with --output-topic; or, if the transform makes a column 'topic', list "
+            "the topics it may name with --sink-option outputTopics=a,b"
         )
     if asked.keep_order == "partition" and settings.topic is None and settings.use_partition != "always":
         raise SettingError(
-            "keepOrder=partition needs to know the output's partitions: name one --output-topic, or let a column "
-            "'partition' say them with --sink-option usePartition=true"
+            "keepOrder=partition needs the partitions of the output: set one --output-topic, or make a column "
+            "'partition' and set --sink-option usePartition=true"
         )
     planned = plan_write(settings, columns)
     _check_not_fed_back(frames.loaded, planned)
-    _check_read_back(planned)
+    if planned.source is not None:
+        check_readable(planned.outputs.values())
     return OutputTopics(frames.loaded.id, planned)
-
-
-def _check_read_back(settings: WriteSettings) -> None:
-    """Raise if the outputs may not be read: the attempt after a kill has to."""
-    for name, output in settings.outputs.items() if settings.source is not None else ():
-        check_allowed(name, output.operations, "READ", "to find in it what a killed attempt has written")
 
 
 def _check_not_fed_back(loaded: Range, settings: WriteSettings) -> None:

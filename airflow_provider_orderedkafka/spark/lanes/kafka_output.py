@@ -83,7 +83,6 @@ class OutputTopics:
         return note.joined(self.ends(), ids, self.code).relying_on(self.placement)
 
     def of_batch(self, note: Note) -> WriteSettings:
-        """The settings for the rows of a batch."""
         range_id = None if self.settings.source is None else self.range_id
         return replace(self.settings, range_id=range_id, partitions=note.partitions)
 

@@ -40,9 +40,7 @@ class Writer(Protocol):
     """What writes a batch somewhere, and from which frames. `setup` is how, for this attempt and all that follow."""
 
     @property
-    def setup(self) -> Setup:
-        """How the batches are written."""
-        ...
+    def setup(self) -> Setup: ...
 
     @property
     def frames(self) -> RangeFrames:
@@ -50,9 +48,7 @@ class Writer(Protocol):
         ...
 
     @property
-    def output(self) -> Output:
-        """Where to."""
-        ...
+    def output(self) -> Output: ...
 
     def write(self, batch: Batch, note: Note, before: Any) -> Tally:
         """Write the batch but for what is there before; None where nothing is, as in a first try."""

@@ -86,7 +86,6 @@ def _missing_here(context: "SparkContext", needed: Sequence[str]) -> Missing | N
 
 
 def _shipped(context: "SparkContext") -> list[str]:
-    """The folder of --py-files."""
     from pyspark import SparkFiles
 
     names = shipped_names(context)

@@ -3,6 +3,7 @@
 import re
 
 from airflow_provider_orderedkafka import errors
+from airflow_provider_orderedkafka.compat.spark import WORKER_GONE
 from airflow_provider_orderedkafka.errors import (
     OrderedKafkaError,
     PlacedError,
@@ -17,9 +18,6 @@ _OURS = re.compile(
     re.MULTILINE,
 )
 """An error of ours with its note, as a traceback ends: Python names its module, so that no other has its name."""
-
-# Spark's words, as version 4.2 says them.
-_GONE = re.compile(r"Python worker exited unexpectedly|ExecutorLostFailure|heartbeat timed out|Connection reset")
 
 # The operating system's words, which Java and Python pass on.
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")
@@ -47,7 +45,7 @@ def classify_failure(error: BaseException) -> OrderedKafkaError:
             f"lost: free some space, then run the same range with the same checkpoint again. Do not delete the "
             f"checkpoint: it knows what was written already"
         )
-    if _GONE.search(text):
+    if WORKER_GONE.search(text):
         return TaskFailedError(f"a Python worker or an executor died at work: {_short(text)}")
     raised = _raised_in_python(text)
     if raised is not None:

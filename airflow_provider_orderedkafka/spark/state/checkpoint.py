@@ -106,22 +106,20 @@ class Checkpoint:
         if found is not None and not found.fits(setup):
             raise SettingError(
                 f"the checkpoint {self.location!r} was begun with {_told(found)}, now it is {_told(setup)}: its "
-                f"batches cannot be completed like that. Run it as it was begun, where a dead letter topic or more "
-                f"output topics may be added; or abandon the range and name a new --checkpoint, which writes its rows "
-                f"again"
+                f"batches cannot be completed like that. Run it as it was begun, where a place for dead letters or "
+                f"more output topics may be added; or abandon the range and name a new --checkpoint, which writes its "
+                f"rows again"
             )
         if found != setup:
             self._put(SETUP, setup)
 
     def note(self, batch: int) -> Note | None:
-        """The batch's note."""
         return self._get(f"{NOTES}/{batch}.json", Note)
 
     def put_note(self, note: Note) -> None:
         self._put(f"{NOTES}/{note.batch}.json", note)
 
     def allotment(self, batch: int) -> Allotment | None:
-        """The batch's allotment."""
         return self._get(f"{ALLOTMENTS}/{batch}.json", Allotment)
 
     def put_allotment(self, allotment: Allotment) -> None:

@@ -86,7 +86,6 @@ class HadoopState:
 
     @property
     def location(self) -> str:
-        """The folder."""
         return self._location
 
     def put(self, name: str, text: str) -> None:
@@ -116,15 +115,16 @@ class HadoopState:
         """The document's text; None where there is none."""
         path = self._path(name)
         with _explained("read", str(path)):
-            for left in reversed(range(TRIES)):
+            left = TRIES
+            while True:
                 try:
                     return self._read(path)
                 except Py4JJavaError as error:
+                    left -= 1
                     if _kind(error) == MISSING:
                         return None
-                    if not left:
+                    if left == 0:
                         raise
-        raise AssertionError("the last try returns or raises")
 
     def names(self, folder: str = "") -> list[str]:
         """The names directly in this folder, sorted."""

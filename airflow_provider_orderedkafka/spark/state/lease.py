@@ -37,9 +37,7 @@ class Clock(Protocol):
         """Seconds that never jump."""
         ...
 
-    def sleep(self, seconds: float) -> None:
-        """Wait."""
-        ...
+    def sleep(self, seconds: float) -> None: ...
 
 
 class Process(NamedTuple):

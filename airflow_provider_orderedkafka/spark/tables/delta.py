@@ -8,20 +8,11 @@ from typing import TYPE_CHECKING, Final
 from airflow_provider_orderedkafka.core.commits import MARK, Commit, History, Seen
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.outputs import DeltaOutput
-from airflow_provider_orderedkafka.spark.tables.layout import (
-    COUNTS,
-    asked,
-    check_columns,
-    check_partitions,
-    columns,
-    listed,
-    literal,
-    of_range,
-    quoted,
-)
+from airflow_provider_orderedkafka.spark.tables.layout import asked, check_columns, columns, literal, quoted
+from airflow_provider_orderedkafka.spark.tables.table import LakeTable
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from airflow_provider_orderedkafka.spark.tables.table import Write
 
@@ -42,17 +33,8 @@ INTO_DAYS: Final = "days("
 
 
 @dataclass(frozen=True, slots=True)
-class DeltaTable:
+class DeltaTable(LakeTable[DeltaOutput]):
     """A Delta table, by its path or in a catalog."""
-
-    session: "SparkSession"
-    output: DeltaOutput
-    replaces: bool = False
-
-    @property
-    def identity(self) -> bool:
-        """Whether its rows say where they came from."""
-        return self.output.identity
 
     @property
     def name(self) -> str:
@@ -99,19 +81,6 @@ class DeltaTable:
         else:
             rows.write.format("delta").options(**options).mode("append").save(self.output.path)
 
-    def rows_of(self, range_id: str, batch: int) -> tuple[int, int]:
-        """How many rows of a batch there are, and how many different ones, by their identities."""
-        [row] = self.of_batch(range_id, batch).selectExpr(*COUNTS).collect()
-        return int(row["rows"]), int(row["different"])
-
-    def of_batch(self, range_id: str, batch: int) -> "DataFrame":
-        """The rows of a batch, by their identities."""
-        return self.session.sql(f"SELECT * FROM {self.name} WHERE {of_range(range_id, batch)}")  # noqa: S608 - quoted
-
-    def forget(self, range_id: str) -> None:
-        """Delete the rows of a range."""
-        self.session.sql(f"DELETE FROM {self.name} WHERE {of_range(range_id)}").collect()  # noqa: S608 - quoted
-
     def _check_session(self) -> None:
         asked_for = {name: self.session.conf.get(name, "") or "" for name in self.output.session}
         lacking = {name: value for name, value in self.output.session.items() if value not in asked_for[name]}
@@ -123,11 +92,11 @@ class DeltaTable:
 
     def _check_memory(self) -> None:
         """Warn of a table that may forget a batch while an attempt that was frozen can still commit it again."""
-        [row] = self.session.sql(f"DESCRIBE DETAIL {self.name}").select("properties").collect()
+        [row] = self.sql(f"DESCRIBE DETAIL {self.name}").select("properties").collect()
         if (kept := row["properties"].get(REMEMBERS)) is None:
             return
         shorter = f"TRY_CAST({literal(kept)} AS INTERVAL) + TIMESTAMP '2000-01-01' < TIMESTAMP '2000-01-01' + {WEEK}"
-        [row] = self.session.sql(f"SELECT {shorter} AS short").collect()
+        [row] = self.sql(f"SELECT {shorter} AS short").collect()
         if row["short"]:
             _log.warning(
                 "%s: the table forgets after %r (%s) which batches it has had: an attempt that was frozen for longer "
@@ -146,29 +115,25 @@ class DeltaTable:
         if self.output.table is not None:
             return bool(self.session.catalog.tableExists(self.output.table))
         try:
-            self.session.sql(f"DESCRIBE DETAIL {self.name}").collect()
+            self.sql(f"DESCRIBE DETAIL {self.name}").collect()
         except AnalysisException:
             return False
         return True
 
     def _make(self, rows: "DataFrame") -> None:
-        if not self.output.create:
-            raise SettingError(f"{self.output.of}: there is no such table, and create=False: create it")
+        """Make the table; where it is by days, with a generated column of dates for each."""
         by = self.output.partition_by
-        check_partitions(rows, by, self.output.of)
         days = {each: each[len(INTO_DAYS) : -1] for each in by if each.startswith(INTO_DAYS)}
         made = [f"{quoted(day + DAY)} DATE GENERATED ALWAYS AS (CAST({quoted(day)} AS DATE))" for day in days.values()]
-        parts = ", ".join(quoted(days[each] + DAY if each in days else each) for each in by)
-        clause = f" PARTITIONED BY ({parts})" if by else ""
-        statement = f"CREATE TABLE IF NOT EXISTS {self.name} ({', '.join([columns(rows), *made])}) USING delta{clause}"
-        asked(self.session, statement + listed(self.output.properties), self.output.of)
+        parts = [quoted(days[each] + DAY if each in days else each) for each in by]
+        self.make(rows, ", ".join([columns(rows), *made]), parts)
 
     def _id(self) -> str:
-        [row] = self.session.sql(f"DESCRIBE DETAIL {self.name}").select("id").collect()
+        [row] = self.sql(f"DESCRIBE DETAIL {self.name}").select("id").collect()
         return str(row["id"])
 
     def _described(self, limit: int) -> Iterator[Commit]:
-        described = self.session.sql(f"DESCRIBE HISTORY {self.name} LIMIT {limit}")
+        described = self.sql(f"DESCRIBE HISTORY {self.name} LIMIT {limit}")
         rows = described.select("version", "userMetadata", "operationMetrics").collect()
         for row in sorted(rows, key=lambda each: -int(each["version"])):
             count = (row["operationMetrics"] or {}).get(ROWS)

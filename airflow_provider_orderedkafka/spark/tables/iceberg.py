@@ -6,19 +6,11 @@ from typing import TYPE_CHECKING
 from airflow_provider_orderedkafka.core.commits import MARK, Commit, History, Seen
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.outputs import IcebergOutput
-from airflow_provider_orderedkafka.spark.tables.layout import (
-    COUNTS,
-    asked,
-    check_columns,
-    check_partitions,
-    columns,
-    listed,
-    of_range,
-    quoted,
-)
+from airflow_provider_orderedkafka.spark.tables.layout import asked, check_columns, columns
+from airflow_provider_orderedkafka.spark.tables.table import LakeTable
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from airflow_provider_orderedkafka.spark.tables.table import Write
 
@@ -27,28 +19,14 @@ AS_IT_COMES = {"distribution-mode": "none", "fanout-enabled": "true"}
 
 
 @dataclass(frozen=True, slots=True)
-class IcebergTable:
+class IcebergTable(LakeTable[IcebergOutput]):
     """A table of an Iceberg catalog."""
-
-    session: "SparkSession"
-    output: IcebergOutput
-    replaces: bool = False
-
-    @property
-    def identity(self) -> bool:
-        """Whether its rows say where they came from."""
-        return self.output.identity
-
-    @property
-    def name(self) -> str:
-        """The table, as SQL takes it."""
-        return quoted(*self.output.table.split("."))
 
     def prepare(self, rows: "DataFrame") -> None:
         """Make the table if it is missing, and check that such rows fit into it."""
         self._check_session()
         if not self.session.catalog.tableExists(self.output.table):
-            self._make(rows)
+            self.make(rows, columns(rows), self.output.partition_by)
         check_columns(rows, self._columns(), self.output.of, self.name)
 
     def seen(self) -> Seen:
@@ -59,12 +37,12 @@ class IcebergTable:
         """The snapshots that lead to the newest one, as far as they have not expired."""
         newest = self._newest()
         summary = f"summary['{MARK}'] AS name, summary['added-records'] AS rows"
-        found = self._sql(f"SELECT snapshot_id, parent_id, {summary} FROM {self.name}.snapshots").collect()  # noqa: S608
+        found = self.sql(f"SELECT snapshot_id, parent_id, {summary} FROM {self.name}.snapshots").collect()  # noqa: S608
         there = {row["snapshot_id"]: row for row in found}
         commits = []
         while newest in there:
             row = there[newest]
-            rows = None if row["rows"] is None else int(row["rows"])
+            rows = int(row["rows"] or 0)  # null if it added none
             commits.append(Commit(row["snapshot_id"], row["parent_id"], row["name"], rows))
             newest = row["parent_id"]
         return History(self.output.table, commits)
@@ -78,19 +56,6 @@ class IcebergTable:
         options = {**AS_IT_COMES, **self.output.options, f"snapshot-property.{MARK}": write.name}
         rows.withColumns(lacking).writeTo(self.name).options(**options).append()
 
-    def rows_of(self, range_id: str, batch: int) -> tuple[int, int]:
-        """How many rows of a batch there are, and how many different ones, by their identities."""
-        [row] = self.of_batch(range_id, batch).selectExpr(*COUNTS).collect()
-        return int(row["rows"]), int(row["different"])
-
-    def of_batch(self, range_id: str, batch: int) -> "DataFrame":
-        """The rows of a batch, by their identities."""
-        return self._sql(f"SELECT * FROM {self.name} WHERE {of_range(range_id, batch)}")  # noqa: S608 - quoted
-
-    def forget(self, range_id: str) -> None:
-        """Delete the rows of a range."""
-        self._sql(f"DELETE FROM {self.name} WHERE {of_range(range_id)}").collect()  # noqa: S608 - quoted
-
     def _check_session(self) -> None:
         catalog, *rest = self.output.table.split(".")
         if len(rest) > 1 and self.session.conf.get(f"spark.sql.catalog.{catalog}", None) is None:
@@ -99,17 +64,8 @@ class IcebergTable:
                 f"org.apache.iceberg.spark.SparkCatalog and its type and warehouse, by conf= in Airflow or --conf"
             )
 
-    def _make(self, rows: "DataFrame") -> None:
-        if not self.output.create:
-            raise SettingError(f"{self.output.of}: there is no such table, and create=False: create it")
-        check_partitions(rows, self.output.partition_by, self.output.of)
-        by = ", ".join(self.output.partition_by)
-        clause = f" PARTITIONED BY ({by})" if by else ""
-        statement = f"CREATE TABLE IF NOT EXISTS {self.name} ({columns(rows)}) USING iceberg{clause}"
-        asked(self.session, statement + listed(self.output.properties), self.output.of)
-
     def _newest(self) -> int | None:
-        refs = self._sql(f"SELECT snapshot_id FROM {self.name}.refs WHERE name = 'main'").collect()  # noqa: S608
+        refs = self.sql(f"SELECT snapshot_id FROM {self.name}.refs WHERE name = 'main'").collect()  # noqa: S608
         return next((int(row["snapshot_id"]) for row in refs), None)
 
     def _schema(self) -> list[tuple[str, str]]:
@@ -118,7 +74,7 @@ class IcebergTable:
     def _columns(self) -> list[str]:
         return [name for name, _ in self._schema()]
 
-    def _sql(self, statement: str) -> "DataFrame":
+    def sql(self, statement: str) -> "DataFrame":
         """Run a statement on the table as it is now: a catalog may keep what it read before."""
         self.session.sql(f"REFRESH TABLE {self.name}")
         return self.session.sql(statement)

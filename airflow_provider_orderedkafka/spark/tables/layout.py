@@ -22,9 +22,6 @@ FILE_BYTES: Final = 256 * 2**20
 STRUCT: Final = "STRUCT<range_id: STRING, batch: BIGINT, topic: STRING, partition: INT, offset: BIGINT, ordinal: INT>"
 """The type of the identity."""
 
-COUNTS: Final = ("count(*) AS rows", f"count(DISTINCT {IDENTITY}) AS different")
-"""How many rows there are, and how many different ones."""
-
 _COLUMN: Final = re.compile(r"\((?:\d+, *)?(\w+)\)|^(\w+)$")
 
 

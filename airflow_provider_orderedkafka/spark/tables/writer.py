@@ -71,7 +71,9 @@ class OutputTable:
     def noted(self, batch: Batch, attempt: int) -> Note:
         """The note of a new batch, with the table as it is now; a range that is loaded again loses its old rows."""
         if batch.number == 1 and self.called != self.range_id:
-            self._forget()
+            self.table.forget(self.range_id)
+            if self.letters is not None:
+                self.letters.to.forget()
         note = Note(batch.number, attempt, batch.start, batch.end, Offsets(), {}, provenance=VERSION)
         return replace(self.joined(note), table=self.table.seen())
 
@@ -99,18 +101,10 @@ class OutputTable:
         """The batch's commits since it was noted."""
         return search(self.table.history(note.batch, note.table), note.table, self.called, note.batch)
 
-    def _forget(self) -> None:
-        if not self.table.identity and not self.table.replaces:
-            raise LifecycleError(
-                f"range {self.range_id!r} is to be loaded again, and the table's rows do not say which are its own "
-                f"(identity=False): delete them there, and replay their offsets"
-            )
-        self.table.forget(self.range_id)
-        if self.letters is not None:
-            self.letters.to.forget()
-
     def _lost(self, note: Note) -> str:
-        since = "an earlier release began it" if note.table is None else f"version {note.table.version} is gone"
+        seen = None if note.table is None else note.table.version
+        version = "its first version" if seen is None else f"version {seen}"
+        since = "an earlier release began it" if note.table is None else f"{version} is gone"
         return (
             f"batch {note.batch} of range {self.range_id!r} was begun by attempt {note.attempt}, and whether it is in "
             f"the table cannot be known any more: {since}, and the rows do not say where they came from "
@@ -149,27 +143,34 @@ class TableWriter:
         return tally.plus(Tally(dead_letters=letters.rows)).plus(note.in_doubt(letters.rows))
 
     def _written(self, batch: Batch, note: Note, letters: Landed) -> Tally:
+        rows, tally = self._rows(batch, letters)
+        name = name_of(self.output.called, batch.number, secrets.token_hex(4))
+        write = Write(self.output.called, batch.number, name, lambda: tally().rows_emitted)
+        self.output.table.append(in_few_files(rows, self._bytes(batch)), write)
+        found = self.output.search(note).found
+        if name not in {commit.name for commit in found}:  # left out: another attempt was faster
+            return self._landed(batch, self._by_another(batch, note), letters)
+        doubled = sum(commit.rows or 0 for commit in found if commit.name != name)
+        return replace(tally(), may_be_doubled=doubled)
+
+    def _rows(self, batch: Batch, letters: Landed, most: int | None = 0) -> "tuple[DataFrame, Callable[[], Tally]]":
+        """A batch's rows, without those of dead letters, and what was counted once they are read.
+
+        So many other records may be bad.
+        """
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
         written, counters = Observation(), self.frames.counters()
         records, read = counted(self.frames.of_batch(batch, counters=counters))
-        rows = in_few_files(self._rows(records, batch, letters), self._bytes(batch))
-        name = name_of(self.output.called, batch.number, secrets.token_hex(4))
-        write = Write(self.output.called, batch.number, name, lambda: int(written.get["rows"]))
-        self.output.table.append(rows.observe(written, f.count(f.lit(1)).alias("rows")), write)
-        found = self.output.search(note).found
-        if name not in {commit.name for commit in found}:  # left out: another attempt was faster
-            return self._landed(batch, self._by_another(batch, note), letters)
-        doubled = sum(commit.rows or 0 for commit in found if commit.name != name)
-        emitted = Tally(rows_emitted=write.count(), may_be_doubled=doubled)
-        return read().plus(counters.tally()).plus(emitted)
-
-    def _rows(self, records: "DataFrame", batch: Batch, letters: Landed, most: int | None = 0) -> "DataFrame":
-        """The rows for the table, without those of dead letters; so many other records may be bad."""
         rows = self.frames.transformed(records, making=self.frames.making.at_most(most), without=letters)
         rows = without_surplus(rows, batch.surplus)
-        return identified(rows, self.output.range_id, batch.number, identity=self.output.table.identity)
+        rows = identified(rows, self.output.range_id, batch.number, identity=self.output.table.identity)
+
+        def tally() -> Tally:
+            return read().plus(counters.tally()).plus(Tally(rows_emitted=int(written.get["rows"])))
+
+        return rows.observe(written, f.count(f.lit(1)).alias("rows")), tally
 
     def _bytes(self, batch: Batch) -> float | None:
         average = self.average()
@@ -202,14 +203,9 @@ class TableWriter:
         return replace(found, rows_emitted=there, replayed=there, lost=lost, may_be_doubled=before.doubled)
 
     def _counted(self, batch: Batch, letters: Landed) -> Tally:
-        from pyspark.sql import Observation
-        from pyspark.sql import functions as f
-
-        written, counters = Observation(), self.frames.counters()
-        records, read = counted(self.frames.of_batch(batch, counters=counters))
-        rows = self._rows(records, batch, letters, most=None).observe(written, f.count(f.lit(1)).alias("rows"))
+        rows, tally = self._rows(batch, letters, most=None)
         rows.write.format("noop").mode("overwrite").save()
-        return read().plus(counters.tally()).plus(Tally(rows_emitted=int(written.get["rows"])))
+        return tally()
 
 
 def writer_of(

@@ -39,7 +39,7 @@ def is_about_airflow(error: Exception) -> bool:
 def store_of(load: str, location: str | None = None) -> LedgerStore:
     """The documents of a load, in this location or where its DAG says that they are."""
     from airflow_provider_orderedkafka.ledgers import check_kept, ledger_in
-    from airflow_provider_orderedkafka.metadata import MetadataStore
+    from airflow_provider_orderedkafka.tools.commands.metadata import MetadataStore
 
     place = place_of(load, location)
     if place != AIRFLOW:
@@ -51,6 +51,6 @@ def store_of(load: str, location: str | None = None) -> LedgerStore:
 def place_of(load: str, location: str | None = None) -> str:
     """Where the ledger is: in this location, or where the load's DAG or Airflow's configuration says."""
     from airflow_provider_orderedkafka.ledgers import location_for
-    from airflow_provider_orderedkafka.metadata import location_of
+    from airflow_provider_orderedkafka.tools.commands.metadata import location_of
 
     return location or location_for(load, location_of(load)) or AIRFLOW

@@ -39,7 +39,6 @@ class DeadLetter:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument("topic", help="the dead letter topic")
     parser.add_argument("--kafka-conn-id", default="kafka_default", help="Kafka connection (default: %(default)s)")
     parser.add_argument("--servers", metavar="HOST:PORT,...", help="Kafka's address, in place of the connection")
@@ -129,7 +128,6 @@ def _origin(headers: list[tuple[str, bytes | None]]) -> tuple[str | None, str | 
 
 
 def _shown(payload: bytes | None) -> str | None:
-    """As text where it is one, as hex otherwise."""
     if payload is None:
         return None
     try:

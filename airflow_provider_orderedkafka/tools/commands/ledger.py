@@ -100,10 +100,10 @@ def _move(arguments: argparse.Namespace, store: LedgerStore) -> int:
     to = arguments.to.rstrip("/")
     if to == place_of(arguments.load, arguments.at).rstrip("/"):
         raise SettingError(
-            f"the ledger of load {arguments.load!r} is to move to where it is, {to!r}: if its DAG names the new place "
-            "already, say where it was with --from"
+            f"the ledger of load {arguments.load!r} is already at {to!r}: if its DAG names the new location "
+            "already, name the old one with --from"
         )
-    print(f"load {arguments.load}: from now on nobody goes on from the ledger where it is; pause its DAG")
+    print(f"load {arguments.load}: pause its DAG first; after the move, runs that use the old ledger fail")
     _agreed(arguments, f"Move the ledger to {to!r}?")
     operations.move(store, store_of(arguments.load, to), to)
     print(f"done: the ledger is at {to!r}; {setting_for(to)} in its OrderedLoad")
@@ -121,7 +121,7 @@ _ACTIONS: dict[str, Callable[[argparse.Namespace, LedgerStore], int]] = {
 
 def _person(arguments: argparse.Namespace) -> operations.Person:
     from airflow_provider_orderedkafka.context import now_ms
-    from airflow_provider_orderedkafka.metadata import run_is_active
+    from airflow_provider_orderedkafka.tools.commands.metadata import run_is_active
 
     return operations.Person(getpass.getuser(), arguments.reason, now_ms(), run_is_active)
 

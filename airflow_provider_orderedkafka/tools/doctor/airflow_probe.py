@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.hooks.submission import BINARY, master_of
 from airflow_provider_orderedkafka.ledgers import VARIABLE
-from airflow_provider_orderedkafka.submission import BINARY, master_of
 from airflow_provider_orderedkafka.tools.doctor.finding import Finding, Status, Tries
 from airflow_provider_orderedkafka.tools.doctor.spark import spark_behind
 

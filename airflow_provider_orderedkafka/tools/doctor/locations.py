@@ -10,9 +10,9 @@ from typing import Any
 
 from airflow_provider_orderedkafka.decoding.formats import NEEDED
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.hooks.submission import Submission, masked, submission_of, submit_command
 from airflow_provider_orderedkafka.reports import path_of
 from airflow_provider_orderedkafka.storage.store import join, local_path
-from airflow_provider_orderedkafka.submission import Submission, masked, submission_of, submit_command
 from airflow_provider_orderedkafka.tools.doctor.finding import Finding, Tries
 
 _PROBE = Path(__file__).parents[2] / "spark" / "probe.py"
@@ -53,8 +53,8 @@ def from_spark(connection: Any, tries: Tries) -> Iterator[Finding]:
 
 
 def _submitted(submission: Submission, tries: Tries, folder: Path) -> Iterator[Finding]:
+    from airflow_provider_orderedkafka.hooks.launching import elsewhere, packed
     from airflow_provider_orderedkafka.hooks.spark_process import SparkProcess, check_found, interpreter_environment
-    from airflow_provider_orderedkafka.launching import elsewhere, packed
 
     environment, answer = interpreter_environment(submission.spark_binary), folder / "found.json"
     check_found(submission.spark_binary, environment)
@@ -70,5 +70,5 @@ def _submitted(submission: Submission, tries: Tries, folder: Path) -> Iterator[F
         yield Finding("spark", "broken", found, f"Try it by hand: {command.shown}")
         return
     for name, good, problem in json.loads(answer.read_text("utf-8")):
-        remedy = _REACHABLE if name.startswith("checkpoint") else "Do what is said there"
+        remedy = _REACHABLE if name.startswith("checkpoint") else "The message names the remedy"
         yield Finding(name, "broken" if problem else "ok", problem or good, remedy if problem else "")

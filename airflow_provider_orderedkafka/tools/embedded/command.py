@@ -3,14 +3,13 @@
 import argparse
 from pathlib import Path
 
-from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.errors import NOT_RUNNING, SettingError
 from airflow_provider_orderedkafka.tools.embedded import sample
 from airflow_provider_orderedkafka.tools.embedded.cluster import EmbeddedKafka
 from airflow_provider_orderedkafka.tools.embedded.jars import cache_directory
 from airflow_provider_orderedkafka.tools.embedded.settings import DEFAULT_VERSION
 
 _DEFAULT_PORT = 9092
-_NOT_RUNNING = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="a setting of the broker, such as log.retention.ms=60000; can be repeated",
     )
-    status = actions.add_parser("status", help=f"show whether the broker runs; exit code {_NOT_RUNNING} if it does not")
+    status = actions.add_parser("status", help=f"show whether the broker runs; exit code {NOT_RUNNING} if it does not")
     some = actions.add_parser("sample", help="create the topics of the example DAGs, and write events to them")
     some.add_argument("--events", type=_count, default=sample.EVENTS, help="number of events (default: %(default)s)")
     some.add_argument(
@@ -70,7 +69,7 @@ def _status(arguments: argparse.Namespace) -> int:
     cluster = EmbeddedKafka.open(arguments.directory)
     if cluster is None:
         print(f"No broker was ever started in {arguments.directory}.")
-        return _NOT_RUNNING
+        return NOT_RUNNING
     return _describe(cluster)
 
 
@@ -78,7 +77,7 @@ def _sample(arguments: argparse.Namespace) -> int:
     cluster = EmbeddedKafka.open(arguments.directory)
     if cluster is None or not cluster.running:
         print(f"No broker runs in {arguments.directory}: start one with `orderedkafka broker start`.")
-        return _NOT_RUNNING
+        return NOT_RUNNING
     made = sample.make_topics(cluster.bootstrap_servers)
     print(f"created {len(made)} topics: {', '.join(made)}" if made else "the topics exist already")
     after = -1 if set(made) & set(sample.WRITTEN) else sample.newest(cluster.bootstrap_servers)
@@ -105,7 +104,7 @@ def _describe(cluster: EmbeddedKafka) -> int:
     print(f"directory          {cluster.directory}")
     for broker in cluster.brokers:
         print(f"broker {broker.number}           {broker.state}, pid {broker.pid or '-'}, log {broker.log.path}")
-    return 0 if all(broker.state == "serves" for broker in cluster.brokers) else _NOT_RUNNING
+    return 0 if all(broker.state == "serves" for broker in cluster.brokers) else NOT_RUNNING
 
 
 def _ports(first: int | None, brokers: int) -> list[int]:

@@ -3,7 +3,8 @@
 Python imports a module of this name by itself. The moment comes as JSON in the environment: the `number`-th time that
 `function` of the package's `file` is called, or returns (`event`), in this process, from when the file `once` is
 there. Then the file `mark` is made, with the process's number, and the thread stands still. Everything else goes on as
-it would, and so does whoever comes to this moment later: of two processes that come at once, one is held.
+it would, and so does whoever comes to this moment later: of two processes that come at once, one is held. It goes on
+when the mark is gone.
 """
 
 import json
@@ -37,7 +38,8 @@ def hold_at(moment):
             return
         counted += 1
         if counted == moment["number"] and is_first_to_make(moment["mark"]):
-            time.sleep(3_600)
+            while os.access(moment["mark"], os.F_OK):
+                time.sleep(0.02)
 
     threading.setprofile(look)
     sys.setprofile(look)

@@ -103,12 +103,10 @@ class Submission:
 
     @property
     def on_yarn(self) -> bool:
-        """Whether YARN runs it."""
         return self.master.startswith("yarn")
 
     @property
     def on_kubernetes(self) -> bool:
-        """Whether Kubernetes runs it."""
         return self.master.startswith("k8s")
 
 

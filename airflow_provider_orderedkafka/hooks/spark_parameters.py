@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
+from airflow_provider_orderedkafka.compat.airflow import kerberos_principal
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.submission import Submission, submission_of
+from airflow_provider_orderedkafka.hooks.submission import Submission, submission_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -158,8 +159,6 @@ class SparkSubmitParameters(BaseOperator):
 
 
 def _of_the_ticket_cache(principal: str | None) -> str:
-    from airflow.security.kerberos import get_kerberos_principal
-
     if not os.environ.get("KRB5CCNAME"):
         raise SettingError("use_krb5ccache=True needs KRB5CCNAME, the ticket cache, in the worker's environment")
-    return get_kerberos_principal(principal)
+    return kerberos_principal(principal)

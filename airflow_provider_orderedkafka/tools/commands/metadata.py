@@ -3,7 +3,14 @@
 import json
 from typing import Any
 
-from airflow_provider_orderedkafka.compat.airflow import asset_state_keys, kept_elsewhere, to_keep
+from airflow_provider_orderedkafka.compat.airflow import (
+    asset_state_backend,
+    asset_state_keys,
+    assets_like,
+    kept_elsewhere,
+    stored_run_state,
+    to_keep,
+)
 from airflow_provider_orderedkafka.context import ACTIVE, ledger_asset
 from airflow_provider_orderedkafka.errors import LifecycleError
 
@@ -12,13 +19,9 @@ class MetadataStore:
     """The asset state store of a load's ledger, in the database. Values in a worker's backend are fetched."""
 
     def __init__(self, load: str) -> None:
-        from airflow.state import AssetScope, get_state_backend
-
-        self._scope = AssetScope(asset_id=_asset(load).id)
-        self._backend = get_state_backend()
+        self._backend, self._scope = asset_state_backend(_asset(load).id)
 
     def get(self, key: str) -> Any:
-        """The value under the key, or None."""
         text = self._backend.get(self._scope, key)
         return None if text is None else kept_elsewhere(json.loads(text))
 
@@ -27,24 +30,16 @@ class MetadataStore:
         self._backend.set(self._scope, key, json.dumps(to_keep(value, key, self._scope)))
 
     def keys(self) -> list[str]:
-        """The keys that have a value."""
         return asset_state_keys(self._scope)
 
     def delete(self, key: str) -> None:
-        """Remove the key."""
         self._backend.delete(self._scope, key)
 
 
 def run_is_active(owner: str) -> bool:
     """Whether that DAG run is queued or running, as the database says."""
-    from airflow.models.dagrun import DagRun
-    from airflow.utils.session import create_session
-    from sqlalchemy import select
-
     dag_id, _, run_id = owner.partition("/")
-    with create_session() as session:
-        state = session.scalar(select(DagRun.state).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
-    return state is not None and str(getattr(state, "value", state)) in ACTIVE
+    return stored_run_state(dag_id, run_id) in ACTIVE
 
 
 def location_of(load: str) -> str | None:
@@ -54,18 +49,11 @@ def location_of(load: str) -> str | None:
 
 
 def _asset(load: str) -> Any:
-    from airflow.models.asset import AssetModel
-    from airflow.utils.session import create_session
-    from sqlalchemy import select
-
-    asset = ledger_asset(load)
-    with create_session() as session:
-        found = session.scalar(select(AssetModel).where(AssetModel.uri == asset.uri))
-        names = session.scalars(select(AssetModel.uri).where(AssetModel.uri.like("orderedkafka://ledger/%"))).all()
-        session.expunge_all()
-    if found is not None:
-        return found
-    known = ", ".join(sorted(repr(name.rsplit("/", 1)[1]) for name in names)) or "none"
+    uri = ledger_asset(load).uri
+    assets = assets_like(f"{uri.rpartition('/')[0]}/%")
+    if uri in assets:
+        return assets[uri]
+    known = ", ".join(sorted(repr(each.rpartition("/")[2]) for each in assets)) or "none"
     raise LifecycleError(
         f"Airflow knows no load {load!r}; it knows {known}. A load is known once Airflow has parsed its DAG: is this "
         "the right AIRFLOW_HOME, and does the DAG parse?"

@@ -18,11 +18,11 @@ from typing import Any, TypedDict, get_args
 from airflow_provider_orderedkafka.core.codec import packed as as_a_word
 from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.core.notation.spelling import nearest
-from airflow_provider_orderedkafka.core.outputs import OF_THE_SINK, OPTIONS_VARIABLE, Outputs
+from airflow_provider_orderedkafka.core.outputs import OF_THE_SINK, OPTIONS_VARIABLE, TO_TOPICS, Outputs
 from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.hooks.submission import Submission
 from airflow_provider_orderedkafka.outputs import KafkaOutput, Output, to_text
-from airflow_provider_orderedkafka.submission import Submission
 
 SECRET_REFERENCE = f"spark.kubernetes.driver.secretKeyRef.{OPTIONS_VARIABLE}"
 PAIR = ("pyspark", "pyspark-client")
@@ -133,7 +133,7 @@ def output_arguments(
     arguments = ["--output-topic", output_topic] if output_topic else []
     if output is not None:
         arguments = ["--output", as_a_word(to_text(output))]
-    to_topics = isinstance(output, KafkaOutput) or named.names("output_topic", "topic", "outputtopics")
+    to_topics = isinstance(output, KafkaOutput) or named.names(*TO_TOPICS)
     if to_topics and not named.names("keeporder"):
         arguments += ["--sink-option", f"keepOrder={keep_order or 'none'}"]
     return arguments

@@ -1,0 +1,61 @@
+"""A load on a Kafka that knows its clients: what its user may not do is told before an attempt is counted."""
+
+import json
+
+import pytest
+from confluent_kafka.admin import ResourceType
+from support.bench import Bench, steps_of
+from support.records import Records
+from support.secured import Secured, SecuredKafka, let
+from support.topics import Topics
+
+TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
+USERS = Secured.sasl("PLAIN", {"loader": "sesame", "writer": "sesame"})
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory):
+    with SecuredKafka(tmp_path_factory.mktemp("secured"), {"USERS": USERS}) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def topics(kafka):
+    return Topics(kafka.bootstrap_servers, "permissions")
+
+
+@pytest.fixture
+def bench(dag_file, topics, kafka, tmp_path, connections, monkeypatch):
+    """A load that may read its topic and has two connections: its own, and that of another user."""
+    for conn_id, user in (("kafka_default", "loader"), ("of_the_writer", "writer")):
+        extra = kafka.secured_config("USERS", user)
+        monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id.upper()}", json.dumps({"conn_type": "kafka", "extra": extra}))
+    made = Bench(dag_file, (topics.create(), topics.create("out")), Records(kafka.bootstrap_servers), tmp_path)
+    let(topics.admin, "loader", {TOPIC: ["READ"]}, made.topic)
+    let(topics.admin, "loader", {GROUP: ["READ"]}, f"orderedkafka.{made.load}")
+    made.write(1)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("user", "output"),
+    [("loader", "output_topic={0!r},"), ("writer", "output=KafkaOutput({0!r}, kafka_conn_id='of_the_writer'),")],
+)
+def test_an_output_that_may_not_be_written_or_searched_counts_no_attempt_and_the_load_goes_on_once_it_may(
+    bench, topics, states, ledger_of, capsys, user, output
+):
+    for allowed, lacks in (("READ", "WRITE"), ("WRITE", "READ")):
+        other = bench.output if allowed == "WRITE" else topics.create("other")
+        let(topics.admin, user, {TOPIC: [allowed]}, other)
+        run = bench.dag(arguments=output.format(other)).test()
+        assert steps_of(bench, states(run))["load"] == "failed"
+        assert f"the principal needs {lacks} on topic {other!r}, to " in capsys.readouterr().out
+        assert (ledger_of(bench.load).open.attempt, bench.diary) == (0, [])
+    let(topics.admin, user, {TOPIC: ["READ"]}, bench.output)
+    assert bench.dag(arguments=output.format(bench.output)).test().state == "success"
+
+
+def test_an_output_without_provenance_is_never_searched_and_need_not_be_read(bench, topics):
+    let(topics.admin, "loader", {TOPIC: ["WRITE"]}, bench.output)
+    arguments = f"output_topic={bench.output!r},"
+    assert bench.dag(arguments=arguments, told=["--sink-option", "provenance=False"]).test().state == "success"

@@ -1,0 +1,314 @@
+"""Ranges as rows of tables of the real Delta and the real Iceberg: each batch is one commit, in the table's own layout.
+
+Each Spark runs in a process of its own, as none has both. The first run on a machine fetches them.
+"""
+
+import json
+import re
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.applications import events
+from support.lake import Lake, Loading
+from support.outputs import Position, expected_of
+from support.ranges import whole_range
+from support.records import Record, Records
+from support.table_formats import DELTA, ICEBERG
+from support.topics import Topics
+
+from airflow_provider_orderedkafka.core.commits import IDENTITY
+from airflow_provider_orderedkafka.decoding.formats import Decode
+from airflow_provider_orderedkafka.spark.tables.layout import STRUCT
+
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
+
+MakeLoading = Callable[..., Loading]
+POSITIONS = ("--transform", "support.transforms:positions")
+OWN = "offset BIGINT, topic STRING, partition INT, order_time TIMESTAMP, more STRING"
+SMALL = 600
+"""So few bytes of records go into one file."""
+
+
+def of(*formats: Any) -> Any:
+    """The formats that a test is of, if not of both."""
+    return pytest.mark.parametrize("lake", formats, indirect=True, ids=lambda each: each.name)
+
+
+@pytest.fixture(scope="module", params=[DELTA, ICEBERG], ids=lambda each: each.name)
+def lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    found = Lake(tmp_path_factory.mktemp("lake"), request.param)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def loading(lake: Lake, kafka: Any, topics: Topics, records: Records, tmp_path: Path) -> MakeLoading:
+    source = topics.create("a", 3)
+    records.produce(source, events(90, 1))
+    name = f"orders_{uuid.uuid4().hex}"
+
+    def make(**output: Any) -> Loading:
+        loaded = replace(whole_range(kafka.bootstrap_servers, source, batch_offsets=40), id=f"r-{tmp_path.name}")
+        table = lake.format.output(lake.folder, name, **output)
+        return Loading(lake, kafka.bootstrap_servers, tmp_path, loaded, table)
+
+    return make
+
+
+@pytest.fixture
+def expected(loading: MakeLoading, records: Records) -> list[Position]:
+    [topic] = loading().loaded.topics
+    return sorted(each.position for each in expected_of(records, topic))
+
+
+def one_after_the_other(files: Iterable[list[tuple[Any, ...]]]) -> list[tuple[Any, ...]]:
+    """The rows of all files, each file as it is, the one with the earliest first row first."""
+    return [row for file in sorted(files) for row in file]
+
+
+def test_a_table_is_made_by_day_and_each_batch_is_one_commit_and_one_file_in_order(
+    loading: MakeLoading, expected: list[Position]
+) -> None:
+    load = loading()
+    report = load.run("--option", "sliceOffsets=10")["report"]
+    assert (report["rows_emitted"], report["rows_read"], report["batches"], report["replayed"]) == (90, 90, 3, 0)
+    assert load.positions() == expected
+    assert len(load.named()) == 3
+    ids = "count(DISTINCT _orderedkafka) AS rows, min(_orderedkafka.range_id) AS id"
+    assert load.lake.sql(f"SELECT {ids} FROM {load.table}") == [{"rows": 90, "id": load.loaded.id}]
+    files = load.files()
+    assert [file.parent.name.partition("=")[0] for file in files] == ["order_time_day"] * 3
+    assert one_after_the_other(files.values()) == sorted(row for file in files.values() for row in file)
+
+
+def test_a_large_batch_is_several_files_in_order_whatever_the_table_asks(
+    lake: Lake, loading: MakeLoading, expected: list[Position]
+) -> None:
+    load = loading(properties=lake.format.shuffling)
+    report = load.run("--option", "sliceOffsets=10", file_bytes=SMALL)["report"]
+    files = load.files()
+    assert len(files) > report["batches"] == len(load.named())
+    assert one_after_the_other(files.values()) == sorted(row for file in files.values() for row in file)
+    assert load.positions() == expected
+
+
+AFTERWARDS: dict[str, Callable[[Loading], object]] = {
+    "nothing": lambda load: None,
+    "a compaction": Loading.compact,
+    "another commit": lambda load: load.lake.sql(f"INSERT INTO {load.table} SELECT * FROM {load.table} LIMIT 0"),
+}
+
+
+@pytest.mark.parametrize(
+    ("die", "then", "identity"),
+    [
+        ("before", "nothing", True),
+        pytest.param("before", "nothing", False, marks=pytest.mark.nightly),
+        pytest.param("after", "nothing", False, marks=pytest.mark.nightly),
+        ("after", "a compaction", True),
+        pytest.param("after", "a compaction", False, marks=pytest.mark.nightly),
+        pytest.param("after", "another commit", False, marks=pytest.mark.nightly),
+    ],
+)
+def test_an_attempt_that_dies_around_its_commit_leaves_each_row_there_once(
+    loading: MakeLoading, expected: list[Position], die: str, then: str, identity: bool
+) -> None:
+    load = loading(identity=identity)
+    assert load.run(die=die)["code"] == "died"
+    AFTERWARDS[then](load)
+    report = load.run()["report"]
+    assert load.positions() == expected
+    assert (report["rows_emitted"], report["rows_read"], report["may_be_doubled"]) == (90, 90, 0)
+    assert report["replayed"] == (0 if die == "before" else load.first_batch)
+
+
+@pytest.mark.parametrize("die", [pytest.param("before", marks=pytest.mark.nightly), "after"])
+def test_where_the_history_has_expired_the_rows_say_it(
+    lake: Lake, loading: MakeLoading, expected: list[Position], die: str
+) -> None:
+    load = loading(properties=lake.format.forgetful)
+    assert load.run(die=die)["code"] == "died"
+    load.expire()
+    report = load.run()["report"]
+    assert load.positions() == expected
+    assert report["replayed"] == 90 - sum(load.named().values())
+    assert (report["replayed"] > 0) == (die == "after")
+
+
+@pytest.mark.nightly
+def test_where_nothing_says_it_any_more_the_load_stops_and_says_so(lake: Lake, loading: MakeLoading) -> None:
+    load = loading(identity=False, properties=lake.format.forgetful)
+    assert load.run(die="after")["code"] == "died"
+    load.expire()
+    found = load.run()
+    assert found["code"] == 65
+    assert "whether it is in the table cannot be known any more: " in found["said"]
+    assert f"{lake.format.first} is gone, and the rows do not say where they came from" in found["said"]
+
+
+@of(pytest.param(DELTA, marks=pytest.mark.nightly), ICEBERG)
+def test_a_range_that_is_loaded_again_replaces_its_rows_and_no_other_s(
+    loading: MakeLoading, expected: list[Position]
+) -> None:
+    load, other = loading(), loading()
+    other.loaded, other.checkpoint = replace(other.loaded, id="other"), other.folder / "other"
+    load.run()
+    other.run()
+    assert load.positions() == sorted([*expected, *expected])
+    assert load.again().run(die="after")["code"] == "died"
+    assert load.run()["report"]["rows_emitted"] == 90
+    assert load.positions() == sorted([*expected, *expected])
+
+
+@of(DELTA, pytest.param(ICEBERG, marks=pytest.mark.nightly))
+def test_rows_that_say_nothing_are_not_taken_for_missing_when_later_ones_do(
+    lake: Lake, loading: MakeLoading, expected: list[Position]
+) -> None:
+    load = loading(identity=False)
+    assert load.run(die="after")["code"] == "died"
+    lake.sql(f"ALTER TABLE {load.table} ADD COLUMN {IDENTITY} {STRUCT}")
+    load.output = replace(load.output, identity=True)
+    found, described = load.run(), f"output '{lake.format.name} {load.output.place}"
+    assert found["code"] == 2
+    assert f"was begun with {described} without identities', order by none, " in found["said"]
+    assert f"transform None, now it is {described}'" in found["said"]
+    load.output = replace(load.output, identity=False)
+    assert load.run()["report"]["replayed"] == load.first_batch
+    load.output = replace(load.output, identity=True)
+    found = load.again().run()
+    assert found["code"] == 65
+    assert "none says that it is of this range, and 90 do not say which range they are of" in found["said"]
+    assert load.positions() == expected
+
+
+@of(DELTA, pytest.param(ICEBERG, marks=pytest.mark.nightly))
+def test_without_identities_a_range_is_not_loaded_again(loading: MakeLoading) -> None:
+    load = loading(identity=False)
+    load.run()
+    found = load.again().run()
+    assert found["code"] == 65
+    assert "is to be loaded again, and the table's rows do not say which are its own" in found["said"]
+    assert len(load.positions()) == 90
+
+
+def test_a_table_of_ones_own_keeps_its_layout_and_lacks_no_column(
+    lake: Lake, loading: MakeLoading, expected: list[Position]
+) -> None:
+    load = loading(create=False)
+    assert "there is no such table, and create=False" in load.run()["said"]
+    lake.sql(f"CREATE TABLE {load.table} ({OWN}) USING {lake.format.name} PARTITIONED BY (partition)")
+    [statement] = re.findall(r"add it with (ALTER TABLE .*), or ask", load.run(*POSITIONS)["said"])
+    lake.sql(statement)
+    assert "has no column 'key', which the rows have" in load.run()["said"]
+    assert load.run(*POSITIONS)["report"]["rows_emitted"] == 90
+    assert load.positions() == expected
+    assert lake.sql(f"SELECT DISTINCT more FROM {load.table}") == [{}]
+    assert {file.parent.name for file in load.files()} == {"partition=0", "partition=1", "partition=2"}
+
+
+@pytest.mark.nightly
+def test_a_batch_without_rows_is_a_commit_too(loading: MakeLoading) -> None:
+    load = loading()
+    transform = ("--transform", "support.transforms:nothing")
+    assert load.run(*transform, die="after")["code"] == "died"
+    report = load.run(*transform)["report"]
+    assert (report["rows_read"], report["rows_emitted"], report["complete"]) == (90, 0, True)
+    assert load.positions() == []
+
+
+def test_dead_letters_go_to_a_table_of_their_own_and_are_loaded_again_by_way_of_a_topic(
+    lake: Lake, loading: MakeLoading, topics: Topics, records: Records, tmp_path: Path
+) -> None:
+    [topic] = loading().loaded.topics
+    first = [json.dumps({"number": 90}), str(tmp_path / "mended"), "no JSON"]
+    records.produce(topic, [Record(each.encode(), 1_600_000_000_000 + n, n, b"k") for n, each in enumerate(first)])
+    load = loading(partition_by=())
+    output = lake.format.output(lake.folder, f"dead_{uuid.uuid4().hex}")
+    dead = Loading(lake, load.servers, tmp_path, load.loaded, output)
+    load.loaded = replace(load.loaded, batch_offsets=100)  # one batch, whose first commit is that of its dead letters
+    decode = Decode(max_bad_records=2, dead_letters=dead.output)
+    argv = ("--arrow-transform", "support.transforms:numbered", "--decode", decode.to_text())
+    assert load.run(*argv, die="after")["code"] == "died"
+    elsewhere = lake.format.output(lake.folder, "elsewhere")
+    moved = replace(decode, dead_letters=elsewhere).to_text()
+    described = f"output '{lake.format.name} {load.output.place}, dead letters in {lake.format.name} {elsewhere.place}'"
+    assert f"now it is {described}" in load.run(*argv[:-1], moved)["said"]
+    (tmp_path / "mended").write_text('{"number": 91}')
+    report = load.run(*argv)["report"]
+    assert (report["rows_emitted"], report["dead_letters"], report["may_be_doubled"]) == (91, 2, 0)
+    columns = "topic, partition, CAST(key AS STRING) AS key, CAST(value AS STRING) AS value, _error"
+    rows = lake.sql(f"SELECT {columns} FROM {dead.table} ORDER BY partition")
+    assert [(row["topic"], row["partition"], row["key"], row["value"]) for row in rows] == [
+        (topic, 1, "k", first[1]),
+        (topic, 2, "k", first[2]),
+    ]
+    assert rows[0]["_error"].startswith("FileNotFoundError: [Errno 2] No such file or directory")
+    numbers = f"SELECT count(DISTINCT number) AS found, count(*) AS rows FROM {load.table}"
+    assert lake.sql(numbers) == [{"found": 91, "rows": 91}]
+
+    again = topics.create("again")
+    lake.copy(f"SELECT key, value, timestamp FROM {dead.table}", load.servers, again)
+    load.loaded = replace(whole_range(load.servers, again), id=f"{load.loaded.id}-again")
+    load.checkpoint = tmp_path / "again"
+    report = load.run(*argv)["report"]
+    assert (report["rows_emitted"], report["dead_letters"]) == (1, 1)
+    assert lake.sql(numbers) == [{"found": 92, "rows": 92}]
+
+
+@of(DELTA)
+def test_delta_leaves_out_no_batch_silently_that_it_has_had_before(loading: MakeLoading) -> None:
+    load = loading()
+    load.run()
+    load.checkpoint = load.folder / "lost"
+    found = load.run()
+    assert found["code"] == 65
+    assert "the table left out batch 1" in found["said"]
+    assert len(load.positions()) == 90
+
+
+@of(DELTA)
+def test_a_table_that_soon_forgets_which_batches_it_has_had_is_warned_of_with_the_way_out(
+    loading: MakeLoading, expected: list[Position]
+) -> None:
+    load = loading(properties={"delta.setTransactionRetentionDuration": "interval 6 days"})
+    said = load.run()["said"]
+    assert "forgets after 'interval 6 days'" in said
+    [statement] = re.findall("ALTER TABLE .*", said)
+    load.lake.sql(statement)
+    load.loaded, load.checkpoint = replace(load.loaded, id="other"), load.folder / "other"
+    assert "forgets" not in load.run()["said"]
+    assert load.positions() == sorted([*expected, *expected])
+
+
+@of(DELTA)
+def test_delta_reads_its_log_in_few_tasks_unless_the_session_says_otherwise(lake: Lake, loading: MakeLoading) -> None:
+    name = "spark.databricks.delta.snapshotPartitions"
+    for before, after in (("", "2"), ("3", "3")):
+        lake.sql(f"SET {name}={before}" if before else f"RESET {name}")
+        loading(create=False).run()
+        assert lake.sql(f"SET {name}") == [{"key": name, "value": after}]
+    lake.sql(f"RESET {name}")
+
+
+@pytest.mark.nightly
+@of(DELTA)
+def test_a_table_of_a_catalog_is_written_like_one_by_its_path(loading: MakeLoading, expected: list[Position]) -> None:
+    load = loading(table=f"orders_{uuid.uuid4().hex}", partition_by=())
+    assert load.run(die="after")["code"] == "died"
+    assert load.run()["report"]["replayed"] == load.first_batch
+    assert load.positions() == expected
+
+
+@of(ICEBERG)
+def test_the_sort_order_that_a_table_has_of_its_own_wins(lake: Lake, loading: MakeLoading) -> None:
+    load = loading(identity=False, create=False)
+    lake.sql(f"CREATE TABLE {load.table} ({OWN}) USING iceberg")
+    lake.sql(f"ALTER TABLE {load.table} WRITE ORDERED BY offset DESC")
+    assert load.run(*POSITIONS)["report"]["batches"] == 3
+    offsets = [[offset for *_, offset in rows] for rows in load.files().values()]
+    assert len(offsets) == 3
+    assert offsets == [sorted(each, reverse=True) for each in offsets]
