@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from support.another_spark import environment
+from support.another_spark import spark as another_spark
 from support.records import Record
 from support.registry import registry
 
@@ -25,9 +26,6 @@ ROOT = Path(__file__).parents[2]
 ALL = ("wait", "resolve", "load", "commit")
 START = 1_700_000_000_000
 DAGS = Path(os.environ["AIRFLOW_HOME"]) / "dags"
-OF_ICEBERG = ("pyspark==4.1.3", "confluent-kafka", "pyarrow", "numpy", "pandas<3")
-"""A Spark that has Iceberg, as the example's docstring makes its environment."""
-
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
@@ -341,7 +339,7 @@ def test_the_example_of_iceberg_makes_columns_and_a_table_of_dead_letters(
 ):
     for name in ("PYTHONPATH", "PYSPARK_PYTHON", "SPARK_SUBMIT_OPTS"):
         monkeypatch.delenv(name, raising=False)
-    binary = environment(OF_ICEBERG) / "bin" / "spark-submit"
+    binary = environment(another_spark("4.1.3")) / "bin" / "spark-submit"
     edits = {
         'topics=["orders"]': f"topics=[{playground.source!r}]",
         'Path.home() / "lake"': f"Path({str(tmp_path)!r})",
@@ -371,8 +369,8 @@ def test_the_example_of_avro_makes_columns_by_the_schemas_of_a_registry(
     }
     with registry(tmp_path) as url:
         monkeypatch.setenv("AIRFLOW_CONN_SCHEMA_REGISTRY", json.dumps({"conn_type": "http", "host": url}))
-        events = sampled(topic=sample.AVRO, avro=sample._avro(url))
-        records.produce(playground.source, events)
+        with sample._avro(url) as avro:
+            records.produce(playground.source, sampled(topic=sample.AVRO, avro=avro))
         dag = playground.dag("orders_avro", edits=edits)
         assert playground.run(dag) == dict.fromkeys(ALL, "success")
     assert rows_of(tmp_path / "table", "order") == [sample._order(n) for n in range(200) if n % 10]

@@ -90,9 +90,10 @@ def write_events(bootstrap_servers: str, count: int = EVENTS, after: int = -1, r
             "log_level": 0,
         }
     )
-    for topic, key, value, timestamp in _events(count, after, None if registry is None else _avro(registry)):
-        while not _taken(producer, topic, value, key, timestamp):
-            producer.poll(0.1)
+    with contextlib.nullcontext() if registry is None else _avro(registry) as avro:
+        for topic, key, value, timestamp in _events(count, after, avro):
+            while not _taken(producer, topic, value, key, timestamp):
+                producer.poll(0.1)
     producer.flush()
     if failed:
         raise UnreachableError(f"{len(failed)} of {count} events were not written at {bootstrap_servers}: {failed[0]}")
@@ -119,19 +120,21 @@ def _answers(what: str, bootstrap_servers: str) -> Iterator[Any]:
         raise UnreachableError(f"{bootstrap_servers} did not {what} within {_DEADLINE_SECONDS:g} s: {why}") from error
 
 
-def _avro(registry: str) -> Encode:
+@contextlib.contextmanager
+def _avro(registry: str) -> Iterator[Encode]:
     """Encode an order as Confluent's serialiser does; `UnreachableError` if the registry does not take the schema."""
     from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
     from confluent_kafka.schema_registry.avro import AvroSerializer
     from confluent_kafka.serialization import MessageField, SerializationContext
 
-    client, schema = SchemaRegistryClient({"url": registry}), json.dumps(_SCHEMA)
-    try:
-        client.register_schema(f"{AVRO}-value", Schema(schema, "AVRO"))
-    except Exception as error:
-        raise UnreachableError(f"the registry at {registry} did not take the schema of {AVRO}: {error}") from error
-    serialize, context = AvroSerializer(client, schema), SerializationContext(AVRO, MessageField.VALUE)
-    return lambda order: bytes(serialize(order, context))
+    schema, context = json.dumps(_SCHEMA), SerializationContext(AVRO, MessageField.VALUE)
+    with SchemaRegistryClient({"url": registry}) as client:
+        try:
+            client.register_schema(f"{AVRO}-value", Schema(schema, "AVRO"))
+        except Exception as error:
+            raise UnreachableError(f"the registry at {registry} did not take the schema of {AVRO}: {error}") from error
+        serialize = AvroSerializer(client, schema)
+        yield lambda order: bytes(serialize(order, context))
 
 
 def _events(count: int, after: int, avro: Encode | None = None) -> Iterator[tuple[str, str, bytes, int]]:
