@@ -43,14 +43,14 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """A registry by its client's configuration; `SettingError` if that does not say where it is."""
+    """A registry by its client's configuration; `SettingError` if that has no address."""
 
     config: Mapping[str, str] = field(repr=False)
 
     def __post_init__(self) -> None:
         if not self.config.get("url"):
             raise SettingError(
-                "records are decoded with a schema registry, and where it is is not said: set the option "
+                "records are decoded with a schema registry, but its address is missing: set the option "
                 f"{PREFIX}url=http://registry:8081"
             )
 

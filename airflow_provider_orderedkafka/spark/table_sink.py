@@ -108,9 +108,7 @@ def _output(arguments: "Arguments") -> "TableOutput":
         return arguments.output
     if arguments.sink.topic or arguments.sink.output_topics:
         raise SettingError("this application writes tables: name one with --output, or --sink-option path= or table=")
-    raise SettingError(
-        "where to write is not said: name it with --output, or set either --sink-option path=... or table=..."
-    )
+    raise SettingError("no output is set: name one with --output, or set either --sink-option path=... or table=...")
 
 
 def _described(output: "TableOutput") -> str:

@@ -189,3 +189,11 @@ def _is_worker(process: psutil.Process) -> bool:
         return "pyspark.worker" in process.cmdline()  # what any daemon is told to run
     except psutil.Error:
         return False
+
+
+def executable(path: Path, text: str) -> Path:
+    """A script there that can be run."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path

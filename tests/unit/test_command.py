@@ -89,7 +89,7 @@ def test_a_broken_environment_is_refused_without_showing_what_it_holds(
         (("--checkpoint", "/c", "--rows", "1"), "unrecognized arguments: --rows"),
         (("--checkpoint", "/c", "--option", "secret"), "--option must be NAME=VALUE"),
         (("--checkpoint", "/c", "--option", "a=1", "--option", "A=2"), "--option A is given twice"),
-        ((*ORDERS, "--decode", AVRO), "where it is is not said: set the option registry.url="),
+        ((*ORDERS, "--decode", AVRO), "its address is missing: set the option registry.url="),
         (
             (*ORDERS, "--output-topic", "a", "--sink-option", "topic=b"),
             "'topic' is set twice: 'b', and by --output-topic 'a'; leave one out",
