@@ -18,6 +18,6 @@ with DAG(
     ordered_load(
         orders,
         output_topic="orders-by-customer",
-        decode=Decode(value=Json("customer string, number long"), max_bad_records=10, dead_letters="orders-dead"),
-        transform="transforms.customers:by_customer",
+        decode=Decode(value=Json("order long, customer string"), max_bad_records=10, dead_letters="orders-dead"),
+        transform="transforms.orders:by_customer",
     )
