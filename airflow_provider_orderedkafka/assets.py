@@ -27,6 +27,7 @@ def watched_ledger_asset(load: OrderedLoad, *, poll_interval: float = 5.0, backo
         name=f"orderedkafka.{load.name}.due",
         uri=f"{SCHEME}://due/{load.name}",
         group="orderedkafka",
+        extra={"what": "starts a run when there is enough to load"},
         watchers=[watcher],
     )
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 ACTIVE = frozenset({"queued", "running"})
 SCHEME = "orderedkafka"
+LEDGER = "where the load stands; without its asset state store the load begins anew"
 
 
 def ledger_asset(load: str, ledger: str | None = None) -> "Asset":
@@ -28,7 +29,7 @@ def ledger_asset(load: str, ledger: str | None = None) -> "Asset":
     """
     from airflow.sdk import Asset
 
-    extra: dict[str, Any] = {} if ledger is None else {"ledger": ledger}
+    extra: dict[str, Any] = {"what": LEDGER} | ({} if ledger is None else {"ledger": ledger})
     return Asset(name=f"orderedkafka.{load}.ledger", uri=f"{SCHEME}://ledger/{load}", group="orderedkafka", extra=extra)
 
 

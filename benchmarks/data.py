@@ -25,7 +25,23 @@ class Data:
         return replace(self, records=int(self.records * share))
 
 
-def write(servers: str, topic: str, data: Data, value: Callable[[int], bytes] | None = None) -> str:
+def key(number: int) -> bytes:
+    """The key of a record, by its number."""
+    return b"%d" % (number % 10_000)
+
+
+def time_of(number: int) -> int:
+    """The timestamp of a record, by its number: four a millisecond."""
+    return BASE + number // 4
+
+
+def write(
+    servers: str,
+    topic: str,
+    data: Data,
+    value: Callable[[int], bytes] | None = None,
+    at: Callable[[int], int] = time_of,
+) -> str:
     """Write the data to a new topic: random bytes, or what `value` makes of each record's number."""
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic(topic, len(data.weights), 1)])[topic].result(30)
@@ -42,12 +58,12 @@ def write(servers: str, topic: str, data: Data, value: Callable[[int], bytes] | 
     payload = os.urandom(data.size * 64)
     partitions = chance.choices(range(len(data.weights)), data.weights, k=data.records)
     for number, partition in enumerate(partitions):
-        time = BASE + number // 4 - (chance.randrange(500) if chance.random() < LATE_SHARE else 0)
+        time = at(number) - (chance.randrange(500) if chance.random() < LATE_SHARE else 0)
         start = number % 63 * data.size
         sent = value(number) if value else payload[start : start + data.size]
         while True:
             try:
-                producer.produce(topic, sent, b"%d" % (number % 10_000), partition, timestamp=time)
+                producer.produce(topic, sent, key(number), partition, timestamp=time)
                 break
             except BufferError:
                 producer.poll(0.05)

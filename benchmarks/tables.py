@@ -1,12 +1,13 @@
 """How fast JSON orders get into a table in time order: our application, and Spark's own connector with `foreachBatch`.
 
     python -m benchmarks.tables                  2 million x 300 B into Iceberg and Delta, medians of three runs
-    python -m benchmarks.tables --records 100000 --runs 1 --only delta
+    python -m benchmarks.tables --records 200000 --runs 1 --only delta
 
 The application decodes, plans, notes and counts; its rows say where they came from. The connector decodes with
-`from_json`, sorts each micro-batch by time and appends it; a batch that is tried again is there twice. Both get batches
-of as many offsets. That each order is there once, and that files are in order, is checked before any time is printed.
-Iceberg runs with Spark 4.1, as there is none for 4.2, in an environment of its own.
+`from_json` and appends each micro-batch, sorted by time or as it comes; a batch that is tried again is there twice. All
+get batches of as many offsets, and take turns at being the first. After each run all decoded columns are compared with
+what was produced, and the order within files and from file to file of a batch, before any time is printed; that of the
+connector as it comes is none. Iceberg runs with Spark 4.1, as there is none for 4.2, in an environment of its own.
 """
 
 import argparse
@@ -14,27 +15,31 @@ import contextlib
 import io
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple
+from uuid import uuid4
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
 from airflow_provider_orderedkafka.outputs import DeltaOutput, IcebergOutput, to_text
 from airflow_provider_orderedkafka.spark.app import run_available_now
 from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
-from benchmarks.data import Data, write
+from benchmarks.data import Data, key, write
 from benchmarks.peers import session
 
 SCHEMA = "order long, customer string, sku string, amount double, note string"
-SIZE = 300
+ORDER = ("order_time", "topic", "partition", "offset")
+SIZE, PARTITIONS, BATCHES = 300, 8, 4
 ROOT = Path(__file__).parents[1]
 
 
@@ -46,11 +51,15 @@ class Lake(NamedTuple):
     settings: Mapping[str, str]
 
 
+OF_DELTA = {
+    "spark.databricks.delta.snapshotPartitions": "2",  # as the application has it
+    "spark.databricks.delta.formatCheck.enabled": "false",  # the check looks into the files themselves
+}
 LAKES = {
     "delta": Lake(
         "4.2.0",
         "io.delta:delta-spark_4.2_2.13:4.4.0",
-        {**DeltaOutput.session, "spark.databricks.delta.snapshotPartitions": "2"},
+        {**DeltaOutput.session, **OF_DELTA},
     ),
     "iceberg": Lake(
         "4.1.3",
@@ -72,7 +81,7 @@ def order(number: int) -> bytes:
 
 @dataclass(frozen=True)
 class Place:
-    """Where both read, where they write, and how many offsets a batch has."""
+    """Where all read, where they write, and how many offsets a batch has."""
 
     spark: SparkSession
     folder: Path
@@ -87,11 +96,21 @@ class Place:
             return DeltaOutput(str(self.folder / name), partition_by=())
         return IcebergOutput(f"lake.shop.{name}", partition_by=())
 
-    def read(self, name: str) -> DataFrame:
-        """The table's rows."""
+    def rows(self, name: str) -> DataFrame:
+        """The table's rows, with `file` and `at`: the file that each is in, and its place there."""
         if self.format == "delta":
-            return self.spark.read.format("delta").load(str(self.folder / name))
-        return self.spark.table(f"lake.shop.{name}")
+            files = self.spark.read.format("delta").load(str(self.folder / name)).inputFiles()
+            return self.spark.read.parquet(*files).selectExpr(
+                "*", "_metadata.file_path AS file", "_metadata.row_index AS at"
+            )
+        return self.spark.table(f"lake.shop.{name}").selectExpr("*", "_file AS file", "_pos AS at")
+
+    def remove(self, name: str) -> None:
+        """Give back the disk."""
+        if self.format == "delta":
+            shutil.rmtree(self.folder / name)
+        else:
+            self.spark.sql(f"DROP TABLE lake.shop.{name} PURGE")
 
 
 def application(place: Place, name: str) -> None:
@@ -105,15 +124,15 @@ def application(place: Place, name: str) -> None:
         run_available_now(argv=[*argv, "--output", to_text(place.table(name))])
 
 
-def connector(place: Place, name: str) -> None:
-    """What one writes by hand."""
+def connector(place: Place, name: str, *order: str) -> None:
+    """What one writes by hand; the number of the batch is for the check."""
     options = {"kafka.bootstrap.servers": place.servers, "subscribe": place.topic, "startingOffsets": "earliest"}
     stream = place.spark.readStream.format("kafka").options(**options, maxOffsetsPerTrigger=place.batch).load()
     rows = stream.withColumn("value", f.from_json(f.col("value").cast("string"), SCHEMA))
     rows = rows.withColumnRenamed("timestamp", "order_time")
 
-    def append(batch: DataFrame, _number: int) -> None:
-        found = batch.orderBy("order_time", "topic", "partition", "offset")
+    def append(batch: DataFrame, number: int) -> None:
+        found = (batch.orderBy(*order) if order else batch).withColumn("batch", f.lit(number))
         if place.format == "delta":
             found.write.format("delta").mode("append").save(str(place.folder / name))
         elif place.spark.catalog.tableExists(f"lake.shop.{name}"):
@@ -126,55 +145,117 @@ def connector(place: Place, name: str) -> None:
     query.start().awaitTermination()
 
 
-CONTENDERS: dict[str, Callable[[Place, str], None]] = {"connector": connector, "orderedkafka": application}
+class Contender(NamedTuple):
+    """Who writes, and the column with the number of the batch, where rows are in order by promise."""
+
+    run: Callable[[Place, str], None]
+    batch: str | None = None
 
 
-def check(place: Place, name: str, records: int) -> str:
-    """See that each order is there once, and how many files there are; in each, the rows are in their order."""
-    rows = place.read(name).withColumns({"file": f.input_file_name(), "at": f.monotonically_increasing_id()})
-    once = f.countDistinct("topic", "partition", "offset")
-    [found] = rows.agg(
-        f.count(f.lit(1)),
-        once,
-        f.sum("value.order"),
-        f.countDistinct("file"),
-    ).collect()
-    assert found[:3] == (records, records, records * (records - 1) // 2), f"{name} is wrong: {found}"
-    before = f.lag("order_time").over(_by_file())
-    falls = rows.withColumn("before", before).where("before > order_time").count()
-    assert not falls, f"{name}: {falls} rows are out of order in their files"
-    return f"{found[3]} files"
+AS_IT_COMES, SORTED = "connector, as it comes", "connector, sorted"
+CONTENDERS = {
+    AS_IT_COMES: Contender(connector),
+    SORTED: Contender(lambda place, name: connector(place, name, *ORDER), "batch"),
+    "orderedkafka": Contender(application, "_orderedkafka.batch"),
+}
 
 
-def _by_file():
-    from pyspark.sql import Window
+class Total(NamedTuple):
+    """How many rows there are, and the sum of the hashes of their keys and all their decoded columns."""
 
-    return Window.partitionBy("file").orderBy("at")
+    rows: int
+    hashes: Decimal
+
+
+def check(rows: DataFrame, batch: str | None, produced: Total) -> str:
+    """See that each order is there once, as it was produced, and in its place; gives the number of files."""
+    found, different = total(rows), f.countDistinct("topic", "partition", "offset")
+    assert found == produced, f"the table has {found}, and {produced} were produced"
+    [[orders, places, files]] = rows.agg(f.countDistinct("value.order"), different, f.countDistinct("file")).collect()
+    assert orders == places == found.rows, f"{orders} different orders from {places} places, of {found.rows}"
+    if batch is not None:
+        within, between = disorder(rows, batch)
+        assert (within, between) == (0, 0), f"{within} rows and {between} files are out of order"
+    return f"{files} files, {'in order' if batch else 'not in order'}"
+
+
+def disorder(rows: DataFrame, batch: str) -> tuple[int, int]:
+    """How many rows come before the one ahead of them in their file, and how many files of a batch overlap."""
+    placed = rows.select(f.col(batch).alias("batch"), "file", "at", f.struct(*ORDER).alias("place"))
+    ahead = f.lag("place").over(Window.partitionBy("file").orderBy("at"))
+    within = placed.withColumn("ahead", ahead).where("ahead >= place")
+    files = placed.groupBy("batch", "file").agg(f.min("place").alias("first"), f.max("place").alias("last"))
+    ahead = f.lag("last").over(Window.partitionBy("batch").orderBy("first"))
+    return within.count(), files.withColumn("ahead", ahead).where("ahead >= first").count()
+
+
+def total(rows: DataFrame) -> Total:
+    hashes = f.sum(f.xxhash64("key", "value").cast("decimal(38)"))
+    [found] = rows.agg(f.count(f.lit(1)), hashes).collect()
+    return Total(*found)
+
+
+def produced(spark: SparkSession, records: int) -> Total:
+    """What has to be there, by the functions that made the records."""
+    return total(spark.range(records).mapInArrow(_made, f"key binary, value struct<{SCHEMA}>"))
+
+
+def _made(batches: Iterator) -> Iterator:
+    import pyarrow as pa
+
+    for batch in batches:
+        numbers = batch.column(0).to_pylist()
+        values = pa.array([json.loads(order(number)) for number in numbers])
+        yield pa.RecordBatch.from_pydict({"key": [key(number) for number in numbers], "value": values})
 
 
 def measure(format_: str, servers: str, topic: str, records: int, runs: int) -> None:
-    """Let both take turns with one format; the first turn warms up, and is checked."""
+    """Let all take turns with one format, and check each; the first turn warms up."""
     lake = LAKES[format_]
     with tempfile.TemporaryDirectory() as folder:
-        settings = {**lake.settings, "spark.jars.packages": lake.package}
+        settings = {**lake.settings, "spark.jars.packages": lake.package, "spark.sql.shuffle.partitions": "2"}
         if format_ == "iceberg":
             settings["spark.sql.catalog.lake.warehouse"] = f"{folder}/warehouse"
         spark = session(Path(folder), lake.pyspark, settings)
-        place = Place(spark, Path(folder), servers, topic, max(records // 4, 1), format_)
+        batch = records // BATCHES + PARTITIONS  # the connector rounds each partition's share
+        place = Place(spark, Path(folder), servers, topic, batch, format_)
+        expected = produced(spark, records)
         taken: dict[str, list[float]] = {name: [] for name in CONTENDERS}
         notes: dict[str, str] = {}
         for turn in range(runs + 1):
-            for name, run in CONTENDERS.items():
-                begun = time.perf_counter()
-                run(place, f"{name}_{turn}")
-                taken[name].append(time.perf_counter() - begun)
-                notes.setdefault(name, check(place, f"{name}_{turn}", records))
+            for name in turned(turn):
+                seconds, notes[name] = timed(place, CONTENDERS[name], expected)
+                taken[name].append(seconds)
         spark.stop()
-    baseline = statistics.median(taken["connector"][1:])
     print(f"{format_}: {records:,} orders of {SIZE} B, {lake.package}, pyspark {lake.pyspark}, {runs} runs")
+    report(taken, notes)
+
+
+def turned(turn: int) -> list[str]:
+    """The contenders, each of them the first in its turn."""
+    names = list(CONTENDERS)
+    first = turn % len(names)
+    return names[first:] + names[:first]
+
+
+def timed(place: Place, contender: Contender, expected: Total) -> tuple[float, str]:
+    """How long one takes, and what is to be said of its table."""
+    name = f"orders_{uuid4().hex}"
+    os.sync()  # what others have left to be written is not this one's
+    begun = time.perf_counter()
+    contender.run(place, name)
+    seconds = time.perf_counter() - begun
+    note = check(place.rows(name), contender.batch, expected)
+    place.remove(name)
+    return seconds, note
+
+
+def report(taken: dict[str, list[float]], notes: dict[str, str]) -> None:
+    medians = {name: statistics.median(seconds[1:]) for name, seconds in taken.items()}
     for name, (_, *seconds) in taken.items():
-        median, spread = statistics.median(seconds), f"{min(seconds):.1f} to {max(seconds):.1f}"
-        print(f"  {name:14} {median:6.1f} s ({spread}), {median / baseline:4.2f} of the connector's; {notes[name]}")
+        spread = f"{min(seconds):.1f} to {max(seconds):.1f}"
+        shares = ", ".join(f"{medians[name] / medians[peer]:.2f} of {peer!r}" for peer in (SORTED, AS_IT_COMES))
+        print(f"  {name:22} {medians[name]:6.1f} s ({spread}); {shares}; {notes[name]}")
 
 
 def main() -> None:
@@ -190,14 +271,14 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as work, EmbeddedKafka(Path(work) / "kafka") as broker:
         servers = broker.bootstrap_servers
-        topic = write(servers, "orders", Data("orders", arguments.records, SIZE, [1] * 8), order)
+        topic = write(servers, "orders", Data("orders", arguments.records, SIZE, [1] * PARTITIONS), order)
         for name in arguments.only or LAKES:
             told = ["--records", str(arguments.records), "--runs", str(arguments.runs), "--only", name]
-            command = [_python(LAKES[name].pyspark), "-m", "benchmarks.tables", *told, "--at", servers, topic]
+            command = [python_with(LAKES[name].pyspark), "-m", "benchmarks.tables", *told, "--at", servers, topic]
             subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True)
 
 
-def _python(pyspark: str) -> str:
+def python_with(pyspark: str) -> str:
     """A Python with this pyspark: this one, or that of an environment which is built the first time."""
     from importlib.metadata import version
 

@@ -6,10 +6,18 @@ from airflow_provider_orderedkafka import Decode, Json, OrderedLoad, ordered_loa
 
 orders = OrderedLoad("orders_decoded", topics=["orders"], start="earliest", max_delay="15m")
 
-with DAG("orders_decoded", schedule="*/5 * * * *", catchup=False, max_active_runs=1, doc_md=__doc__):
+with DAG(
+    "orders_decoded",
+    schedule="*/5 * * * *",
+    catchup=False,
+    max_active_runs=1,
+    doc_md=__doc__,
+    description="Orders as JSON, transformed by a function, every five minutes",
+    tags=["orderedkafka", "load"],
+):
     ordered_load(
         orders,
         output_topic="orders-by-customer",
-        decode=Decode(value=Json("customer string, number long"), max_bad_records=10, dead_letters="orders-dead"),
-        transform="transforms.customers:by_customer",
+        decode=Decode(value=Json("order long, customer string"), max_bad_records=10, dead_letters="orders-dead"),
+        transform="transforms.orders:by_customer",
     )

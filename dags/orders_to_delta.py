@@ -15,5 +15,13 @@ TABLE = str(Path.home() / "lake" / "orders")
 
 orders = OrderedLoad("orders_to_delta", topics=["orders"], start="earliest", min_offsets=10_000, max_delay="15m")
 
-with DAG("orders_to_delta", schedule=None, catchup=False, max_active_runs=1, doc_md=__doc__):
+with DAG(
+    "orders_to_delta",
+    schedule=None,
+    catchup=False,
+    max_active_runs=1,
+    doc_md=__doc__,
+    description="Orders in time order, into a Delta table",
+    tags=["orderedkafka", "load"],
+):
     ordered_load(orders, output=DeltaOutput(TABLE), packages="io.delta:delta-spark_4.2_2.13:4.4.0", wait=False)

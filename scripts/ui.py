@@ -16,6 +16,7 @@ import urllib.request
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -30,7 +31,9 @@ SCRIPTS = Path(sys.executable).parent
 HOST = "127.0.0.1"
 START_SECONDS = 300
 STOP_SECONDS = 20
-# `airflow standalone` would do, but its servers of logs listen on every address of the machine.
+# Neither `airflow standalone` nor servers of logs: those listen on every address of the machine, and take no other. The
+# API server finds logs, those of running tasks too, in the folder that all share. That it asked such a server in vain,
+# at each look, is in its own log.
 PARTS = {
     "api-server": ["api-server"],
     "scheduler": ["scheduler", "--skip-serve-logs"],
@@ -40,6 +43,7 @@ PARTS = {
 RESTARTS = 5
 """How often parts are started again, all in all, before it is given up."""
 
+ENDING = (signal.SIGINT, signal.SIGTERM)
 HEALTH = ("metadatabase", "scheduler", "triggerer", "dag_processor")
 LOOK_SECONDS = 0.5
 
@@ -51,7 +55,7 @@ def main() -> int:
         if probe.connect_ex((HOST, port)) == 0:
             print(f"Port {port} is taken: choose another one, make ui PORT={port + 1}", file=sys.stderr)
             return 1
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    heed(signal.default_int_handler)
     os.umask(0o077)
     HOME.mkdir(parents=True, exist_ok=True)
     HOME.chmod(0o700)
@@ -111,8 +115,15 @@ def serve(port: int, configuration: dict[str, str]) -> int:
         print(f"{' and '.join(names)} ended or did not start: look at {HOME / names[0]}.log", file=sys.stderr)
         return 1
     finally:
+        heed(signal.SIG_IGN)  # a second Ctrl-C would leave behind what has not ended yet
         print("Stopping ...", flush=True)
         stop(parts.values())
+
+
+def heed(handler: Any) -> None:
+    """Do this when a person ends the program."""
+    for each in ENDING:
+        signal.signal(each, handler)
 
 
 def begin(parts: dict[str, psutil.Popen], configuration: dict[str, str]) -> bool:

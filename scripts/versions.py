@@ -116,6 +116,7 @@ TASKS = (
     "tests/airflow/test_waiting.py",
     "tests/airflow/test_load_group.py::test_a_run_loads_what_is_there_and_the_ledger_says_so",
     "tests/airflow/test_load_group.py::test_an_error_that_a_retry_cannot_mend_is_not_retried",
+    "tests/airflow/test_opentelemetry.py",
     "tests/airflow/test_page.py",
     "tests/airflow/test_pages.py",
     "tests/airflow/test_status.py",

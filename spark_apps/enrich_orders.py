@@ -3,9 +3,9 @@ r"""An example with a transform: parse JSON orders, keep those that are paid, ad
     spark-submit enrich_orders.py --range range.json --checkpoint /data/checkpoints/r1 --output-topic orders-enriched \
         --option kafka.bootstrap.servers=broker:9092
 
-Orders are JSON such as {"order": 17, "customer": "c4", "state": "paid", "amount": 12.5}. Customers come from a small
-table (here a CSV file named by ORDERS_CUSTOMERS, with the columns customer and country), which a broadcast join adds
-without a shuffle, so the order stays.
+Orders are JSON such as {"order": 17, "customer": "customer-4", "state": "paid", "amount": 12.5}. Customers come from a
+small table (here a CSV file named by ORDERS_CUSTOMERS, with the columns customer and country), which a broadcast join
+adds without a shuffle, so the order stays.
 """
 
 import os
@@ -35,7 +35,8 @@ def customers(records: "DataFrame") -> "DataFrame":
     path = os.environ.get("ORDERS_CUSTOMERS")
     session = records.sparkSession
     if path is None:
-        return session.createDataFrame([("c1", "DK"), ("c2", "SE"), ("c3", "NO")], "customer string, country string")
+        known = [("customer-1", "DK"), ("customer-2", "SE"), ("customer-3", "NO")]
+        return session.createDataFrame(known, "customer string, country string")
     return session.read.csv(path, header=True, schema="customer string, country string")
 
 

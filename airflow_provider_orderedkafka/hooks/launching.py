@@ -100,7 +100,7 @@ def packed(folder: Path) -> str:
 
 def packaged_application(name: str) -> str:
     """Path of an application that comes with this package: inside it if installed, beside it in a checkout."""
-    package = Path(__file__).parent
+    package = Path(__file__).parents[1]
     places = [package / "spark_apps", package.parent / "spark_apps"]
     found = next((place for place in places if place.is_dir()), places[0])
     return str(found / f"{name}.py")

@@ -146,10 +146,11 @@ class ResolveOffsetRangeOperator(BaseOperator):
         self.log.info("%s: %s", self.load.name, resolved.reason)
         if resolved.range is None:
             skip(context, resolved.reason)
-        status.planned(context, self.load, resolved.range)
+        if resolved.action is not Action.EMIT_AGAIN:  # what is committed already is planned no more
+            status.planned(context, self.load, resolved.range)
+            metrics.planned(resolved.range)
         said = in_words(resolved.range)
         self.log.info("%s", said)
-        metrics.planned(resolved.range)
         ti.xcom_push(key="range", value=resolved.range.to_text())
         ti.xcom_push(key="in_words", value=said)
         ti.xcom_push(key="packed_range", value=packed(resolved.range.to_text()))

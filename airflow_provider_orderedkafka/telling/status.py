@@ -45,7 +45,12 @@ def outlets(load: OrderedLoad) -> "list[Asset]":
     """The outlets by which a step tells the status where Airflow has no asset state store."""
     from airflow.sdk import Asset
 
-    asset = Asset(name=f"orderedkafka.{load.name}.status", uri=f"{SCHEME}://status/{load.name}", group="orderedkafka")
+    asset = Asset(
+        name=f"orderedkafka.{load.name}.status",
+        uri=f"{SCHEME}://status/{load.name}",
+        group="orderedkafka",
+        extra={"what": "how the load stands, for the page of Kafka loads"},
+    )
     return [] if has_asset_state() else [asset]
 
 

@@ -2,17 +2,26 @@
 
 import json
 import os
+import re
 import shutil
 import sys
 from datetime import UTC, datetime
+from importlib import import_module
+from operator import itemgetter
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from support.another_spark import environment
+from support.another_spark import spark as another_spark
 from support.records import Record
+from support.registry import registry
 
 from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.compat.airflow import dags_of
-from airflow_provider_orderedkafka.tools.embedded.sample import TOPICS
+from airflow_provider_orderedkafka.decoding.records import RecordDecoder
+from airflow_provider_orderedkafka.spark.lanes.frames import with_source
+from airflow_provider_orderedkafka.tools.embedded import sample
 
 ROOT = Path(__file__).parents[2]
 ALL = ("wait", "resolve", "load", "commit")
@@ -56,6 +65,20 @@ def playground(example, topics, records, states, connections):
     return Playground(example, topics, records, states)
 
 
+@pytest.fixture
+def transforms(airflow_home):
+    """The package with the examples' transforms, beside the DAG files."""
+    shutil.copytree(ROOT / "dags" / "transforms", DAGS / "transforms")
+    yield
+    shutil.rmtree(DAGS / "transforms")
+
+
+def sampled(count=200, topic="orders", avro=None):
+    """The sample's records of a topic, older than a load's grace."""
+    events = sample._events(count, -1, avro)
+    return [Record(value, time - 60_000, 0, key=key.encode()) for to, key, value, time in events if to == topic]
+
+
 def test_the_watched_example_loads_what_is_there_when_it_is_started(playground):
     rows = playground.write()
     dag = playground.dag("orders_watched", "orders-watched")
@@ -85,7 +108,7 @@ def test_the_replay_example_loads_what_the_form_says_and_nothing_else(playground
     assert playground.written == rows
 
 
-def test_the_replay_example_only_says_what_it_would_load_and_then_loads_its_first_rows(playground, capsys):
+def test_the_replay_example_only_says_what_it_would_load_and_then_loads_its_first_rows(playground, capsys, caplog):
     rows, second = playground.write(), playground.another()
     edits = {'topics=["orders", "refunds"]': f"topics=[{playground.source!r}, {second!r}]"}
     form = {"start": "earliest", "end": "latest", "target": playground.output, "row_limit": 7}
@@ -99,6 +122,7 @@ def test_the_replay_example_only_says_what_it_would_load_and_then_loads_its_firs
     states = playground.run(playground.dag("orders_replay", edits=edits), run_conf=form)
     assert states == {"check": "success", **dict.fromkeys(ALL[1:], "success")}
     assert len(playground.written) == 7 < len(rows)
+    assert re.search(r"Spark's page of it, while it runs: http://\S+:\d+", caplog.text)
 
 
 def test_the_replay_example_writes_to_files_where_the_form_says_so(playground, tmp_path, capsys):
@@ -133,22 +157,20 @@ def test_the_replay_example_refuses_what_cannot_be_meant(playground, form, said,
     assert said in "".join(capsys.readouterr())
 
 
-def test_the_decoding_example_makes_rows_by_customer_and_keeps_aside_what_is_no_json(playground, topics, records):
+def test_the_decoding_example_makes_rows_by_customer_and_keeps_aside_what_is_no_json(
+    playground, topics, records, transforms
+):
     dead = topics.create("dead")
-    good = [Record(b'{"customer": "c%d", "number": %d}' % (n % 3, n), START + n, n % 2) for n in range(10)]
+    good = [Record(b'{"customer": "c%d", "order": %d}' % (n % 3, n), START + n, n % 2) for n in range(10)]
     records.produce(playground.source, [*good, Record(b"no JSON", START + 11)])
-    shutil.copytree(ROOT / "dags" / "transforms", DAGS / "transforms")
-    try:
-        edits = {
-            'topics=["orders"]': f"topics=[{playground.source!r}]",
-            '"orders-dead"': repr(dead),
-            'max_delay="15m"': "min_offsets=1",
-        }
-        dag = playground.dag("orders_decoded", "orders-by-customer", edits=edits)
-        assert playground.run(dag) == dict.fromkeys(ALL, "success")
-    finally:
-        shutil.rmtree(DAGS / "transforms")
-    assert sorted(json.loads(value)["number"] for value in playground.written) == list(range(10))
+    edits = {
+        'topics=["orders"]': f"topics=[{playground.source!r}]",
+        '"orders-dead"': repr(dead),
+        'max_delay="15m"': "min_offsets=1",
+    }
+    dag = playground.dag("orders_decoded", "orders-by-customer", edits=edits)
+    assert playground.run(dag) == dict.fromkeys(ALL, "success")
+    assert sorted(json.loads(value)["order"] for value in playground.written) == list(range(10))
     assert [each.value for each in records.read(dead)] == [b"no JSON"]
 
 
@@ -233,7 +255,7 @@ def test_the_consumer_example_says_what_a_commit_told(bench, example, capsys):
 
 
 def test_the_sample_has_every_topic_that_the_examples_read_and_write(airflow_home):
-    topics = TOPICS.keys()
+    topics = sample.TOPICS.keys()
     dags = dags_of(ROOT / "dags", ROOT / "dags")
     tasks = [task for dag in dags.values() for task in dag.tasks]
     read = {
@@ -242,6 +264,40 @@ def test_the_sample_has_every_topic_that_the_examples_read_and_write(airflow_hom
     written = {task.output_topic for task in tasks if getattr(task, "output_topic", None)}
     assert len(read) > 2 < len(written)
     assert read | written | {dags["orders_replay"].params["target"]} <= topics
+
+
+def test_every_example_says_in_airflow_s_list_and_on_its_own_page_what_it_is(airflow_home):
+    dags = dags_of(ROOT / "dags", ROOT / "dags")
+    kinds = {"load", "after a load", "by hand"}
+    for name, dag in dags.items():
+        assert dag.description, f"{name} has no description"
+        assert dag.doc_md, f"{name} has no documentation"
+        assert {"orderedkafka"} < dag.tags <= {"orderedkafka", *kinds}, f"{name} has the tags {dag.tags}"
+        assert [task.task_id for task in dag.tasks if task.task_id.count(".") and not task.doc_md] == []
+    assert len({dag.description for dag in dags.values()}) == len({Path(dag.fileloc) for dag in dags.values()})
+
+
+def test_the_sample_gives_rows_and_one_dead_letter_to_every_example_that_decodes_json(airflow_home, spark, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "dags")
+    batch = pa.RecordBatch.from_pylist(
+        [
+            {"key": each.key, "value": each.value, "topic": "orders", "partition": 0, "offset": number}
+            | {name: datetime.fromtimestamp(each.timestamp / 1000, UTC) for name in ("timestamp", "order_time")}
+            for number, each in enumerate(sampled())
+        ]
+    )
+    tried = set()
+    for task in (task for dag in dags_of(ROOT / "dags", ROOT / "dags").values() for task in dag.tasks):
+        decode = getattr(task, "decode", None)
+        if decode is None or decode.registries:
+            continue
+        decoded, bad = RecordDecoder.of(decode, task.load.topics).split(batch)
+        assert bad.column("value").to_pylist() == [b"no JSON"]
+        module, _, function = task.application_args[-1].partition(":")
+        records = with_source(spark.createDataFrame(pa.Table.from_batches([decoded])))
+        assert getattr(import_module(module), function)(records).count() > 50
+        tried.add(task.dag_id)
+    assert tried == {"orders_decoded", "orders_enriched", "orders_to_iceberg"}
 
 
 def test_the_form_of_every_example_can_be_sent_as_it_stands(airflow_home):
@@ -269,6 +325,77 @@ def test_the_example_of_a_table_appends_to_it(playground, tmp_path):
     files = table.glob("order_time_day=*/*.parquet")
     found = [row for file in files for row in parquet.ParquetFile(file).read(["value"])["value"].to_pylist()]
     assert sorted(found) == sorted(rows)
+
+
+@pytest.mark.nightly
+def test_the_enriching_example_gives_paid_orders_their_customers_countries(playground, topics, records, transforms):
+    events = sampled()
+    records.produce(playground.source, events)
+    edits = {
+        'topics=["orders"]': f"topics=[{playground.source!r}]",
+        '"orders-dead"': repr(topics.create("dead")),
+        'max_delay="15m"': "min_offsets=1",
+    }
+    dag = playground.dag("orders_enriched", "orders-enriched", edits=edits)
+    assert playground.run(dag) == dict.fromkeys(ALL, "success")
+    orders = [json.loads(each.value) for each in events if each.value.startswith(b"{")]
+    countries = {f"customer-{number}": ("AT", "BE", "CH")[number % 3] for number in range(100)}
+    expected = [{**each, "country": countries[each["customer"]]} for each in orders if each["state"] == "paid"]
+    found = [json.loads(value) for value in playground.written]
+    assert sorted(found, key=itemgetter("order")) == expected
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+def test_the_example_of_iceberg_makes_columns_and_a_table_of_dead_letters(
+    playground, records, transforms, monkeypatch, tmp_path
+):
+    for name in ("PYTHONPATH", "PYSPARK_PYTHON", "SPARK_SUBMIT_OPTS"):
+        monkeypatch.delenv(name, raising=False)
+    binary = environment(another_spark("4.1.3")) / "bin" / "spark-submit"
+    edits = {
+        'topics=["orders"]': f"topics=[{playground.source!r}]",
+        'Path.home() / "lake"': f"Path({str(tmp_path)!r})",
+        '"/opt/spark-4.1/bin/spark-submit"': repr(str(binary)),
+    }
+    events = sampled()
+    records.produce(playground.source, events)
+    dag = playground.dag("orders_to_iceberg", edits=edits)
+    assert playground.run(dag) == dict.fromkeys(ALL[1:], "success")
+    orders = [json.loads(each.value) for each in events if each.value.startswith(b"{")]
+    assert rows_of(tmp_path / "shop" / "orders" / "data", "order") == orders
+    [dead] = rows_of(tmp_path / "shop" / "orders_dead" / "data", "offset", ["offset", "value"])
+    assert dead == {"offset": 0, "value": b"no JSON"}
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+def test_the_example_of_avro_makes_columns_by_the_schemas_of_a_registry(
+    playground, topics, records, transforms, monkeypatch, tmp_path
+):
+    edits = {
+        'topics=["orders-avro"]': f"topics=[{playground.source!r}]",
+        'registry="schema_registry"': 'registry="schema_registry", subject="orders-avro-value"',
+        'Path.home() / "lake" / "orders-avro"': f"Path({str(tmp_path / 'table')!r})",
+        '"orders-dead"': repr(topics.create("dead")),
+        'max_delay="15m"': "min_offsets=1",
+    }
+    with registry(tmp_path) as url:
+        monkeypatch.setenv("AIRFLOW_CONN_SCHEMA_REGISTRY", json.dumps({"conn_type": "http", "host": url}))
+        with sample._avro(url) as avro:
+            records.produce(playground.source, sampled(topic=sample.AVRO, avro=avro))
+        dag = playground.dag("orders_avro", edits=edits)
+        assert playground.run(dag) == dict.fromkeys(ALL, "success")
+    assert rows_of(tmp_path / "table", "order") == [sample._order(n) for n in range(200) if n % 10]
+
+
+def rows_of(folder, by, columns=("order", "customer", "state", "amount")):
+    """The rows of a folder of Parquet files, in the order of a column."""
+    from pyarrow import parquet
+
+    files = [parquet.ParquetFile(path) for path in folder.rglob("*.parquet")]
+    found = [row for file in files for row in file.read(list(columns)).to_pylist()]
+    return sorted(found, key=itemgetter(by))
 
 
 def test_every_example_is_run_by_a_test():

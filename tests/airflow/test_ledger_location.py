@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
-from airflow.sdk import timezone
+from airflow.sdk import DAG, timezone
 
-from airflow_provider_orderedkafka import OrderedLoad
+from airflow_provider_orderedkafka import OrderedLoad, ordered_load
 from airflow_provider_orderedkafka.compat.airflow import has_asset_state
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.ledgers import VARIABLE, ledger_in, location_for
@@ -95,11 +95,13 @@ def test_a_relative_location_is_refused(wrong):
         OrderedLoad("orders", topics=["orders"], ledger=wrong)
 
 
-def test_an_airflow_without_asset_state_asks_for_a_location(monkeypatch):
+def test_an_airflow_without_asset_state_asks_for_a_location_when_the_dag_is_parsed(monkeypatch):
     monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.setattr("airflow.sdk.__version__", "1.1.8")
     with pytest.raises(SettingError, match=r"ledger= is missing, and this Airflow has no asset state store"):
         location_for("orders", None)
+    with pytest.raises(SettingError, match=r"ledger= is missing"), DAG("d", max_active_runs=1):
+        ordered_load(OrderedLoad("orders", topics=["orders"]), output_topic="out")
     assert location_for("orders", "s3://bucket/ledgers") == "s3://bucket/ledgers"
     monkeypatch.setenv(VARIABLE, "/ledgers")
     assert location_for("orders", None) == "/ledgers"

@@ -97,6 +97,39 @@ def test_the_output_asset_is_told_once_for_each_move_of_the_ledger(bench):
         assert event.asset.uri.endswith(f"/{bench.output}")
 
 
+def test_assets_of_ones_own_are_told_and_read_beside_those_of_the_load(bench, states):
+    from airflow.models.asset import AssetEvent
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    bench.write(5)
+    mine = '{"commit": {"outlets": [Asset("mine-out")]}, "load": {"inlets": [Asset("mine-in")]}}'
+    run = bench.dag(arguments=f"output_topic={bench.output!r}, steps={mine}").test()
+    assert steps_of(bench, states(run)) == dict.fromkeys(("wait", "resolve", "load", "commit"), "success")
+    with create_session() as session:
+        events = session.scalars(select(AssetEvent).where(AssetEvent.source_dag_id == bench.load)).all()
+        told = {event.asset.name.rpartition("/")[2]: event.extra for event in events if "status" not in event.extra}
+    assert told.keys() == {"mine-out", bench.output}
+    assert told[bench.output]["rows"] == 5
+
+
+def test_a_missing_output_is_told_before_a_range_is_written_down_and_can_be_created(
+    bench, topics, ledger_of, states, capsys
+):
+    bench.write(5)
+    missing = topics.name("missing")
+    failed = bench.dag(arguments=f"output_topic={missing!r}").test()
+    assert steps_of(bench, states(failed))["resolve"] == "failed"
+    said = capsys.readouterr().out
+    assert f"output topic {missing!r}" in said
+    assert "have it created, with create_output=" in said
+    assert ledger_of(bench.load).open is None
+    run = bench.dag(arguments=f'output_topic={missing!r}, create_output={{"partitions": 3}}').test()
+    assert run.state == "success"
+    assert f"output topic {missing!r} was created, with 3 partitions" in capsys.readouterr().out
+    assert [entry["offsets"] for entry in bench.diary] == [5]
+
+
 def test_whatever_a_person_should_hear_of_a_load_is_told_wherever_it_is_followed(bench, ledger_of, capsys):
     from airflow.models.asset import AssetEvent
     from airflow.utils.session import create_session

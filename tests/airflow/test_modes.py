@@ -4,6 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 from support.bench import steps_of
 
+from airflow_provider_orderedkafka.compat.airflow import has_asset_state
+from airflow_provider_orderedkafka.tools.commands.metadata import MetadataStore
+
 HOUR = 3_600_000
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NOON_MS = round(NOON.timestamp() * 1000)
@@ -16,6 +19,20 @@ def interval_of(run):
 
 def offsets_loaded(bench):
     return [entry["offsets"] for entry in bench.diary]
+
+
+def newest_on_the_page(load):
+    """The state of the newest range, as the page is told."""
+    from airflow.models.asset import AssetEvent, AssetModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    if has_asset_state():
+        return MetadataStore(load).get("status")["ranges"][-1]["state"]
+    asked = select(AssetEvent).join(AssetModel, AssetEvent.asset_id == AssetModel.id).order_by(AssetEvent.id)
+    with create_session() as session:
+        events = session.scalars(asked.where(AssetModel.uri == f"orderedkafka://status/{load}"))
+        return [event.extra["status"] for event in events if "status" in event.extra][-1]["ranges"][-1]["state"]
 
 
 def test_intervals_load_their_own_records_in_any_order_and_a_late_one_is_in_exactly_one(bench, ledger_of):
@@ -39,6 +56,7 @@ def test_a_cleared_interval_emits_its_event_again_or_is_reloaded_whole_as_its_lo
     again = bench.dag(arguments='mode="interval",', schedule=HOURLY).test(**same_run)
     expected = {"wait": "success", "resolve": "success", "load": "skipped", "commit": "success"}
     assert steps_of(bench, states(again)) == expected
+    assert newest_on_the_page(bench.load) == "committed"
     bench.write(2, NOON_MS + 5)
     reload = 'mode="interval", on_clear="reload",'
     bench.dag(arguments=reload, schedule=HOURLY).test(**same_run)

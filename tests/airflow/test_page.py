@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -29,6 +30,7 @@ without_state = pytest.mark.skipif(
 PATIENCE = 120
 PHONE = 320
 OVERFLOWS = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+FRAMED = "document.querySelector('iframe').contentDocument"
 NOW = time.time_ns() // 1_000_000
 LOADS = {
     "orders": statuses.loading(NOW),
@@ -161,7 +163,8 @@ def change(client, load, found):
 @pytest.mark.versions
 def test_a_real_load_shows_what_it_did(bench, served, tab):
     bench.write(30)
-    assert bench.dag("min_offsets=10, row_limit=100").test().state == "success"
+    run = bench.dag("min_offsets=10, row_limit=100").test()
+    assert run.state == "success"
     tab.open(f"{served.page}?load={bench.load}")
     assert tab.text("h1") == bench.load
     assert "30 rows" in tab.text(".tiles")
@@ -169,6 +172,9 @@ def test_a_real_load_shows_what_it_did(bench, served, tab):
     (row,) = tab.texts("#ranges tbody tr")
     assert "committed" in row
     assert "30 offsets in 1 partitions" in row
+    there = f"{served.url}/dags/{bench.load}/runs/{quote(run.run_id)}"
+    links = tab.ask("[...document.querySelectorAll('#ranges a')].map((a) => a.href)")
+    assert links == [there, *([f"{there}/tasks/{bench.load}.load"] if has_asset_state() else [])]
     assert tab.texts("#partitions tbody tr") == [f"{bench.topic}[0]\t30\t\u2013\t30\t0\t0"]
 
 
@@ -315,24 +321,22 @@ def test_where_there_is_nothing_to_show_the_page_says_why(served, tab, address, 
     assert words in tab.text(".empty")
 
 
-def test_the_page_is_a_tab_of_a_dag_and_of_a_run_and_shows_the_load_of_it(served, tab):
-    tab.open(f"{served.page}?dag=orders&run=scheduled__2026-01-31T12%3A24%3A00%2B00%3A00")
-    assert tab.text("h1") == "orders"
-    assert len(tab.texts("tr.marked")) == 1
-    with served.client() as client:
-        views = {
-            view["destination"]
-            for plugin in client.get("/plugins").json()["plugins"]
-            for view in plugin["external_views"]
-        }
-    assert {"nav", "dag", "dag_run"} <= views
+def test_the_page_is_a_tab_of_a_dag_and_of_a_run_and_shows_the_load_of_it(bench, served, tab):
+    bench.write(5)
+    run = bench.dag().test()
+    places = {"orderedkafka-dag": "", "orderedkafka-run": f"/runs/{quote(run.run_id)}"}
+    for view, place in places.items():
+        tab.open(f"{served.url}/dags/{bench.load}{place}/plugin/{view}", until="iframe")
+        tab.until(f"{FRAMED}?.querySelector('#ranges tbody tr')")
+        assert tab.ask(f"{FRAMED}.querySelector('h1').innerText") == bench.load
+        assert tab.ask(f"{FRAMED}.querySelectorAll('#ranges tr.marked').length") == len(place[:1])
+        assert any("Kafka loads" in link for link in tab.texts(f"a[href*='/plugin/{view}']"))
 
 
 def test_airflow_frames_the_page_and_its_links_lead_out_of_the_frame(served, tab):
     tab.open(f"{served.url}/plugin/orderedkafka", until="iframe")
-    inside = "document.querySelector('iframe').contentDocument"
-    tab.until(f"{inside}?.querySelector('tbody tr')")
-    tab.ask(f"{inside}.querySelector('a[data-leave]').click()")
+    tab.until(f"{FRAMED}?.querySelector('tbody tr')")
+    tab.ask(f"{FRAMED}.querySelector('a[data-leave]').click()")
     tab.until("location.pathname.startsWith('/airflow/dags/')")
 
 

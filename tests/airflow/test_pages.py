@@ -6,6 +6,9 @@ import pytest
 from airflow.sdk import DAG
 
 from airflow_provider_orderedkafka import OrderedLoad, ordered_load
+from airflow_provider_orderedkafka.assets import output_alias, watched_ledger_asset
+from airflow_provider_orderedkafka.compat.airflow import has_asset_state
+from airflow_provider_orderedkafka.context import LEDGER, ledger_asset
 from airflow_provider_orderedkafka.links import task_page
 
 CONNECTION = "AIRFLOW_CONN_KAFKA_OF_PAGES"
@@ -36,6 +39,13 @@ def test_without_kafka_s_address_the_topics_are_assets_by_the_id_of_the_connecti
     assert topics(group().steps["load"]) == [f"{there}/orders", f"{there}/refunds"]
 
 
+def test_assets_of_our_own_say_what_they_are():
+    watched = watched_ledger_asset(ORDERS)
+    assert ledger_asset("orders", "/ledgers").extra == {"what": LEDGER, "ledger": "/ledgers"}
+    assert watched.extra == {"what": "starts a run when there is enough to load"}
+    assert {watched.group, ledger_asset("orders").group, output_alias("orders").group} == {"orderedkafka"}
+
+
 def test_each_task_says_what_it_does_and_what_clearing_it_does_unless_it_is_told_otherwise():
     steps = group(steps={"commit": {"doc_md": "ours"}}).steps
     assert all("**Cleared" in steps[name].doc_md for name in ("wait", "resolve", "load"))
@@ -63,6 +73,8 @@ def test_a_run_says_its_range_and_its_end_in_words(bench, capsys):
     assert f": {numbers}; 2 offsets left, from the last " in ended
     out = capsys.readouterr().out
     assert ended in out
+    progress = tasks["load"].xcom_pull(task_ids=tasks["load"].task_id, key="progress")
+    assert progress is None if has_asset_state() else progress["offsets_done"] == 5
     links = {name: ti.xcom_pull(task_ids=ti.task_id, key="_link_range") for name, ti in tasks.items()}
     assert links.pop("resolve").endswith("/xcom")
     assert set(links.values()) == {None}

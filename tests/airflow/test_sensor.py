@@ -11,12 +11,15 @@ WAIT = '{{"deferrable": False, "poke_interval": 0.2, "timeout": 1, "soft_fail": 
 
 
 @pytest.mark.parametrize(("soft_fail", "state"), [(False, "failed"), (True, "skipped")])
-def test_a_wait_that_lasts_too_long_fails_or_is_skipped(bench, states, soft_fail, state):
+def test_a_wait_that_lasts_too_long_fails_or_is_skipped_and_says_once_what_is_there(
+    bench, states, capsys, soft_fail, state
+):
     bench.write(3)
     wait = WAIT.format(soft_fail=soft_fail)
     run = bench.dag("min_offsets=10", f'steps={{"wait": {wait}}}').test()
     assert steps_of(bench, states(run))["wait"] == state
     assert bench.diary == []
+    assert capsys.readouterr().out.count("3 of 10 offsets are there") == 1
 
 
 def resumed(sensor, **event):

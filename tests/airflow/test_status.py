@@ -65,6 +65,16 @@ def test_batches_that_come_quickly_are_told_together_and_none_is_left_out(task):
     assert task.progress.get("progress")["batch"] == 4
 
 
+def test_without_a_state_store_progress_is_an_xcom_of_the_task(task):
+    told = {}
+    context = task.context
+    del context["task_state_store"]
+    context["ti"].xcom_push = lambda key, value: told.update({key: value})
+    with status.Attempt(context, LOAD, RANGE, 1) as attempt:
+        attempt.progress(progress(3))
+    assert told["progress"]["batch"] == 3
+
+
 def test_an_attempt_that_fails_says_why(task):
     with pytest.raises(RuntimeError), status.Attempt(task.context, LOAD, RANGE, 2):
         raise RuntimeError("the disk is full")

@@ -82,13 +82,17 @@ def test_a_ledger_that_is_too_large_to_take_along_is_read_where_it_is_kept(monke
     assert asked == [ledger]
 
 
-def test_a_run_that_waits_finds_its_ledger_in_airflow_by_itself(bench, monkeypatch):
+def test_a_run_that_waits_finds_its_ledger_in_airflow_by_itself_and_says_now_and_then_how_it_stands(
+    bench, monkeypatch, capsys
+):
     monkeypatch.setattr(offsets, "LARGEST", 0)
     bench.write(3)
     assert (
         bench.dag('min_offsets=10, max_delay="2s"', 'steps={"wait": {"poke_interval": 0.2}}').test().state == "success"
     )
     assert [entry["offsets"] for entry in bench.diary] == [3]
+    said = capsys.readouterr().out
+    assert said.count("3 of 10 offsets are there, the delay runs out in") == 2, "by the task, and by the triggerer"
 
 
 def test_looks_that_wait_for_kafka_hold_up_neither_the_loop_nor_a_thread_that_others_wait_for(monkeypatch):

@@ -185,7 +185,7 @@ def test_rows_that_say_nothing_are_not_taken_for_missing_when_later_ones_do(
     assert load.positions() == expected
 
 
-@of(DELTA, pytest.param(ICEBERG, marks=pytest.mark.nightly))
+@pytest.mark.nightly
 def test_without_identities_a_range_is_not_loaded_again(loading: MakeLoading) -> None:
     load = loading(identity=False)
     load.run()
@@ -195,6 +195,7 @@ def test_without_identities_a_range_is_not_loaded_again(loading: MakeLoading) ->
     assert len(load.positions()) == 90
 
 
+@of(pytest.param(DELTA, marks=pytest.mark.nightly), ICEBERG)
 def test_a_table_of_ones_own_keeps_its_layout_and_lacks_no_column(
     lake: Lake, loading: MakeLoading, expected: list[Position]
 ) -> None:
@@ -259,6 +260,7 @@ def test_dead_letters_go_to_a_table_of_their_own_and_are_loaded_again_by_way_of_
     assert lake.sql(numbers) == [{"found": 92, "rows": 92}]
 
 
+@pytest.mark.nightly
 @of(DELTA)
 def test_delta_leaves_out_no_batch_silently_that_it_has_had_before(loading: MakeLoading) -> None:
     load = loading()

@@ -350,7 +350,7 @@ def test_the_example_with_a_transform_writes_paid_orders_with_their_customers_co
     source, output = topics.create("a", 3), topics.create("out", 2)
     states = ("paid", "open", "paid", "cancelled")
     orders = [
-        {"order": number, "customer": f"c{number % 4 + 1}", "state": states[number % 4], "amount": 12.5}
+        {"order": number, "customer": f"customer-{number % 4 + 1}", "state": states[number % 4], "amount": 12.5}
         for number in range(40)
     ]
     records.produce(
@@ -362,7 +362,7 @@ def test_the_example_with_a_transform_writes_paid_orders_with_their_customers_co
     )
     enrich = runpy.run_path(str(EXAMPLE))["enrich"]
     report = app.load(whole_range(app.servers, source), "--output-topic", output, transform=enrich)
-    countries = {"c1": "DK", "c3": "NO"}
+    countries = {"customer-1": "DK", "customer-3": "NO"}
     expected = [
         {
             "order": order["order"],

@@ -10,7 +10,7 @@ APPLICATION = Path(__file__).parents[1] / "airflow" / "apps" / "quick.py"
 EARLY = 1_700_000_000_000
 
 SOURCE = """
-from airflow.sdk import DAG
+from airflow.sdk import DAG, Asset
 from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_provider_orderedkafka import KafkaOutput, OrderedLoad

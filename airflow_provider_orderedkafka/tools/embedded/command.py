@@ -32,6 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     status = actions.add_parser("status", help=f"show whether the broker runs; exit code {NOT_RUNNING} if it does not")
     some = actions.add_parser("sample", help="create the topics of the example DAGs, and write events to them")
     some.add_argument("--events", type=_count, default=sample.EVENTS, help="number of events (default: %(default)s)")
+    some.add_argument(
+        "--registry",
+        metavar="URL",
+        help="a schema registry: write the orders as Avro, too; needs airflow-provider-orderedkafka[decode]",
+    )
     stop = actions.add_parser("stop", help="stop the broker; its data is kept")
     for action in (start, status, some, stop):
         action.add_argument(
@@ -76,8 +81,9 @@ def _sample(arguments: argparse.Namespace) -> int:
     made = sample.make_topics(cluster.bootstrap_servers)
     print(f"created {len(made)} topics: {', '.join(made)}" if made else "the topics exist already")
     after = -1 if set(made) & set(sample.WRITTEN) else sample.newest(cluster.bootstrap_servers)
-    sample.write_events(cluster.bootstrap_servers, arguments.events, after)
-    print(f"wrote {arguments.events:,} events into orders and refunds")
+    sample.write_events(cluster.bootstrap_servers, arguments.events, after, arguments.registry)
+    avro = "" if arguments.registry is None else f"; the orders as Avro into {sample.AVRO}, too"
+    print(f"wrote {arguments.events:,} events into orders and refunds{avro}")
     return 0
 
 

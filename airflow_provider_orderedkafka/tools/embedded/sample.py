@@ -3,7 +3,7 @@
 import contextlib
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from airflow_provider_orderedkafka.errors import UnreachableError
@@ -12,10 +12,8 @@ _COUNTRIES: Final = ("at", "be", "ch")
 TOPICS: Final[Mapping[str, int]] = {
     "orders": 4,
     "refunds": 2,
-    **{
-        f"orders-{output}": 4
-        for output in ("ordered", "watched", "hourly", "replayed", "by-shell", "by-customer", "dead")
-    },
+    **{f"orders-{output}": 4 for output in ("ordered", "watched", "hourly", "replayed", "by-shell", "by-customer")},
+    **{f"orders-{other}": 4 for other in ("enriched", "dead", "avro")},
     **{f"orders-{country}{output}": 1 for country in _COUNTRIES for output in ("", "-ordered")},
 }
 """The topics of the examples, and their numbers of partitions."""
@@ -28,8 +26,24 @@ _APART_MILLISECONDS: Final = 100
 _MORE_MILLISECONDS: Final = 2_000
 """How long more events took: less than the grace of the example DAGs, so that none of them is late after a load."""
 _CUSTOMERS: Final = 97
+_STATES: Final = ("paid", "open", "paid", "cancelled")
 _REFUND_EVERY: Final = 10
+_NO_JSON: Final = 1
+"""The number of the order that is no JSON, for the examples with dead letters."""
 _DEADLINE_SECONDS: Final = 30.0
+
+AVRO: Final = "orders-avro"
+_SCHEMA: Final = {
+    "type": "record",
+    "name": "order",
+    "fields": [
+        {"name": name, "type": kind}
+        for name, kind in {"order": "long", "customer": "string", "state": "string", "amount": "double"}.items()
+    ],
+}
+
+Order = dict[str, Any]
+Encode = Callable[[Order], bytes]
 
 
 def make_topics(bootstrap_servers: str) -> list[str]:
@@ -56,10 +70,11 @@ def newest(bootstrap_servers: str) -> int:
     return max(int(each.timestamp) for each in found)
 
 
-def write_events(bootstrap_servers: str, count: int = EVENTS, after: int = -1) -> None:
+def write_events(bootstrap_servers: str, count: int = EVENTS, after: int = -1, registry: str | None = None) -> None:
     """Write events with timestamps up to now; return when all are acknowledged, or raise.
 
-    The first ones reach back some minutes. More of them come after `after`, and are of this moment.
+    The first ones reach back some minutes. More of them come after `after`, and are of this moment. With the address of
+    a schema registry, the orders are written as Avro, too.
     """
     from confluent_kafka import Producer
 
@@ -75,15 +90,16 @@ def write_events(bootstrap_servers: str, count: int = EVENTS, after: int = -1) -
             "log_level": 0,
         }
     )
-    for topic, key, value, timestamp in _events(count, after):
-        while not _taken(producer, topic, value, key, timestamp):
-            producer.poll(0.1)
+    with contextlib.nullcontext() if registry is None else _avro(registry) as avro:
+        for topic, key, value, timestamp in _events(count, after, avro):
+            while not _taken(producer, topic, value, key, timestamp):
+                producer.poll(0.1)
     producer.flush()
     if failed:
         raise UnreachableError(f"{len(failed)} of {count} events were not written at {bootstrap_servers}: {failed[0]}")
 
 
-def _taken(producer: Any, topic: str, value: str, key: str, timestamp: int) -> bool:
+def _taken(producer: Any, topic: str, value: bytes, key: str, timestamp: int) -> bool:
     try:
         producer.produce(topic, value, key, timestamp=timestamp)
     except BufferError:
@@ -104,12 +120,36 @@ def _answers(what: str, bootstrap_servers: str) -> Iterator[Any]:
         raise UnreachableError(f"{bootstrap_servers} did not {what} within {_DEADLINE_SECONDS:g} s: {why}") from error
 
 
-def _events(count: int, after: int) -> Iterator[tuple[str, str, str, int]]:
+@contextlib.contextmanager
+def _avro(registry: str) -> Iterator[Encode]:
+    """Encode an order as Confluent's serialiser does; `UnreachableError` if the registry does not take the schema."""
+    from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+    from confluent_kafka.schema_registry.avro import AvroSerializer
+    from confluent_kafka.serialization import MessageField, SerializationContext
+
+    schema, context = json.dumps(_SCHEMA), SerializationContext(AVRO, MessageField.VALUE)
+    with SchemaRegistryClient({"url": registry}) as client:
+        try:
+            client.register_schema(f"{AVRO}-value", Schema(schema, "AVRO"))
+        except Exception as error:
+            raise UnreachableError(f"the registry at {registry} did not take the schema of {AVRO}: {error}") from error
+        serialize = AvroSerializer(client, schema)
+        yield lambda order: bytes(serialize(order, context))
+
+
+def _events(count: int, after: int, avro: Encode | None = None) -> Iterator[tuple[str, str, bytes, int]]:
     now = int(time.time() * 1000)
     began = now - count * _APART_MILLISECONDS if after < 0 else max(now - _MORE_MILLISECONDS, after + 1)
     took = max(now - began, 0)
     for number in range(count):
-        customer = f"customer-{number % _CUSTOMERS}"
+        order, timestamp = _order(number), began + took * number // count
+        value = b"no JSON" if number == _NO_JSON else json.dumps(order).encode()
         topic = "orders" if number % _REFUND_EVERY else "refunds"
-        value = json.dumps({"customer": customer, "number": number})
-        yield topic, customer, value, began + took * number // count
+        yield topic, order["customer"], value, timestamp
+        if avro is not None and topic == "orders":
+            yield AVRO, order["customer"], avro(order), timestamp
+
+
+def _order(number: int) -> Order:
+    customer, state = f"customer-{number % _CUSTOMERS}", _STATES[number % len(_STATES)]
+    return {"order": number, "customer": customer, "state": state, "amount": number % 10_000 / 100}

@@ -1,0 +1,29 @@
+"""Orders in Avro, decoded by the schemas of a registry, into Parquet files.
+
+Needs the connection `schema_registry`, whose host is the registry's address, such as http://localhost:8081.
+`orderedkafka broker sample --registry http://localhost:8081` writes such orders.
+"""
+
+from pathlib import Path
+
+from airflow.sdk import DAG
+
+from airflow_provider_orderedkafka import Avro, Decode, FilesOutput, OrderedLoad, ordered_load
+
+orders = OrderedLoad("orders_avro", topics=["orders-avro"], start="earliest", max_delay="15m")
+
+with DAG(
+    "orders_avro",
+    schedule="*/5 * * * *",
+    catchup=False,
+    max_active_runs=1,
+    doc_md=__doc__,
+    description="Orders in Avro, decoded by a schema registry, to files every five minutes",
+    tags=["orderedkafka", "load"],
+):
+    ordered_load(
+        orders,
+        output=FilesOutput(str(Path.home() / "lake" / "orders-avro")),
+        decode=Decode(value=Avro(registry="schema_registry"), max_bad_records=10, dead_letters="orders-dead"),
+        transform="transforms.orders:columns",
+    )
