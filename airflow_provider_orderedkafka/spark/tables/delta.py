@@ -76,10 +76,7 @@ class DeltaTable(LakeTable[DeltaOutput]):
             "userMetadata": write.name,
             "optimizeWrite": "false",  # it shuffles
         }
-        if self.output.table is not None:
-            rows.writeTo(self.name).options(**options).append()
-        else:
-            rows.write.format("delta").options(**options).mode("append").save(self.output.path)
+        rows.writeTo(self.name).options(**options).append()  # save() would make a table that has gone away
 
     def _check_session(self) -> None:
         asked_for = {name: self.session.conf.get(name, "") or "" for name in self.output.session}
