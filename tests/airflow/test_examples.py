@@ -266,17 +266,6 @@ def test_the_sample_has_every_topic_that_the_examples_read_and_write(airflow_hom
     assert read | written | {dags["orders_replay"].params["target"]} <= topics
 
 
-def test_every_example_says_in_airflow_s_list_and_on_its_own_page_what_it_is(airflow_home):
-    dags = dags_of(ROOT / "dags", ROOT / "dags")
-    kinds = {"load", "after a load", "by hand"}
-    for name, dag in dags.items():
-        assert dag.description, f"{name} has no description"
-        assert dag.doc_md, f"{name} has no documentation"
-        assert {"orderedkafka"} < dag.tags <= {"orderedkafka", *kinds}, f"{name} has the tags {dag.tags}"
-        assert [task.task_id for task in dag.tasks if task.task_id.count(".") and not task.doc_md] == []
-    assert len({dag.description for dag in dags.values()}) == len({Path(dag.fileloc) for dag in dags.values()})
-
-
 def test_the_sample_gives_rows_and_one_dead_letter_to_every_example_that_decodes_json(airflow_home, spark, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "dags")
     batch = pa.RecordBatch.from_pylist(

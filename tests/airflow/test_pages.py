@@ -1,16 +1,18 @@
 """What Airflow's pages show of a load: assets, documentation, links, and what its tasks leave for people."""
 
 import json
+from pathlib import Path
 
 import pytest
 from airflow.sdk import DAG
 
 from airflow_provider_orderedkafka import OrderedLoad, ordered_load
 from airflow_provider_orderedkafka.assets import output_alias, watched_ledger_asset
-from airflow_provider_orderedkafka.compat.airflow import has_asset_state
+from airflow_provider_orderedkafka.compat.airflow import dags_of, has_asset_state
 from airflow_provider_orderedkafka.context import LEDGER, ledger_asset
 from airflow_provider_orderedkafka.links import task_page
 
+EXAMPLES = Path(__file__).parents[2] / "dags"
 CONNECTION = "AIRFLOW_CONN_KAFKA_OF_PAGES"
 ORDERS = OrderedLoad("orders", ["orders", "refunds"], kafka_conn_id="kafka_of_pages", ledger="/ledgers")
 
@@ -89,3 +91,14 @@ def test_the_ledger_shows_the_range_that_is_open_by_partition(bench, capsys):
     capsys.readouterr()
     assert main(["ledger", "show", bench.load]) == 0
     assert f"\n    {bench.topic}[0]  0 to 5: 5 offsets\nstands at\n" in capsys.readouterr().out
+
+
+def test_every_example_says_in_airflow_s_list_and_on_its_own_page_what_it_is(airflow_home):
+    dags = dags_of(EXAMPLES, EXAMPLES)
+    kinds = {"load", "after a load", "by hand"}
+    for name, dag in dags.items():
+        assert dag.description, f"{name} has no description"
+        assert dag.doc_md, f"{name} has no documentation"
+        assert {"orderedkafka"} < dag.tags <= {"orderedkafka", *kinds}, f"{name} has the tags {dag.tags}"
+        assert [task.task_id for task in dag.tasks if task.task_id.count(".") and not task.doc_md] == []
+    assert len({dag.description for dag in dags.values()}) == len({Path(dag.fileloc) for dag in dags.values()})
