@@ -70,7 +70,7 @@ function batches(range) {
     [
       { name: "Batch", head: true, cell: (row) => number(row.batch) },
       { name: "Written", cell: (row) => ago(row.at) },
-      { name: "Offsets", kind: "number", cell: (row) => number(row.offsets) },
+      { name: "Offsets", kind: "number spare", cell: (row) => number(row.offsets) },
       { name: "Rows", kind: "number", cell: (row) => number(row.rows) },
       { name: "Late", kind: "number", cell: (row) => number(row.lateHere) },
       { name: "Took", kind: "number", cell: (row) => span(row.took) },
@@ -104,8 +104,8 @@ function ranges(status, run) {
   if (!status.ranges.length) return section("Ranges", h("p", { class: "quiet" }, "No range was resolved yet."));
   const rows = status.ranges.toReversed().map((range) => ({ ...range, marked: run !== null && range.run === run }));
   const columns = [
-    { name: "Planned", kind: "when", head: true, cell: (range) => h("span", { title: moment(range.planned_at) }, day(range.planned_at)) },
-    { name: "State", cell: (range) => [state(range), range.error ? h("div", { class: "quiet error" }, range.error) : null] },
+    { name: "Planned", kind: "unbroken", head: true, cell: (range) => h("span", { title: moment(range.planned_at) }, day(range.planned_at)) },
+    { name: "State", cell: (range) => [state(range), range.error && !isOpen(range) ? h("div", { class: "quiet error" }, range.error) : null] },
     { name: "Offsets", kind: "number", cell: (range) => number(range.offsets) },
     { name: "Rows", kind: "number", cell: (range) => [number(range.rows_written), remarks(range)] },
     { name: "Took", kind: "number", cell: (range) => (duration(range) === null ? "–" : span(duration(range))) },
@@ -127,8 +127,8 @@ function partitions(lag) {
   const columns = [
     { name: "Partition", head: true, cell: (row) => `${row.topic}[${row.partition}]` },
     { name: "Next offset", kind: "number", cell: (row) => number(row.begin) },
-    { name: "End of the open range", kind: "number", cell: (row) => (row.taken ? number(row.begin + row.taken) : "–") },
-    { name: "End of the log", kind: "number", cell: (row) => number(row.begin + row.left) },
+    { name: "End of the open range", kind: "number spare", cell: (row) => (row.taken ? number(row.begin + row.taken) : "–") },
+    { name: "End of the log", kind: "number spare", cell: (row) => number(row.begin + row.left) },
     { name: "Late", kind: "number", cell: (row) => number(row.late) },
     { name: "Lag", kind: "number", cell: (row) => [number(row.left), bar(row.left / most, `${percent(row.left / most)} of the largest lag`)] },
   ];

@@ -7,7 +7,7 @@ import { count } from "./words.js";
 
 const COLUMNS = [
   { name: "Load", kind: "name", head: true, cell: name },
-  { name: "Behind", cell: ({ status }) => status && behind(status) },
+  { name: "Behind", kind: "unbroken", cell: ({ status }) => status && behind(status) },
   { name: "Next run", cell: ({ status }) => status && nextRun(status) },
   { name: "Open range", cell: ({ status }) => status && open(status) },
   { name: "Last outcome", cell: ({ status }) => status && outcome(status) },

@@ -262,6 +262,8 @@ def test_a_phone_shows_everything_without_scrolling_sideways(served, tab, addres
         "[...document.querySelectorAll('main *')].filter((each) => each.getBoundingClientRect().right > innerWidth + 1)"
         ".map((each) => each.tagName + '.' + each.className).slice(0, 5).join(' ')"
     )
+    cut = "[...document.querySelectorAll('.scroll')].filter((each) => each.scrollWidth > each.clientWidth)"
+    assert tab.ask(f"{cut}.map((each) => each.ariaLabel + ' ' + each.scrollWidth + ' of ' + each.clientWidth)") == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
