@@ -128,11 +128,10 @@ def keep(served, loads):
     """Have the assets of these loads, with their statuses, or the events that tell them."""
     from airflow.models.asset import AssetActive, AssetEvent, AssetModel
     from airflow.utils.session import create_session
+    from sqlalchemy import delete
 
     with create_session() as session:
-        for left in session.query(AssetModel).all():  # by another module's loads
-            session.delete(left)
-        session.flush()
+        session.execute(delete(AssetModel))  # what another module's loads have left
         for load, story in loads.items():
             asset = asset_of(load)
             model = AssetModel(name=asset.name, uri=asset.uri, group=asset.group, extra={})
