@@ -228,7 +228,7 @@ def test_a_detached_broker_runs_on_and_any_process_can_stop_it(tmp_path):
         assert (
             "holds a cluster of Kafka 4.1.1, 3.9.1 was asked for" in orderedkafka("start", "--version", "3.9.1").stderr
         )
-        for told in ("created 15 topics: orders, refunds, orders-ordered", "the topics exist already\n"):
+        for told in ("created 17 topics: orders, refunds, orders-ordered", "the topics exist already\n"):
             assert told in orderedkafka("sample", "--events", "1000").stdout
         rows = expected_of(Records(cluster.bootstrap_servers), "orders", "refunds")
         assert Counter(row.record.topic for row in rows) == {"orders": 1800, "refunds": 200}
