@@ -13,6 +13,7 @@ pytest.importorskip("opentelemetry.exporter.otlp", reason="Airflow may be withou
 
 TASK = """
 from importlib import import_module
+from importlib.util import find_spec
 
 from support.runs import a_range, a_report
 
@@ -20,9 +21,12 @@ from airflow_provider_orderedkafka.compat.airflow import has_asset_state, stats
 from airflow_provider_orderedkafka.core.pacing import Lag
 from airflow_provider_orderedkafka.telling import metrics
 
-if has_asset_state():  # as a task's process begins; before 3.3 the first number does it
-    makers = import_module("airflow.sdk.observability.metrics.stats_utils").get_stats_factory()
-    import_module("airflow.sdk.observability.stats").initialize(factory=makers, export_legacy_names=True)
+if find_spec("airflow.sdk.observability"):  # as a task's process begins; in 3.1 the first number does it
+    makers = import_module("airflow.sdk.observability.metrics.stats_utils").get_stats_factory
+    if has_asset_state():
+        import_module("airflow.sdk.observability.stats").initialize(factory=makers(), export_legacy_names=True)
+    else:
+        stats().initialize(factory=makers(stats()))
 loaded = a_range("r1", 0, 0, 5)
 metrics.planned(loaded)
 metrics.attempted("orders")

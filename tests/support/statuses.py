@@ -1,6 +1,7 @@
 """Loads that went through this and that, with the statuses that the steps of their runs leave."""
 
 from dataclasses import replace
+from typing import Any
 
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.documents import Range
@@ -11,7 +12,7 @@ from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.core.status import steps
 from airflow_provider_orderedkafka.core.status.documents import Status
 from airflow_provider_orderedkafka.core.status.steps import Teller
-from airflow_provider_orderedkafka.telling.status import LARGEST_EVENT
+from airflow_provider_orderedkafka.telling.status import LARGEST_EVENT, outlets
 from support.plain import plain_range, plain_report
 
 MINUTE = 60_000
@@ -185,3 +186,8 @@ def spent(now: int, load: str) -> Story:
     story.at = now - MINUTE
     story.look(0.2)
     return story
+
+
+def besides_status(task: Any) -> list[Any]:
+    """What a task emits but for its load's status, which before Airflow 3.3 the page has from an asset's events."""
+    return [each for each in task.outlets if each not in outlets(task.load)]
