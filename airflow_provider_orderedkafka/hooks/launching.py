@@ -83,7 +83,7 @@ def _check_same_spark() -> None:
         raise SettingError(
             f"pyspark is {full} and pyspark-client, which Airflow's Spark provider brings, is {client}: both unpack "
             f"into one directory, so they must be the same version. Run: pip install --force-reinstall --no-deps "
-            f"pyspark-client=={full} pyspark=={full}; or name the spark-submit of another Spark with spark_binary="
+            f"pyspark-client=={client} pyspark=={client}; or name the spark-submit of another Spark with spark_binary="
         )
 
 

@@ -82,13 +82,13 @@ def _same_spark(full: str | None, client: str | None) -> Finding:
     name = "pyspark = pyspark-client"
     if full == client and full:
         return Finding(name, "ok", f"both {full}")
+    which = client or full or "4.2.0"  # there are more versions of pyspark
     return Finding(
         name,
         "broken",
         f"pyspark is {full or 'missing'}, pyspark-client is {client or 'missing'}",
         "Both unpack into the same directory, so they must be the same version. Run: "
-        f"pip install --force-reinstall --no-deps pyspark-client=={full or client or '4.2.0'} "
-        f"pyspark=={full or client or '4.2.0'}",
+        f"pip install --force-reinstall --no-deps pyspark-client=={which} pyspark=={which}",
     )
 
 
