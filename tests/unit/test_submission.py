@@ -220,7 +220,7 @@ def test_a_pyspark_that_another_client_was_unpacked_over_is_refused_with_the_way
     (tmp_path / "pyspark_client-4.0.0.dist-info").mkdir()
     (tmp_path / "pyspark_client-4.0.0.dist-info" / "METADATA").write_text("Name: pyspark-client\nVersion: 4.0.0\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(SettingError, match="is 4.0.0: both unpack .* pyspark-client==4.0.0 pyspark==4.0.0"):
+    with pytest.raises(SettingError, match=r"is 4\.0\.0: both unpack .* pyspark-client==4\.0\.0 pyspark==4\.0\.0"):
         own_spark()
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
     assert own_spark() == tmp_path
