@@ -212,6 +212,21 @@ def test_a_table_of_ones_own_keeps_its_layout_and_lacks_no_column(
 
 
 @pytest.mark.nightly
+def test_the_documented_maintenance_makes_one_file_of_a_day_and_deletes_what_is_old(
+    loading: MakeLoading, expected: list[Position]
+) -> None:
+    load = loading()
+    load.loaded = replace(load.loaded, batch_offsets=10)
+    batches = load.run()["report"]["batches"]
+    assert len(load.files()) == batches >= 9
+    load.maintain()
+    assert (len(load.files()), len(load.stored())) == (1, batches + 1)
+    load.maintain(days_later=True)
+    assert (len(load.files()), len(load.stored())) == (1, 1)
+    assert load.positions() == expected
+
+
+@pytest.mark.nightly
 def test_a_batch_without_rows_is_a_commit_too(loading: MakeLoading) -> None:
     load = loading()
     transform = ("--transform", "support.transforms:nothing")

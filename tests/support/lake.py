@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.outputs import DeltaOutput, IcebergOutput, to_text
 from support import quick_java
 from support.children import ROOT, SETTINGS, TESTS
-from support.table_formats import Format, rows_of
+from support.table_formats import Format, documented, rows_of
 
 
 class Lake:
@@ -100,6 +101,16 @@ class Loading:
     def compact(self) -> None:
         """Write the table's files anew, as its owner does."""
         self.lake.format.compact(self.lake.sql, self.table)
+
+    def maintain(self, *, days_later: bool = False) -> None:
+        """Do what docs/tables.md says, word for word, or with no time for which old files are kept."""
+        for statement in documented(self.lake.format.name):
+            asked = self.lake.format.at_once(statement) if days_later else statement
+            self.lake.sql(re.sub(r"(lake\.)?shop\.orders", self.table, asked))
+
+    def stored(self) -> list[Path]:
+        """The files with rows that are there, of all versions."""
+        return [file for file in self._place.rglob("*.parquet") if "_delta_log" not in file.parts]
 
     def expire(self) -> None:
         """Let the table's history expire, but for its newest version."""

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,7 +14,7 @@ from airflow_provider_orderedkafka.outputs import DeltaOutput, IcebergOutput
 from airflow_provider_orderedkafka.spark.tables.delta import DeltaTable
 from airflow_provider_orderedkafka.spark.tables.iceberg import IcebergTable
 from support import quick_java
-from support.another_spark import environment, spark
+from support.another_spark import ROOT, environment, spark
 
 Sql = Callable[[str], list[dict[str, Any]]]
 PACKAGES, SPARK = os.environ.get("ORDEREDKAFKA_TEST_PACKAGES"), os.environ.get("ORDEREDKAFKA_TEST_SPARK")
@@ -58,6 +59,10 @@ class Delta:
     def compact(self, sql: Sql, table: str) -> None:
         sql(f"OPTIMIZE {table}")
         sql(f"VACUUM {table} RETAIN 0 HOURS")
+
+    def at_once(self, statement: str) -> str:
+        """The statement, with no time for which old files are kept."""
+        return f"{statement} RETAIN 0 HOURS" if statement.startswith("VACUUM") else statement
 
     def expire(self, sql: Sql, table: str, at: Path) -> None:
         """Delete what Delta's own cleaning deletes of the log, after its retention: all before the last checkpoint."""
@@ -114,6 +119,9 @@ class Iceberg:
     def compact(self, sql: Sql, table: str) -> None:
         sql(f"CALL lake.system.rewrite_data_files(table => '{table}', options => map('rewrite-all', 'true'))")
 
+    def at_once(self, statement: str) -> str:
+        return statement.replace("'604800000'", "'0'")
+
     def expire(self, sql: Sql, table: str, at: Path) -> None:
         """Delete all snapshots but the newest, which is that of a compaction."""
         self.compact(sql, table)
@@ -134,6 +142,14 @@ class Iceberg:
 
 Format = Delta | Iceberg
 DELTA, ICEBERG = Delta(), Iceberg()
+
+
+def documented(name: str) -> list[str]:
+    """The maintenance of a format's tables, as docs/tables.md has it."""
+    [block] = re.findall(r"```sql\n(.*?)```", (ROOT / "docs" / "tables.md").read_text("utf-8"), re.DOTALL)
+    _, *parts = re.split(r"^-- (Iceberg|Delta).*$", block, flags=re.MULTILINE)
+    found = dict(zip(map(str.lower, parts[::2]), parts[1::2], strict=True))[name]
+    return [each.strip() for each in re.sub("--.*", "", found).split(";") if each.strip()]
 
 
 def rows_of(file: Path, *columns: str) -> list[tuple[Any, ...]]:
