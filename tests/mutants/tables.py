@@ -62,4 +62,10 @@ MUTANTS = [
         {"if not (there.landed or there.asked):": "if not there.landed:"},
         MODEL,
     ),
+    (
+        "that old rows may be deleted is not noted before they are",
+        WRITER,
+        {"            keep(note)\n": ""},
+        ("tests/unit/test_tables.py",),
+    ),
 ]

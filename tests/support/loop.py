@@ -55,7 +55,7 @@ class Output:
     later: dict[str, str] = field(default_factory=dict)
     doubts: list[Doubt] = field(default_factory=list)
 
-    def noted(self, batch: Batch, attempt: int) -> Note:
+    def noted(self, batch: Batch, attempt: int, _keep: object) -> Note:
         ends = Offsets({TopicPartition("out", 0): len(self.rows)})
         return Note(batch.number, attempt, batch.start, batch.end, ends, {"out": "id"})
 

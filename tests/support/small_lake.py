@@ -111,8 +111,16 @@ class SmallTable:
         found = [tuple(each.values()) for each in said if each["batch"] == batch]
         return len(found), len(set(found))
 
+    def owned(self, range_id: str) -> tuple[int, int]:
+        self.touch()
+        said = [row.values.get(IDENTITY) for row in self.rows]
+        return sum(each is not None and each["range_id"] == range_id for each in said), said.count(None)
+
     def forget(self, range_id: str) -> None:
-        raise AssertionError(f"{range_id} is not loaded again here")
+        self.touch()
+        self.rows = [row for row in self.rows if (row.values.get(IDENTITY) or {}).get("range_id") != range_id]
+        self._commit(None, 0)
+        self.touch()
 
     def change(self, what: str, count: int) -> None:
         """What others do: they commit, such as a compaction does, and may let so many of the oldest commits expire.

@@ -169,7 +169,7 @@ class BatchLoop:
         """The batch's note, stored before a write and whenever it changes, and what landed before."""
         output, found = self._work.writer.output, self._work.checkpoint.note(batch.number)
         if found is None:
-            note, before = output.noted(batch, self._work.lease.attempt), None
+            note, before = output.noted(batch, self._work.lease.attempt, self._work.checkpoint.put_note), None
         else:
             note = output.joined(found)
             before = output.before(note)

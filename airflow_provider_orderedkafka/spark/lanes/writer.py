@@ -1,5 +1,6 @@
 """What a lane is to the batch loop: what writes a batch, where to, and how far the row limit lets it go."""
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from airflow_provider_orderedkafka.core.batches import Allotment, Batch, Doubt, Note, Setup, Tally
@@ -14,8 +15,8 @@ class Output(Protocol):
         """Why a replay cannot leave out what is there already; None where it can, or need not."""
         ...
 
-    def noted(self, batch: Batch, attempt: int) -> Note:
-        """The note of a batch that is about to be written for the first time."""
+    def noted(self, batch: Batch, attempt: int, keep: Callable[[Note], None]) -> Note:
+        """The note of a batch that is about to be written for the first time; `keep` stores one that comes earlier."""
         ...
 
     def joined(self, note: Note) -> Note:

@@ -102,7 +102,7 @@ class LetterTable:
 
     def forget(self) -> None:
         """Delete the rows of the range."""
-        self.table.delete(self.range_id)
+        self.table.forget(self.range_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from airflow_provider_orderedkafka.core.commits import IDENTITY, History, Seen
-from airflow_provider_orderedkafka.errors import LifecycleError, SettingError
+from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.outputs import DeltaOutput, IcebergOutput
 from airflow_provider_orderedkafka.spark.tables.layout import asked, check_partitions, listed, of_range, quoted
 
@@ -47,8 +47,8 @@ class Table(Protocol):
         """Make the table if it is missing; `SettingError` if such rows do not fit into it."""
         ...
 
-    def seen(self) -> Seen | None:
-        """The table as it is now, for the note; None where replays need none."""
+    def seen(self) -> Seen:
+        """The table as it is now, for the note."""
         ...
 
     def history(self, batch: int, seen: Seen | None) -> History:
@@ -63,8 +63,12 @@ class Table(Protocol):
         """How many rows of a batch there are, and how many different ones, by their identities."""
         ...
 
+    def owned(self, range_id: str) -> tuple[int, int]:
+        """How many rows say that they are of a range, and how many do not say of which."""
+        ...
+
     def forget(self, range_id: str) -> None:
-        """Delete the rows of a range, which is about to be loaded again; `LifecycleError` if they are not known."""
+        """Delete the rows of a range, which is about to be loaded again."""
         ...
 
 
@@ -105,25 +109,13 @@ class LakeTable(Generic[LakeOutput]):
         """The rows of a batch, by their identities."""
         return self.sql(f"SELECT * FROM {self.name} WHERE {of_range(range_id, batch)}")  # noqa: S608 - quoted
 
-    def forget(self, range_id: str) -> None:
-        """Delete the rows of a range; `LifecycleError` if rows that may be its own do not say so."""
-        way_out = "delete its rows there, and replay its offsets"
-        if not self.identity:
-            raise LifecycleError(
-                f"range {range_id!r} is to be loaded again, and the table's rows do not say which are its own "
-                f"(identity=False): {way_out}"
-            )
+    def owned(self, range_id: str) -> tuple[int, int]:
+        """How many rows say that they are of a range, and how many do not say of which."""
         counts = (f"count_if({of_range(range_id)}) AS own", f"count_if({IDENTITY} IS NULL) AS silent")
         [row] = self.sql(f"SELECT {', '.join(counts)} FROM {self.name}").collect()  # noqa: S608 - quoted
-        if row["silent"] and not row["own"]:
-            raise LifecycleError(
-                f"range {range_id!r} is to be loaded again, and of the rows of {self.output.of} none says that it is "
-                f"of this range, and {row['silent']} do not say which range they are of: they may be its own, if it "
-                f"was loaded with identity=False. If so, {way_out}"
-            )
-        self.delete(range_id)
+        return int(row["own"]), int(row["silent"])
 
-    def delete(self, range_id: str) -> None:
+    def forget(self, range_id: str) -> None:
         """Delete the rows of a range, by their identities."""
         self.sql(f"DELETE FROM {self.name} WHERE {of_range(range_id)}").collect()  # noqa: S608 - quoted
 

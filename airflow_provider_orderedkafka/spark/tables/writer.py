@@ -68,17 +68,26 @@ class OutputTable:
     letters: "DeadLetters | None" = None
     unprotected: None = None
 
-    def noted(self, batch: Batch, attempt: int) -> Note:
-        """The note of a new batch, with the table as it is now; a range that is loaded again loses its old rows."""
-        if batch.number == 1 and self.called != self.range_id:
+    def noted(self, batch: Batch, attempt: int, keep: Callable[[Note], None]) -> Note:
+        """The note of a new batch, with the table as it is now; a range that is loaded again loses its old rows.
+
+        That they may be deleted is noted first: once some are gone, the table does not say it any more.
+        """
+        note = Note(batch.number, attempt, batch.start, batch.end, Offsets(), {}, provenance=VERSION)
+        if self._is_anew(note):
+            self._check_owned()
+            keep(note)
+        else:
+            note = replace(note, table=self.table.seen())
+        return self.joined(note)
+
+    def joined(self, note: Note) -> Note:
+        """The note of a batch in which this attempt takes part; while it has no table, old rows may be there."""
+        if note.table is None and self._is_anew(note):
             self.table.forget(self.range_id)
             if self.letters is not None:
                 self.letters.to.forget()
-        note = Note(batch.number, attempt, batch.start, batch.end, Offsets(), {}, provenance=VERSION)
-        return replace(self.joined(note), table=self.table.seen())
-
-    def joined(self, note: Note) -> Note:
-        """The note of a batch in which this attempt takes part."""
+            note = replace(note, table=self.table.seen())
         return note if self.letters is None else self.letters.to.joined(note)
 
     def before(self, note: Note) -> TableBefore:
@@ -100,6 +109,28 @@ class OutputTable:
     def search(self, note: Note) -> Search:
         """The batch's commits since it was noted."""
         return search(self.table.history(note.batch, note.table), note.table, self.called, note.batch)
+
+    def _is_anew(self, note: Note) -> bool:
+        return note.batch == 1 and self.called != self.range_id
+
+    def _check_owned(self) -> None:
+        """`LifecycleError` if rows that may be the range's own do not say so."""
+        if self.table.replaces:
+            return
+        again, way_out = (
+            f"range {self.range_id!r} is to be loaded again",
+            "delete its rows there, and replay its offsets",
+        )
+        if not self.table.identity:
+            raise LifecycleError(
+                f"{again}, and the table's rows do not say which are its own (identity=False): {way_out}"
+            )
+        own, silent = self.table.owned(self.range_id)
+        if silent and not own:
+            raise LifecycleError(
+                f"{again}, and of the table's rows none says that it is of this range, and {silent} do not say which "
+                f"range they are of: they may be its own, if it was loaded with identity=False. If so, {way_out}"
+            )
 
     def _lost(self, note: Note) -> str:
         seen = None if note.table is None else note.table.version
