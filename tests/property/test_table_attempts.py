@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from support.attempts import Load
@@ -78,6 +79,7 @@ ICEBERG = TableShape((1,), False, False, False, "keep frames", "none", 4, False,
 DELTA = replace(ICEBERG, kind="delta")
 ROWS = tuple(Come(0, time, None, b"one") for time in range(6))
 NOTHING = tuple(Come(0, time, None, b"none") for time in range(6))
+TOUCHES_A_BATCH = 4  # it is noted, committed (before and after), and its commit is looked for
 LOOKS = 2  # at the table, before its first commit: it is prepared, and its newest version is noted
 AFTER_ITS_COMMIT = Attempt(troubles=(Trouble("output", LOOKS + 1, kills=True),))
 BEFORE_ITS_COMMIT = Attempt(troubles=(Trouble("output", LOOKS, kills=True),))
@@ -109,6 +111,27 @@ def test_whatever_happens_each_row_is_in_the_table_once_or_it_is_said_that_nobod
     world.finish()
     for number, load in enumerate(world.loads):
         check_load(world, load, world.stopped.get(number))
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "delta"])
+@pytest.mark.parametrize(
+    ("die", "then", "old"),
+    [(BEFORE_ITS_COMMIT, Attempt(), 4), (AFTER_ITS_COMMIT, Attempt(), 8), (AFTER_ITS_COMMIT, EXPIRED_SINCE, 8)],
+    ids=["before a commit", "after a commit", "after a commit that has expired"],
+)
+def test_where_a_transform_is_changed_between_attempts_each_batch_keeps_the_code_that_wrote_it(kind, die, then, old):
+    world = TableWorld(replace(ICEBERG, kind=kind, making="expand frames"))
+    world.come(tuple(Come(0, time, None, b"two") for time in range(12)))
+    [trouble] = die.troubles
+    world.run(replace(die, troubles=(trouble._replace(after=trouble.after + TOUCHES_A_BATCH),)))
+    world.shape = replace(world.shape, making="keep frames")
+    world.run(then)
+    world.finish()
+    [load], [report] = world.loads, world.loads[0].reports.values()
+    found = Counter(offset for _, offset in map(position_of, world.rows()))
+    assert found == {offset: 2 if offset < old else 1 for offset in range(12)}
+    assert (report.rows_emitted, report.may_be_doubled, report.lost) == (12 + old, 0, 0)
+    assert load.ledger().rows == 12 + old
 
 
 def check_load(world: TableWorld, load: Load, stopped: str | None) -> None:
