@@ -332,6 +332,8 @@ def test_the_page_is_a_tab_of_a_dag_and_of_a_run_and_shows_the_load_of_it(bench,
         assert tab.ask(f"{FRAMED}.querySelector('h1').innerText") == bench.load
         assert tab.ask(f"{FRAMED}.querySelectorAll('#ranges tr.marked').length") == len(place[:1])
         assert any("Kafka loads" in link for link in tab.texts(f"a[href*='/plugin/{view}']"))
+    tab.open(f"{served.page}?dag={bench.load}&run={run.run_id}")  # as Airflow 3.1 frames it: with a plus
+    assert tab.ask("document.querySelectorAll('#ranges tr.marked').length") == 1
 
 
 def test_airflow_frames_the_page_and_its_links_lead_out_of_the_frame(served, tab):
