@@ -78,7 +78,9 @@ def committed(context: "Context", load: OrderedLoad, found: CommitResult, left: 
     """A range was committed, and so much is `left`."""
     if found.range is not None and found.report is not None:
         parts = found.range, found.report, found.ledger
-        _update(context, load, lambda before, teller: steps.committed(before, teller, *parts, left=left))
+        _update(
+            context, load, lambda was, teller: steps.committed(was, teller, *parts, left=left, task=_loader(context))
+        )
 
 
 class Attempt:
@@ -135,6 +137,12 @@ def _update(context: "Context | None", load: OrderedLoad, change: Change) -> Non
             found = change(teller.begin(None), teller)
             for asset in outlets(load):  # an operator that does not name it emits nothing
                 context["outlet_events"][asset].extra[KEY] = json.loads(found.fitting(LARGEST_EVENT).to_text())
+
+
+def _loader(context: "Context") -> str:
+    """The task that loads what this one commits; none in a DAG where it has another name or place."""
+    tasks = context["task"].upstream_task_ids
+    return next((each for each in tasks if each.rpartition(".")[2] == "load"), "")
 
 
 @contextmanager

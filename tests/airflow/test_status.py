@@ -40,6 +40,7 @@ class Task:
     def context(self):
         return {
             "ti": SimpleNamespace(dag_id="d", run_id="run 1", task_id="orders.load"),
+            "task": SimpleNamespace(upstream_task_ids={"orders.resolve", "orders.load"}),
             "asset_state_store": StateStores({ledger_asset("orders").name: self.store}),
             "task_state_store": self.progress,
             "outlet_events": self.events,
@@ -108,4 +109,5 @@ def test_before_airflow_3_3_each_resolve_and_commit_is_an_event_of_an_asset_of_i
     assert asset.uri == "orderedkafka://status/orders"
     status.committed(task.context, LOAD, CommitResult(Action.MOVE, "", None, RANGE, plain_report(rows_emitted=7)))
     found = Status.from_text(json.dumps(task.events[asset].extra["status"]))
-    assert [(row.state, row.rows_written, row.run) for row in found.ranges] == [("committed", 7, "d/run 1")]
+    (row,) = found.ranges
+    assert (row.state, row.rows_written, row.run, row.task) == ("committed", 7, "d/run 1", "orders.load")
