@@ -293,7 +293,7 @@ def named(text: str) -> Output:
 
 def to_text(output: Output) -> str:
     """The output as one document."""
-    return canonical({"kind": output.kind, **json.loads(output.to_text())})
+    return canonical({"kind": output.kind, **output.to_value()})
 
 
 def from_text(text: str) -> Output:
