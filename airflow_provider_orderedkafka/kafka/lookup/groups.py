@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.kafka.clients.answers import DEADLINE, UNKNOWN, Patience, at_once, gather
-from airflow_provider_orderedkafka.kafka.clients.config import client_config, setting_error
+from airflow_provider_orderedkafka.kafka.clients.config import client_config, new_client
 
 AT_ONCE: Final = 1_000
 """How many partitions to commit at once: with the longest names two thirds of a broker's limit of 1 MiB."""
@@ -68,10 +68,7 @@ class _Group:
         self._name = name
         self._troubles: deque[KafkaError] = deque(maxlen=_KEPT_TROUBLES)
         ours = {"group.id": name, "enable.auto.commit": "false", "error_cb": self._troubles.append}
-        try:
-            self.consumer = Consumer(client_config(config, "consumer", ours))
-        except (KafkaException, ValueError, TypeError) as error:
-            raise setting_error(error, config) from error
+        self.consumer = new_client(Consumer, client_config(config, "consumer", ours))
 
     def close(self) -> None:
         self.consumer.close()
