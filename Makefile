@@ -16,7 +16,7 @@ help: ## print this
 	@echo
 	@echo "  PYTHON=python3.12   the Python to build the environment with (3.11, 3.12 or 3.13)"
 	@echo "  ARGS='-k cuts'      more arguments for pytest"
-	@echo "  WORKERS=2           how many processes run the tests (4, faults 3, soak 2), each with a broker and a Spark of its own"
+	@echo "  WORKERS=2           how many processes run the tests (4, faults and versions 3, soak 2), each with a broker and a Spark of its own"
 
 environment: ## build .venv from requirements.lock, or do nothing when it is up to date
 	@scripts/environment
@@ -47,8 +47,9 @@ newest: ## run the tests with the newest releases of Airflow, its providers, Kaf
 	@scripts/newest
 	.cache/newest/bin/python -m pytest -m "not fault and not nightly" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
+versions: WORKERS ?= 3
 versions: environment browser ## run some tests with each supported Spark, Airflow, Kafka and table format (ARGS="--only spark --write": see CONTRIBUTING)
-	@$(BIN)/python scripts/versions.py $(ARGS)
+	@$(BIN)/python scripts/versions.py --workers $(WORKERS) $(ARGS)
 
 soak: WORKERS ?= 2
 soak: environment ## try 10,000 examples of each property, and 200 loads killed at random: hours of them

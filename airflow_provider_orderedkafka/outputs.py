@@ -130,6 +130,12 @@ class KafkaOutput(Document):
         return {name: value for name, value in found.items() if value} or None
 
     @property
+    def named(self) -> dict[str, str]:
+        """The topics written to, with the argument that names each."""
+        said = [(self.topic, "topic"), *((topic, "topics") for topic in self.topics)]
+        return {topic: name for topic, name in [*said, (self.dead_letters, "dead_letters")] if topic is not None}
+
+    @property
     def values(self) -> dict[str, Any]:
         """The values of the sink's options that are arguments here, where they are given."""
         return {name: value for name, argument in _OWN.items() if (value := getattr(self, argument))}
@@ -287,7 +293,7 @@ def named(text: str) -> Output:
 
 def to_text(output: Output) -> str:
     """The output as one document."""
-    return canonical({"kind": output.kind, **json.loads(output.to_text())})
+    return canonical({"kind": output.kind, **output.to_value()})
 
 
 def from_text(text: str) -> Output:

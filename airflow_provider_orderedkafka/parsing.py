@@ -171,8 +171,7 @@ def topics_here(load: OrderedLoad, output: Output | str | None) -> dict[str, str
     """The topics of an output on the cluster that the load reads, with the argument that names each."""
     if not isinstance(output, KafkaOutput) or output.kafka_conn_id not in {None, load.kafka_conn_id}:
         return {}
-    said = [(output.topic, "topic"), *((topic, "topics") for topic in output.topics)]
-    return {topic: name for topic, name in [*said, (output.dead_letters, "dead_letters")] if topic is not None}
+    return output.named
 
 
 def outputs_of(

@@ -1,6 +1,6 @@
 """Runs some tests with each supported version of Spark, Airflow, Kafka and the table formats: one of them varies.
 
-    python scripts/versions.py [--only AXIS] [--ends] [--write] [name ...]
+    python scripts/versions.py [--only AXIS] [--ends] [--write] [--workers N] [name ...]
 
 Each environment is built anew in `.cache/versions`, with the wheel as a user installs it; the tests are the checkout's.
 Prints a table; `--write` puts its rows into README.md. Ends with 1 if a test fails or an environment cannot be built.
@@ -189,7 +189,7 @@ def main(argv: Sequence[str]) -> int:
     results = []
     for environment in chosen:
         begun = time.monotonic()
-        results.append(_tried(environment, wheel))
+        results.append(_tried(environment, wheel, arguments.workers))
         print(f"{results[-1]} {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
     print("\n".join([*HEAD, *map(str, results)]))
     if arguments.write:
@@ -204,6 +204,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--only", choices=sorted({each.axis for each in ENVIRONMENTS}))
     parser.add_argument("--ends", action="store_true", help="the oldest and the newest of each axis")
     parser.add_argument("--write", action="store_true", help="put the rows into README.md")
+    parser.add_argument("--workers", default="1", metavar="N", help="how many processes run a row's tests")
     return parser.parse_args(argv)
 
 
@@ -231,13 +232,13 @@ def _built_wheel() -> Path:
     return wheel
 
 
-def _tried(environment: Environment, wheel: Path) -> Result:
+def _tried(environment: Environment, wheel: Path, workers: str) -> Result:
     if environment.axis == "airflow" and not any(map(shutil.which, BROWSERS)):
         return Result(environment.name, "", f"FAILED: {NO_BROWSER}", passed=False)
     try:
         if environment.requirements:
             _build(environment, wheel)
-        tests, passed = _tested(environment)
+        tests, passed = _tested(environment, workers)
     except subprocess.SubprocessError as error:
         return Result(environment.name, "", f"FAILED: {error}", passed=False)
     return Result(environment.name, _together_with(environment), tests, passed)
@@ -264,11 +265,12 @@ def _for_executors() -> list[str]:
     return [each for each in PROJECT["dependencies"] if not each.startswith(("apache-airflow", "pyspark"))]
 
 
-def _tested(environment: Environment) -> tuple[str, bool]:
+def _tested(environment: Environment, workers: str) -> tuple[str, bool]:
     """How many tests passed and failed; `bin/pytest` does not put the checkout before what is installed."""
     name = environment.name.replace(" ", "-").lower()
     log = PLACE / f"{name}.log"
-    pytest = ("pytest", *PYTEST, "-o", f"cache_dir={PLACE / 'pytest' / name}", *environment.tests)
+    by_file = ("-n", workers, "--dist", "loadfile", "--no-loadscope-reorder")
+    pytest = ("pytest", *PYTEST, *by_file, "-o", f"cache_dir={PLACE / 'pytest' / name}", *environment.tests)
     with log.open("wb") as said:
         # The archive of Spark's classes is made before: it would use up the time of whichever test came first.
         _run_there(environment, ROOT / "tests", said, "python", "-m", "support.quick_java").check_returncode()

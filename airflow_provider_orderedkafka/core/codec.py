@@ -52,27 +52,36 @@ class Document:
     __slots__ = ()
 
     def to_text(self) -> str:
-        return canonical({"version": VERSION, **encode(self)})
+        return canonical(self.to_value())
+
+    def to_value(self) -> dict[str, Any]:
+        return {"version": VERSION, **encode(self)}
 
     @classmethod
     def from_text(cls, text: str) -> Self:
         """Parse a document; raise `DocumentError`, with the path of what is wrong."""
-        name = cls.__name__.lower()
         try:
             value = json.loads(text)
             canonical(value).encode()  # JSON may escape what no text can hold, and Python's reads NaN
         except (ValueError, RecursionError) as error:
-            raise DocumentError(f"{name}: not JSON ({error}), found {text[:80]!r}") from error
+            raise DocumentError(f"{cls.__name__.lower()}: not JSON ({error}), found {text[:80]!r}") from error
+        return cls.from_value(value)
+
+    @classmethod
+    def from_value(cls, value: Any) -> Self:
+        """The same for a document that is parsed as JSON already."""
+        name = cls.__name__.lower()
         if not isinstance(value, dict):
             raise DocumentError(f"{name}: the document must be an object, found {value!r}")
-        version = value.pop("version", None)
+        fields = dict(value)
+        version: Any = fields.pop("version", None)
         if not (is_integer(version, OLDEST) and version <= VERSION):
             raise DocumentError(
                 f"{name}: 'version' must be {OLDEST} to {VERSION}, found {version!r}; use the release that wrote it, "
                 f"or a newer one"
             )
         try:
-            found: Self = decode(cls, value, "", older=version < VERSION)
+            found: Self = decode(cls, fields, "", older=version < VERSION)
         except DocumentError as error:
             raise DocumentError(f"{name}: {error}") from error
         return found

@@ -58,7 +58,11 @@ class Outputs:
     @property
     def topics(self) -> dict[str, str]:
         """The topics written to, with the option that names each; empty if they are on another cluster."""
-        return {} if SERVERS in self.options else {topic: name for topic, name, _ in self._named()}
+        return {} if SERVERS in self.options else self.named
+
+    @property
+    def named(self) -> dict[str, str]:
+        return {topic: name for topic, name, _ in self._named()}
 
     def check_names(self, load: str) -> None:
         """Raise `SettingError` if an output cannot be a topic's name; what is rendered later is checked then."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from airflow_provider_orderedkafka.core.codec import Document, canonical
+from airflow_provider_orderedkafka.core.codec import Document
 from airflow_provider_orderedkafka.core.documents import Isolation
 from airflow_provider_orderedkafka.core.order.cuts import Place, Span
 from airflow_provider_orderedkafka.core.order.positions import Offsets
@@ -43,7 +43,7 @@ class StreamOffset(Document):
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "StreamOffset | None":
         """Parse what Spark stored; None is the initial offset."""
-        return None if value == INITIAL else cls.from_text(canonical(value))
+        return None if value == INITIAL else cls.from_value(value)
 
 
 def span_between(start: StreamOffset, end: StreamOffset) -> Span:

@@ -162,7 +162,6 @@ def _given(form: Format) -> Writer | None:
 
 
 def _writer(form: Format, registered: Registered) -> Writer:
-    """The writer of a schema in the registry."""
     if registered.kind != KINDS[form.name]:
         raise SettingError(
             f"schema {registered.id} in the registry is {registered.kind}, and the format is {form.name}: use the "

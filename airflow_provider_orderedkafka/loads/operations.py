@@ -157,8 +157,8 @@ def restore(
             f"`orderedkafka ledger rewind {store.load} --to ...`"
         )
     before = store.ledger()
-    if before is not None:
-        _not_owned(before, person)
+    if before is not None and before.open is not None and person.is_active(before.open.owner):
+        raise LifecycleError(_owned(store.load, before.open))
     base = before or moves.first_look(
         store.load, instance=mirrored.instance, home_dag=None, place=mirrored.place, topics=topics, now=person.now
     )
@@ -219,11 +219,6 @@ def _check_closed(source: LedgerStore) -> None:
                 f"open. Let its run finish, or clear it if it failed; or, if it is the ledger's own, abandon it with "
                 f"`orderedkafka ledger abandon {source.load}`"
             )
-
-
-def _not_owned(ledger: Ledger, person: Person) -> None:
-    if ledger.open is not None and person.is_active(ledger.open.owner):
-        raise LifecycleError(_owned(ledger.load, ledger.open))
 
 
 def _owned(load: str, opened: Open) -> str:

@@ -6,7 +6,6 @@
 Both ask the functions that a run asks, so they say what a run would do at this moment.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -114,7 +113,7 @@ class Preview:
             "reason": self.verdict.reason,
             "due": self.verdict.due,
             "error": None if self.error is None else str(self.error),
-            "range": json.loads(planned.to_text()) if isinstance(planned, Range) else None,
+            "range": planned.to_value() if isinstance(planned, Range) else None,
             "why": planned.reason,
             "partitions": [
                 {

@@ -143,12 +143,10 @@ class SubmitOrderedLoadOperator(SparkSubmitParameters):
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
         servers = OrderedKafkaHook(self.load.kafka_conn_id).config.servers
-        outputs, value = Outputs.of(self.output_topic, self.application_args or ()), settled(self.output_value)
-        if value is not None:
-            elsewhere = getattr(value, "kafka_conn_id", None)
-            outputs = lineage.outputs_of(value, elsewhere and OrderedKafkaHook(elsewhere).config.servers)
-        letters = None if self.decode is None else self.decode.dead_letters
-        return lineage.Flow(servers, self.load.topics, outputs, self.conn_id, report, letters)
+        output = settled(self.output_value) or Outputs.of(self.output_topic, self.application_args or ())
+        letters, own = None if self.decode is None else self.decode.dead_letters, getattr(output, "kafka_conn_id", None)
+        elsewhere = own and OrderedKafkaHook(own).config.servers
+        return lineage.Flow(servers, self.load.topics, output, self.conn_id, report, letters, elsewhere)
 
     def _load(self, context: "Context") -> dict[str, Any]:
         self._settle_output()  # raises before an attempt is counted

@@ -9,7 +9,8 @@ import { openRanges } from "./parts.js";
 const CALM_SECONDS = 10;
 const BUSY_SECONDS = 3;
 
-const asked = new URLSearchParams(location.search);
+// Airflow 3.1 puts a run's id into the address of its tab as it is, and a plus would be read as a blank.
+const asked = new URLSearchParams(location.search.replaceAll("+", "%2B"));
 const part = (id) => document.getElementById(id);
 const dagsOf = ({ dags, status }) => new Set([...dags, ...(status ? [status.dag, ...status.ranges.map((range) => dagOf(range.run))] : [])]);
 

@@ -3,13 +3,13 @@
 Airflow's OpenLineage provider asks for it, where it is installed; nothing else imports it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from airflow_provider_orderedkafka.core.documents import Report
-from airflow_provider_orderedkafka.core.outputs import SERVERS, Outputs
+from airflow_provider_orderedkafka.core.outputs import DEAD_LETTERS, SERVERS, TO_TABLES, Outputs
 from airflow_provider_orderedkafka.outputs import DeltaOutput, IcebergOutput, KafkaOutput, Output
 
 if TYPE_CHECKING:
@@ -18,31 +18,29 @@ if TYPE_CHECKING:
 STORES = {"s3a": "s3", "s3n": "s3"}
 """What OpenLineage calls them, where Hadoop has other names."""
 
-DEAD_LETTERS = "deadLetterTopic"
+OF_DEAD_LETTERS = (DEAD_LETTERS, "dead_letters")
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
     """What a load has moved, from where to where.
 
-    `spark` is the connection in whose catalogs tables are, `letters` where a `Decode` has its dead letters.
+    `output` is a value, or what a command line says. `spark` is the connection in whose catalogs tables are, `letters`
+    where a `Decode` has its dead letters, `elsewhere` the servers of the output's own connection.
     """
 
     servers: str
     topics: Sequence[str]
-    outputs: Outputs
+    output: Output | Outputs
     spark: str
     report: Report
     letters: str | IcebergOutput | DeltaOutput | None = None
+    elsewhere: str | None = None
 
-
-def outputs_of(output: Output, servers: str | None = None) -> Outputs:
-    """An output that was given as a value, by its options; `servers` where it is on another cluster."""
-    if not isinstance(output, KafkaOutput):
-        return Outputs({name: text for name in ("table", "path") if (text := getattr(output, name, None))})
-    elsewhere = {} if servers is None else {SERVERS: servers}
-    named = {"topic": output.topic, "outputtopics": ",".join(output.topics), "deadlettertopic": output.dead_letters}
-    return Outputs({**{name: text for name, text in named.items() if text}, **elsewhere})
+    @property
+    def there(self) -> str:
+        """The servers of the output topics."""
+        return self.elsewhere or self.output.options.get(SERVERS, self.servers)
 
 
 def facets(flow: Flow | None) -> Any:
@@ -67,24 +65,19 @@ def _read(flow: Flow) -> "Iterator[InputDataset]":
 def _written(flow: Flow) -> "Iterator[OutputDataset]":
     from airflow.providers.common.compat.openlineage.facet import OutputDataset, OutputStatisticsOutputDatasetFacet
 
-    names = list(_outputs(flow))
+    names = [*_topics(flow, dead=False), *_tables(flow, flow.output)]
     told = {"outputStatistics": OutputStatisticsOutputDatasetFacet(rowCount=flow.report.rows_emitted)}
     for namespace, name in names:
         yield OutputDataset(namespace=namespace, name=name, outputFacets=told if len(names) == 1 else {})
     yield from (OutputDataset(namespace=space, name=name) for space, name in _dead_letters(flow))
 
 
-def _outputs(flow: Flow) -> Iterator[tuple[str, str]]:
-    """The namespace and name of each output, as OpenLineage names datasets."""
-    options = flow.outputs.options
-    yield from (topic for topic, option in _topics(flow) if option != DEAD_LETTERS)
-    yield from _tables(flow, options)
-
-
-def _tables(flow: Flow, options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    if table := options.get("table"):
+def _tables(flow: Flow, output: Output | Outputs) -> Iterator[tuple[str, str]]:
+    """The namespace and name of a table or folder, as OpenLineage names datasets."""
+    said = output.options if isinstance(output, Outputs) else {name: getattr(output, name, None) for name in TO_TABLES}
+    if table := said.get("table"):
         yield f"spark://{flow.spark}", table
-    if path := options.get("path"):
+    if path := said.get("path"):
         parts = urlsplit(path.rstrip("/"))
         bucket = f"{STORES.get(parts.scheme, parts.scheme)}://{parts.netloc}"
         yield (bucket, parts.path.lstrip("/")) if parts.netloc else ("file", parts.path)
@@ -93,18 +86,16 @@ def _tables(flow: Flow, options: Mapping[str, str]) -> Iterator[tuple[str, str]]
 def _dead_letters(flow: Flow) -> Iterator[tuple[str, str]]:
     if not flow.report.dead_letters:
         return
-    yield from (topic for topic, option in _topics(flow) if option == DEAD_LETTERS)
+    yield from _topics(flow, dead=True)
     if isinstance(flow.letters, str):
-        yield _cluster(flow.outputs.options.get(SERVERS, flow.servers)), flow.letters
+        yield _cluster(flow.there), flow.letters
     elif flow.letters is not None:
-        yield from _tables(flow, outputs_of(flow.letters).options)
+        yield from _tables(flow, flow.letters)
 
 
-def _topics(flow: Flow) -> Iterator[tuple[tuple[str, str], str]]:
-    options = flow.outputs.options
-    here = replace(flow.outputs, options={name: value for name, value in options.items() if name != SERVERS})
-    for topic, option in here.topics.items():
-        yield (_cluster(options.get(SERVERS, flow.servers)), topic), option
+def _topics(flow: Flow, *, dead: bool) -> Iterator[tuple[str, str]]:
+    named = flow.output.named if isinstance(flow.output, KafkaOutput | Outputs) else {}
+    yield from ((_cluster(flow.there), topic) for topic, name in named.items() if (name in OF_DEAD_LETTERS) == dead)
 
 
 def _cluster(servers: str) -> str:

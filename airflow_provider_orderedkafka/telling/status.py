@@ -5,7 +5,6 @@ of an asset of its own, with the status of its range, and the page puts them tog
 whatever goes wrong is logged, and the load goes on; but a task that lost its supervisor ends, and its Spark with it.
 """
 
-import json
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -78,7 +77,9 @@ def committed(context: "Context", load: OrderedLoad, found: CommitResult, left: 
     """A range was committed, and so much is `left`."""
     if found.range is not None and found.report is not None:
         parts = found.range, found.report, found.ledger
-        _update(context, load, lambda before, teller: steps.committed(before, teller, *parts, left=left))
+        _update(
+            context, load, lambda was, teller: steps.committed(was, teller, *parts, left=left, task=_loader(context))
+        )
 
 
 class Attempt:
@@ -113,7 +114,7 @@ class Attempt:
         if not untold:
             return
         with _lost_without_harm(self._load.name):
-            tell(self._context, "progress", json.loads(untold[-1].to_text()))
+            tell(self._context, "progress", untold[-1].to_value())
         _update(self._context, self._load, partial(self._changed, untold))
         self._next = time.monotonic() + SECONDS
 
@@ -130,11 +131,17 @@ def _update(context: "Context | None", load: OrderedLoad, change: Change) -> Non
             asset = ledger_asset(load.name, load.ledger)
             store: Any = asset_state(asset) if context is None else context["asset_state_store"][asset]
             found = change(teller.begin(_known(store.get(KEY))), teller)
-            store.set(KEY, json.loads(found.fitting().to_text()))
+            store.set(KEY, found.fitting().to_value())
         elif context is not None:
             found = change(teller.begin(None), teller)
             for asset in outlets(load):  # an operator that does not name it emits nothing
-                context["outlet_events"][asset].extra[KEY] = json.loads(found.fitting(LARGEST_EVENT).to_text())
+                context["outlet_events"][asset].extra[KEY] = found.fitting(LARGEST_EVENT).to_value()
+
+
+def _loader(context: "Context") -> str:
+    """The task that loads what this one commits; none in a DAG where it has another name or place."""
+    tasks = context["task"].upstream_task_ids
+    return next((each for each in tasks if each.rpartition(".")[2] == "load"), "")
 
 
 @contextmanager
@@ -150,7 +157,7 @@ def _lost_without_harm(load: str) -> Iterator[None]:
 def _known(stored: Any) -> Status | None:
     """The status that is stored; None for one that another release wrote, or something else did."""
     try:
-        return None if stored is None else Status.from_text(json.dumps(stored))
+        return None if stored is None else Status.from_value(stored)
     except ValueError as error:
         log.info("the stored status cannot be read and is replaced: %s", error)
         return None

@@ -93,7 +93,7 @@ def test_outputs_are_named_as_openlineage_names_datasets(options, outputs):
     ],
 )
 def test_outputs_that_are_values_are_named_so_too(output, servers, outputs):
-    assert names(replace(flow(["orders"], []), outputs=lineage.outputs_of(output, servers)))[1] == outputs
+    assert names(replace(flow(["orders"], []), output=output, elsewhere=servers))[1] == outputs
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_outputs_that_are_values_are_named_so_too(output, servers, outputs):
     ],
 )
 def test_dead_letters_of_what_is_decoded_are_named_in_a_run_that_had_some(letters, dataset):
-    told = replace(flow(["orders"], []), outputs=lineage.outputs_of(IcebergOutput("lake.orders")), letters=letters)
+    told = replace(flow(["orders"], []), output=IcebergOutput("lake.orders"), letters=letters)
     assert names(told)[1] == [("spark://spark_default", "lake.orders"), dataset]
     without = replace(told, report=replace(REPORT, dead_letters=0))
     assert names(without)[1] == [("spark://spark_default", "lake.orders")]

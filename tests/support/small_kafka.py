@@ -8,7 +8,7 @@ plugged_in   puts both, and a small Spark, in the places where the package asks 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -311,8 +311,8 @@ def _plug_source(patch: pytest.MonkeyPatch, plugs: Plugs) -> None:
     patch.setattr(survey, "log_starts", lambda _config, partitions: Offsets(dict.fromkeys(partitions, 0)))
     patch.setattr(samples, "EACH", 1)  # so that keys may stand elsewhere than the sample says
     patch.setattr(plan, "WINDOW", 3)
-    settings = frames.read_settings
-    patch.setattr(frames, "read_settings", lambda *a: replace(settings(*a), batch_bytes=plugs.batch_bytes()))
+    settings = frames.ReadSettings
+    patch.setattr(frames, "ReadSettings", lambda *a, **more: settings(*a, **more, batch_bytes=plugs.batch_bytes()))
 
 
 def _plug_outputs(patch: pytest.MonkeyPatch, plugs: Plugs) -> None:

@@ -120,7 +120,8 @@ class Story:
         assert self.status is not None
         left = Offsets({p: 700 + 31 * p.partition for p in self.place.offsets})
         self.status = steps.committed(self.status, self.teller(), loaded, report, self.ledger, left=left)
-        alone = steps.committed(self.teller().begin(None), self.teller(), loaded, report, self.ledger, left=left)
+        more = {"left": left, "task": self.teller().task}
+        alone = steps.committed(self.teller().begin(None), self.teller(), loaded, report, self.ledger, **more)
         self.told.append(alone.fitting(LARGEST_EVENT))
 
     def run(self, times: int, **doubts: int) -> None:

@@ -116,7 +116,7 @@ def test_only_what_a_moment_may_mend_is_asked_again(code):
         (
             KafkaError.UNSUPPORTED_VERSION,
             OrderedKafkaError,
-            r"Kafka cannot give the end of b: .*\(UNSUPPORTED_VERSION\)",
+            r"Kafka refuses the end of b: .*\(UNSUPPORTED_VERSION\)",
         ),
     ],
 )

@@ -14,8 +14,8 @@ from airflow_provider_orderedkafka.kafka.clients.config import (
     KafkaConfig,
     _answer,
     client_config,
+    new_client,
     redacted,
-    setting_error,
 )
 from airflow_provider_orderedkafka.kafka.clients.properties import (
     CONSUMER,
@@ -271,9 +271,11 @@ def test_secrets_are_never_printed(name):
 
 
 def test_a_refusal_to_make_a_client_does_not_quote_a_secret():
-    config = KafkaConfig({"bootstrap.servers": "b:1", "ssl.key.pem": "hunter2"})
-    said = str(setting_error(ValueError('ssl.key.pem failed: "hunter2" is no key'), config))
-    assert said == 'Kafka\'s client refuses its configuration: ssl.key.pem failed: "***" is no key'
+    def refuse(settings):
+        raise ValueError(f'ssl.key.pem failed: "{settings["ssl.key.pem"]}" is no key')
+
+    with pytest.raises(SettingError, match=r'refuses its configuration: ssl.key.pem failed: "\*{3}" is no key'):
+        new_client(refuse, {"bootstrap.servers": "b:1", "ssl.key.pem": "hunter2"})
 
 
 def test_the_client_itself_refuses_values_that_make_no_sense():

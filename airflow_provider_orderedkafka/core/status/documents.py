@@ -115,7 +115,7 @@ class Status(Document):
 
     def fitting(self, most: int = LARGEST) -> Self:
         """The status in at most so many characters: partitions are left out first, then old ranges."""
-        if len(json.dumps(json.loads(self.to_text()))) <= most:  # as Airflow counts
+        if len(json.dumps(self.to_value())) <= most:  # as Airflow counts
             return self
         if self.lag is not None and self.lag.partitions:
             places = places_of(self.lag.partitions)

@@ -113,10 +113,21 @@ def done(status: Status, teller: Teller, loaded: Range, report: Report) -> Statu
 
 
 def committed(
-    status: Status, teller: Teller, loaded: Range, report: Report, ledger: Ledger | None, *, left: Offsets | None = None
+    status: Status,
+    teller: Teller,
+    loaded: Range,
+    report: Report,
+    ledger: Ledger | None,
+    *,
+    left: Offsets | None = None,
+    task: str = "",
 ) -> Status:
-    """The range is committed. An interval or a replay has no ledger. `left` is what waits, if somebody looked."""
-    row = replace(_reported(_row(status, teller, loaded), report), state="committed", progress=None, written=())
+    """The range is committed. An interval or a replay has no ledger. `left` is what waits, if somebody looked.
+
+    `task` is the one that loaded the range, where it could not tell so itself.
+    """
+    row = _reported(_row(status, teller, loaded), report)
+    row = replace(row, state="committed", task=row.task or task, progress=None, written=())
     status = _with(status, row)
     if ledger is None:
         return status

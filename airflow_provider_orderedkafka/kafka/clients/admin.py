@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import product
 from typing import Any, Final
 
-from airflow_provider_orderedkafka.kafka.clients.config import client_config, setting_error
+from airflow_provider_orderedkafka.kafka.clients.config import client_config, new_client
 from airflow_provider_orderedkafka.kafka.clients.per_process import PerProcess, key_of
 
 _KEPT_TROUBLES: Final = 20
@@ -67,14 +67,9 @@ class Admin:
         return [error for moment, error in list(self._troubles) if moment >= since]
 
     def _connect(self) -> Any:
-        from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
-        settings = client_config(self.config, "admin", {"error_cb": self._note})
-        try:
-            return AdminClient(settings)
-        except (KafkaException, ValueError, TypeError) as error:
-            raise setting_error(error, self.config) from error
+        return new_client(AdminClient, client_config(self.config, "admin", {"error_cb": self._note}))
 
     def _note(self, error: Any) -> None:
         self._troubles.append((time.monotonic(), error))

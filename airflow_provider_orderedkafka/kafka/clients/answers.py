@@ -1,15 +1,15 @@
 """Wait for Kafka's answers: retry until the deadline, then raise an error with all details.
 
-    gather(admin, ask, questions, Patience(15, "the end of")) -> {question: answer}
+    gather(client, ask, questions, Patience(15, "the end of")) -> {question: answer}
 
 `ask(questions, seconds)` sends some questions and returns a future for each. What waiting cannot fix is raised at once:
 missing permissions, a topic that does not exist, an unexpected answer.
 """
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -20,7 +20,6 @@ from airflow_provider_orderedkafka.errors import (
     UnknownTopicError,
     UnreachableError,
 )
-from airflow_provider_orderedkafka.kafka.clients.admin import Admin
 from airflow_provider_orderedkafka.kafka.clients.refusals import way_out
 
 Question = TypeVar("Question", bound=Hashable)
@@ -106,38 +105,44 @@ class Patience:
         return time.monotonic() - self.begun
 
 
+class Client(Protocol):
+    """Whose questions they are: its configuration, and the errors that it reported in the background."""
+
+    config: dict[str, str]
+
+    def troubles(self, since: float) -> list[Any]: ...
+
+
 def gather(
-    admin: Admin,
+    client: Client,
     ask: Callable[[Sequence[Question], float], Sequence[Future[Any]]],
     questions: Sequence[Question],
     patience: Patience,
     *,
     recheck: Callable[[], None] | None = None,
     relearn: Callable[[Sequence[Question]], None] | None = None,
-    by_controller: bool = False,
+    look_again: Callable[[float], None] | None = None,
 ) -> dict[Question, Any]:
     """The answer to each question. `recheck` is called once if they take long, and may raise what it finds out.
 
-    With `by_controller` requests go to the controller, which may be gone: then brokers are looked up again after a part
-    of the deadline. `relearn` is called with the questions that went to an outdated leader, before they are repeated.
+    `look_again` is for requests that go to the controller, which may be gone: it looks that up, after a part of the
+    deadline. `relearn` is called with the questions that went to an outdated leader, before they are repeated.
 
     Raises UnreachableError with the questions that were not answered, AccessDeniedError or UnknownTopicError.
     """
     answers: dict[Question, Any] = {}
     left, pause = list(questions), _FIRST_PAUSE
-    wait = _Wait(admin, patience, recheck)
+    wait = _Wait(client, patience, recheck)
     while left:
         failed: dict[Question, KafkaError | None] = {}
-        seconds = min(patience.left, patience.seconds * _ONE_ASK) if by_controller else patience.left
+        seconds = min(patience.left, patience.seconds * _ONE_ASK) if look_again else patience.left
         for question, future in zip(left, ask(left, seconds + _LOOK), strict=True):
             outcome = wait.outcome(question, future)
             (failed if outcome is None or isinstance(outcome, KafkaError) else answers)[question] = outcome
         if failed and patience.left == 0:
-            raise _unanswered(admin, list(failed), patience, wait.last)
-        if by_controller and any(
-            error is not None and error.code() == KafkaError._TIMED_OUT for error in failed.values()
-        ):
-            admin.look_again(patience.left)
+            raise _unanswered(client, list(failed), patience, wait.last)
+        if look_again and any(error and error.code() == KafkaError._TIMED_OUT for error in failed.values()):
+            look_again(patience.left)
         outdated = [question for question, error in failed.items() if error is not None and error.code() in OUTDATED]
         if outdated and relearn is not None:
             relearn(outdated)
@@ -148,11 +153,21 @@ def gather(
     return answers
 
 
+def at_once(call: Callable[[], Any]) -> Future[Any]:
+    """The answer of a call that blocks."""
+    future: Future[Any] = Future()
+    try:
+        future.set_result(call())
+    except KafkaException as error:
+        future.set_exception(error)
+    return future
+
+
 class _Wait:
     """Waits for futures one after the other, all within one deadline."""
 
-    def __init__(self, admin: Admin, patience: Patience, recheck: Callable[[], None] | None) -> None:
-        self._admin = admin
+    def __init__(self, client: Client, patience: Patience, recheck: Callable[[], None] | None) -> None:
+        self._client = client
         self._patience = patience
         self._recheck = recheck
         self.last: KafkaError | None = None
@@ -161,7 +176,7 @@ class _Wait:
         """The answer to a question, a transient `KafkaError`, or None if the deadline passed."""
         outcome = self._result(future)
         if isinstance(outcome, KafkaError):
-            _raise_if_final(outcome, question, self._patience, self._admin.config)
+            _raise_if_final(outcome, question, self._patience, self._client.config)
             if outcome.code() in RECHECKED:
                 self._recheck_once()
             self.last = outcome
@@ -183,8 +198,8 @@ class _Wait:
 
     def _refusal(self) -> KafkaError | None:
         """A refusal that the client reported in the background; the request itself only times out."""
-        troubles = self._admin.troubles(self._patience.begun)
-        return next((trouble for trouble in troubles if way_out(trouble, self._admin.config)), None)
+        troubles = self._client.troubles(self._patience.begun)
+        return next((trouble for trouble in troubles if way_out(trouble, self._client.config)), None)
 
     def _recheck_once(self) -> None:
         """Check, once, that the topics and partitions exist."""
@@ -201,23 +216,20 @@ def _raise_if_final(error: KafkaError, question: object, patience: Patience, con
         place = question._asdict() if isinstance(question, TopicPartition) else {}
         raise UnknownTopicError(f"{question} does not exist: {error.str()}", **place)
     if code not in UNKNOWN and code not in TRANSIENT and not error.retriable():
-        raise OrderedKafkaError(f"Kafka cannot give {patience.what} {question}: {error.str()} ({error.name()})")
+        raise OrderedKafkaError(f"Kafka refuses {patience.what} {question}: {error.str()} ({error.name()})")
 
 
 def _unanswered(
-    admin: Admin, questions: Sequence[object], patience: Patience, last: KafkaError | None
+    client: Client, questions: Sequence[object], patience: Patience, last: KafkaError | None
 ) -> UnreachableError:
-    told = why_silent(last, admin.troubles(patience.begun))
+    """With the best known reason: an error that the client reported in the background, or else its last answer."""
+    said = [error.str() for error in client.troubles(patience.begun) if error.code() != KafkaError._ALL_BROKERS_DOWN]
+    told = said[-1] if said else "no answer came" if last is None else last.str()
     return UnreachableError(
-        f"Kafka at {admin.servers!r} did not answer within {patience.seconds:g} s, asked for {patience.what} "
-        f"{listed(questions)} ({told}); is it up, can it be reached from here, and is 'security.protocol' right?"
+        f"Kafka at {client.config['bootstrap.servers']!r} did not answer within {patience.seconds:g} s, asked for "
+        f"{patience.what} {listed(questions)} ({told}); is it up, can it be reached from here, and is "
+        "'security.protocol' right?"
     )
-
-
-def why_silent(last: KafkaError | None, troubles: Iterable[KafkaError]) -> str:
-    """The best known reason: an error that the client reported in the background, or else its last answer."""
-    said: list[str] = [trouble.str() for trouble in troubles if trouble.code() != KafkaError._ALL_BROKERS_DOWN]
-    return said[-1] if said else "no answer came" if last is None else last.str()
 
 
 def listed(things: Sequence[object]) -> str:

@@ -13,7 +13,7 @@ client is made, on driver and executors, and returns settings to add: secrets th
 import importlib
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from airflow_provider_orderedkafka.core.notation.spelling import meant
 from airflow_provider_orderedkafka.errors import SettingError
@@ -28,6 +28,7 @@ from airflow_provider_orderedkafka.kafka.clients.properties import (
     PRODUCER,
 )
 
+Client = TypeVar("Client")
 Role = Literal["admin", "consumer", "producer"]
 Resolver = Callable[[dict[str, Any]], Mapping[str, Any]]
 
@@ -136,12 +137,17 @@ def is_kept(resolver: str | None) -> bool:
     return resolver in _kept
 
 
-def setting_error(error: Exception, config: Mapping[str, str]) -> SettingError:
-    """The error for a configuration that a client refuses, without its secrets."""
-    text = str(error.args[0].str() if error.args and hasattr(error.args[0], "str") else error)
-    for name, value in config.items():
-        text = text.replace(value, _MASK) if is_secret(name) and value else text
-    return SettingError(f"Kafka's client refuses its configuration: {text}")
+def new_client(make: Callable[[dict[str, Any]], Client], settings: dict[str, Any]) -> Client:
+    """A client with these settings; `SettingError`, without their secrets, where it refuses them."""
+    from confluent_kafka import KafkaException
+
+    try:
+        return make(settings)
+    except (KafkaException, ValueError, TypeError) as error:
+        text = str(error.args[0].str() if error.args and hasattr(error.args[0], "str") else error)
+        for name, value in settings.items():
+            text = text.replace(value, _MASK) if is_secret(name) and isinstance(value, str) and value else text
+        raise SettingError(f"Kafka's client refuses its configuration: {text}") from error
 
 
 def _checked(given: Mapping[str, Any], prefix: str, kind: str) -> KafkaConfig:

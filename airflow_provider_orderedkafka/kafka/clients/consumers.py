@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_orderedkafka.kafka.clients.config import client_config, setting_error
+from airflow_provider_orderedkafka.kafka.clients.config import client_config, new_client
 from airflow_provider_orderedkafka.kafka.clients.per_process import PerProcess, key_of
 from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 
@@ -92,11 +92,8 @@ def pooled_consumer(settings: ReadSettings, fetch: int = _FETCH_BYTES[-1]) -> It
 
 
 def _make(config: Mapping[str, str]) -> PooledConsumer:
-    from confluent_kafka import Consumer, KafkaException
+    from confluent_kafka import Consumer
 
     troubles: deque[Any] = deque(maxlen=_KEPT_TROUBLES)
-    try:
-        made = Consumer(client_config(config, "consumer", {"error_cb": troubles.append}))
-        return PooledConsumer(made, troubles, config)
-    except (KafkaException, ValueError, TypeError) as error:
-        raise setting_error(error, config) from error
+    consumer = new_client(Consumer, client_config(config, "consumer", {"error_cb": troubles.append}))
+    return PooledConsumer(consumer, troubles, config)

@@ -4,11 +4,11 @@ And check that a topic is the one that was planned, and was not deleted and crea
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Final
 
-from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import TopicCollection
 from confluent_kafka.admin import ConfigResource, ResourceType
 
 from airflow_provider_orderedkafka.core.next_range import created_again
@@ -29,7 +29,7 @@ from airflow_provider_orderedkafka.errors import (
     UnreachableError,
 )
 from airflow_provider_orderedkafka.kafka.clients.admin import Admin, admin
-from airflow_provider_orderedkafka.kafka.clients.answers import DEADLINE, Patience, gather, listed
+from airflow_provider_orderedkafka.kafka.clients.answers import DEADLINE, Patience, at_once, gather, listed
 
 _SHORT: Final = 1.0
 """Seconds for the first try of a blocking call, after which reported refusals are checked."""
@@ -106,7 +106,7 @@ def _cluster_id(asked: Admin, deadline: float) -> str:
     def ask(questions: Sequence[str], seconds: float) -> list[Future[Any]]:
         client = asked.client
         known = getattr(client, "cluster_id", None) or (lambda wait: client.list_topics(timeout=wait).cluster_id)
-        return [_at_once(lambda: known(seconds)) for _ in questions]
+        return [at_once(lambda: known(seconds)) for _ in questions]
 
     found = gather(asked, ask, ["the cluster"], Patience(deadline, "the id of"))
     return str(found["the cluster"] or "")
@@ -163,19 +163,10 @@ def _names(asked: Admin, deadline: float) -> list[str]:
 
     def ask(questions: Sequence[str], seconds: float) -> list[Future[Any]]:
         some = min(seconds, _SHORT) if patience.waited < _SHORT else seconds
-        return [_at_once(lambda: asked.client.list_topics(timeout=some)) for _ in questions]
+        return [at_once(lambda: asked.client.list_topics(timeout=some)) for _ in questions]
 
     found = gather(asked, ask, ["the cluster"], patience)["the cluster"]
     return sorted(name for name in found.topics if not name.startswith("__"))
-
-
-def _at_once(call: Callable[[], Any]) -> Future[Any]:
-    future: Future[Any] = Future()
-    try:
-        future.set_result(call())
-    except KafkaException as error:
-        future.set_exception(error)
-    return future
 
 
 def _describe(asked: Admin, names: Sequence[str], deadline: float) -> dict[str, Any]:
@@ -188,7 +179,7 @@ def _describe(asked: Admin, names: Sequence[str], deadline: float) -> dict[str, 
         return [answers[name] for name in questions]
 
     try:
-        return gather(asked, ask, names, patience, by_controller=True)
+        return gather(asked, ask, names, patience, look_again=asked.look_again)
     except UnknownTopicError:
         raise _unknown(asked, names, patience) from None
 
@@ -208,7 +199,7 @@ def _settings(asked: Admin, names: Sequence[str], deadline: float) -> dict[str, 
         return list(asked.client.describe_configs(resources, request_timeout=seconds).values())
 
     try:
-        found = gather(asked, ask, names, Patience(deadline, "the settings of topic"), by_controller=True)
+        found = gather(asked, ask, names, Patience(deadline, "the settings of topic"), look_again=asked.look_again)
     except AccessDeniedError:  # of one of them; which one it is shows when each is asked for alone
         alone = [{names[0]: None}] if len(names) == 1 else [_settings(asked, [name], deadline) for name in names]
         return {name: settings for each in alone for name, settings in each.items()}

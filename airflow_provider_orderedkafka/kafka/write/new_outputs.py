@@ -67,7 +67,7 @@ def _create(config: Mapping[str, str], topic: str, new: NewOutput) -> str:
         made = asked.client.create_topics([wanted], request_timeout=seconds)
         return [_judged(made[name], topic) for name in questions]
 
-    gather(asked, ask, [topic], Patience(DEADLINE, "the creation of topic"), by_controller=True)
+    gather(asked, ask, [topic], Patience(DEADLINE, "the creation of topic"), look_again=asked.look_again)
     partitions = discover(config, Named((topic,))).topics[0].partitions
     return f"output topic {topic!r} was created, with {partitions} partitions"
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from airflow_provider_orderedkafka.core.order.positions import whole_number
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.clients.config import client_config, setting_error
+from airflow_provider_orderedkafka.kafka.clients.config import client_config, new_client
 from airflow_provider_orderedkafka.kafka.clients.per_process import PerProcess, key_of
 from airflow_provider_orderedkafka.kafka.write.sending import PooledProducer
 
@@ -74,14 +74,11 @@ def deadline_seconds(config: Mapping[str, str]) -> float:
 
 def make_producer(config: Mapping[str, str]) -> PooledProducer:
     """Make a producer; `SettingError` if librdkafka refuses the configuration."""
-    from confluent_kafka import KafkaException, Producer
+    from confluent_kafka import Producer
 
     troubles: deque[Any] = deque(maxlen=1)
     settings = client_config(producer_config(config), "producer", {**_OURS, "error_cb": troubles.append})
-    try:
-        return PooledProducer(Producer(settings), deadline_seconds(config), config=config, troubles=troubles)
-    except (KafkaException, ValueError, TypeError) as error:
-        raise setting_error(error, config) from error
+    return PooledProducer(new_client(Producer, settings), deadline_seconds(config), config=config, troubles=troubles)
 
 
 class ProducerPool:

@@ -46,7 +46,6 @@ class Documents:
     state: State
 
     def get(self, key: str) -> Any:
-        """The document under the key, or None."""
         text = self.state.get(_file(key))
         try:
             found = None if text is None else json.loads(text)
@@ -55,7 +54,6 @@ class Documents:
         return found if key == "ledger" or _is(found, key) else None
 
     def set(self, key: str, value: Any) -> None:
-        """Write the document."""
         self.state.put(_file(key), canonical(value))
 
     def delete(self, key: str) -> None:

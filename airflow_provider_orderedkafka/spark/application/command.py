@@ -154,7 +154,6 @@ def _from_environment() -> dict[str, str]:
 
 
 def _function(argument: str, text: str | None) -> Transform | None:
-    """Import the function that the text names."""
     if text is None:
         return None
     module_name, colon, name = text.partition(":")

@@ -26,8 +26,7 @@ from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
 from airflow_provider_orderedkafka.kafka.write.partitioners import misplaced
 from airflow_provider_orderedkafka.spark.connector.cluster import Cluster
 from airflow_provider_orderedkafka.spark.connector.columns import spark_columns
-from airflow_provider_orderedkafka.spark.connector.options import SourceOptions, range_options
-from airflow_provider_orderedkafka.spark.connector.reading import read_batches, read_settings
+from airflow_provider_orderedkafka.spark.connector.reading import read_batches
 from airflow_provider_orderedkafka.spark.lanes.making import Making, bad, made
 from airflow_provider_orderedkafka.spark.session.counting import TaskCounter
 from airflow_provider_orderedkafka.spark.session.lazy import LazySession
@@ -78,23 +77,17 @@ class RangeFrames:
     making: Making = field(default_factory=Making)
 
     @cached_property
-    def options(self) -> SourceOptions:
-        """The options of the source for this range."""
-        return range_options(self.kafka, self.loaded, self.slice_offsets)
-
-    @cached_property
     def cluster(self) -> Cluster:
-        """The cluster, shared by all batches."""
         return Cluster.of_range(self.kafka, self.loaded)
 
     @cached_property
     def read(self) -> ReadSettings:
-        """The settings for the tasks that read."""
-        return read_settings(self.options, self.loaded.isolation, self.loaded.topics)
+        loaded = self.loaded
+        lost = loaded.on_data_loss
+        return ReadSettings(self.kafka, loaded.isolation, loaded.include_headers, lost, topic_ids=loaded.topics)
 
     @property
     def session(self) -> "SparkSession":
-        """The session, once it has started."""
         return self.spark.started()
 
     def of_batch(
@@ -109,11 +102,9 @@ class RangeFrames:
         return self._of_slices(list(zip_longest(cut, landed)), max(len(cut), 1), counters)
 
     def counter(self) -> TaskCounter:
-        """A new counter for the tasks of a batch."""
         return TaskCounter(self.session.sparkContext)
 
     def counters(self, placement: Placement | None = None) -> Counters:
-        """New counters for the tasks of a batch."""
         return Counters(self.counter(), self.counter(), self.counter(), self.counter(), placement)
 
     def slices(self, batch: "Batch", each: int, *, literal: bool = False) -> list[Slice]:

@@ -149,7 +149,6 @@ def _facts(top: Node, reads: Reads) -> PlanFacts:
 
 
 def _read(node: Node, reads: Reads) -> PlanFacts:
-    """The facts of what a node gives."""
     kind = name(node)
     if reads(node) or is_empty(node):
         return PlanFacts()

@@ -33,12 +33,10 @@ class SystemProcesses:
     """
 
     def this(self) -> Process:
-        """The process that asks."""
         number = os.getpid()
         return Process(_machine(), number, _started(number) or NOT_KNOWN)
 
     def is_dead(self, process: Process) -> bool:
-        """Whether it has certainly ended."""
         if process.started == NOT_KNOWN or process.machine != _machine():
             return False
         return _started(process.number) != process.started

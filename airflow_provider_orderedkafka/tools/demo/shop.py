@@ -1,6 +1,5 @@
 """The shop of the demo: its topics, and its events written to them."""
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -10,10 +9,11 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from airflow_provider_orderedkafka.tools.demo import DemoError
 from airflow_provider_orderedkafka.tools.demo.story import LANES, Chapter, ShopEvent
+from airflow_provider_orderedkafka.tools.embedded.process import comes_true
+from airflow_provider_orderedkafka.tools.embedded.sample import send
 
 OUTPUT = "orders-ordered"
 _DEADLINE_SECONDS = 60.0
-_LOOK_SECONDS = 0.02
 _TELL_EVERY = 2_000
 
 Tell = Callable[[int], None]
@@ -62,11 +62,8 @@ class Shop:
 
     def _wait_for_markers(self) -> None:
         """Wait for the transaction's markers: a commit is acknowledged before they are in the log."""
-        deadline = time.monotonic() + _DEADLINE_SECONDS
-        while self._ends("READ_COMMITTED") != self._ends("READ_UNCOMMITTED"):
-            if time.monotonic() > deadline:
-                raise DemoError(f"a committed transaction was not visible within {_DEADLINE_SECONDS:g} seconds")
-            time.sleep(_LOOK_SECONDS)
+        if not comes_true(lambda: self._ends("READ_COMMITTED") == self._ends("READ_UNCOMMITTED"), _DEADLINE_SECONDS):
+            raise DemoError(f"a committed transaction was not visible within {_DEADLINE_SECONDS:g} seconds")
 
     def _ends(self, isolation: str) -> list[int]:
         wanted = {TopicPartition(lane.topic, lane.partition): OffsetSpec.latest() for lane in LANES}
@@ -82,7 +79,8 @@ def _produce(producer: Any, events: Iterable[ShopEvent], tell: Tell) -> None:
 
     done = 0
     for done, event in enumerate(events, start=1):
-        _send(producer, event, delivered)
+        at = event.lane
+        send(producer, at.topic, event.value, event.key, at.partition, delivered, timestamp=event.timestamp)
         if done % _TELL_EVERY == 0:
             producer.poll(0)
             tell(done)
@@ -91,14 +89,3 @@ def _produce(producer: Any, events: Iterable[ShopEvent], tell: Tell) -> None:
         why = failures[0] if failures else f"no answer within {_DEADLINE_SECONDS:g} seconds"
         raise DemoError(f"{len(failures) + unsent} events could not be written: {why}")
     tell(done)
-
-
-def _send(producer: Any, event: ShopEvent, delivered: Callable[[Any, Any], None]) -> None:
-    lane = event.lane
-    while True:
-        try:
-            producer.produce(lane.topic, event.value, event.key, lane.partition, delivered, timestamp=event.timestamp)
-        except BufferError:  # the queue is full: let some of it go out
-            producer.poll(0.05)
-        else:
-            return

@@ -2,7 +2,6 @@
 
 import signal
 import subprocess
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Literal
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
 from airflow_provider_orderedkafka.tools.embedded.errors import BrokerFailedError, PortTakenError
 from airflow_provider_orderedkafka.tools.embedded.java import Java
-from airflow_provider_orderedkafka.tools.embedded.process import ServerLog, ServerProcess
+from airflow_provider_orderedkafka.tools.embedded.process import ServerLog, ServerProcess, comes_true
 from airflow_provider_orderedkafka.tools.embedded.readiness import Readiness
 from airflow_provider_orderedkafka.tools.embedded.settings import (
     DEFAULT_VERSION,
@@ -24,7 +23,6 @@ from airflow_provider_orderedkafka.tools.embedded.settings import (
 START_SECONDS = 120.0
 STOP_SECONDS = 20.0
 _FORMAT_SECONDS = 120
-_LOOK_SECONDS = 0.05
 _JVM_OPTIONS = (
     *("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"),
     *("-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true", "-Djava.net.preferIPv4Stack=true"),
@@ -118,13 +116,10 @@ class Broker:
     def wait_until_serving(self) -> None:
         """Return when clients can use the broker; raise when it ends before, or takes too long."""
         readiness = Readiness(self.number, self.ports.client)
-        deadline = time.monotonic() + START_SECONDS
-        while not readiness.serves():
-            if not self.running:
-                raise self._failure("ended while starting")
-            if time.monotonic() > deadline:
-                raise self._failure(f"did not serve within {START_SECONDS:g} seconds")
-            time.sleep(_LOOK_SECONDS)
+        if not comes_true(lambda: readiness.serves() or not self.running, START_SECONDS):
+            raise self._failure(f"did not serve within {START_SECONDS:g} seconds")
+        if not self.running:
+            raise self._failure("ended while starting")
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
         """Shut the broker down in order; kill it when it has not ended by then."""

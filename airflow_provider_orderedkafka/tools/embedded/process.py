@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from airflow_provider_orderedkafka.tools.embedded import leash
@@ -21,6 +21,16 @@ _FREEZE_SECONDS = 10.0
 _REASONS = 6
 _LAST_LINES = 6
 _REASON = re.compile(r"\b(ERROR|FATAL)\b|^(Caused by: )?[\w.$]+(Exception|Error)\b|^Error: ")
+
+
+def comes_true(condition: Callable[[], bool], seconds: float) -> bool:
+    """Wait until the condition holds; False if it takes longer than that."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_LOOK_SECONDS)
+    return True
 
 
 class ServerProcess:
@@ -67,24 +77,19 @@ class ServerProcess:
     def freeze(self) -> None:
         """Send SIGSTOP, and wait until the process has stopped."""
         self.signal(signal.SIGSTOP)
-        deadline = time.monotonic() + _FREEZE_SECONDS
         import psutil
 
         with contextlib.suppress(psutil.NoSuchProcess):
-            while (pid := self.pid) and psutil.Process(pid).status() != psutil.STATUS_STOPPED:
-                if time.monotonic() > deadline:
-                    return
-                time.sleep(_LOOK_SECONDS)
+            comes_true(
+                lambda: not (pid := self.pid) or psutil.Process(pid).status() == psutil.STATUS_STOPPED, _FREEZE_SECONDS
+            )
 
     def ended_within(self, seconds: float) -> bool:
         """Wait for the program to end; whether it did."""
-        deadline = time.monotonic() + seconds
-        while self.pid is not None:
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(_LOOK_SECONDS)
-        self._reap()
-        return True
+        ended = comes_true(lambda: self.pid is None, seconds)
+        if ended:
+            self._reap()
+        return ended
 
     def _reap(self) -> None:
         if self._leash:

@@ -92,20 +92,21 @@ def write_events(bootstrap_servers: str, count: int = EVENTS, after: int = -1, r
     )
     with contextlib.nullcontext() if registry is None else _avro(registry) as avro:
         for topic, key, value, timestamp in _events(count, after, avro):
-            while not _taken(producer, topic, value, key, timestamp):
-                producer.poll(0.1)
+            send(producer, topic, value, key, timestamp=timestamp)
+            producer.poll(0)
     producer.flush()
     if failed:
         raise UnreachableError(f"{len(failed)} of {count} events were not written at {bootstrap_servers}: {failed[0]}")
 
 
-def _taken(producer: Any, topic: str, value: bytes, key: str, timestamp: int) -> bool:
-    try:
-        producer.produce(topic, value, key, timestamp=timestamp)
-    except BufferError:
-        return False
-    producer.poll(0)
-    return True
+def send(producer: Any, *record: Any, timestamp: int) -> None:
+    while True:
+        try:
+            producer.produce(*record, timestamp=timestamp)
+        except BufferError:  # the queue is full: let some of it go out
+            producer.poll(0.05)
+        else:
+            return
 
 
 @contextlib.contextmanager
