@@ -114,6 +114,12 @@ def shown(node: Node) -> str:
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
+def python_function(node: Node) -> str:
+    """The name of the function in Python that a MapInArrow runs, or of its class."""
+    called: str = node.func().name()
+    return called
+
+
 def children(node: Node) -> list[Node]:
     return [inner(child) for child in _each(node.children())]
 

@@ -40,7 +40,7 @@ def loaded(kafka):
 def rows(spark, loaded, config):
     def made(transform=lambda records: records):
         frames = RangeFrames(LazySession(), loaded, config, slice_offsets=10)
-        return transform(frames.transformed(frames.of_batch(Batch(1, loaded.start, loaded.end))))
+        return transform(frames.of_batch(Batch(1, loaded.start, loaded.end)))
 
     return made
 

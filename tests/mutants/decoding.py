@@ -51,14 +51,14 @@ MUTANTS = [
     ),
     (
         "a record that is a dead letter gives rows once it can be read",
-        f"{PACKAGE}/spark/lanes/making.py",
-        {"    if not without:\n": "    if True:\n"},
+        f"{PACKAGE}/spark/lanes/reading_tasks.py",
+        {"        if not self.without:\n": "        if True:\n"},
         (f"{LAKES}::test_dead_letters_go_to_a_table_of_their_own_and_are_loaded_again_by_way_of_a_topic[delta]",),
     ),
     (
         "a record gives rows beside its dead letter",
         f"{PACKAGE}/spark/lanes/making.py",
-        {"bad = [index.get(place) in errors for place in places]": "bad = [each.is_valid for each in said]"},
+        {"bad = [index.get(place) in errors for place in found]": "bad = [each.is_valid for each in said]"},
         ("tests/unit/test_row_transform.py",),
     ),
     (

@@ -18,7 +18,6 @@ from confluent_kafka import Message
 from pyspark import TaskContext
 
 from airflow_provider_orderedkafka.core import plan
-from airflow_provider_orderedkafka.core.batches import Tally
 from airflow_provider_orderedkafka.core.next_range import Ends
 from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Topic
 from airflow_provider_orderedkafka.core.order.cuts import Slice
@@ -42,7 +41,6 @@ from airflow_provider_orderedkafka.spark.connector import cluster
 from airflow_provider_orderedkafka.spark.lanes import frames, kafka_lanes, kafka_output, kafka_writer, limit
 from airflow_provider_orderedkafka.spark.session.plans import PlanFacts
 from airflow_provider_orderedkafka.spark.tables import layout
-from airflow_provider_orderedkafka.spark.tables import writer as table_writer
 from support.simulated_log import Entry, SimulatedLog
 from support.small_spark import SmallObservation, functions, here
 
@@ -339,8 +337,6 @@ def _plug_spark(patch: pytest.MonkeyPatch, plugs: Plugs) -> None:
     for module in (kafka_lanes, kafka_writer, limit, layout):
         patch.setattr(module, "read_plan", lambda *_, **__: plugs.facts)
     patch.setattr(ordering, "read_any_plan", lambda *_: plugs.facts)
-    for module in (kafka_writer, table_writer):
-        patch.setattr(module, "counted", lambda frame: (frame, Tally))
     patch.setattr(pyspark.sql, "Observation", SmallObservation)
     patch.setattr(TaskContext, "get", staticmethod(here))
     patch.setattr(pyspark.sql, "functions", functions)

@@ -1,68 +1,41 @@
-"""The DataFrames of a range: the records of a batch, and the column `_source`.
+"""The DataFrames of a range: the rows of a batch, with the column `_source`.
 
 Each slice is read by a Python task of Spark. That is what `spark.read` of the source does too; but for a source in
 Python Spark starts two processes with each DataFrame, to ask it what it already told.
 """
 
 import pickle
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_orderedkafka.compat.spark import spark_schema
-from airflow_provider_orderedkafka.core.batches import Tally
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.lanes import Placement
 from airflow_provider_orderedkafka.core.order.cuts import Slice, Span
-from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.plan import SLICE_OFFSETS
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, TransformError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.provenance import SOURCE, SOURCE_FIELDS
-from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
-from airflow_provider_orderedkafka.kafka.write.partitioners import misplaced
+from airflow_provider_orderedkafka.kafka.provenance import ERROR, SOURCE, SOURCE_FIELDS
+from airflow_provider_orderedkafka.kafka.reading import ReadSettings
 from airflow_provider_orderedkafka.spark.connector.cluster import Cluster
 from airflow_provider_orderedkafka.spark.connector.columns import spark_columns
-from airflow_provider_orderedkafka.spark.connector.reading import read_batches
-from airflow_provider_orderedkafka.spark.lanes.making import Making, bad, made
+from airflow_provider_orderedkafka.spark.lanes.making import Making
+from airflow_provider_orderedkafka.spark.lanes.reading_tasks import Counters, ReadBad, ReadRecords, ReadSeveral
 from airflow_provider_orderedkafka.spark.session.counting import TaskCounter
 from airflow_provider_orderedkafka.spark.session.lazy import LazySession
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from airflow_provider_orderedkafka.core.batches import Batch
     from airflow_provider_orderedkafka.kafka.replay.landed import Landed
 
 SHOWING_SHUFFLES = 2
 """With a single partition there is nothing to shuffle, whatever a transform does."""
-
-
-@dataclass(frozen=True, slots=True)
-class Counters:
-    """What tasks count: offsets that retention took, keys that are placed in another way, late records, bad ones."""
-
-    losses: TaskCounter
-    misplaced: TaskCounter
-    late: TaskCounter
-    bad: TaskCounter
-    placement: Placement | None
-
-    def tally(self) -> Tally:
-        """What was counted of the records as they were read, once they were."""
-        late: Counter[TopicPartition] = Counter()
-        for (_, partition), count in self.late.told.items():
-            late[partition] += count
-        return Tally(
-            late=late.total(),
-            late_in=Offsets(late),
-            may_be_out_of_order=self.misplaced.total(),
-            lost=self.losses.total(),
-        )
 
 
 @dataclass(frozen=True)
@@ -95,17 +68,22 @@ class RangeFrames:
         batch: "Batch",
         slices: Sequence[Slice] | None = None,
         landed: "Sequence[Landed]" = (),
+        *,
         counters: Counters | None = None,
+        making: Making | None = None,
+        without: "Landed | None" = None,
     ) -> "DataFrame":
-        """The records of a batch, by its slices, counted as they are read; what landed does not count as lost."""
-        cut = self.slices(batch, self.slice_offsets) if slices is None else slices
-        return self._of_slices(list(zip_longest(cut, landed)), max(len(cut), 1), counters)
+        """The rows of a batch, by its slices, counted as they are read; what landed does not count as lost.
+
+        They are made in this way, or in the range's own; records `without` which it is done give none.
+        """
+        return self._rows(self._packed(batch, slices, landed), making or self.making, counters, without)
 
     def counter(self) -> TaskCounter:
         return TaskCounter(self.session.sparkContext)
 
     def counters(self, placement: Placement | None = None) -> Counters:
-        return Counters(self.counter(), self.counter(), self.counter(), self.counter(), placement)
+        return Counters(placement, *(self.counter() for _ in range(6)))
 
     def slices(self, batch: "Batch", each: int, *, literal: bool = False) -> list[Slice]:
         """The slices of a batch, of about `each` offsets, `literal` where it has to be known which have which.
@@ -139,19 +117,16 @@ class RangeFrames:
     @cached_property
     def rows(self) -> "DataFrame":
         """The transform's rows for no records, to look at their plan."""
-        return self.transformed(self._of_slices((), SHOWING_SHUFFLES))
+        return self._rows((), self.making)
 
     @property
     def bad(self) -> "DataFrame":
         """The bad ones of no records, to look at their columns."""
-        return self._bad(self._of_slices((), SHOWING_SHUFFLES))
+        return self._bad(())
 
     def bad_of_batch(self, batch: "Batch") -> "DataFrame":
         """The bad records of a batch, as they are, with `_source` and `_error`."""
-        return self._bad(self.of_batch(batch))
-
-    def _bad(self, records: "DataFrame") -> "DataFrame":
-        return with_source(bad(records, self.making, self._records_schema()))
+        return self._bad(self._packed(batch))
 
     def made_columns(self, sampled: "Sequence[RecordBatch]" = ()) -> Any:
         """The columns of rows, by a sample of the records or by no records."""
@@ -160,21 +135,18 @@ class RangeFrames:
         batch = sampled[0] if sampled else pa.RecordBatch.from_pylist([], self._records_schema())
         return self.making.split(batch)[0].schema
 
-    def transformed(
+    def _rows(
         self,
-        records: "DataFrame",
+        packed: Sequence[bytes],
+        making: Making,
         counters: Counters | None = None,
-        making: Making | None = None,
         without: "Landed | None" = None,
     ) -> "DataFrame":
-        """Make rows of the records, with `_source`, but of those that were dealt with already."""
-        making = making or self.making
-        if not making.idle or without:
-            seen = None if counters is None else counters.bad
-            records = made(records, making, self._records_schema(), seen, without)
+        read = ReadRecords if making.transform is None else ReadSeveral
+        rows = self._frame(read(packed, self.read, making, counters, without), making.schema(self._records_schema()))
         if making.transform is not None:
-            return records
-        sourced = with_source(records)
+            return rows
+        sourced = with_source(rows)
         if self.transform is None:
             return sourced
         try:
@@ -184,43 +156,27 @@ class RangeFrames:
         except Exception as error:
             raise TransformError(f"the transform failed: {type(error).__name__}: {first_line(error)}") from error
 
-    def _of_slices(
-        self,
-        slices: "Sequence[tuple[Slice, Landed | None]]",
-        partitions: int,
-        counters: Counters | None = None,
-    ) -> "DataFrame":
-        packed = [pickle.dumps(each) for each in slices]  # a task unpacks its own alone
-        asked = self.session.range(0, partitions, 1, partitions)
-        schema = spark_schema(self._records_schema())
-        return asked.mapInArrow(partial(_read, packed, self.read, counters), schema)
+    def _bad(self, packed: Sequence[bytes]) -> "DataFrame":
+        import pyarrow as pa
+
+        columns = self._records_schema().append(pa.field(ERROR, pa.string()))
+        return with_source(self._frame(ReadBad(packed, self.read, self.making), columns))
+
+    def _packed(
+        self, batch: "Batch", slices: Sequence[Slice] | None = None, landed: "Sequence[Landed]" = ()
+    ) -> list[bytes]:
+        """The slices with what landed of them: a task unpacks its own alone."""
+        cut = self.slices(batch, self.slice_offsets) if slices is None else slices
+        return [pickle.dumps(each) for each in zip_longest(cut, landed)]
+
+    def _frame(self, read: ReadRecords, columns: Any) -> "DataFrame":
+        partitions = len(read.packed) or SHOWING_SHUFFLES
+        return self.session.range(0, partitions, 1, partitions).mapInArrow(read, spark_schema(columns))
 
     def _records_schema(self) -> Any:
         from airflow_provider_orderedkafka.kafka.read import arrow
 
         return arrow.schema(include_headers=self.loaded.include_headers)
-
-
-def _read(
-    packed: Sequence[bytes],
-    settings: ReadSettings,
-    counters: Counters | None,
-    asked: Iterator["RecordBatch"],
-) -> Iterator["RecordBatch"]:
-    for batch in asked:
-        for number in batch.column(0).to_pylist():
-            if number < len(packed):
-                slice_, landed = pickle.loads(packed[number])  # noqa: S301 - packed by the driver
-                tally, elsewhere = ReadTally(), 0
-                for records in read_batches(slice_, settings, tally):
-                    elsewhere += 0 if counters is None else misplaced(records, counters.placement)
-                    yield records
-                if counters is not None:
-                    lost = sum(tally.lost.values()) if landed is None else landed.lost(slice_, tally.lost)
-                    counters.losses.tell(number, lost)
-                    counters.misplaced.tell(number, elsewhere)
-                    for partition, late in tally.late.items():
-                        counters.late.tell((number, partition), late)
 
 
 def first_line(error: Exception) -> str:
@@ -233,21 +189,3 @@ def with_source(frame: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions as f
 
     return frame.withColumn(SOURCE, f.struct(*SOURCE_FIELDS))
-
-
-def counted(frame: "DataFrame") -> "tuple[DataFrame, Callable[[], Tally]]":
-    """The records, and a function that gives their counts once they were processed."""
-    from pyspark.sql import Observation
-
-    read = Observation()
-    return frame.observe(read, *_read_counts()), lambda: Tally(**read.get)
-
-
-def _read_counts() -> list["Column"]:
-    from pyspark.sql import functions as f
-
-    size = f.coalesce(f.octet_length("key"), f.lit(0)) + f.coalesce(f.octet_length("value"), f.lit(0))
-    return [
-        f.count(f.lit(1)).alias("rows_read"),
-        f.coalesce(f.sum(size), f.lit(0)).alias("bytes_read"),
-    ]

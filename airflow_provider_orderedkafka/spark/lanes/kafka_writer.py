@@ -7,7 +7,7 @@ from airflow_provider_orderedkafka.core.batches import Batch, Note, Setup, Tally
 from airflow_provider_orderedkafka.core.limits import check_bad
 from airflow_provider_orderedkafka.kafka.provenance import SEQUENCE
 from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings, Written
-from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames, counted
+from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.lanes.kafka_output import (
     NOTHING_BEFORE,
     KafkaBefore,
@@ -39,8 +39,7 @@ class KafkaWriter:
         resent, counters = self.frames.counter(), self.frames.counters(note.placement)
         slices = self.frames.slices(batch, self.frames.slice_offsets, literal=bool(before.landed))
         parts = [before.landed.within(each.spans) for each in slices]
-        records, read = counted(self.frames.of_batch(batch, slices, parts, counters))
-        rows = without_surplus(self.frames.transformed(records, counters), batch.surplus)
+        rows = without_surplus(self.frames.of_batch(batch, slices, parts, counters=counters), batch.surplus)
         if settings.range_id is not None and (self.output.giving != "one" or before.landed):
             rows = missing(rows, before.landed, self.output.giving, resent)
         rows = in_order(rows, self.setup, asked)
@@ -50,8 +49,8 @@ class KafkaWriter:
         if found := counters.bad.total():
             check_bad(found, self.frames.making.max_bad)
             written += self._write_bad(batch, before, asked)
-        counted_apart = counters.tally().plus(Tally(may_be_doubled=resent.total()))
-        return read().plus(batch_tally(note, before, written)).plus(counted_apart)
+        read = counters.tally().plus(Tally(may_be_doubled=resent.total()))
+        return read.plus(batch_tally(note, before, written))
 
     def _write_bad(self, batch: Batch, before: KafkaBefore, settings: WriteSettings) -> Written:
         """Write the bad records, but for those that are there: a transform may filter or join, so they pass it by."""

@@ -53,7 +53,7 @@ class RowLimit:
         return replace(batch, end=allotment.end, surplus=allotment.surplus)
 
     def _rows(self, batch: Batch) -> "DataFrame":
-        return without_surplus(self.frames.transformed(self.frames.of_batch(batch)), batch.surplus)
+        return without_surplus(self.frames.of_batch(batch), batch.surplus)
 
     def _count(self, batch: Batch, left: int) -> list[int]:
         """The rows of the first slices, up to the one where the limit ends."""

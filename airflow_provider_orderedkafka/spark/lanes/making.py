@@ -4,23 +4,17 @@ A bad record cannot be decoded, or the transform makes a row of it whose column 
 gives no row at all, and stays as it is: a dead letter has the bytes that were read.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
-from airflow_provider_orderedkafka.compat.spark import spark_schema
 from airflow_provider_orderedkafka.errors import TransformError
 from airflow_provider_orderedkafka.kafka.provenance import ERROR, SOURCE, SOURCE_FIELDS
 from airflow_provider_orderedkafka.spark.lanes.arrow_transforms import ArrowTransform, applied
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch, Schema
-    from pyspark.sql import DataFrame
 
     from airflow_provider_orderedkafka.decoding.records import RecordDecoder
-    from airflow_provider_orderedkafka.kafka.replay.landed import Landed
-    from airflow_provider_orderedkafka.spark.session.counting import TaskCounter
 
 Place = tuple[str, int, int]
 """Topic, partition and offset."""
@@ -87,55 +81,19 @@ def _parted(rows: "RecordBatch", records: "RecordBatch") -> "tuple[RecordBatch, 
     said = rows.column(ERROR)
     if said.null_count == len(said):
         return sound, {}
-    index = {place: number for number, place in enumerate(_places(records.select(SOURCE_FIELDS)))}
-    places = _places(pa.RecordBatch.from_struct_array(rows.column(SOURCE)))
+    index = {place: number for number, place in enumerate(places(records.select(SOURCE_FIELDS)))}
+    found = places(pa.RecordBatch.from_struct_array(rows.column(SOURCE)))
     errors: dict[int, str] = {}
-    for place, error in zip(places, said.to_pylist(), strict=True):
+    for place, error in zip(found, said.to_pylist(), strict=True):
         if error is not None:
             if place not in index:
                 raise TransformError(f"a row whose _error is {error!r} has lost its _source: keep the column as it is")
             errors.setdefault(index[place], str(error))
-    bad = [index.get(place) in errors for place in places]
+    bad = [index.get(place) in errors for place in found]
     return sound.filter(pa.array([not each for each in bad])), dict(sorted(errors.items()))
 
 
-def _places(records: "RecordBatch") -> list[Place]:
+def places(records: "RecordBatch") -> list[Place]:
+    """Where the records stand."""
     columns = (records.column(name).to_pylist() for name in SOURCE_FIELDS[:3])
     return list(zip(*columns, strict=True))
-
-
-def made(
-    records: "DataFrame", making: Making, schema: "Schema", seen: "TaskCounter | None", without: "Landed | None"
-) -> "DataFrame":
-    """The rows of records; `schema` is that of the records. Those `without` which it is done give none."""
-    return records.mapInArrow(partial(_rows, making, seen, without), spark_schema(making.schema(schema)))
-
-
-def bad(records: "DataFrame", making: Making, schema: "Schema") -> "DataFrame":
-    """The bad records, as they are, with the column `_error`."""
-    import pyarrow as pa
-
-    return records.mapInArrow(partial(_bad, making), spark_schema(schema.append(pa.field(ERROR, pa.string()))))
-
-
-def _rows(
-    making: Making, seen: "TaskCounter | None", without: "Landed | None", batches: Iterator["RecordBatch"]
-) -> Iterator["RecordBatch"]:
-    for batch in _left(batches, without):
-        rows, wrong = making.split(batch)
-        if seen is not None and wrong.num_rows:
-            seen.tell(_places(wrong.slice(0, 1))[0], wrong.num_rows)
-        yield rows
-
-
-def _left(batches: Iterator["RecordBatch"], without: "Landed | None") -> Iterator["RecordBatch"]:
-    if not without:
-        return batches
-    from airflow_provider_orderedkafka.kafka.replay.landed_filter import LandedFilter
-
-    return LandedFilter(without, "one", "columns").of(batches)
-
-
-def _bad(making: Making, batches: Iterator["RecordBatch"]) -> Iterator["RecordBatch"]:
-    for batch in batches:
-        yield making.split(batch)[1]

@@ -21,12 +21,12 @@ from airflow_provider_orderedkafka.compat.spark import (
     is_scan_of,
     join_of,
     name,
+    python_function,
     shown,
     sides,
     with_replacement,
 )
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.provenance import SOURCE_FIELDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -151,7 +151,7 @@ def _facts(top: Node, reads: Reads) -> PlanFacts:
 def _read(node: Node, reads: Reads) -> PlanFacts:
     kind = name(node)
     if reads(node) or is_empty(node):
-        return PlanFacts()
+        return PlanFacts(at_most_one=not _reads(node, "ReadSeveral"))
     if kind in JOINS:
         return _joined(node, reads)
     if kind in AT_MOST_ONE | SEVERAL:
@@ -197,7 +197,11 @@ def _by_chance(node: Node) -> bool:
 
 def _reads_range(node: Node) -> bool:
     """Whether this is how `frames` reads records: a task for each number of a slice."""
-    return name(node) == "MapInArrow" and name(children(node)[0]) == "Range" and set(SOURCE_FIELDS) <= columns(node)
+    return _reads(node, "ReadRecords", "ReadSeveral")
+
+
+def _reads(node: Node, *functions: str) -> bool:
+    return name(node) == "MapInArrow" and python_function(node) in functions
 
 
 def _reads_source(node: Node) -> bool:

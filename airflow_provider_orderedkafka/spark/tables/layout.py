@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 FILE_BYTES: Final = 256 * 2**20
 """About how many bytes of records go into one file: columns and compression make a fraction of it."""
 
+LEAST_BYTES: Final = 32 * 2**20
+"""So many make a file where a core would have nothing to do."""
+
 STRUCT: Final = "STRUCT<range_id: STRING, batch: BIGINT, topic: STRING, partition: INT, offset: BIGINT, ordinal: INT>"
 """The type of the identity."""
 
@@ -53,7 +56,10 @@ def _numbered(rows: "DataFrame") -> "DataFrame":
 
 def in_few_files(rows: "DataFrame", size: float | None) -> "DataFrame":
     """The rows of neighbouring slices in one task each, in their order, so that files are not too small."""
-    return rows if size is None else rows.coalesce(max(ceil(size / FILE_BYTES), 1))
+    if size is None:
+        return rows
+    busy = min(int(size // LEAST_BYTES), rows.sparkSession.sparkContext.defaultParallelism)
+    return rows.coalesce(max(ceil(size / FILE_BYTES), busy, 1))
 
 
 def columns(rows: "DataFrame") -> str:

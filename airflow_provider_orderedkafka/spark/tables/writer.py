@@ -14,7 +14,7 @@ from airflow_provider_orderedkafka.errors import DataLossError, LifecycleError, 
 from airflow_provider_orderedkafka.kafka.provenance import VERSION
 from airflow_provider_orderedkafka.kafka.replay.landed import Landed
 from airflow_provider_orderedkafka.spark.lanes import kafka_output
-from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames, counted
+from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.lanes.limit import without_surplus
 from airflow_provider_orderedkafka.spark.session.failures import classify_failure
 from airflow_provider_orderedkafka.spark.tables.layout import identified, in_few_files
@@ -193,13 +193,13 @@ class TableWriter:
         from pyspark.sql import functions as f
 
         written, counters = Observation(), self.frames.counters()
-        records, read = counted(self.frames.of_batch(batch, counters=counters))
-        rows = self.frames.transformed(records, making=self.frames.making.at_most(most), without=letters)
+        making = self.frames.making.at_most(most)
+        rows = self.frames.of_batch(batch, counters=counters, making=making, without=letters)
         rows = without_surplus(rows, batch.surplus)
         rows = identified(rows, self.output.range_id, batch.number, identity=self.output.table.identity)
 
         def tally() -> Tally:
-            return read().plus(counters.tally()).plus(Tally(rows_emitted=int(written.get["rows"])))
+            return counters.tally().plus(Tally(rows_emitted=int(written.get["rows"])))
 
         return rows.observe(written, f.count(f.lit(1)).alias("rows")), tally
 
