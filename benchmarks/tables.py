@@ -67,6 +67,7 @@ LAKES = {
         {
             "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
             "spark.sql.catalog.lake.type": "hadoop",
+            "spark.sql.catalog.lake.cache-enabled": "false",  # the check reads what a query's session wrote
         },
     ),
 }
