@@ -34,7 +34,7 @@ class Log:
     kills: list[int] = field(default_factory=list)
     unprotected: None = None
 
-    def noted(self, batch: Batch, attempt: int) -> Note:
+    def noted(self, batch: Batch, attempt: int, _keep: object) -> Note:
         return Note(batch.number, attempt, batch.start, batch.end, Offsets(), {})
 
     def joined(self, note: Note) -> Note:

@@ -66,7 +66,7 @@ class OutputTopics:
             return f"the transform may make other rows each time: {self.untrusted}"
         return None
 
-    def noted(self, batch: Batch, attempt: int, _keep: object = None) -> Note:
+    def noted(self, batch: Batch, attempt: int, _keep: object) -> Note:
         """The note of a batch that is about to be written for the first time."""
         note = Note(batch.number, attempt, batch.start, batch.end, Offsets(), {}, provenance=VERSION)
         return self.joined(note)
