@@ -1,5 +1,7 @@
 """What is known of a transform's rows by its plan, and that what is said to keep the order does."""
 
+from dataclasses import replace
+
 import pytest
 from pyspark.sql import Window
 from pyspark.sql import functions as f
@@ -10,14 +12,17 @@ from support.spark import since
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.core.batches import Batch
+from airflow_provider_orderedkafka.decoding.formats import Decode, Json
+from airflow_provider_orderedkafka.decoding.records import RecordDecoder
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.spark import register
 from airflow_provider_orderedkafka.spark.connector.versions import arrow_udf
 from airflow_provider_orderedkafka.spark.lanes.frames import SOURCE, RangeFrames
+from airflow_provider_orderedkafka.spark.lanes.making import Making
 from airflow_provider_orderedkafka.spark.ordering import SEQUENCE, dealt
 from airflow_provider_orderedkafka.spark.session.lazy import LazySession
-from airflow_provider_orderedkafka.spark.session.plans import read_any_plan, read_plan
+from airflow_provider_orderedkafka.spark.session.plans import PlanFacts, read_any_plan, read_plan
 
 pytestmark = pytest.mark.versions
 
@@ -227,6 +232,14 @@ def test_records_that_are_read_twice_are_not_known_again(rows):
 
     facts = read_plan(rows(with_count))
     assert (facts.ordered, facts.untrusted) == (True, "the records are read 2 times in one plan")
+
+
+def test_a_decoded_record_gives_one_row_and_an_arrow_transform_may_give_several(spark, loaded, config):
+    decoder = RecordDecoder.of(Decode(value=Json("number long")), list(loaded.topics))
+    decoded = RangeFrames(LazySession(), loaded, config, making=Making(decoder))
+    transformed = replace(decoded, making=Making(decoder, lambda rows: rows, columns=decoded.made_columns()))
+    assert read_plan(decoded.rows) == PlanFacts(at_most_one=True)
+    assert read_plan(transformed.rows) == PlanFacts(at_most_one=False)
 
 
 def test_another_frame_than_the_records_is_no_frame_of_theirs(spark, rows):

@@ -209,4 +209,12 @@ MUTANTS = [
         {"if output_ids.get(topic, was) != was}": "if False}"},
         (MODEL,),
     ),
+    (
+        "rows of an Arrow transform are taken to be one of each record",
+        f"{PACKAGE}/spark/session/plans.py",
+        {'PlanFacts(at_most_one=not _reads(node, "ReadSeveral"))': "PlanFacts()"},
+        (
+            "tests/integration/test_plans.py::test_a_decoded_record_gives_one_row_and_an_arrow_transform_may_give_several",
+        ),
+    ),
 ]
