@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.fault, pytest.mark.timeout(300)]
 
 # Those from `SOONER` on are for the night.
 SEEDS = int(os.environ.get("ORDEREDKAFKA_KILLED_LOADS", "32"))
-SOONER = 4
+SOONER = 2
 SIDE_BY_SIDE = 2
 RECORDS = 1_200
 SECONDS = 0.7
