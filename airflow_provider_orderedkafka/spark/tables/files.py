@@ -23,23 +23,37 @@ EMPTY: Final = Seen("", None)
 HIDDEN: Final = ("_", ".")
 
 
+class Replaced:
+    """What is written in place of what is there of a batch: nobody asks which rows of it landed."""
+
+    __slots__ = ()
+    identity: bool = False
+    replaces: bool = True
+
+    def seen(self) -> Seen:
+        """Nothing: a batch is where it belongs."""
+        return EMPTY
+
+    def rows_of(self, _range_id: str, _batch: int) -> tuple[int, int]:
+        """None that are known: rows do not say where they came from."""
+        return 0, 0
+
+    def owned(self, _range_id: str) -> tuple[int, int]:
+        """None: they are where they belong."""
+        return 0, 0
+
+
 @dataclass(frozen=True)
-class Files:
+class Files(Replaced):
     """A folder of files for each batch, and a manifest that lists them once they are complete: it is the commit."""
 
     session: "SparkSession"
     output: FilesOutput
     range_id: str
-    identity: bool = False
-    replaces: bool = True
 
     def prepare(self, rows: "DataFrame") -> None:
         """Check the columns."""
         _check_columns(rows)
-
-    def seen(self) -> Seen:
-        """Nothing: a manifest is found by its name."""
-        return EMPTY
 
     def history(self, batch: int, seen: Seen | None) -> History:  # noqa: ARG002 - found by its name
         """The commit of this batch, if it has a manifest."""
@@ -59,14 +73,6 @@ class Files:
         found = {"version": 1, "name": write.name, "rows": write.count(), "files": files}
         self._state.put(self._manifest(write.batch), canonical(found))
 
-    def rows_of(self, _range_id: str, _batch: int) -> tuple[int, int]:
-        """None that are known: files do not say where their rows came from."""
-        return 0, 0
-
-    def owned(self, _range_id: str) -> tuple[int, int]:
-        """None: they are where they belong."""
-        return 0, 0
-
     def forget(self, range_id: str) -> None:
         """Delete what there is of a range, its manifests first."""
         self._state.delete(f"{MANIFESTS}/{range_id}")
@@ -83,15 +89,13 @@ class Files:
 
 
 @dataclass(frozen=True, slots=True)
-class CatalogTable:
+class CatalogTable(Replaced):
     """A table of Hive's or Spark's own with a partition for each batch, which is overwritten as a whole."""
 
     session: "SparkSession"
     output: CatalogOutput
     range_id: str
     written: dict[int, Commit] = field(default_factory=dict)
-    identity: bool = False
-    replaces: bool = True
 
     def prepare(self, rows: "DataFrame") -> None:
         """Make the table if it is missing, and check the columns."""
@@ -101,10 +105,6 @@ class CatalogTable:
         options = f" OPTIONS ({pairs})" if pairs else ""
         statement = f"CREATE TABLE IF NOT EXISTS {self._name} ({named}) USING {self.output.format}{options}"
         asked(self.session, f"{statement} PARTITIONED BY ({RANGE_ID}, {BATCH})", self.output.of)
-
-    def seen(self) -> Seen:
-        """Nothing: a partition is replaced."""
-        return EMPTY
 
     def history(self, batch: int, seen: Seen | None) -> History:  # noqa: ARG002 - a partition is replaced
         """What this attempt has written."""
@@ -117,14 +117,6 @@ class CatalogTable:
         insert = f"INSERT OVERWRITE TABLE {self._name} PARTITION ({partition}) ({names})"
         self.session.sql(f"{insert} SELECT {names} FROM {{rows}}", rows=rows)  # noqa: S608 - names are quoted
         self.written[write.batch] = Commit(1, None, write.name, write.count())
-
-    def rows_of(self, _range_id: str, _batch: int) -> tuple[int, int]:
-        """None that are known: a partition is replaced."""
-        return 0, 0
-
-    def owned(self, _range_id: str) -> tuple[int, int]:
-        """None: they are where they belong."""
-        return 0, 0
 
     def forget(self, range_id: str) -> None:
         """Drop the partitions of a range."""
