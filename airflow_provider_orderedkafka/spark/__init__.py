@@ -9,7 +9,8 @@ if TYPE_CHECKING:
 def register(session: "SparkSession") -> None:
     """Register the data source `orderedkafka`, for `spark.read`, `readStream`, `df.write` and `writeStream`.
 
-    Reading and writing need Spark 4.0 or newer, writeStream 4.1, readStream 4.2; a `SettingError` says so.
+    Reading and writing need Spark 4.0 or newer, writeStream 4.1, readStream 4.2; a `SettingError` says so. Each thread
+    that writes has to call it: Spark looks for a sink in the session that is active in the thread.
 
     :param session: The Spark session.
     """
@@ -19,3 +20,4 @@ def register(session: "SparkSession") -> None:
     from airflow_provider_orderedkafka.spark.connector.source import OrderedKafkaDataSource
 
     session.dataSource.register(OrderedKafkaDataSource)
+    session.createDataFrame([], "nothing INT")  # the public way to make a session active in this thread

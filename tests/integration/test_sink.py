@@ -1,6 +1,9 @@
 """The sink under a real Spark, on a real broker; the output is read by a reader that shares no code."""
 
+from threading import Thread
+
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import functions as f
 from support.records import Record, violations
@@ -74,6 +77,27 @@ def test_a_frame_is_written_whole_with_its_timestamps_and_provenance(frame, save
     assert all(each.offset == int(record.value) for each, record in zip(found, seen, strict=True))
     assert len({each.identity for each in found}) == ROWS
     assert len({each.range_id for each in found}) == 1
+
+
+def test_another_thread_registers_too_and_writes(spark, frame, save, topics):
+    topic = topics.create("orders")
+    refused, done = [], []
+
+    def unregistered():
+        with pytest.raises(Py4JJavaError, match="Failed to find the data source: orderedkafka") as error:
+            save(frame, topic=topic)
+        refused.append(error)
+
+    def in_a_thread():
+        register(spark)
+        save(frame, topic=topic)
+        done.append(topic)
+
+    for work in (unregistered, in_a_thread):
+        thread = Thread(target=work)
+        thread.start()
+        thread.join()
+    assert (len(refused), done) == (1, [topic])
 
 
 def test_two_writes_of_the_same_rows_have_different_identities(frame, save, topics, records):
