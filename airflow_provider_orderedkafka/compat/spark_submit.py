@@ -12,5 +12,9 @@ ON_YARN: Final = re.compile(r"\bapplication_\d+_\d+\b")
 ON_KUBERNETES: Final = re.compile(r"\bsubmission ID (\S+:\S+)")
 """The namespace and the driver's pod, in "Deployed Spark application ... and submission ID ... into Kubernetes"."""
 
+CONTAINER: Final = re.compile(r"\bcontainer name: (\S+)")
 EXIT_CODE: Final = re.compile(r"\bexit code: (\d+)")
-"""The exit code of a driver's container on Kubernetes, in a line below "Container final statuses"."""
+"""A container of the driver's pod on Kubernetes, and its exit code: lines below "Container final statuses"."""
+
+DRIVER: Final = "spark-kubernetes-driver"
+"""The container of the driver, where no template of the pod names it."""

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from airflow_provider_orderedkafka.compat.airflow import kerberos_ticket
-from airflow_provider_orderedkafka.compat.spark_submit import EXIT_CODE, ON_KUBERNETES, ON_YARN
+from airflow_provider_orderedkafka.compat.spark_submit import CONTAINER, DRIVER, EXIT_CODE, ON_KUBERNETES, ON_YARN
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
 from airflow_provider_orderedkafka.hooks.launching import interpreter, own_spark
@@ -54,6 +54,7 @@ class SparkProcess:
         self._on_progress = on_progress
         self._afterwards = list(afterwards)
         self._lines: deque[str] = deque(maxlen=LINES)
+        self._container: str | None = None
         self._code_there: int | None = None
         self._process: subprocess.Popen[str] | None = None
 
@@ -117,8 +118,15 @@ class SparkProcess:
         if self._submission.on_kubernetes:
             if found := ON_KUBERNETES.search(line):
                 self._name(found[1])
-            if found := EXIT_CODE.search(line):
-                self._code_there = int(found[1])
+            self._look_at_containers(line)
+
+    def _look_at_containers(self, line: str) -> None:
+        """Look for the exit code of the driver's container: a sidecar has one, too."""
+        if found := CONTAINER.search(line):
+            self._container = found[1]
+        driver = self._submission.conf.get("spark.kubernetes.driver.podTemplateContainerName", DRIVER)
+        if (found := EXIT_CODE.search(line)) and (self._code_there is None or self._container == driver):
+            self._code_there = int(found[1])
 
     def _name(self, application: str) -> None:
         if application != self.application:

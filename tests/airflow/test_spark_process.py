@@ -81,6 +81,23 @@ def test_an_application_s_exit_code_on_kubernetes_is_heard_where_spark_submit_en
 
 
 @pytest.mark.parametrize(
+    ("driver", "conf"),
+    [
+        ("spark-kubernetes-driver", {}),
+        ("orders", {"spark.kubernetes.driver.podTemplateContainerName": "orders"}),
+    ],
+)
+def test_the_exit_code_on_kubernetes_is_the_driver_s_and_not_that_of_a_sidecar(program, driver, conf):
+    lines = [
+        part
+        for name, code in (("istio-proxy", 0), (driver, 65), ("vault-agent", 143))
+        for part in (f"\t container name: {name}", f"\t exit code: {code}")
+    ]
+    failed = process(program(f"print({chr(10).join(lines)!r})"), replace(ON_KUBERNETES, conf=conf))
+    assert failed.run() == 65
+
+
+@pytest.mark.parametrize(
     ("submission", "line", "name"),
     [
         (ON_YARN, f"Submitted application {APPLICATION}", APPLICATION),
