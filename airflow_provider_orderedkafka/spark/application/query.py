@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from concurrent.futures import wait
 from contextlib import suppress
 from threading import Lock
-from time import monotonic
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Final
 
 from airflow_provider_orderedkafka.core.plan import Planned
@@ -103,6 +103,8 @@ class Query:
             for planned in found:
                 self._name_jobs(session, planned)
                 loop.take(planned)
+            if loop.over:
+                sleep(2 * LOOK_SECONDS)  # meanwhile it is stopped: Spark shall not tell of a batch that nobody loads
 
         writer = _documents(session, place).writeStream.foreachBatch(load).queryName(self._name)
         return writer.trigger(availableNow=True).start(checkpointLocation=_for_spark(own))
