@@ -19,10 +19,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from pyspark.sql import DataFrame
+
 from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
 from benchmarks.data import Data, write
-from benchmarks.peers import session
-from benchmarks.tables import LAKES, PARTITIONS, ROOT, SIZE, Place, application, order, python_with
+from benchmarks.tables import LAKES, PARTITIONS, ROOT, SIZE, Place, application, opened, order, python_with
 
 RECORDS, NAME = 1_000, "orders"
 """How many orders a commit has, and the table."""
@@ -93,29 +94,25 @@ def read(place: Place, records: int) -> float:
     taken = []
     for _ in range(5):
         begun = time.perf_counter()
-        rows = place.spark.table("lake.shop.orders") if place.format == "iceberg" else _delta(place)
-        [[found]] = rows.selectExpr("count(value.note)").collect()
+        [[found]] = rows(place).selectExpr("count(value.note)").collect()
         taken.append(time.perf_counter() - begun)
         assert found == records, f"{found} rows of {records}"
     return statistics.median(taken)
 
 
-def _delta(place: Place):
+def rows(place: Place) -> DataFrame:
+    """The table, as its format reads it."""
+    if place.format == "iceberg":
+        return place.spark.table(f"lake.shop.{NAME}")
     return place.spark.read.format("delta").load(str(place.folder / NAME))
 
 
 def measure(name: str, servers: str, topic: str, count: int) -> None:
     lake = LAKES[name]
-    with tempfile.TemporaryDirectory() as folder:
-        settings = {**lake.settings, "spark.jars.packages": lake.package, "spark.sql.shuffle.partitions": "2"}
-        if name == "iceberg":
-            settings["spark.sql.catalog.lake.warehouse"] = f"{folder}/warehouse"
-        spark = session(Path(folder), lake.pyspark, settings)
-        place = Place(spark, Path(folder), servers, topic, RECORDS, name)
-        print(f"{name}: {RECORDS:,} orders of {SIZE} B a commit, {lake.package}, pyspark {lake.pyspark}")
+    print(f"{name}: {RECORDS:,} orders of {SIZE} B a commit, {lake.package}, pyspark {lake.pyspark}")
+    with opened(name, servers, topic, RECORDS) as place:
         for line in report(place, count * RECORDS):
             print(f"  {line}", flush=True)
-        spark.stop()
 
 
 def main() -> None:

@@ -210,24 +210,31 @@ def _made(batches: Iterator) -> Iterator:
         yield pa.RecordBatch.from_pydict({"key": [key(number) for number in numbers], "value": values})
 
 
-def measure(format_: str, servers: str, topic: str, records: int, runs: int) -> None:
-    """Let all take turns with one format, and check each; the first turn warms up."""
+@contextlib.contextmanager
+def opened(format_: str, servers: str, topic: str, batch: int) -> Iterator[Place]:
+    """A session with a table format, and an empty folder."""
     lake = LAKES[format_]
     with tempfile.TemporaryDirectory() as folder:
         settings = {**lake.settings, "spark.jars.packages": lake.package, "spark.sql.shuffle.partitions": "2"}
         if format_ == "iceberg":
             settings["spark.sql.catalog.lake.warehouse"] = f"{folder}/warehouse"
         spark = session(Path(folder), lake.pyspark, settings)
-        batch = records // BATCHES + PARTITIONS  # the connector rounds each partition's share
-        place = Place(spark, Path(folder), servers, topic, batch, format_)
-        expected = produced(spark, records)
+        yield Place(spark, Path(folder), servers, topic, batch, format_)
+        spark.stop()
+
+
+def measure(format_: str, servers: str, topic: str, records: int, runs: int) -> None:
+    """Let all take turns with one format, and check each; the first turn warms up."""
+    batch = records // BATCHES + PARTITIONS  # the connector rounds each partition's share
+    with opened(format_, servers, topic, batch) as place:
+        expected = produced(place.spark, records)
         taken: dict[str, list[float]] = {name: [] for name in CONTENDERS}
         notes: dict[str, str] = {}
         for turn in range(runs + 1):
             for name in turned(turn):
                 seconds, notes[name] = timed(place, CONTENDERS[name], expected)
                 taken[name].append(seconds)
-        spark.stop()
+    lake = LAKES[format_]
     print(f"{format_}: {records:,} orders of {SIZE} B, {lake.package}, pyspark {lake.pyspark}, {runs} runs")
     report(taken, notes)
 
