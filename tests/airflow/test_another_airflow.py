@@ -20,7 +20,7 @@ from airflow_provider_orderedkafka.ledgers import ledger_in
 OLDEST = "3.1.8"
 REQUIREMENTS = (
     f"apache-airflow=={OLDEST}",
-    *("pyspark<4.1", "pyspark-client<4.1", "--exclude-newer", "2026-03-12"),
+    *("pyspark==4.0.2", "pyspark-client==4.0.2", "--exclude-newer", "2026-03-12"),
     *("--editable", str(ROOT)),
 )
 """The oldest Airflow, with what there was on the day of its release, and this checkout."""

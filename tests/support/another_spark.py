@@ -28,6 +28,9 @@ def environment(requirements: tuple[str, ...] = OLDEST) -> Path:
         shutil.rmtree(home, ignore_errors=True)
         python = str(home / "bin" / "python")
         subprocess.run([uv, "venv", "--quiet", "--no-python-downloads", "--python", sys.executable, home], check=True)
-        subprocess.run([uv, "pip", "install", "--quiet", "--python", python, *requirements], check=True)
+        install = [uv, "pip", "install", "--quiet", "--python", python]
+        alone = [each for each in requirements if each.startswith("pyspark")]  # once built, not again: see versions.py
+        subprocess.run([*install, "--no-deps", *alone], check=True)
+        subprocess.run([*install, *requirements], check=True)
         (home / "complete").touch()
     return home
