@@ -10,6 +10,7 @@ counted at the end. SPARK_SUBMIT_OPTS=-XX:SharedArchiveFile=... lets all of them
 """
 
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -31,6 +32,9 @@ from benchmarks.peers import options
 
 ROOT = Path(__file__).parents[1]
 BATCHES, BATCH = 20, 50
+TOLD = re.compile(r"batch \d+ of [^:]*\d:")
+"""What is told of a batch that ended; of one that takes long it is told that it runs."""
+
 AIMS, BATCH_AIM = {"direct lane": 4.0, "DataFrame lane": 6.0}, 0.4
 EMPTY = "from pyspark.sql import SparkSession\nSparkSession.builder.getOrCreate()\nprint('ready', flush=True)\n"
 QUERY = """
@@ -128,7 +132,7 @@ def load(folder: Path, servers: str, lane: str) -> Taken:
     waiter.start()
     process = submit(folder, str(ROOT / "spark_apps" / "ordered_replay.py"), *argv)
     assert process.stdout is not None
-    told = [time.perf_counter() for line in process.stdout if line.startswith("batch ")]
+    told = [time.perf_counter() for line in process.stdout if TOLD.match(line)]
     assert process.wait(60) == 0, (folder / "errors").read_text()
     waiter.join()
     rest = consumer.consume(2 * BATCHES * BATCH, 2)
