@@ -41,4 +41,10 @@ MUTANTS = [
         {"record.offset + 1": "record.offset"},
         ("tests/property/test_limits.py",),
     ),
+    (
+        "a slice that is gone while rows are counted",
+        f"{PACKAGE}/spark/lanes/limit.py",
+        {"if slice_ >= slices.getNumPartitions():": "if False:"},
+        ("tests/property/test_attempts.py",),
+    ),
 ]

@@ -118,6 +118,9 @@ EXPIRES_WHILE_IT_IS_COUNTED = Attempt(
     fates=(0,),
     meanwhile=((0, Change("compact", 0, 0)), (4, Change("retain", 0, 1))),
 )
+FEWER_SLICES_WHILE_IT_IS_COUNTED = Attempt(
+    slice_offsets=1, batch_bytes=1, raised=5, meanwhile=((2, Change("retain", 0, 2)),)
+)
 KEYLESS = Shape(
     topics=(1,),
     compacted=False,
@@ -139,6 +142,7 @@ ALL_LANDED = Attempt(slice_offsets=1, troubles=(Trouble("output", 2, kills=True)
 RISING = tuple(Come(0, time, None, b"one") for time in range(4))
 ONE_WRITER_OF_TWO = Attempt(writers=2, troubles=(Trouble("output", 2, kills=True),))
 OTHER_SLICES = Attempt(writers=2, slice_offsets=1)
+SEVEN = tuple(Come(0, time, None, b"one") for time in range(7))
 EXPIRED_SINCE = Attempt(changes=(Change("retain", 0, 2),))
 
 PLACED = replace(KEYLESS, topics=(2,), placed=True, keep_order="key")
@@ -172,6 +176,7 @@ ANEW_SINCE = Attempt(changes=(Change("anew", 0, 0),), troubles=(Trouble("output"
 @example(replace(KEYLESS, keep_order="key"), 1, OF_FOUR_KEYS, (HALF_LANDED, GROWN_SINCE), 0)
 @example(EXPANDED, 1, TWO_OF_EACH, (Attempt(raised=1),), 0)
 @example(LIMITED, 1, LATE_AND_EARLY, (EXPIRES_WHILE_IT_IS_COUNTED,), 0)
+@example(replace(KEYLESS, counts_losses=True, limited=True), 1, SEVEN, (FEWER_SLICES_WHILE_IT_IS_COUNTED,), 0)
 @given(shapes, st.integers(1, 4), lists(come, 20, 1), lists(attempts, 4, 1), st.integers(0, 40))
 def test_whatever_happens_each_row_is_there_once_in_order_and_limits_are_exact(shape, outputs, records, tried, raised):
     world = World(shape, outputs)

@@ -132,7 +132,7 @@ def _counted(batches: Iterator["RecordBatch"]) -> Iterator["RecordBatch"]:
 def _last(rows: "DataFrame", slice_: int, count: int) -> tuple[Position, int] | None:
     """Where the record stands that gave the slice's n-th row, and how many of its rows are among those.
 
-    None if the slice has fewer rows now.
+    None if the slice has fewer rows now, or is not there any more.
     """
     from pyspark.sql import functions as f
 
@@ -141,7 +141,10 @@ def _last(rows: "DataFrame", slice_: int, count: int) -> tuple[Position, int] | 
     located = rows.select(*fields, time).mapInArrow(
         _locating(count), "topic string, partition int, offset long, order_time long, rows long"
     )
-    rows_found = rows.sparkSession.sparkContext.runJob(_in_order(located).rdd, list, [slice_])
+    slices = _in_order(located).rdd
+    if slice_ >= slices.getNumPartitions():
+        return None
+    rows_found = rows.sparkSession.sparkContext.runJob(slices, list, [slice_])
     if not rows_found:
         return None
     [found] = rows_found
