@@ -63,6 +63,18 @@ MUTANTS = [
         MODEL,
     ),
     (
+        "what compaction took stands for what retention took",
+        WRITER,
+        {" and not frames.cluster.compacted(frames.loaded.topics):": ":"},
+        MODEL,
+    ),
+    (
+        "several rows of a record stand for as many records",
+        WRITER,
+        {"if gone and read_plan(frames.rows).at_most_one and not": "if gone and not"},
+        MODEL,
+    ),
+    (
         "that old rows may be deleted is not noted before they are",
         WRITER,
         {"            keep(note)\n": ""},

@@ -40,7 +40,7 @@ from airflow_provider_orderedkafka.spark import ordering
 from airflow_provider_orderedkafka.spark.connector import cluster
 from airflow_provider_orderedkafka.spark.lanes import frames, kafka_lanes, kafka_output, kafka_writer, limit
 from airflow_provider_orderedkafka.spark.session.plans import PlanFacts
-from airflow_provider_orderedkafka.spark.tables import layout
+from airflow_provider_orderedkafka.spark.tables import layout, writer
 from support.simulated_log import Entry, SimulatedLog
 from support.small_spark import SmallObservation, functions, here
 
@@ -334,7 +334,7 @@ def _plug_outputs(patch: pytest.MonkeyPatch, plugs: Plugs) -> None:
 
 
 def _plug_spark(patch: pytest.MonkeyPatch, plugs: Plugs) -> None:
-    for module in (kafka_lanes, kafka_writer, limit, layout):
+    for module in (kafka_lanes, kafka_writer, limit, layout, writer):
         patch.setattr(module, "read_plan", lambda *_, **__: plugs.facts)
     patch.setattr(ordering, "read_any_plan", lambda *_: plugs.facts)
     patch.setattr(pyspark.sql, "Observation", SmallObservation)

@@ -151,6 +151,13 @@ def test_the_report_in_words_names_what_is_in_doubt() -> None:
         assert f"\n  {remark}\n" in said
 
 
+def test_where_rows_were_there_already_the_report_in_words_says_at_most_how_many_offsets_are_lost() -> None:
+    total = Tally(rows_read=10, rows_emitted=10, replayed=4, lost=3)
+    counts = Counts(1, total, total, 1, place(10), limit_spent=False)
+    said = summary(a_range(), report(a_range(), counts, Ending(2, 0, 1)))
+    assert "\n  3 lost to retention before they were read, at most\n" in said
+
+
 def test_nothing_is_noted_in_a_checkpoint_that_is_gone(checkpoint: Checkpoint) -> None:
     assert checkpoint.loss() is None
     for name in checkpoint.state.names():

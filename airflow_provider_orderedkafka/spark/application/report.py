@@ -73,7 +73,7 @@ def summary(loaded: Range, found: Report) -> str:
         "sent to the dead letter topic": found.dead_letters,
         "may be doubled": found.may_be_doubled,
         "may be out of order": found.may_be_out_of_order,
-        "lost to retention before they were read": found.lost,
+        f"lost to retention before they were read{', at most' if found.replayed else ''}": found.lost,
     }
     lines += [f"  {count:,} {what}" for what, count in remarks.items() if count]
     if found.unprotected is not None:

@@ -17,6 +17,7 @@ from airflow_provider_orderedkafka.spark.lanes import kafka_output
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.lanes.limit import without_surplus
 from airflow_provider_orderedkafka.spark.session.failures import classify_failure
+from airflow_provider_orderedkafka.spark.session.plans import read_plan
 from airflow_provider_orderedkafka.spark.tables.layout import identified, in_few_files
 from airflow_provider_orderedkafka.spark.tables.table import Table, Write
 
@@ -229,9 +230,19 @@ class TableWriter:
                 raise
             found = Tally(rows_read=rows, rows_emitted=rows)  # its records have expired since
         there = found.rows_emitted if rows is None else rows
-        expired = max(there - found.rows_emitted, 0)  # they were read before they were lost
-        lost = max(found.lost - expired, 0)
+        lost = self._unread(found.lost, there - found.rows_emitted)
         return replace(found, rows_emitted=there, replayed=there, lost=lost, may_be_doubled=before.doubled)
+
+    def _unread(self, gone: int, missing: int) -> int:
+        """How many of the records that retention has taken were lost.
+
+        Each row that is in the table and is not made any more was read before. But where a record may give several
+        rows, or compaction may have taken it, that says too little, and all that are gone count: at most so many.
+        """
+        frames = self.frames
+        if gone and read_plan(frames.rows).at_most_one and not frames.cluster.compacted(frames.loaded.topics):
+            return max(gone - max(missing, 0), 0)
+        return gone
 
     def _counted(self, batch: Batch, letters: Landed) -> Tally:
         rows, tally = self._rows(batch, letters, most=None)
