@@ -5,8 +5,10 @@ Each Spark runs in a process of its own, as none has both. The first run on a ma
 
 import json
 import re
+import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -93,6 +95,41 @@ def test_a_large_batch_is_several_files_in_order_whatever_the_table_asks(
     files = load.files()
     assert len(files) > report["batches"] == len(load.named())
     assert one_after_the_other(files.values()) == sorted(row for file in files.values() for row in file)
+    assert load.positions() == expected
+
+
+@of(DELTA)
+def test_a_table_that_another_application_is_making_is_waited_for(
+    lake: Lake, loading: MakeLoading, expected: list[Position]
+) -> None:
+    first, load = loading(), loading()
+    first.run(die="before")
+    load.output = replace(load.output, path=f"{load.output.path}_begun")
+    load.checkpoint = load.folder / "begun"
+    begun, made = Path(str(load.output.path)), Path(str(first.output.path)) / "_delta_log" / f"{0:020}.json"
+    (begun / "_delta_log" / "_staged_commits").mkdir(parents=True)
+    with ThreadPoolExecutor() as threads:
+        loaded = threads.submit(load.run)
+        lake.until_said("waiting for another application")
+        made.rename(begun / "_delta_log" / made.name)
+        report = loaded.result()["report"]
+    assert (report["rows_emitted"], load.positions()) == (90, expected)
+
+
+@of(DELTA)
+def test_a_folder_of_other_files_is_no_place_for_a_table_until_it_is_deleted(
+    loading: MakeLoading, expected: list[Position]
+) -> None:
+    load = loading()
+    folder = Path(str(load.output.path))
+    folder.mkdir(parents=True)
+    (folder / "other").write_text("of somebody else")
+    found = load.run()
+    assert found["code"] == 2
+    assert "its folder is not empty, and is not a Delta table" in found["said"]
+    assert (folder / "other").read_text() == "of somebody else"
+    shutil.rmtree(folder)
+    assert load.run()["report"]["rows_emitted"] == 90
     assert load.positions() == expected
 
 

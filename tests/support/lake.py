@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,13 @@ class Lake:
     def load(self, *argv: str, die: str | None = None, file_bytes: int | None = None) -> dict[str, Any]:
         """Run an application there; it may die `before` or `after` its first commit, and may write smaller files."""
         return self._ask({"load": argv, "die": die, "file_bytes": file_bytes})
+
+    def until_said(self, words: str, seconds: float = 60) -> None:
+        """Wait until its log says so."""
+        deadline = time.monotonic() + seconds
+        while words not in (said := (self.folder / "log").read_text("utf-8", "replace")):
+            assert time.monotonic() < deadline, f"not said in {seconds} s: {said[-3000:]}"
+            time.sleep(0.1)
 
     def close(self) -> None:
         """End the process."""

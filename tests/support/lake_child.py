@@ -23,9 +23,18 @@ from airflow_provider_orderedkafka.spark.tables.iceberg import IcebergTable
 DIED = "told to die"
 
 
+class Said(io.StringIO):
+    """What an application says, which is in the log as well."""
+
+    def write(self, text: str) -> int:
+        sys.__stderr__.write(text)
+        sys.__stderr__.flush()
+        return super().write(text)
+
+
 def load(argv: list[str], die: str | None, file_bytes: int | None) -> dict[str, Any]:
     """Run an application; it may die before its first commit, or after it."""
-    said = io.StringIO()
+    said = Said()
     smaller = mock.patch.object(layout, "FILE_BYTES", file_bytes or layout.FILE_BYTES)
     with _dying(die), smaller, contextlib.redirect_stderr(said):
         try:

@@ -1,6 +1,7 @@
 """A Delta table: each batch is one commit, which has its name in `userMetadata` and its number as a transaction."""
 
 import logging
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -28,6 +29,11 @@ WEEK: Final = "INTERVAL 7 DAYS"
 """How long a range may stay open, with whoever comes back to it in the end."""
 
 ROWS: Final = "numOutputRows"
+NOT_EMPTY: Final = "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
+LOOKS: Final = 20
+BETWEEN_LOOKS: Final = 0.5
+"""So often, and after so many seconds, is looked for a table that another application has begun to make."""
+
 DAY: Final = "_day"
 INTO_DAYS: Final = "days("
 
@@ -50,6 +56,8 @@ class DeltaTable(LakeTable[DeltaOutput]):
             self.session.conf.set(FEW_PARTITIONS, "2")
         if not self._is_there():
             self._make(rows)
+            if not self._is_there():
+                self._await()
         self._check_memory()
         there = asked(self.session, f"TABLE {self.name}", self.output.of).columns
         widens = self.output.options.get("mergeSchema", "").lower() == "true"
@@ -123,7 +131,24 @@ class DeltaTable(LakeTable[DeltaOutput]):
         days = {each: each[len(INTO_DAYS) : -1] for each in by if each.startswith(INTO_DAYS)}
         made = [f"{quoted(day + DAY)} DATE GENERATED ALWAYS AS (CAST({quoted(day)} AS DATE))" for day in days.values()]
         parts = [quoted(days[each] + DAY if each in days else each) for each in by]
-        self.make(rows, ", ".join([columns(rows), *made]), parts)
+        try:
+            self.make(rows, ", ".join([columns(rows), *made]), parts)
+        except SettingError as error:
+            if NOT_EMPTY not in str(error):
+                raise
+
+    def _await(self) -> None:
+        """Wait for a table that another application makes: its folder comes first, and Delta makes none there."""
+        _log.warning("%s: waiting for another application, which may be making it", self.output.of)
+        for _ in range(LOOKS):
+            time.sleep(BETWEEN_LOOKS)
+            if self._is_there():
+                return
+        raise SettingError(
+            f"{self.output.of}: its folder is not empty, and is not a Delta table: it has other files, or an "
+            f"application was killed as it made the table. Name another place, or delete the folder if nobody needs "
+            f"what is in it"
+        )
 
     def _id(self) -> str:
         [row] = self.sql(f"DESCRIBE DETAIL {self.name}").select("id").collect()
