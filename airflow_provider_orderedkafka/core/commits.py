@@ -82,9 +82,9 @@ def search(history: History, seen: Seen | None, range_id: str, batch: int) -> Se
 
 
 def standing(found: Search, *, identity: bool) -> Standing:
-    """What a search says of a batch."""
-    if found.found:
-        return Standing.LANDED
+    """What a search says of a batch. One that landed may have landed twice, if the history is not whole."""
     if found.whole:
-        return Standing.MISSING
-    return Standing.ASK if identity else Standing.LOST
+        return Standing.LANDED if found.found else Standing.MISSING
+    if identity:
+        return Standing.ASK
+    return Standing.LANDED if found.found else Standing.LOST

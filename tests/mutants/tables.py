@@ -11,7 +11,7 @@ MUTANTS = [
     (
         "a table is not asked whether a batch landed",
         WRITER,
-        {"        if not commits:\n            return cls()\n": "        return cls()\n"},
+        {"        if not found.found:\n            return cls()\n": "        return cls()\n"},
         MODEL,
     ),
     (
@@ -41,7 +41,19 @@ MUTANTS = [
     (
         "a second commit of a batch is not told",
         WRITER,
-        {"doubled = sum(commit.rows or 0 for commit in found if commit.name != name)": "doubled = 0"},
+        {"doubled = sum(each.rows or 0 for each in doubtful)": "doubled = 0"},
+        MODEL,
+    ),
+    (
+        "a commit of a batch that is found is taken for the only one where others may have expired",
+        COMMITS,
+        {"    if found.whole:\n": "    if found.found or found.whole:\n"},
+        (*HISTORY, *MODEL),
+    ),
+    (
+        "where others may have expired and rows say nothing, a batch is not doubtful",
+        WRITER,
+        {"found.found[:-1] if found.whole else found.found": "found.found[:-1]"},
         MODEL,
     ),
     (

@@ -63,6 +63,8 @@ def test_a_batch_landed_or_did_not_or_it_is_said_that_the_history_does_not_tell(
     world.expire(expired)
     found = search(world.history(), world.noted, RANGE, BATCH)
     says = standing(found, identity=False)
+    asks = standing(found, identity=True) is Standing.ASK
+    assert asks is not world.reaches_back
     visible = [commit for commit in world.commits[world.expired :] if commit.name == OURS]
     assert list(found.found) == visible[::-1]
     if visible:

@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Self
 
 from airflow_provider_orderedkafka.core.batches import Batch, Doubt, Note, Setup, Tally
-from airflow_provider_orderedkafka.core.commits import Commit, Search, Standing, name_of, search, standing
+from airflow_provider_orderedkafka.core.commits import Search, Standing, name_of, search, standing
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.errors import DataLossError, LifecycleError, RowError
 from airflow_provider_orderedkafka.kafka.provenance import VERSION
@@ -33,9 +33,11 @@ _log = logging.getLogger(__name__)
 class TableBefore:
     """What earlier attempts left of a batch, by its commits, or by its rows where these have expired.
 
-    `rows` is how many of its rows are there, if that is known, not counting those that are `doubled`.
+    `rows` is how many of its rows are there, if that is known, not counting those that are `doubled`, or may be.
+    `names` are those of the commits that are still known.
     """
 
+    names: frozenset[str | None] = frozenset()
     landed: bool = False
     rows: int | None = None
     doubled: int = 0
@@ -43,12 +45,14 @@ class TableBefore:
     letters: kafka_output.KafkaBefore = kafka_output.NOTHING_BEFORE
 
     @classmethod
-    def of(cls, commits: tuple[Commit, ...]) -> Self:
-        """What commits of a batch, the newest first, left of it."""
-        if not commits:
+    def of(cls, found: Search) -> Self:
+        """What commits of a batch left of it. Where others may have expired, all of its rows may be there twice."""
+        if not found.found:
             return cls()
-        *more, first = commits
-        return cls(landed=True, rows=first.rows, doubled=sum(each.rows or 0 for each in more))
+        doubtful = found.found[:-1] if found.whole else found.found
+        names = frozenset(each.name for each in found.found)
+        doubled = sum(each.rows or 0 for each in doubtful)
+        return cls(names, landed=True, rows=found.found[-1].rows, doubled=doubled)
 
     @property
     def doubt(self) -> Doubt | None:
@@ -98,18 +102,17 @@ class OutputTable:
 
     def there(self, note: Note) -> TableBefore:
         """What the table has of a noted batch; `LifecycleError` if nobody can know."""
-        found = self.search(note)
+        found = search(self.table.history(note.batch, note.table), note.table, self.called, note.batch)
+        known = TableBefore.of(found)
         does = standing(found, identity=self.table.identity)
         if self.table.replaces or does in {Standing.LANDED, Standing.MISSING}:
-            return TableBefore.of(found.found)
+            return known
         if does is Standing.LOST:
             raise LifecycleError(self._lost(note))
         rows, different = self.table.rows_of(self.range_id, note.batch)
-        return TableBefore(landed=rows > 0, rows=different or None, doubled=rows - different, asked=True)
-
-    def search(self, note: Note) -> Search:
-        """The batch's commits since it was noted."""
-        return search(self.table.history(note.batch, note.table), note.table, self.called, note.batch)
+        if not known.landed:
+            known = TableBefore(landed=rows > 0, rows=different or None)
+        return replace(known, doubled=rows - different, asked=True)
 
     def _is_anew(self, note: Note) -> bool:
         return note.batch == 1 and self.called != self.range_id
@@ -179,11 +182,10 @@ class TableWriter:
         name = name_of(self.output.called, batch.number, secrets.token_hex(4))
         write = Write(self.output.called, batch.number, name, lambda: tally().rows_emitted)
         self.output.table.append(in_few_files(rows, self._bytes(batch)), write)
-        found = self.output.search(note).found
-        if name not in {commit.name for commit in found}:  # left out: another attempt was faster
-            return self._landed(batch, self._by_another(batch, note), letters)
-        doubled = sum(commit.rows or 0 for commit in found if commit.name != name)
-        return replace(tally(), may_be_doubled=doubled)
+        there = self.output.there(note)
+        if name not in there.names:  # left out: another attempt was faster
+            return self._landed(batch, self._by_another(batch, there), letters)
+        return replace(tally(), may_be_doubled=there.doubled)
 
     def _rows(self, batch: Batch, letters: Landed, most: int | None = 0) -> "tuple[DataFrame, Callable[[], Tally]]":
         """A batch's rows, without those of dead letters, and what was counted once they are read.
@@ -208,9 +210,8 @@ class TableWriter:
         average = self.average()
         return None if average is None else average * batch.end.offsets.since(batch.start.offsets)
 
-    def _by_another(self, batch: Batch, note: Note) -> TableBefore:
+    def _by_another(self, batch: Batch, there: TableBefore) -> TableBefore:
         """What is there of a batch that was left out: if its commit has expired, perhaps a commit without rows."""
-        there = self.output.there(note)
         if not (there.landed or there.asked):
             raise LifecycleError(
                 f"the table left out batch {batch.number} of range {self.output.range_id!r}: it has had one of this "
