@@ -65,7 +65,8 @@ class SmallTable:
     """A table with its history, of which the oldest `expired` commits are not known any more.
 
     Like Delta, one with `numbers` has a transaction number for each range, and leaves out a commit that is not newer.
-    A commit that an attempt hands over as it dies may be lost, or `flying`: it lands beside the next one.
+    A commit that an attempt hands over as it dies may be lost, or `flying`: it lands beside the next one, or before
+    anybody finds another one of its batch. (One that lands after its batch was counted is nowhere promised to be told.)
     """
 
     identity: bool
@@ -90,6 +91,9 @@ class SmallTable:
 
     def history(self, _batch: int, _seen: Seen | None) -> History:
         self.touch()
+        of_batches = {commit.name.rpartition("/")[0] for commit in self.commits if commit.name is not None}
+        if any(write.name.rpartition("/")[0] in of_batches for write, _ in self.flying):
+            self._arrive()
         return History("t", self.commits[self.expired :][::-1])
 
     def append(self, rows: Any, write: Write) -> None:
