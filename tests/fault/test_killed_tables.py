@@ -10,7 +10,7 @@ from support.loads import PARTITIONS, Load, events
 from support.outputs import Position, expected_of
 from support.ranges import whole_range
 from support.records import Records
-from support.table_formats import DELTA, ICEBERG, Format, rows_of
+from support.table_formats import DELTA, ICEBERG, OLDEST_DELTA, OLDEST_ICEBERG, Format, rows_of
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.outputs import to_text
@@ -68,6 +68,8 @@ class Filling:
     [
         pytest.param(DELTA, ("after", "in"), id="delta"),
         pytest.param(ICEBERG, ("after",), id="iceberg"),
+        pytest.param(OLDEST_DELTA, ("after",), id="delta, oldest"),
+        pytest.param(OLDEST_ICEBERG, ("after",), id="iceberg, oldest"),
         pytest.param(DELTA, ("before", "in", "after"), id="delta, each", marks=pytest.mark.nightly),
         pytest.param(ICEBERG, ("before", "in", "after"), id="iceberg, each", marks=pytest.mark.nightly),
     ],

@@ -4,6 +4,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,15 +15,19 @@ from airflow_provider_orderedkafka.outputs import DeltaOutput, IcebergOutput
 from airflow_provider_orderedkafka.spark.tables.delta import DeltaTable
 from airflow_provider_orderedkafka.spark.tables.iceberg import IcebergTable
 from support import quick_java
-from support.another_spark import ROOT, environment, spark
+from support.another_spark import OLDEST, ROOT, environment, spark
 
 Sql = Callable[[str], list[dict[str, Any]]]
 PACKAGES, SPARK = os.environ.get("ORDEREDKAFKA_TEST_PACKAGES"), os.environ.get("ORDEREDKAFKA_TEST_SPARK")
 """The format and the Spark that `make versions` asks for, in place of the usual ones."""
 
 
+@dataclass(frozen=True)
 class Delta:
-    """Delta, on this environment's Spark; a table is named by its path."""
+    """Delta, on this environment's Spark or another; a table is named by its path."""
+
+    package: str
+    spark: str | None = None
 
     name, first = "delta", "version 0"
     kind = DeltaTable
@@ -36,11 +41,11 @@ class Delta:
     """Properties of a table that has its writers shuffle."""
 
     def home(self) -> Path:
-        return environment(spark(SPARK)) if SPARK else quick_java.OURS
+        return environment(spark(self.spark)) if self.spark else quick_java.OURS
 
     def settings(self, folder: Path) -> dict[str, str]:
         """What a user sets for tables in this folder."""
-        return {"spark.jars.packages": PACKAGES or "io.delta:delta-spark_4.2_2.13:4.4.0"}
+        return {"spark.jars.packages": self.package}
 
     def output(self, folder: Path, name: str, **given: Any) -> DeltaOutput:
         path = None if "table" in given else str(folder / "warehouse" / name)
@@ -84,8 +89,12 @@ class Delta:
         return {at / file for file in found}
 
 
+@dataclass(frozen=True)
 class Iceberg:
-    """Iceberg with a Hadoop catalog, on the newest Spark that it has."""
+    """Iceberg with a Hadoop catalog."""
+
+    package: str
+    spark: str
 
     name, first = "iceberg", "its first version"
     kind = IcebergTable
@@ -94,12 +103,12 @@ class Iceberg:
     shuffling: ClassVar = {"write.distribution-mode": "hash"}
 
     def home(self) -> Path:
-        return environment(spark(SPARK or "4.1.3"))
+        return environment(spark(self.spark))
 
     def settings(self, folder: Path) -> dict[str, str]:
         catalog = "spark.sql.catalog.lake"
         return {
-            "spark.jars.packages": PACKAGES or "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
+            "spark.jars.packages": self.package,
             "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
             catalog: "org.apache.iceberg.spark.SparkCatalog",
             f"{catalog}.type": "hadoop",
@@ -141,7 +150,10 @@ class Iceberg:
 
 
 Format = Delta | Iceberg
-DELTA, ICEBERG = Delta(), Iceberg()
+DELTA = Delta(PACKAGES or "io.delta:delta-spark_4.2_2.13:4.4.0", SPARK)
+ICEBERG = Iceberg(PACKAGES or "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0", SPARK or "4.1.3")
+OLDEST_DELTA = Delta("io.delta:delta-spark_4.1_2.13:4.4.0", "4.1.3")
+OLDEST_ICEBERG = Iceberg("org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.11.0", OLDEST[0].rpartition("=")[2])
 
 
 def documented(name: str) -> list[str]:
