@@ -146,7 +146,7 @@ def test_files_that_spark_takes_in_another_order_change_nothing(
 
 
 @pytest.mark.parametrize("lane", LANES)
-def test_a_batch_that_fails_ends_the_query_and_is_told_once_in_our_words(
+def test_a_batch_that_fails_is_told_in_our_words_and_no_batch_comes_after_it(
     app: Application,
     topics: Topics,
     records: Records,
