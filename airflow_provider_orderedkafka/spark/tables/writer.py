@@ -56,7 +56,7 @@ class TableBefore:
 
     @property
     def doubt(self) -> Doubt | None:
-        """What nobody can know of the dead letters; of a table's rows it is known, or the load stops."""
+        """What nobody can know of the dead letters; of a table's rows `doubled` says it, or the load stops."""
         return self.letters.doubt
 
 
@@ -183,7 +183,7 @@ class TableWriter:
         write = Write(self.output.called, batch.number, name, lambda: tally().rows_emitted)
         self.output.table.append(in_few_files(rows, self._bytes(batch)), write)
         there = self.output.there(note)
-        if name not in there.names:  # left out: another attempt was faster
+        if name not in there.names:  # another attempt was faster, or it has expired since
             return self._landed(batch, self._by_another(batch, there), letters)
         return replace(tally(), may_be_doubled=there.doubled)
 
