@@ -18,6 +18,12 @@ _DEADLINE_SECONDS = 30.0
 _ANSWER_SECONDS = 5.0
 _LOOK_SECONDS = 0.02
 _NOW_TO_LIBRDKAFKA = 0
+_OF_ANOTHER_LEADER = {
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+}
+"""What a broker says that has just begun, until it knows who leads a partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +194,16 @@ def offsets(
     spec = OffsetSpec.earliest() if which == "earliest" else OffsetSpec.latest()
     level = IsolationLevel.READ_COMMITTED if isolation == "read_committed" else IsolationLevel.READ_UNCOMMITTED
     wanted = {TopicPartition(topic, p): spec for p in metadata.partitions}
-    # A broker that has just died is waited for as long as this; its successor is known by then.
-    answers = admin.list_offsets(wanted, isolation_level=level, request_timeout=_ANSWER_SECONDS)
-    return {asked.partition: answer.result(_DEADLINE_SECONDS).offset for asked, answer in answers.items()}
+    until = time.monotonic() + _DEADLINE_SECONDS
+    while True:
+        # A broker that has just died is waited for as long as this; its successor is known by then.
+        answers = admin.list_offsets(wanted, isolation_level=level, request_timeout=_ANSWER_SECONDS)
+        try:
+            return {asked.partition: answer.result(_DEADLINE_SECONDS).offset for asked, answer in answers.items()}
+        except KafkaException as error:
+            if error.args[0].code() not in _OF_ANOTHER_LEADER or time.monotonic() > until:
+                raise
+        time.sleep(_LOOK_SECONDS)
 
 
 def _write(producer: Producer, topic: str, records: Iterable[Record]) -> list[int]:
