@@ -117,16 +117,21 @@ def test_a_table_that_another_application_is_making_is_waited_for(
 
 
 @of(DELTA)
+@pytest.mark.parametrize("given", ["path", "table"])
 def test_a_folder_of_other_files_is_no_place_for_a_table_until_it_is_deleted(
-    loading: MakeLoading, expected: list[Position]
+    lake: Lake, loading: MakeLoading, expected: list[Position], given: str
 ) -> None:
-    load = loading()
-    folder = Path(str(load.output.path))
+    name = f"orders_{uuid.uuid4().hex}"
+    folder = lake.folder / "warehouse" / name
+    load = loading(table=f"default.{name}") if given == "table" else loading()
+    if given == "path":
+        load.output = replace(load.output, path=str(folder))
     folder.mkdir(parents=True)
     (folder / "other").write_text("of somebody else")
     found = load.run()
     assert found["code"] == 2
-    assert "its folder is not empty, and is not a Delta table" in found["said"]
+    assert str(folder) in found["said"]
+    assert "delete the folder if nobody needs what is in it" in found["said"]
     assert (folder / "other").read_text() == "of somebody else"
     shutil.rmtree(folder)
     assert load.run()["report"]["rows_emitted"] == 90

@@ -56,8 +56,6 @@ class DeltaTable(LakeTable[DeltaOutput]):
             self.session.conf.set(FEW_PARTITIONS, "2")
         if not self._is_there():
             self._make(rows)
-            if not self._is_there():
-                self._await()
         self._check_memory()
         there = asked(self.session, f"TABLE {self.name}", self.output.of).columns
         widens = self.output.options.get("mergeSchema", "").lower() == "true"
@@ -131,13 +129,17 @@ class DeltaTable(LakeTable[DeltaOutput]):
         days = {each: each[len(INTO_DAYS) : -1] for each in by if each.startswith(INTO_DAYS)}
         made = [f"{quoted(day + DAY)} DATE GENERATED ALWAYS AS (CAST({quoted(day)} AS DATE))" for day in days.values()]
         parts = [quoted(days[each] + DAY if each in days else each) for each in by]
+        refused = f"{self.output.of}: its folder is not empty, and is not a Delta table"
         try:
             self.make(rows, ", ".join([columns(rows), *made]), parts)
         except SettingError as error:
-            if NOT_EMPTY not in str(error):
+            refused = str(error)
+            if NOT_EMPTY not in refused:
                 raise
+        if not self._is_there():
+            self._await(refused)
 
-    def _await(self) -> None:
+    def _await(self, refused: str) -> None:
         """Wait for a table that another application makes: its folder comes first, and Delta makes none there."""
         _log.warning("%s: waiting for another application, which may be making it", self.output.of)
         for _ in range(LOOKS):
@@ -145,9 +147,8 @@ class DeltaTable(LakeTable[DeltaOutput]):
             if self._is_there():
                 return
         raise SettingError(
-            f"{self.output.of}: its folder is not empty, and is not a Delta table: it has other files, or an "
-            f"application was killed as it made the table. Name another place, or delete the folder if nobody needs "
-            f"what is in it"
+            f"{refused.rstrip('.')}: it has other files, or an application was killed as it made the table. Name "
+            f"another place, or delete the folder if nobody needs what is in it"
         )
 
     def _id(self) -> str:
