@@ -86,28 +86,28 @@ BEFORE_ITS_COMMIT = Attempt(troubles=(Trouble("output", LOOKS, kills=True),))
 IN_FLIGHT = replace(BEFORE_ITS_COMMIT, fates=(0, 1))
 AFTER_BOTH = Attempt(troubles=(Trouble("output", LOOKS + 1, kills=True),))
 THEN_ANOTHER = Attempt(troubles=(Trouble("output", LOOKS, kills=False),), fates=(1,))
-EXPIRED = (Change("expire", 0, 9),)
-EXPIRED_SINCE = Attempt(changes=EXPIRED)
+EXPIRED = Change("expire", 0, 9)
+EXPIRED_SINCE = Attempt(changes=(EXPIRED,))
 
 # A batch landed without what retention had taken before; what compaction takes after it does not stand for that.
 COMPACTED = TableShape((1, 2), True, True, False, "copy", "none", None, False, 2, identity=False)
-ANOTHER = (Change("another", 0, 1),)
+ANOTHER = Change("another", 0, 1)
 TAKEN_BEFORE_IT_LANDED = (
     Attempt(
         load=1,
         come=(Come(2, 0, None, b"one"),),
         troubles=(Trouble("output", 0, kills=False),),
-        meanwhile=((0, Change("retain", 2, 11)), (0, ANOTHER[0])),
+        meanwhile=((0, Change("retain", 2, 11)), (0, ANOTHER)),
     ),
     Attempt(come=(Come(0, 0, None, b"one"),) * 3, troubles=(Trouble("output", 3, kills=True),)),
     Attempt(changes=(Change("compact", 0, 0),), troubles=(Trouble("output", 0, kills=False),)),
 )
 
 # Of two commits of a batch the first expires before anybody looks: before it is counted, or before the next attempt.
-FIRST_EXPIRES = (Change("expire", 0, 1),)
+FIRST_EXPIRES = Change("expire", 0, 1)
 WHOLE = replace(ICEBERG, batch_offsets=None)
-AND_THEN_COUNTED = (IN_FLIGHT, Attempt(meanwhile=((6, FIRST_EXPIRES[0]),)))
-AND_THEN_KILLED = (IN_FLIGHT, AFTER_BOTH, Attempt(changes=FIRST_EXPIRES))
+AND_THEN_COUNTED = (IN_FLIGHT, Attempt(meanwhile=((6, FIRST_EXPIRES),)))
+AND_THEN_KILLED = (IN_FLIGHT, AFTER_BOTH, Attempt(changes=(FIRST_EXPIRES,)))
 
 # And some rows of the same record do not stand for as many records.
 EXPANDED = replace(ICEBERG, counts_losses=True, making="expand frames", batch_offsets=None)
@@ -128,7 +128,7 @@ RETAINED_BEFORE_AND_AFTER = (
     0,
 )
 @example(ICEBERG, ROWS, (IN_FLIGHT, AFTER_BOTH, EXPIRED_SINCE), 0)
-@example(ICEBERG, ROWS, (Attempt(meanwhile=((LOOKS + 1, EXPIRED[0]),)),), 0)
+@example(ICEBERG, ROWS, (Attempt(meanwhile=((LOOKS + 1, EXPIRED),)),), 0)
 @example(WHOLE, ROWS, AND_THEN_COUNTED, 0)
 @example(replace(WHOLE, identity=False), ROWS, AND_THEN_COUNTED, 0)
 @example(WHOLE, ROWS, AND_THEN_KILLED, 0)

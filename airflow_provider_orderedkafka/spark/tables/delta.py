@@ -28,12 +28,12 @@ REMEMBERS: Final = "delta.setTransactionRetentionDuration"
 WEEK: Final = "INTERVAL 7 DAYS"
 """How long a range may stay open, with whoever comes back to it in the end."""
 
-ROWS: Final = "numOutputRows"
 NOT_EMPTY: Final = "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
 LOOKS: Final = 20
 BETWEEN_LOOKS: Final = 0.5
 """So often, and after so many seconds, is looked for a table that another application has begun to make."""
 
+ROWS: Final = "numOutputRows"
 DAY: Final = "_day"
 INTO_DAYS: Final = "days("
 

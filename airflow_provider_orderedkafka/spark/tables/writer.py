@@ -184,7 +184,8 @@ class TableWriter:
         self.output.table.append(in_few_files(rows, self._bytes(batch)), write)
         there = self.output.there(note)
         if name not in there.names:  # another attempt was faster, or it has expired since
-            return self._landed(batch, self._by_another(batch, there), letters)
+            self._check_by_another(batch, there)
+            return self._landed(batch, there, letters)
         return replace(tally(), may_be_doubled=there.doubled)
 
     def _rows(self, batch: Batch, letters: Landed, most: int | None = 0) -> "tuple[DataFrame, Callable[[], Tally]]":
@@ -210,15 +211,17 @@ class TableWriter:
         average = self.average()
         return None if average is None else average * batch.end.offsets.since(batch.start.offsets)
 
-    def _by_another(self, batch: Batch, there: TableBefore) -> TableBefore:
-        """What is there of a batch that was left out: if its commit has expired, perhaps a commit without rows."""
+    def _check_by_another(self, batch: Batch, there: TableBefore) -> None:
+        """Raise LifecycleError if nothing is there of a batch that was left out.
+
+        If its commit has expired, that may have been one without rows.
+        """
         if not (there.landed or there.asked):
             raise LifecycleError(
                 f"the table left out batch {batch.number} of range {self.output.range_id!r}: it has had one of this "
                 f"name before, and not since this batch was noted. Was the range loaded with another checkpoint? Load "
                 f"it with the one that it was begun with, or abandon it"
             )
-        return there
 
     def _landed(self, batch: Batch, before: TableBefore, letters: Landed) -> Tally:
         """The counts of a batch that landed, by reading it once more without writing."""
