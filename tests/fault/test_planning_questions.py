@@ -11,11 +11,12 @@ from support.consumers import close_idle
 from support.records import Record, Records
 from support.topics import Topics
 
-from airflow_provider_orderedkafka.core.notation.subscriptions import Named
+from airflow_provider_orderedkafka.core.notation.subscriptions import Matching, Named
 from airflow_provider_orderedkafka.core.order.cuts import Bound
 from airflow_provider_orderedkafka.core.order.ports import Sighting
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import UnreachableError
+from airflow_provider_orderedkafka.kafka.clients import admin
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.lookup.offsets import committed, high_ends
@@ -27,6 +28,7 @@ pytestmark = pytest.mark.fault
 P = TopicPartition("orders", 0)
 SETTLES_AFTER = 0.5
 ANSWERED_WITHIN = 15.0
+REPLACED_WITHIN = 8.0
 COMES_BACK_WITHIN = 60.0  # a broker, beside all else that starts and breaks on a small machine
 FENCED_AFTER = 10.0  # the cluster then has no broker, for a moment, not even the one that answers
 
@@ -111,6 +113,39 @@ def leader_epoch(config):
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda config: discover(config, Named(("orders",)), REPLACED_WITHIN),
+        lambda config: discover(config, Matching("ord.*"), REPLACED_WITHIN),
+        lambda config: high_ends(config, [P], deadline=REPLACED_WITHIN),
+    ],
+    ids=["by name", "by pattern", "ends"],
+)
+def test_a_client_that_hears_of_no_broker_is_replaced_within_the_question(cluster, monkeypatch, request, ask):
+    made = []
+
+    def new_client(make, settings):
+        made.append(settings)
+        return make(settings if len(made) > 1 else {**settings, "bootstrap.servers": "127.0.0.1:1"})
+
+    monkeypatch.setattr(admin, "new_client", new_client)
+    ask(KafkaConfig({"bootstrap.servers": cluster.bootstrap_servers, "client.id": request.node.name}))
+    assert len(made) == 2
+
+
+def test_one_of_three_brokers_may_be_silent(tmp_path):
+    long_before_kafka_knows = {"broker.session.timeout.ms": 60_000}
+    with EmbeddedKafka(tmp_path, brokers=3, properties=long_before_kafka_knows) as cluster:
+        Topics(cluster.bootstrap_servers, "outages").create_named("orders", replicas=3)
+        config = KafkaConfig({"bootstrap.servers": cluster.bootstrap_servers})
+        for broker in cluster.brokers:
+            broker.pause()
+            for _ in range(2):
+                assert discover(config, Named(("orders",)), ANSWERED_WITHIN).partitions == (P,)
+            broker.resume()
 
 
 @pytest.mark.parametrize("how", ["kill", "stop"])

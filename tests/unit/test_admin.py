@@ -3,7 +3,9 @@
 from types import SimpleNamespace
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
+from airflow_provider_orderedkafka.kafka.clients import admin as clients_admin
 from airflow_provider_orderedkafka.kafka.clients.admin import Admin
 
 
@@ -21,21 +23,51 @@ class Cluster:
         return SimpleNamespace(controller_id=self.controller, brokers=dict.fromkeys(range(self._brokers)))
 
 
+class Gone:
+    """A client that hears of no broker any more."""
+
+    def list_topics(self, timeout):
+        raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+    def poll(self, _timeout):
+        return 0
+
+
 @pytest.fixture
-def admin():
-    return Admin({"bootstrap.servers": "127.0.0.1:1"})
+def admin(monkeypatch):
+    """An admin of these clients, one after the other."""
+
+    def make(*clients):
+        left = list(clients)
+        monkeypatch.setattr(clients_admin, "new_client", lambda *_: left.pop(0))
+        return Admin({"bootstrap.servers": "127.0.0.1:1"})
+
+    return make
 
 
 def test_a_controller_that_did_not_answer_is_not_asked_again_while_kafka_still_names_it(admin):
-    admin.client = cluster = Cluster(3, 2, 2, 2, 2, 1)
-    admin.look_again(5)
+    cluster = Cluster(3, 2, 2, 2, 2, 1)
+    asked = admin(cluster)
+    assert asked.look_again(5)
     assert cluster.controller == 2
-    admin.look_again(5)
+    assert asked.look_again(5)
     assert cluster.controller == 1
 
 
-def test_the_only_broker_is_asked_again(admin):
-    admin.client = cluster = Cluster(1, 0, 0, 0)
-    admin.look_again(5)
-    admin.look_again(5)
-    assert cluster.controller == 0
+def test_the_only_broker_is_not_asked_twice(admin):
+    asked = admin(Cluster(1, 0, 0))
+    asked.look_again(5)
+    assert not asked.look_again(5)
+
+
+def test_a_client_that_hears_of_no_broker_is_replaced(admin):
+    asked = admin(Gone(), new := Cluster(1, 0))
+    asked.look_again(5)
+    assert asked.client is new
+
+
+def test_who_asks_for_the_metadata_hears_that_none_came(admin):
+    asked = admin(Gone(), new := Cluster(1, 0))
+    with pytest.raises(KafkaException):
+        asked.metadata(5)
+    assert asked.metadata(5).controller_id == new.controller == 0

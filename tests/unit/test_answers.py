@@ -23,13 +23,11 @@ class Client:
     """An admin client that only ever tells of troubles."""
 
     servers = "127.0.0.1:1"
+    client = "the first"
 
     def __init__(self, *troubles):
         self.config = {"bootstrap.servers": self.servers}
         self._troubles = list(troubles)
-
-    def look_again(self, _seconds):
-        self.looked = True
 
     def troubles(self, _since):
         return self._troubles
@@ -184,6 +182,30 @@ def test_who_leads_is_looked_up_again_for_what_was_asked_of_an_earlier_leader(co
     asked = Asked(a=["one"], b=[code, "two"], c=[KafkaError._TRANSPORT, "three"])
     assert ask(asked, relearn=learned.append) == {"a": "one", "b": "two", "c": "three"}
     assert learned == [["b"]]
+
+
+def test_another_controller_is_asked_well_before_the_deadline(clock):
+    looks = []
+
+    def look_again(seconds):
+        looks.append((clock.now, seconds))
+        return len(looks) == 2
+
+    asked = Asked(a=["one"], b=[UNANSWERED, "two"], c=[UNANSWERED, "three"])
+    assert ask(asked, seconds=12.0, look_again=look_again) == {"a": "one", "b": "two", "c": "three"}
+    assert asked.rounds == [["a", "b", "c"], ["b", "c"]]
+    assert looks == [(1.0, 1.0), (2.25, 2.25)]
+
+
+def test_what_a_connection_was_asked_that_is_gone_is_asked_of_the_new_one(clock):
+    client = Client()
+
+    def recheck():
+        client.client = "another"
+
+    asked = Asked(a=[UNANSWERED, "one"], b=[UNANSWERED, "two"])
+    assert ask(asked, seconds=12.0, client=client, recheck=recheck) == {"a": "one", "b": "two"}
+    assert clock.now < 4.0
 
 
 @pytest.mark.parametrize("answer", [UNANSWERED, KafkaError._TRANSPORT])

@@ -23,9 +23,12 @@ class Admin:
         self._troubles: deque[tuple[float, Any]] = deque(maxlen=_KEPT_TROUBLES)
         self._lock = threading.Lock()
         self.servers = config["bootstrap.servers"]
-        self.client = self._connect()
-        self._clients = [self.client]
+        self._clients = [self._connect()]
         self._controller: int | None = None
+
+    @property
+    def client(self) -> Any:
+        return self._clients[0]
 
     def side_by_side(self, count: int) -> list[Any]:
         """Up to `count` clients: a broker answers the requests of one connection one by one."""
@@ -45,8 +48,23 @@ class Admin:
                 with suppress(KafkaException):  # told by the question, which is asked again
                     client.list_topics(topic, timeout=left)
 
-    def look_again(self, seconds: float) -> None:
-        """Refresh which broker is the controller, which gets many requests.
+    def metadata(self, seconds: float) -> Any:
+        """What a broker says of the cluster; raises KafkaException, and connects anew, if none says anything.
+
+        librdkafka 2.16 may lose all brokers for good once a broker without a controller has named none.
+        """
+        from confluent_kafka import KafkaException
+
+        try:
+            return self.client.list_topics(timeout=max(seconds, _LEAST_SECONDS))
+        except KafkaException:
+            self.client.poll(0.0)  # its troubles are kept
+            with self._lock:
+                self._clients = [self._connect()]
+            raise
+
+    def look_again(self, seconds: float) -> bool:
+        """Refresh which broker is the controller, which gets many requests; whether it is another one now.
 
         Kafka goes on naming a broker that is gone until its session ends, so the one named last is not taken again.
         """
@@ -55,10 +73,11 @@ class Admin:
         silent, end = self._controller, time.monotonic() + seconds
         with suppress(KafkaException):  # told by the question, which is asked again
             for _ in range(_LOOKS):
-                found = self.client.list_topics(timeout=max(end - time.monotonic(), _LEAST_SECONDS))
+                found = self.metadata(end - time.monotonic())
                 self._controller = found.controller_id
                 if self._controller != silent or len(found.brokers) == 1:
-                    return
+                    break
+        return self._controller != silent
 
     def troubles(self, since: float) -> list[Any]:
         """The errors reported since a time of the monotonic clock, the newest last."""

@@ -33,8 +33,8 @@ SHOWS_AFTER: Final = 2.0
 RECHECK_AFTER: Final = 3.0
 """Seconds without an answer after which to check that the topics and partitions exist."""
 
-_ONE_ASK: Final = 1 / 3
-"""The share of the deadline after which to ask again: the broker that was asked may be gone."""
+_FIRST_LOOK: Final = 1 / 16
+"""The share of the deadline after which to look who is to be asked, and then twice it: that broker may be gone."""
 
 _LOOK: Final = 0.25
 _FIRST_PAUSE: Final = 0.05
@@ -106,9 +106,13 @@ class Patience:
 
 
 class Client(Protocol):
-    """Whose questions they are: its configuration, and the errors that it reported in the background."""
+    """Whose questions they are: its configuration and connection, and the errors it reported in the background."""
 
     config: dict[str, str]
+
+    @property
+    def client(self) -> Any:
+        """Another one after it connected anew: what the one before was asked is not answered any more."""
 
     def troubles(self, since: float) -> list[Any]: ...
 
@@ -121,28 +125,27 @@ def gather(
     *,
     recheck: Callable[[], None] | None = None,
     relearn: Callable[[Sequence[Question]], None] | None = None,
-    look_again: Callable[[float], None] | None = None,
+    look_again: Callable[[float], bool] | None = None,
 ) -> dict[Question, Any]:
     """The answer to each question. `recheck` is called once if they take long, and may raise what it finds out.
 
-    `look_again` is for requests that go to the controller, which may be gone: it looks that up, after a part of the
-    deadline. `relearn` is called with the questions that went to an outdated leader, before they are repeated.
+    `look_again` is for requests that go to the controller, which may be gone: it is asked again and again whether
+    there is another one, to ask that. `relearn` is called with the questions that went to an outdated leader,
+    before they are repeated.
 
     Raises UnreachableError with the questions that were not answered, AccessDeniedError or UnknownTopicError.
     """
     answers: dict[Question, Any] = {}
     left, pause = list(questions), _FIRST_PAUSE
-    wait = _Wait(client, patience, recheck)
+    wait = _Wait(client, patience, recheck, look_again)
     while left:
         failed: dict[Question, KafkaError | None] = {}
-        seconds = min(patience.left, patience.seconds * _ONE_ASK) if look_again else patience.left
-        for question, future in zip(left, ask(left, seconds + _LOOK), strict=True):
+        wait.begin()
+        for question, future in zip(left, ask(left, patience.left + _LOOK), strict=True):
             outcome = wait.outcome(question, future)
             (failed if outcome is None or isinstance(outcome, KafkaError) else answers)[question] = outcome
         if failed and patience.left == 0:
             raise _unanswered(client, list(failed), patience, wait.last)
-        if look_again and any(error and error.code() == KafkaError._TIMED_OUT for error in failed.values()):
-            look_again(patience.left)
         outdated = [question for question, error in failed.items() if error is not None and error.code() in OUTDATED]
         if outdated and relearn is not None:
             relearn(outdated)
@@ -166,11 +169,26 @@ def at_once(call: Callable[[], Any]) -> Future[Any]:
 class _Wait:
     """Waits for futures one after the other, all within one deadline."""
 
-    def __init__(self, client: Client, patience: Patience, recheck: Callable[[], None] | None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        patience: Patience,
+        recheck: Callable[[], None] | None,
+        look_again: Callable[[float], bool] | None,
+    ) -> None:
         self._client = client
         self._patience = patience
         self._recheck = recheck
+        self._look_again = look_again
+        self._next_look = patience.seconds * _FIRST_LOOK
+        self._in_vain = False
+        self._asked: Any = None
         self.last: KafkaError | None = None
+
+    def begin(self) -> None:
+        """Wait for what is asked now."""
+        self._in_vain = False
+        self._asked = self._client.client
 
     def outcome(self, question: object, future: Future[Any]) -> Any:
         """The answer to a question, a transient `KafkaError`, or None if the deadline passed."""
@@ -185,7 +203,7 @@ class _Wait:
     def _result(self, future: Future[Any]) -> Any:
         while True:
             try:
-                return future.result(min(_LOOK, self._patience.left))
+                return future.result(0 if self._in_vain else min(_LOOK, self._patience.left))
             except KafkaException as error:
                 return self._refusal() or error.args[0]
             except TimeoutError:
@@ -195,11 +213,21 @@ class _Wait:
                     self._recheck_once()
                 if self._patience.left == 0:
                     return None
+                self._look()
+                if self._in_vain:
+                    return KafkaError(KafkaError._TIMED_OUT)
 
     def _refusal(self) -> KafkaError | None:
         """A refusal that the client reported in the background; the request itself only times out."""
         troubles = self._client.troubles(self._patience.begun)
         return next((trouble for trouble in troubles if way_out(trouble, self._client.config)), None)
+
+    def _look(self) -> None:
+        """See whether the answers may come no more: their broker or their connection is gone."""
+        if self._look_again and self._patience.waited > self._next_look:
+            self._in_vain = self._look_again(min(self._patience.waited, self._patience.left))
+            self._next_look = 2 * self._patience.waited
+        self._in_vain = self._in_vain or self._client.client is not self._asked
 
     def _recheck_once(self) -> None:
         """Check, once, that the topics and partitions exist."""

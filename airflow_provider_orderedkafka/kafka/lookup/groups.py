@@ -68,22 +68,22 @@ class _Group:
         self._name = name
         self._troubles: deque[KafkaError] = deque(maxlen=_KEPT_TROUBLES)
         ours = {"group.id": name, "enable.auto.commit": "false", "error_cb": self._troubles.append}
-        self.consumer = new_client(Consumer, client_config(config, "consumer", ours))
+        self.client = new_client(Consumer, client_config(config, "consumer", ours))
 
     def close(self) -> None:
-        self.consumer.close()
+        self.client.close()
 
     def troubles(self, _since: float) -> list[KafkaError]:
-        event = self.consumer.poll(0)
+        event = self.client.poll(0)
         if event is not None and event.error() is not None:
             self._troubles.append(event.error())
         return list(self._troubles)
 
     def committed(self, wanted: list[KafkaPartition], patience: Patience) -> list[Any]:
-        return self._answer(lambda seconds: self.consumer.committed(wanted, min(seconds, _TRY_SECONDS)), patience)
+        return self._answer(lambda seconds: self.client.committed(wanted, min(seconds, _TRY_SECONDS)), patience)
 
     def commit(self, wanted: list[KafkaPartition], patience: Patience) -> None:
-        self._answer(lambda _: self.consumer.commit(offsets=wanted, asynchronous=False), patience)
+        self._answer(lambda _: self.client.commit(offsets=wanted, asynchronous=False), patience)
 
     def _answer(self, call: Callable[[float], Sequence[Any]], patience: Patience) -> list[Any]:
         """The coordinator's answer, without deleted partitions."""

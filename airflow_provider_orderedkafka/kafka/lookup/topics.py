@@ -163,7 +163,7 @@ def _names(asked: Admin, deadline: float) -> list[str]:
 
     def ask(questions: Sequence[str], seconds: float) -> list[Future[Any]]:
         some = min(seconds, _SHORT) if patience.waited < _SHORT else seconds
-        return [at_once(lambda: asked.client.list_topics(timeout=some)) for _ in questions]
+        return [at_once(lambda: asked.metadata(some)) for _ in questions]
 
     found = gather(asked, ask, ["the cluster"], patience)["the cluster"]
     return sorted(name for name in found.topics if not name.startswith("__"))
