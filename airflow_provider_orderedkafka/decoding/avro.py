@@ -8,7 +8,8 @@ An enum is read as its number, because the reader takes a negative one for a sym
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from io import BytesIO
 from itertools import accumulate, chain
@@ -18,13 +19,15 @@ from uuid import UUID
 import pyarrow as pa
 
 from airflow_provider_orderedkafka.decoding.column_types import MOST_DIGITS
-from airflow_provider_orderedkafka.decoding.evolution import ALIASES, DEFAULT
+from airflow_provider_orderedkafka.decoding.evolution import ALIASES, DEFAULT, kept
 from airflow_provider_orderedkafka.decoding.salvage import Errors, sound, told
 from airflow_provider_orderedkafka.errors import SettingError
 
 Values = Sequence[Any]
 Make = Callable[[Values], Any]
 """Makes an array of values as the reader gives them, None for null."""
+Default = Callable[[Any], Any]
+"""Makes a value as the reader gives it of a field's default, which is JSON; raises for what is none."""
 
 PRIMITIVES: Final = {
     "boolean": pa.bool_(),
@@ -43,6 +46,14 @@ _DECIMAL_BYTES: Final = 16
 _UTC: Final = "UTC"
 
 
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("latin-1")
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """A type: its schema without logical types, its type in Arrow, how columns are made, and whether it has bytes."""
@@ -51,6 +62,7 @@ class Node:
     type: Any
     make: Make
     has_bytes: bool = True
+    default: Default = _as_it_is
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +162,12 @@ class _Schema:
         self._count += 1
         name = f"t{self._count}"
         if schema["type"] == "enum":
-            return Node("int", pa.string(), _enum(schema["symbols"]))
+            return Node("int", pa.string(), _enum(schema["symbols"]), default=schema["symbols"].index)
         if schema["type"] == "fixed":
             physical = {"type": "fixed", "name": name, "size": schema["size"]}
             logical = _LOGICAL.get((schema.get("logicalType"), "fixed"))
             found = logical(physical, schema) if logical else _primitive(physical, pa.binary())
-            return Node(found.physical, found.type, found.make, has_bytes=schema["size"] > 0)
+            return replace(found, has_bytes=schema["size"] > 0)
         self._inside.append(full)
         nodes = [(field, self.node(field["type"], space)) for field in schema["fields"]]
         self._inside.pop()
@@ -173,7 +185,12 @@ class _Schema:
             flat = items.make(list(chain.from_iterable(given)))
             return pa.ListArray.from_arrays(_offsets(given), flat, type=kind, mask=_mask(values))
 
-        return Node({"type": "array", "items": items.physical}, kind, make)
+        def default(values: Any) -> list[Any]:
+            if not isinstance(values, list):
+                raise TypeError(f"a default of an array is {values!r}")
+            return [items.default(value) for value in values]
+
+        return Node({"type": "array", "items": items.physical}, kind, make, default=default)
 
     def _union(self, branches: list[Any], space: str) -> Node:
         nodes = [self.node(branch, space) for branch in branches]
@@ -189,7 +206,13 @@ class _Schema:
             others = [_primitive(wide, PRIMITIVES[wide])]
         if not others:
             return nodes[0]
-        return Node([node.physical for node in nodes], others[0].type, others[0].make)
+        given = others[0].default
+        return replace(
+            others[0],
+            physical=[node.physical for node in nodes],
+            has_bytes=True,
+            default=lambda value: None if value is None else given(value),
+        )
 
 
 _NAMED: Final = ("record", "error", "enum", "fixed")
@@ -206,12 +229,13 @@ def _primitive(physical: Any, kind: Any, then: Callable[[Any], Any] | None = Non
         found = pa.array(values, kind)
         return found if then is None else then(found)
 
-    return Node(physical, to or kind, make, has_bytes=physical != "null")
+    default = _bytes if pa.types.is_binary(kind) else _as_it_is
+    return Node(physical, to or kind, make, has_bytes=physical != "null", default=default)
 
 
 def _record(name: str, nodes: list[tuple[dict[str, Any], Node]]) -> Node:
     named = [(field["name"], node) for field, node in nodes]
-    kind = pa.struct([_field(field, node.type) for field, node in nodes])
+    kind = pa.struct([_field(field, node) for field, node in nodes])
     physical = {"type": "record", "name": name, "fields": [{"name": n, "type": node.physical} for n, node in named]}
 
     def make(values: Values) -> Any:
@@ -222,15 +246,21 @@ def _record(name: str, nodes: list[tuple[dict[str, Any], Node]]) -> Node:
             children = [node.make([None if v is None else v[name] for v in values]) for name, node in named]
         return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
 
-    return Node(physical, kind, make, has_bytes=any(node.has_bytes for _, node in named))
+    def default(value: Any) -> dict[str, Any]:
+        return {
+            field["name"]: node.default(value[field["name"]] if field["name"] in value else field["default"])
+            for field, node in nodes
+        }
+
+    return Node(physical, kind, make, has_bytes=any(node.has_bytes for _, node in named), default=default)
 
 
-def _field(field: dict[str, Any], kind: Any) -> Any:
+def _field(field: dict[str, Any], node: Node) -> Any:
     metadata = {ALIASES: json.dumps(field["aliases"])} if field.get("aliases") else {}
-    simple = pa.types.is_primitive(kind) or pa.types.is_string(kind)
-    if isinstance(field.get("default"), str | int | float) and simple and not pa.types.is_temporal(kind):
-        metadata[DEFAULT] = json.dumps(field["default"])
-    return pa.field(field["name"], kind, metadata=metadata or None)
+    if field.get("default") is not None:
+        with suppress(Exception):  # a default that is not of its type is none: older registries take any
+            metadata[DEFAULT] = kept(node.make([node.default(field["default"])]))
+    return pa.field(field["name"], node.type, metadata=metadata or None)
 
 
 def _map(values: Node) -> Node:
@@ -242,7 +272,10 @@ def _map(values: Node) -> Node:
         items = values.make(list(chain.from_iterable(each.values() for each in maps)))
         return pa.MapArray.from_arrays(_offsets(maps), keys, items, type=kind, mask=_mask(given))
 
-    return Node({"type": "map", "values": values.physical}, kind, make)
+    def default(given: dict[str, Any]) -> dict[str, Any]:
+        return {key: values.default(value) for key, value in given.items()}
+
+    return Node({"type": "map", "values": values.physical}, kind, make, default=default)
 
 
 def _enum(symbols: Sequence[str]) -> Make:
@@ -267,14 +300,14 @@ def _decimal(physical: Any, schema: dict[str, Any]) -> Node:
         valid = None if mask is None else pa.array([value is not None for value in values]).buffers()[1]
         return pa.Array.from_buffers(kind, len(values), [valid, pa.py_buffer(data)])
 
-    return Node(physical, kind, make)
+    return Node(physical, kind, make, default=_bytes)
 
 
 def _uuid(physical: Any, _: Any) -> Node:
     def make(values: Values) -> Any:
         return pa.array([None if value is None else str(UUID(bytes=value)) for value in values], pa.string())
 
-    return Node(physical, pa.string(), make)
+    return Node(physical, pa.string(), make, default=_bytes)
 
 
 def _moment(unit: str, zone: str | None) -> Callable[[Any, Any], Node]:

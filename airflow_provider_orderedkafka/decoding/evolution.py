@@ -6,6 +6,7 @@ new_fields(writer, reader)  what a writer has and the reader's columns do not
 """
 
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from airflow_provider_orderedkafka.errors import SettingError
 
 DEFAULT: Final = b"default"
 ALIASES: Final = b"aliases"
-"""Keys of a field's metadata: what it is where a writer did not have it, and which names it had before, as JSON."""
+"""Keys of a field's metadata: what it is where a writer did not have it, `kept`, and its former names, as JSON."""
 
 
 def converted(array: Any, target: Any) -> Any:
@@ -42,7 +43,16 @@ def _child(array: Any, field: Any) -> Any:
     default = (field.metadata or {}).get(DEFAULT)
     if default is None:
         return pa.nulls(len(array), field.type)
-    return pa.array([json.loads(default)] * len(array)).cast(field.type)
+    one = pa.ipc.open_stream(b64decode(default)).read_next_batch().column(0)
+    return converted(one, field.type).take(pa.array([0] * len(array), pa.int64()))
+
+
+def kept(array: Any) -> str:
+    """The array as text that a field's metadata can have."""
+    batch, sink = pa.RecordBatch.from_arrays([array], [""]), pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    return b64encode(sink.getvalue()).decode()
 
 
 def merged(types: Sequence[Any]) -> Any:
