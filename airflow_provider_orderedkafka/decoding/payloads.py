@@ -1,12 +1,13 @@
 """One column of payloads, decoded with whatever schemas they were written with: `PayloadDecoder`.
 
 The type of the column is settled before anything is read. A record that cannot be read is an error of its own; what
-concerns all records is raised: the registry cannot be reached, or a schema has fields that the column does not have.
+concerns all records is raised: the registry cannot be reached, or it has other columns by now.
 """
 
 from base64 import b64decode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -34,13 +35,13 @@ KINDS: Final = {"avro": "AVRO", "json-schema": "JSON", "protobuf": "PROTOBUF"}
 
 @dataclass(frozen=True, slots=True)
 class PayloadDecoder:
-    """Decodes keys or values to arrays of `type`. `newest` is the highest id of the schemas that the type is of."""
+    """Decodes keys or values to arrays of `type`, which are the columns of these subjects, if there are any."""
 
     column: Column
     format: Format
     type: Any
     registry: Registry | None = None
-    newest: int | None = None
+    subjects: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, column: Column, form: Format, topics: Sequence[str], registry: Registry | None) -> "PayloadDecoder":
@@ -54,11 +55,8 @@ class PayloadDecoder:
         assert registry is not None
         if given is not None and form.schema_changes == "fail":
             return cls(column, form, given.type, registry)
-        subjects = [form.subject] if form.subject else [f"{topic}-{column}" for topic in sorted(topics)]
-        found = [registry.newest(subject, serialised=isinstance(form, Protobuf)) for subject in subjects]
-        types = [_writer(form, each).type for each in found]
-        newest = max((each.id for each in found if each.id is not None), default=None)
-        return cls(column, form, merged([*([given.type] if given else []), *types]), registry, newest)
+        subjects = (form.subject,) if form.subject else tuple(f"{topic}-{column}" for topic in sorted(topics))
+        return cls(column, form, _newest(form, subjects, registry)[0], registry, subjects)
 
     def decoded(self, payloads: Any, heads: Any = None) -> tuple[Any, Errors]:
         """The payloads as an array, null where they are null or bad, and why they are bad by their index."""
@@ -88,10 +86,15 @@ class PayloadDecoder:
         except NoSchemaError as error:
             return self._nothing(payloads, str(error))
         array, errors = writer.read(payloads, group.data, group.indexes)
-        if array.type.equals(self.type):
-            return array, errors
-        fitting, more = _each(array, lambda part: converted(part, self.type), self.type)
-        return fitting, {**more, **errors}
+        if not array.type.equals(self.type):
+            array, more = _each(array, lambda part: converted(part, self.type), self.type)
+            errors = {**more, **errors}
+        if errors and self.subjects and group.schema is not None and not self._now(group.schema)[0].equals(self.type):
+            raise SchemaChangedError(
+                f"records of schema {group.schema} do not fit the columns of {self.column}s, and other ones were "
+                "registered while they were loaded; run again, and they are the columns"
+            )
+        return array, errors
 
     def _writer_of(self, schema: int | str | None) -> Writer:
         if schema is None or self.registry is None:
@@ -105,20 +108,31 @@ class PayloadDecoder:
         return JsonWriter(self.type) if isinstance(self.format, JsonSchema) else writer
 
     def _check_known(self, writer: Writer, schema: int | str) -> None:
+        """What the columns do not have was dropped since it was written; all else is an error."""
         assert not isinstance(self.format, Json)
-        fails = self.format.schema_changes == "fail"
-        later = isinstance(schema, int) and self.newest is not None and schema > self.newest
-        if not later and not (fails and self.newest is None):
+        fields = sorted(new_fields(writer.type, self.type))
+        if not fields:
             return
-        names = sorted(new_fields(writer.type, self.type))
-        if not names:
-            return
-        what = f"schema {schema} of {self.column}s has the field {names[0]!r}, which the columns do not have"
-        if fails:
+        what = f"schema {schema} of {self.column}s has the field {fields[0]!r}, which the columns do not have"
+        columns, newest = self._now(schema) if self.subjects else (writer.type, None)
+        gained = not set(fields).isdisjoint(new_fields(columns, self.type))
+        foreign = newest is not None and isinstance(schema, int) and schema > newest
+        if self.format.schema_changes == "fail" and (gained or foreign):
             raise SettingError(f"{what}, and schema_changes='fail': add it to the reader's schema, or set 'add'")
-        raise SchemaChangedError(
-            f"{what}: it was registered while they were loaded; run again, and it becomes a column"
-        )
+        if gained:
+            raise SchemaChangedError(
+                f"{what}: it was registered while they were loaded; run again, and it becomes a column"
+            )
+        if foreign:
+            raise NoSchemaError(
+                f"{what}, and it is newer than all of {', '.join(self.subjects)}: name the subject that has it with "
+                "subject=, or give a schema= that has the field"
+            )
+
+    def _now(self, schema: int | str) -> tuple[Any, int | None]:
+        """The columns by now, and the highest id of their schemas; asked once for each schema."""
+        assert self.registry is not None
+        return _asked(tuple(sorted(self.registry.config.items())), self.format, self.subjects, self.type, schema)
 
     def _nothing(self, payloads: Sequence[bytes], why: str) -> tuple[Any, Errors]:
         return pa.nulls(len(payloads), self.type), dict.fromkeys(range(len(payloads)), why)
@@ -136,6 +150,21 @@ class PayloadDecoder:
         rows = np.concatenate([rows for rows, _ in parts])
         places[rows] = np.arange(len(rows))
         return pa.concat_arrays([array for _, array in parts]).take(pa.array(places, mask=places < 0))
+
+
+@lru_cache(maxsize=1_000)
+def _asked(
+    config: tuple[tuple[str, str], ...], form: Format, subjects: tuple[str, ...], _type: Any, _schema: int | str
+) -> tuple[Any, int | None]:
+    return _newest(form, subjects, Registry(dict(config)))
+
+
+def _newest(form: Format, subjects: Sequence[str], registry: Registry) -> tuple[Any, int | None]:
+    """The columns of the newest schemas of the subjects, and the highest id of these."""
+    given = _given(form)
+    found = [registry.newest(subject, serialised=isinstance(form, Protobuf)) for subject in subjects]
+    types = [*([given.type] if given else []), *(_writer(form, each).type for each in found)]
+    return merged(types), max((each.id for each in found if each.id is not None), default=None)
 
 
 def _each(array: Any, make: Callable[[Any], Any], kind: Any) -> tuple[Any, Errors]:

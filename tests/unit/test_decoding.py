@@ -1,6 +1,7 @@
 """Columns of payloads, with a registry: frames, several schemas in one batch, evolution, and bad records."""
 
 import json
+import uuid
 from base64 import b64encode
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -13,6 +14,7 @@ from confluent_kafka.schema_registry import Schema, SchemaReference
 from confluent_kafka.schema_registry.schema_registry_client import SchemaRegistryClient
 from google.protobuf import descriptor_pb2
 
+from airflow_provider_orderedkafka.decoding import payloads
 from airflow_provider_orderedkafka.decoding import registry as registries
 from airflow_provider_orderedkafka.decoding.formats import Avro, Decode, Json, JsonSchema, Protobuf
 from airflow_provider_orderedkafka.decoding.records import RecordDecoder
@@ -28,6 +30,7 @@ def registry(monkeypatch):
     """Confluent's own stand-in for a registry, in this process."""
     client = SchemaRegistryClient.new_client({"url": "mock://registry"})
     registries._schema.cache_clear()
+    payloads._asked.cache_clear()
     monkeypatch.setattr(registries, "_client", lambda _: client)
     return client
 
@@ -167,6 +170,54 @@ def test_a_field_registered_while_records_are_loaded_becomes_a_column_by_running
     assert values(decoded(decoder(Avro(registry="r")), batch)) == [{"id": 1, "name": "b", "state": "x"}]
 
 
+def test_so_does_one_whose_schema_is_named_by_a_header(registry):
+    register(registry, V1)
+    before = decoder(Avro(registry="r"))
+    payload = framed(register(registry, V2), V2, {"id": 1, "name": "b", "state": "x"})[5:]
+    guid = b"\x01" + uuid.UUID(registry.get_latest_version("orders-value").guid).bytes
+    batch = records([payload], [[("__value_schema_id", guid)]])
+    with pytest.raises(SchemaChangedError, match="has the field 'name'"):
+        decoded(before, batch)
+    assert values(decoded(decoder(Avro(registry="r")), batch)) == [{"id": 1, "name": "b", "state": "x"}]
+
+
+def test_so_does_one_whose_schema_another_subject_had_before(registry):
+    """A registry gives a schema one id, whatever its subjects."""
+    register(registry, V2, "elsewhere")
+    register(registry, V1)
+    before = decoder(Avro(registry="r"))
+    register(registry, V2)
+    batch = records([framed(1, V2, {"id": 1, "name": "b", "state": "x"})])
+    with pytest.raises(SchemaChangedError, match="schema 1 of values has the field 'name'"):
+        decoded(before, batch)
+    assert values(decoded(decoder(Avro(registry="r")), batch)) == [{"id": 1, "name": "b", "state": "x"}]
+
+
+def test_a_field_that_was_widened_while_records_are_loaded_makes_no_bad_records(registry):
+    register(registry, V1)
+    before = decoder(Avro(registry="r"), max_bad_records=10, dead_letters="dead")
+    wide = order({"name": "id", "type": "long"})
+    number = register(registry, wide)
+    assert values(before.split(records([framed(number, wide, {"id": 1})]))[0]) == [{"id": 1}]
+    batch = records([framed(number, wide, {"id": 2**40})])
+    with pytest.raises(SchemaChangedError, match="records of schema 2 do not fit the columns of values") as error:
+        before.split(batch)
+    assert error.value.retryable
+    assert values(decoded(decoder(Avro(registry="r")), batch)) == [{"id": 2**40}]
+
+
+def test_of_a_schema_that_none_of_the_subjects_has_records_with_more_fields_are_bad(registry):
+    """They stop no load for good: either way out leads out."""
+    register(registry, V1)
+    register(registry, V2, "elsewhere")
+    batch = records([framed(2, V2, {"id": 1, "name": "b", "state": "x"})])
+    with pytest.raises(RowError, match="newer than all of orders-value: name the subject that has it with subject="):
+        decoded(decoder(Avro(registry="r")), batch)
+    row = {"id": 1, "name": "b", "state": "x"}
+    assert values(decoded(decoder(Avro(registry="r", subject="elsewhere")), batch)) == [row]
+    assert values(decoded(decoder(Avro(registry="r", schema=V2)), batch)) == [row]
+
+
 def test_a_new_field_can_be_asked_to_fail_the_load(registry):
     batch = records([framed(register(registry, V2), V2, {"id": 1, "name": "b", "state": "x"})])
     with pytest.raises(
@@ -194,8 +245,6 @@ def test_the_topics_of_a_load_share_their_columns(registry):
 def test_a_schemas_id_may_be_in_a_header(registry):
     number = register(registry, V1)
     guid = registry.get_latest_version("orders-value").guid
-    import uuid
-
     by_guid, by_id = b"\x01" + uuid.UUID(guid).bytes, b"\x00" + number.to_bytes(4, "big")
     payload = framed(number, V1, {"id": 4})
     headers = [
