@@ -86,7 +86,7 @@ class PayloadDecoder:
         except NoSchemaError as error:
             return self._nothing(payloads, str(error))
         array, errors = writer.read(payloads, group.data, group.indexes)
-        if not array.type.equals(self.type):
+        if not array.type.equals(self.type, check_metadata=True):
             array, more = _each(array, lambda part: converted(part, self.type), self.type)
             errors = {**more, **errors}
         if errors and self.subjects and group.schema is not None and not self._now(group.schema)[0].equals(self.type):

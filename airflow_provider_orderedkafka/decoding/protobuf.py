@@ -16,6 +16,7 @@ from typing import Any, Final, Self
 
 import pyarrow as pa
 
+from airflow_provider_orderedkafka.decoding.evolution import NUMBER
 from airflow_provider_orderedkafka.decoding.salvage import Errors, sound, told
 from airflow_provider_orderedkafka.errors import SettingError
 
@@ -149,7 +150,8 @@ def _message(descriptor: Any, inside: tuple[str, ...]) -> Column:
     columns = [(field, _field(field, (*inside, descriptor.full_name))) for field in descriptor.fields]
     if not columns:
         raise SettingError(f"the Protobuf message {descriptor.full_name!r} has no fields: they are its columns")
-    kind = pa.struct([(field.name, column[0]) for field, column in columns])
+    numbers = [(field, f"{descriptor.full_name}.{field.number}", column) for field, column in columns]
+    kind = pa.struct([pa.field(field.name, own, metadata={NUMBER: number}) for field, number, (own, _) in numbers])
 
     def make(values: Sequence[Any]) -> Any:
         mask = pa.array([value is None for value in values], pa.bool_()) if None in values else None

@@ -32,6 +32,18 @@ MUTANTS = [
         (DECODING,),
     ),
     (
+        "a type that was widened meanwhile makes bad records",
+        f"{PACKAGE}/decoding/payloads.py",
+        {"        if errors and self.subjects and": "        if False and"},
+        (DECODING,),
+    ),
+    (
+        "a Protobuf field that was renamed is taken for another one",
+        f"{PACKAGE}/decoding/evolution.py",
+        {"if number is not None and _message(number) in messages:": "if False:"},
+        (DECODING,),
+    ),
+    (
         "rows of several schemas come out in the order of the schemas",
         f"{PACKAGE}/decoding/payloads.py",
         {"places[rows] = np.arange(len(rows))": "places[np.sort(rows)] = np.arange(len(rows))"},

@@ -13,6 +13,8 @@ import pytest
 from confluent_kafka.schema_registry import Schema, SchemaReference
 from confluent_kafka.schema_registry.schema_registry_client import SchemaRegistryClient
 from google.protobuf import descriptor_pb2
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
 
 from airflow_provider_orderedkafka.decoding import payloads
 from airflow_provider_orderedkafka.decoding import registry as registries
@@ -336,6 +338,64 @@ def test_protobuf_is_read_by_the_descriptors_of_the_registry(registry):
     payload = b"\x00" + number.to_bytes(4, "big") + b"\x00" + b"\x0a\x02\x08\x01" + b"\x12\x03\x0a\x01s"
     [found] = values(decoded(decoder(Protobuf(registry="r")), records([payload])))
     assert (found["at"].timestamp(), found["line"]) == (1, {"sku": "s"})
+
+
+def proto(fields, line):
+    """A file with shop.Order: names of fields by their numbers, and the name of the only field of its lines."""
+    file = descriptor_pb2.FileDescriptorProto(name="orders.proto", package="shop", syntax="proto3")
+    order = file.message_type.add(name="Order")
+    entry = order.nested_type.add(name=f"{fields[4].capitalize()}Entry", options={"map_entry": True})
+    entry.field.add(name="key", number=1, type=9, label=1)
+    entry.field.add(name="value", number=2, type=11, type_name=".shop.Line", label=1)
+    file.message_type.add(name="Line").field.add(name=line, number=1, type=9, label=1)
+    for number, name in fields.items():
+        nested = {3: ".shop.Line", 4: f".shop.Order.{entry.name}"}.get(number)
+        more = {"type": 11, "label": 3, "type_name": nested} if nested else {"type": 9, "label": 1}
+        order.field.add(name=name, number=number, **more)
+    return file
+
+
+def test_fields_of_protobuf_are_known_by_their_numbers(registry):
+    """A field may be renamed, and its name be another one's."""
+    old = proto({1: "id", 2: "note", 3: "lines", 4: "tags"}, "sku")
+    new = proto({1: "number", 3: "items", 4: "marks", 5: "note"}, "code")
+    number, _ = (
+        register(registry, b64encode(each.SerializeToString()).decode(), kind="PROTOBUF") for each in (old, new)
+    )
+    registry.get_latest_version = lambda subject, **_: registry._store.get_latest_version(subject)
+    pool = DescriptorPool()
+    pool.Add(old)
+    made = GetMessageClass(pool.FindMessageTypeByName("shop.Order"))(
+        id="7", note="n", lines=[{"sku": "a"}], tags={"x": {"sku": "b"}}
+    )
+    payload = b"\x00" + number.to_bytes(4, "big") + b"\x00" + made.SerializeToString()
+    assert values(decoded(decoder(Protobuf(registry="r")), records([payload]))) == [
+        {"number": "7", "items": [{"code": "a"}], "marks": [("x", {"code": "b"})], "note": None}
+    ]
+
+
+def lines(*fields):
+    """A schema with a map of records."""
+    values = {"type": "record", "name": "line", "fields": list(fields)}
+    return order({"name": "lines", "type": {"type": "map", "values": values}})
+
+
+def test_fields_of_records_in_a_map_get_their_defaults_and_former_names(registry):
+    old = lines(ID, {"name": "gone", "type": "int"})
+    renamed = lines({"name": "number", "type": "long", "aliases": ["id"]}, {"name": "n", "type": "int", "default": 3})
+    number, _ = register(registry, old), register(registry, renamed)
+    payload = framed(number, old, {"lines": {"x": {"id": 7, "gone": 1}}})
+    assert values(decoded(decoder(Avro(registry="r")), records([payload]))) == [
+        {"lines": [("x", {"number": 7, "n": 3})]}
+    ]
+
+
+def test_a_field_of_records_in_a_map_that_is_registered_meanwhile_is_not_left_out(registry):
+    register(registry, lines(ID))
+    before = decoder(Avro(registry="r"))
+    number = register(registry, lines(ID, NAME))
+    with pytest.raises(SchemaChangedError, match=r"has the field 'lines\.name'"):
+        decoded(before, records([framed(number, lines(ID, NAME), {"lines": {"x": {"id": 7, "name": "a"}}})]))
 
 
 def test_formats_travel_as_text():
