@@ -7,17 +7,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from airflow_provider_orderedkafka.dag import ordered_intervals as ordered_intervals
     from airflow_provider_orderedkafka.dag import ordered_load as ordered_load
+    from airflow_provider_orderedkafka.dag import ordered_replay as ordered_replay
     from airflow_provider_orderedkafka.decoding.formats import Avro as Avro
     from airflow_provider_orderedkafka.decoding.formats import Decode as Decode
     from airflow_provider_orderedkafka.decoding.formats import Json as Json
     from airflow_provider_orderedkafka.decoding.formats import JsonSchema as JsonSchema
     from airflow_provider_orderedkafka.decoding.formats import Protobuf as Protobuf
+    from airflow_provider_orderedkafka.forms import load_params as load_params
+    from airflow_provider_orderedkafka.forms import replay_params as replay_params
+    from airflow_provider_orderedkafka.hooks.submission import SparkSubmit as SparkSubmit
+    from airflow_provider_orderedkafka.job import Allow as Allow
+    from airflow_provider_orderedkafka.job import Application as Application
+    from airflow_provider_orderedkafka.job import Rows as Rows
     from airflow_provider_orderedkafka.load import OrderedLoad as OrderedLoad
     from airflow_provider_orderedkafka.outputs import DeltaOutput as DeltaOutput
     from airflow_provider_orderedkafka.outputs import FilesOutput as FilesOutput
     from airflow_provider_orderedkafka.outputs import IcebergOutput as IcebergOutput
     from airflow_provider_orderedkafka.outputs import KafkaOutput as KafkaOutput
+    from airflow_provider_orderedkafka.outputs import NewTopics as NewTopics
 
 __version__ = "0.1.0"
 
@@ -25,12 +34,18 @@ _FORMATS = ("Avro", "Decode", "Json", "JsonSchema", "Protobuf")
 _OUTPUTS = ("DeltaOutput", "FilesOutput", "IcebergOutput", "KafkaOutput")
 _MODULES = {
     "OrderedLoad": "load",
-    "ordered_load": "dag",
+    "NewTopics": "outputs",
+    "SparkSubmit": "hooks.submission",
+    **dict.fromkeys(("ordered_intervals", "ordered_load", "ordered_replay"), "dag"),
+    **dict.fromkeys(("load_params", "replay_params"), "forms"),
+    **dict.fromkeys(("Allow", "Application", "Rows"), "job"),
     **dict.fromkeys(_FORMATS, "decoding.formats"),
     **dict.fromkeys(_OUTPUTS, "outputs"),
 }
 
 __all__ = [
+    "Allow",
+    "Application",
     "Avro",
     "Decode",
     "DeltaOutput",
@@ -39,10 +54,17 @@ __all__ = [
     "Json",
     "JsonSchema",
     "KafkaOutput",
+    "NewTopics",
     "OrderedLoad",
     "Protobuf",
+    "Rows",
+    "SparkSubmit",
     "__version__",
+    "load_params",
+    "ordered_intervals",
     "ordered_load",
+    "ordered_replay",
+    "replay_params",
 ]
 
 if not TYPE_CHECKING:  # a type checker that saw this function would accept every name

@@ -5,12 +5,14 @@ from datetime import timedelta
 from airflow.sdk import Asset, AssetAlias, AssetWatcher
 
 from airflow_provider_orderedkafka.context import SCHEME, ledger_asset
+from airflow_provider_orderedkafka.core.notation.spelling import arguments
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.triggers.offsets import OffsetRangeTrigger
 
 __all__ = ["ledger_asset", "output_alias", "watched_ledger_asset"]
 
 
+@arguments()
 def watched_ledger_asset(load: OrderedLoad, *, poll_interval: float = 5.0, backoff: timedelta | None = None) -> Asset:
     """An asset that is updated when the load is due: a DAG scheduled on it runs whenever there is enough to load.
 

@@ -1,26 +1,43 @@
 """Adapt a task's context for the steps: the load's documents, the run's name, the active runs, the time."""
 
+import platform
 import time
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
+from uuid import uuid4
 
-from airflow_provider_orderedkafka.compat.airflow import dag_run_state, keep_for_ever
+from airflow_provider_orderedkafka.compat.airflow import (
+    StateOfAsset,
+    dag_file,
+    dag_run_state,
+    keep_for_ever,
+    path_of_dag_file,
+    queued_runs,
+)
+from airflow_provider_orderedkafka.core.lifecycle import AIRFLOW, parted
+from airflow_provider_orderedkafka.core.notation.spelling import arguments
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.ledgers import ledger_in, location_for
-from airflow_provider_orderedkafka.loads.books import Books, Memory, RunMemory
-from airflow_provider_orderedkafka.loads.ledger import LedgerStore
-from airflow_provider_orderedkafka.reports import has_notes, read_report
+from airflow_provider_orderedkafka.loads.books import Books, Home, Memory, RunMemory
+from airflow_provider_orderedkafka.loads.ledger import SETTLE_SECONDS, LedgerStore
+from airflow_provider_orderedkafka.locations import bind, bound, has_notes, ledger_in, location_for, read_report
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from airflow.sdk import Asset, Context
 
-ACTIVE = frozenset({"queued", "running"})
+ENDED = frozenset({"success", "failed"})
+"""The states of a DAG run that is over; in any other one it is active."""
+
 SCHEME = "orderedkafka"
+AIRFLOW_ID = "orderedkafka_airflow"
+"""The Variable with the id of this Airflow."""
+
 LEDGER = "where the load stands; without its asset state store the load begins anew"
 
 
+@arguments()
 def ledger_asset(load: str, ledger: str | None = None) -> "Asset":
     """The asset of a load's ledger. An inlet only: as an outlet, each success would emit.
 
@@ -33,8 +50,8 @@ def ledger_asset(load: str, ledger: str | None = None) -> "Asset":
     return Asset(name=f"orderedkafka.{load}.ledger", uri=f"{SCHEME}://ledger/{load}", group="orderedkafka", extra=extra)
 
 
-def beside(ours: "Mapping[str, Sequence[Any]]", given: "Mapping[str, Any]") -> dict[str, Any]:
-    """The operator's own inlets and outlets, and those that are given beside them, by `default_args` too."""
+def with_assets(ours: "Mapping[str, Sequence[Any]]", given: "Mapping[str, Any]") -> dict[str, Any]:
+    """The given arguments, with the operator's own inlets and outlets added to theirs, `default_args` included."""
     defaults = given.get("default_args") or {}
     theirs = {name: given.get(name, defaults.get(name)) or [] for name in ("inlets", "outlets")}
     return {**given, **{name: [*ours.get(name, ()), *found] for name, found in theirs.items()}}
@@ -51,29 +68,72 @@ def run_of(context: "Context") -> str:
     return f"{ti.dag_id}/{ti.run_id}"
 
 
+def airflow_id() -> str:
+    """What tells this Airflow from others that reach the same ledger: made once, and kept in a Variable."""
+    from airflow.sdk import Variable
+
+    found = Variable.get(AIRFLOW_ID, default=None)
+    if found is None:  # it may also mean that Airflow's API did not answer
+        time.sleep(SETTLE_SECONDS)
+        found = Variable.get(AIRFLOW_ID, default=None)
+    if found is None:
+        Variable.set(
+            AIRFLOW_ID, uuid4().hex[:12], description="tells this Airflow's runs from another one's in ledgers"
+        )
+        time.sleep(SETTLE_SECONDS)  # another task may make one at the same moment, and the last one holds
+        found = Variable.get(AIRFLOW_ID)
+    if not AIRFLOW.fullmatch(str(found)):
+        raise SettingError(f"the Variable {AIRFLOW_ID!r} has to be 12 digits or letters from a to f, found {found!r}")
+    return str(found)
+
+
 def is_active(owner: str) -> bool:
-    """Whether that DAG run is queued or running; one that was deleted is not."""
-    dag_id, _, run_id = owner.partition("/")
-    return dag_run_state(dag_id, run_id) in ACTIVE
+    """Whether that DAG run of this Airflow may still do something; one that was deleted does not.
+
+    Raises an `UnreachableError` where Airflow does not say.
+    """
+    dag_id, _, run_id = parted(owner)[0].partition("/")
+    return may_act(dag_run_state(dag_id, run_id))
+
+
+def may_act(state: str | None) -> bool:
+    """Whether a DAG run in this state, or a deleted one, may still do something."""
+    return state is not None and state not in ENDED
+
+
+def home_of(context: "Context") -> Home:
+    """The DAG of this run, and the file that defines it."""
+    own = Path(context["dag"].fileloc)
+    return Home(context["ti"].dag_id, dag_file(context), lambda file: _is_elsewhere(path_of_dag_file(file), own))
+
+
+def _is_elsewhere(path: Path | None, own: Path) -> bool:
+    """Whether a DAG file, which may lie in an archive, is there and not another name of this one."""
+    if path is None or not any(each.is_file() for each in (path, *path.parents)):
+        return False
+    return not (path.exists() and own.exists() and path.samefile(own))
 
 
 def books_of(load: str, context: "Context", ledger: str | None = None) -> Books:
     """The books of a load, for this task; `ledger` is where the load keeps its ledger."""
+    location = location_for(load, ledger)
     return Books(
-        store=_store_of(load, context, ledger),
-        run=run_of(context),
+        store=_store_of(load, context, location),
+        run=run_of(context) if location is None else f"{run_of(context)}@{airflow_id()}",
         is_active=is_active,
         now=now_ms,
         report=read_report,
         noted=has_notes,
+        bound=bound,
+        bind=bind,
+        machine=platform.node(),
     )
 
 
-def _store_of(load: str, context: "Context", ledger: str | None) -> LedgerStore:
-    location = location_for(load, ledger)
+def _store_of(load: str, context: "Context", location: str | None) -> LedgerStore:
     if location is not None:
         return ledger_in(load, location)
-    return LedgerStore(load, context["asset_state_store"][ledger_asset(load)])
+    return LedgerStore(load, StateOfAsset(context["asset_state_store"][ledger_asset(load)]))
 
 
 def memory_of(books: Books, context: "Context") -> Memory:
@@ -123,14 +183,33 @@ def fail(error: OrderedKafkaError) -> NoReturn:
     raise AirflowFailException(str(error)) from error
 
 
+BY_HAND = frozenset({"manual", "operator_triggered", "asset_materialization"})
+"""The types of runs that neither a schedule nor an asset's event started."""
+
+
+def is_by_hand(context: "Context") -> bool:
+    """Whether somebody asked for this run: in a form, by the API or a command, or another DAG's task."""
+    return _run_type(context) in BY_HAND
+
+
+def _run_type(context: "Context") -> str:
+    return str(getattr(context.get("dag_run"), "run_type", "")).rpartition(".")[2].lower()
+
+
+def gives_way(dag_id: str | None) -> str | None:
+    """Why a run of this DAG that only waits ends: another one is queued, and begins when it has ended; None if not."""
+    if dag_id is None or not queued_runs(dag_id):
+        return None
+    return f"it gives way to a run of {dag_id!r} that is queued behind it"
+
+
 def refuse_backfill(context: "Context", load: str) -> None:
     """Raise `SettingError` for a backfill of an incremental load, whose ledger decides what is loaded."""
-    run = context.get("dag_run")
-    if str(getattr(run, "run_type", "")).rpartition(".")[2].lower() == "backfill":
+    if _run_type(context) == "backfill":
         raise SettingError(
             f"load {load!r} is incremental, and this run is a backfill's: the ledger says what is missing, not the "
             "calendar. Let the load run on its schedule; go back with `orderedkafka ledger rewind`; or give a load of "
-            "its own mode='interval', where backfills just work"
+            "its own ordered_intervals(), where backfills just work"
         )
 
 
@@ -140,13 +219,13 @@ def interval_of(context: "Context", load: str) -> tuple[int, int]:
     end: datetime | None = context.get("data_interval_end")
     if begin is None or end is None:
         raise SettingError(
-            f"load {load!r} has mode='interval', and this run has no data interval, as a run that is triggered without "
+            f"load {load!r} loads data intervals, and this run has none, as a run that is triggered without "
             "a logical date: trigger it with one (for `airflow dags trigger`, --logical-date 2026-01-31T12:00:00Z), "
             "and it loads the interval that was over then; or load several with `airflow backfill create`"
         )
     if begin >= end:
         raise SettingError(
-            f"load {load!r} has mode='interval', and this run's data interval is empty (from {begin} to {end}): "
+            f"load {load!r} loads data intervals, and this run's is empty (from {begin} to {end}): "
             "schedule the DAG with a timetable that has them, such as CronDataIntervalTimetable('@hourly', "
             "timezone='UTC')"
         )

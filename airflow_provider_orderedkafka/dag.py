@@ -1,213 +1,424 @@
-"""`ordered_load`: the four tasks of a load as one task group, checked when the DAG is parsed."""
+"""`ordered_load`, `ordered_intervals`, `ordered_replay`: a load's tasks as one group, checked as the DAG is parsed.
 
-from collections.abc import Mapping
-from inspect import signature
+Instead of spark-submit an operator of the user's choice may run the application. The attempt is recorded in the ledger
+before that operator begins, and the commit relies on the report beside the checkpoint, as with spark-submit. The
+application is told all else by one word, which the resolve task has made.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal
 
-from airflow.sdk import TaskGroup
+from airflow.sdk import BaseOperator, TaskGroup
 
-from airflow_provider_orderedkafka.arguments import STEPS, check_arguments, check_load
+from airflow_provider_orderedkafka.context import books_of, fail, ledger_asset, skip, with_assets
 from airflow_provider_orderedkafka.core.documents import Kind
-from airflow_provider_orderedkafka.decoding.formats import Decode
-from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.hooks.launching import missing_application
-from airflow_provider_orderedkafka.hooks.transforms import Transform
+from airflow_provider_orderedkafka.core.lifecycle import Action
+from airflow_provider_orderedkafka.core.notation.spelling import arguments, parameters
+from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError
+from airflow_provider_orderedkafka.forms import fields_of
+from airflow_provider_orderedkafka.hooks.launching import missing_application, packaged_for, shipped_with
+from airflow_provider_orderedkafka.hooks.submission import SparkSubmit
+from airflow_provider_orderedkafka.job import Rows
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.outputs import KafkaOutput
-from airflow_provider_orderedkafka.parsing import check_form
-from airflow_provider_orderedkafka.submitting import Launch, Submit, submitted
+from airflow_provider_orderedkafka.loads.books import Books
+from airflow_provider_orderedkafka.loads.loading import load as what_to_do
+from airflow_provider_orderedkafka.locations import check_no_login, readable, report_location
+from airflow_provider_orderedkafka.parsing import (
+    RENAMED,
+    TASKS,
+    check_audit,
+    check_checkpoint,
+    check_dag,
+    check_job,
+    check_load,
+    check_tasks,
+    check_wait,
+    output_of,
+    topic_assets,
+)
+from airflow_provider_orderedkafka.telling import docs, metrics, status
 
 if TYPE_CHECKING:
-    from airflow.sdk import DAG, Asset, BaseOperator
+    from airflow.sdk import DAG, Asset, Context
 
-    from airflow_provider_orderedkafka.core.lanes import OrderBy
-    from airflow_provider_orderedkafka.hooks.launching import SubmitArguments
     from airflow_provider_orderedkafka.operators.resolve import OnClear
     from airflow_provider_orderedkafka.outputs import Output
 
-__all__ = ["Launch", "OrderedLoadGroup", "Submit", "check_form", "ordered_load"]
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What a function given as `spark=` gets, to make the operator that runs the application.
+
+    :param load: Name of the load.
+    :param application: Path of the application, as this DAG file sees it.
+    :param arguments: Its command line, but for Kafka's settings: `["--work", ...]`, a word that nothing on its way
+        changes. (a template)
+    :param report: The location of its report. (a template)
+    :param task: Arguments that the operator must get, as `**launch.task`.
+    """
+
+    load: str
+    application: str
+    arguments: tuple[str, ...]
+    report: str
+    task: Mapping[str, Any]
+
+
+Launcher = Callable[[Launch], "BaseOperator"]
+
+
+def launched(
+    resolve: str,
+    launcher: Launcher,
+    load: OrderedLoad,
+    *,
+    application: str,
+    arguments: tuple[str, ...],
+    more: Mapping[str, Any],
+) -> "BaseOperator":
+    """Make the user's operator and check it; `resolve` is the ID of the task whose range it loads."""
+    if "pre_execute" in more:
+        raise SettingError(
+            f"load {load.name!r}: pre_execute= of the task 'load' would replace what records the attempt before your "
+            "operator begins, and nothing could be committed: leave it out, and put a task before the load"
+        )
+    xcom = f"{{{{ ti.xcom_pull(task_ids='{resolve}', key='%s') }}}}"
+    task = {
+        **with_assets(
+            {"inlets": [ledger_asset(load.name, load.ledger), *topic_assets(load)]}, {"doc_md": docs.LOAD, **more}
+        ),
+        "task_id": "load",
+        "pre_execute": lambda context: begin_attempt(context, load, resolve),
+    }
+    launch = Launch(
+        load=load.name,
+        application=application,
+        arguments=(*arguments, "--work", xcom % "work"),
+        report=report_location(xcom % "checkpoint"),
+        task=task,
+    )
+    made = launcher(launch)
+    if made.task_id.rpartition(".")[2] != task["task_id"] or not made.inlets:
+        raise SettingError(
+            f"load {load.name!r}: the operator that spark= gives must pass all of the launch's `task` on to its base, "
+            f"found task id {made.task_id!r}: `lambda launch: SomeOperator(..., **launch.task)`"
+        )
+    return made
+
+
+def begin_attempt(context: "Context", load: OrderedLoad, resolve: str) -> None:
+    """Record the attempt in the ledger before the operator begins; skip the task if the range is committed."""
+    ti = context["ti"]
+    where, range_id = str(ti.xcom_pull(task_ids=resolve, key="checkpoint")), ti.xcom_pull(task_ids=resolve) or None
+    try:
+        books = books_of(load.name, context, load.ledger)
+        _check_place(books, range_id, where)
+        todo = what_to_do(books, range_id, lambda *_: readable(where))
+    except OrderedKafkaError as error:
+        fail(error)
+    if todo.action is Action.SKIP:
+        skip(context, todo.reason)
+    if todo.action is Action.REFUSE:
+        fail(LifecycleError(f"nothing is loaded for {load.name!r}: {todo.reason}"))
+    if todo.range is not None and todo.report is None:
+        status.begun(context, load, todo.range, todo.attempt)
+    metrics.attempted(load.name)
+
+
+def _check_place(books: Books, range_id: str | None, where: str) -> None:
+    """`LifecycleError` where the application would keep its state elsewhere than the attempts before it."""
+    named, book = books.book(range_id)
+    begun = None if book.open is None or book.open.range_id != named else book.open.checkpoint
+    if begun not in {None, where}:
+        raise LifecycleError(
+            f"range {named!r} of load {books.store.load!r} was begun at {begun!r}, and its resolve task says "
+            f"{where!r}: clear that task, too, and the range goes on where it was begun"
+        )
+
+
+__all__ = [
+    "Launch",
+    "Launcher",
+    "OrderedLoadGroup",
+    "ordered_intervals",
+    "ordered_load",
+    "ordered_replay",
+]
+
+OF_A_TASK = {
+    **dict.fromkeys(parameters(BaseOperator), "it is an argument of a task: tasks={'load': {...}}"),
+    **RENAMED,
+}
+
+OF_A_REPLAY = {
+    **dict.fromkeys(("start", "end", "row_limit", "dry_run"), "it is for ordered_replay(), or a setting of the load"),
+    "on_clear": "a committed range is loaded again by `orderedkafka ledger rewind`; it is for ordered_intervals()",
+}
+
+FROM_WHERE_TO_WHERE = {
+    "start": "say where it begins, such as start='2026-01-31T00:00:00Z'",
+    "end": "say where it ends, such as end='latest'",
+}
+
+Wait = Literal["scheduled", "always", "never"]
 
 
 class OrderedLoadGroup(TaskGroup):
     """The task group of a load.
 
-    `steps` holds its tasks by name (`wait`, `resolve`, `load`, `commit`). `output` is the XCom of `commit`: the range,
-    the ledger's revision, and how many rows were written and how many of them were late.
+    `tasks` holds its tasks by name (`wait`, `resolve`, `load`, `commit`, `audit`). `output` is the XCom of `commit`:
+    the range, the ledger's revision, and how many rows were written and how many of them were late.
     """
 
     output: Any = None
-    steps: Mapping[str, Any] = {}
+    tasks: Mapping[str, Any] = {}
 
 
+@arguments(**OF_A_TASK | OF_A_REPLAY)
 def ordered_load(
     load: OrderedLoad,
     *,
-    output_topic: str | None = None,
-    spark_conn_id: str = "spark_default",
-    application: str = "",
+    to: "Output | str | None" = None,
+    rows: Rows = Rows(),
+    spark: SparkSubmit | Launcher = SparkSubmit(),
     checkpoint: str | None = None,
-    keep_order: "OrderBy | None" = "key",
-    mode: Kind = "incremental",
-    start: Any = None,
-    end: Any = None,
-    on_clear: "OnClear" = "skip",
-    output: "Output | str | Asset | None" = None,
     asset: "Asset | None" = None,
-    create_output: Mapping[str, Any] | None = None,
-    row_limit: int | str | None = None,
-    dry_run: bool | str = False,
-    wait: bool = True,
-    submit: Submit | None = None,
-    steps: Mapping[str, Mapping[str, Any]] | None = None,
-    decode: Decode | None = None,
-    transform: str | None = None,
-    arrow_transform: str | None = None,
-    **submit_arguments: Unpack["SubmitArguments"],
+    audit: bool = False,
+    wait: Wait = "scheduled",
+    tasks: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> OrderedLoadGroup:
-    """Add a load's four tasks to the DAG that is being defined, as a task group named after the load.
+    """Load what is new since the last run, by four tasks in the DAG that is being defined, as a group.
 
     :param load: The load.
-    :param output_topic: The topic to write to, which must not be one that the load reads. It has to exist, unless
-        `create_output` says how to create it. Short for `output=KafkaOutput("...")`; a template is allowed here.
-    :param spark_conn_id: ID of the Airflow connection to Spark.
-    :param application: Path of your own application, relative to the DAG file. Default: a copy to the output.
+    :param to: Where to write: a `KafkaOutput`, `IcebergOutput`, `DeltaOutput` or `FilesOutput`; or
+        `"<format>:<name>"`, such as `"delta:s3a://lake/orders"`, for one with defaults, which may be a template as a
+        whole. Formats are `topic`, `iceberg`, `delta` and those of `FilesOutput`.
+    :param rows: How records become rows. Default: they are copied.
+    :param spark: How the application is run. Default: by spark-submit and the connection `spark_default`. Or a function
+        from a `Launch` to an operator, which needs `checkpoint`.
     :param checkpoint: Folder for checkpoints. Required for a cluster; with a local master, a folder under AIRFLOW_HOME
-        by default. Driver, executors and Airflow's workers must be able to reach it.
-    :param keep_order: Which order the output keeps: that of each `"key"`, of each `"partition"`, or none (None).
-    :param mode: Which range a run loads. `"incremental"`: everything new since the last run. `"interval"`: the run's
-        data interval. `"replay"`: from `start` to `end`, leaving the ledger alone.
-    :param start: Where a replay starts; takes the same values as `OrderedLoad.start`.
-    :param end: Where a replay ends, exclusive; the same values.
-    :param on_clear: What clearing a loaded interval or replay does: `"skip"` it, or `"reload"` it as a whole.
-    :param output: Where to write: a `KafkaOutput`, `IcebergOutput`, `DeltaOutput` or `FilesOutput`. Or
-        `"<format>:<name>"`, such as `"delta:s3a://lake/orders"`, which may be a template; the formats are `topic`,
-        `iceberg`, `delta` and those of `FilesOutput`. (An asset, which this used to be, is still taken, as `asset`.)
+        by default. Driver, executors and Airflow's workers must be able to read and write there. (may be a template)
     :param asset: The asset to emit when a load is committed. Default: the asset of the output.
-    :param create_output: How to create the topics that the load writes to, where they do not exist:
-        `{"partitions": 6, "replication": 3, "config": {"retention.ms": 86_400_000}}`, each with the broker's default. A
-        topic that exists stays as it is.
-    :param row_limit: The most rows that a replay writes: the first ones in order; may be a template.
-    :param dry_run: Whether a replay only logs what it would load: `True`, or a template that gives `"True"`.
-    :param wait: Whether to add the `wait` task. Without it, a run with nothing to load is skipped.
-    :param submit: A function from a `Launch` to an operator that runs the application in place of spark-submit. Needs
-        `checkpoint`.
-    :param steps: Further arguments of single tasks, such as `{"load": {"retries": 3, "pool": "spark"}}`.
-    :param decode: How keys and values are decoded before the transform, such as `Decode(value=Avro(registry="main"))`.
-    :param transform: A function from DataFrame to DataFrame, as `"module:function"`. Its module may lie beside the DAG
-        file: then it travels with the application.
-    :param arrow_transform: A function from `pyarrow.RecordBatch` to `pyarrow.RecordBatch` instead; faster.
-    :param submit_arguments: Arguments of spark-submit, under the names of Airflow's `SparkSubmitOperator`, such as
-        `conf`, `executor_memory` or `packages`.
+    :param audit: Whether to add a task `audit`, which reads the output again after the commit, and fails if it is wrong
+    :param wait: Which runs wait for enough: `"scheduled"` (also by assets; not a person's), `"always"`, or `"never"`.
+    :param tasks: Further arguments of single tasks, such as `{"load": {"retries": 3, "pool": "spark"}}`.
     """
+    return _group("incremental", **locals())
+
+
+@arguments(**OF_A_TASK | OF_A_REPLAY)
+def ordered_intervals(
+    load: OrderedLoad,
+    *,
+    to: "Output | str | None" = None,
+    rows: Rows = Rows(),
+    spark: SparkSubmit | Launcher = SparkSubmit(),
+    checkpoint: str | None = None,
+    asset: "Asset | None" = None,
+    audit: bool = False,
+    on_clear: "OnClear" = "skip",
+    wait: Literal["always", "never"] = "always",
+    tasks: Mapping[str, Mapping[str, Any]] | None = None,
+) -> OrderedLoadGroup:
+    """Load each run's data interval, once, whoever asks for it: a schedule, a backfill or a person.
+
+    :param on_clear: What clearing a loaded interval does: `"skip"` it, or `"reload"` it as a whole.
+    :param wait: Whether runs wait until their interval is over by `grace`: `"always"`; or `"never"`, without a `wait`
+        task.
+
+    All else is as for `ordered_load`.
+    """
+    return _group("interval", **locals())
+
+
+@arguments(**OF_A_TASK | FROM_WHERE_TO_WHERE)
+def ordered_replay(
+    load: OrderedLoad,
+    *,
+    to: "Output | str | None" = None,
+    start: Any,
+    end: Any,
+    row_limit: int | str | None = None,
+    dry_run: bool | str = False,
+    rows: Rows = Rows(),
+    spark: SparkSubmit | Launcher = SparkSubmit(),
+    checkpoint: str | None = None,
+    asset: "Asset | None" = None,
+    audit: bool = False,
+    on_clear: "OnClear" = "skip",
+    tasks: Mapping[str, Mapping[str, Any]] | None = None,
+) -> OrderedLoadGroup:
+    """Load from `start` to `end`, leaving the ledger alone.
+
+    :param start: Where it starts; takes the same values as `OrderedLoad.start`. (may be a template)
+    :param end: Where it ends, exclusive; the same values.
+    :param row_limit: The most rows that it writes: the first ones in order. (may be a template)
+    :param dry_run: Whether it only logs what it would load: `True`, or a template that gives `"True"`.
+    :param on_clear: What clearing a loaded replay does: `"skip"` it, or `"reload"` it as a whole.
+
+    All else is as for `ordered_load`.
+    """
+    return _group("replay", **locals())
+
+
+def _group(
+    mode: Kind,
+    *,
+    load: OrderedLoad,
+    to: "Output | str | None",
+    rows: Rows,
+    spark: SparkSubmit | Launcher,
+    checkpoint: str | None,
+    asset: "Asset | None",
+    audit: bool,
+    tasks: Mapping[str, Mapping[str, Any]] | None,
+    wait: Wait = "never",
+    dry_run: bool | str = False,
+    **of_the_mode: Any,
+) -> OrderedLoadGroup:
+    from airflow_provider_orderedkafka.operators.audit import AuditOffsetRangeOperator
     from airflow_provider_orderedkafka.operators.commit import CommitOffsetRangeOperator
     from airflow_provider_orderedkafka.operators.resolve import ResolveOffsetRangeOperator
-    from airflow_provider_orderedkafka.parsing import (
-        check_checkpoint,
-        check_dag,
-        check_decode,
-        check_output,
-        named_output,
-        outputs_of,
-    )
+    from airflow_provider_orderedkafka.operators.submit import SubmitOrderedLoadOperator
     from airflow_provider_orderedkafka.sensors.offsets import OffsetRangeSensor
 
+    operators = {
+        "wait": OffsetRangeSensor,
+        "resolve": ResolveOffsetRangeOperator,
+        "load": SubmitOrderedLoadOperator,
+        "commit": CommitOffsetRangeOperator,
+        "audit": AuditOffsetRangeOperator,
+    }
     check_load(load)
-    group = _group(load)
+    group = _made(load)
+    check_wait(load, mode, wait, by_form=bool(fields_of(group.dag, "load")))
     check_dag(load, mode, group)
-    steps = steps or {}
-    check_arguments(load, mode, submit_arguments, steps, signature(ordered_load).parameters, spark_submit=not submit)
-    value, asset = named_output(load, output, output_topic, asset)
-    more = {step: steps.get(step, {}) for step in STEPS}
-    travels = Transform.of(load.name, Path(group.dag.fileloc).parent, transform, arrow_transform)
-    given: dict[str, Any] = {**submit_arguments, **more["load"]}
-    arguments = given if travels is None else travels.added(given)
-    written: dict[str, Any] = {"output_topic": output_topic, "output": value}
-    check_decode(load, decode, to_kafka=output_topic is not None or isinstance(value, KafkaOutput))
-    if submit is None:
-        check_checkpoint(load, spark_conn_id, checkpoint)
-    else:
-        check_output(load, output_topic, application, None, value)
-    options = arguments.get("application_args")
-    outputs = outputs_of(load, output_topic, options, value, decode, create=create_output is not None)
-    shape: dict[str, Any] = {"keep_order": keep_order, "decode": decode}
-    digest = _digest(options, application=application, **written, **shape)
-    shared: dict[str, Any] = {"load": load, "checkpoint": checkpoint, "digest": digest}
-    application = _application(load, application, group.dag)
+    for location in filter(None, (checkpoint, load.ledger)):
+        check_no_login(location)
+    tasks = {} if tasks is None else tasks
+    known = operators if isinstance(spark, SparkSubmit) else {n: each for n, each in operators.items() if n != "load"}
+    check_tasks(load, mode, tasks, known)
+    for name, there, why in (
+        ("wait", wait != "never", "wait='never', or a replay"),
+        ("audit", audit, "audit=True adds it"),
+    ):
+        if not there and name in tasks:
+            raise SettingError(
+                f"load {load.name!r}: tasks has arguments for {name!r}, and there is no such task ({why}): leave them "
+                "out"
+            )
+    more: dict[str, Any] = {name: tasks.get(name, {}) for name in TASKS}
+    check_job(load, None, rows)  # before where rows go: a wrong `rows` is said first
+    to = output_of(load, to, rows)
+    check_job(load, to, rows)
+    if audit:
+        check_audit(load, to, rows)
+    shipped = shipped_with(load.name, Path(group.dag.fileloc).parent, rows)
+    job: dict[str, Any] = {"to": to, "rows": rows}
     with group:
         resolve = ResolveOffsetRangeOperator(
             task_id="resolve",
+            load=load,
             mode=mode,
-            start=start,
-            end=end,
-            on_clear=on_clear,
-            outputs=outputs,
-            create_output=create_output,
-            output=value,
-            row_limit=row_limit,
+            checkpoint=checkpoint,
+            hands_over=not isinstance(spark, SparkSubmit),
             plan_only=dry_run,
-            **shared,
+            **job,
+            **of_the_mode,
             **more["resolve"],
         )
-        how = {"application": application, **shared, **written, **shape}
-        loading = _loading(resolve, submit, spark_conn_id, arguments, **how)
+        if isinstance(spark, SparkSubmit):
+            check_checkpoint(load, spark.conn_id, checkpoint)
+            loading: BaseOperator = SubmitOrderedLoadOperator(
+                task_id="load",
+                load=load,
+                range_id=resolve.output,
+                spark=spark if shipped is None else _shipping(spark, shipped),
+                checkpoint=checkpoint,
+                application=_application(load, rows, group.dag),
+                **job,
+                **more["load"],
+            )
+        else:
+            own: dict[str, Any] = {"checkpoint": checkpoint, "application": _application(load, rows, group.dag)}
+            loading = _launched(load, spark, resolve.task_id, more=more["load"], **own, **job)
         commit = CommitOffsetRangeOperator(
-            task_id="commit", load=load, range_id=resolve.output, asset=asset, **written, **more["commit"]
+            task_id="commit", load=load, range_id=resolve.output, to=to, asset=asset, **more["commit"]
         )
-        tasks: dict[str, Any] = {"resolve": resolve, "load": loading, "commit": commit}
-        if wait and mode != "replay":
-            tasks["wait"] = OffsetRangeSensor(task_id="wait", load=load, kind=mode, **more["wait"])
-            tasks["wait"] >> resolve
+        made: dict[str, Any] = {"resolve": resolve, "load": loading, "commit": commit}
+        if wait != "never":
+            made["wait"] = OffsetRangeSensor(task_id="wait", load=load, kind=mode, wait=wait, **more["wait"])
+            made["wait"] >> resolve
         resolve >> loading >> commit
-    group.output, group.steps = commit.output, tasks
+        if audit:
+            made["audit"] = AuditOffsetRangeOperator(
+                task_id="audit",
+                load=load,
+                range_id=resolve.output,
+                checkpoint=checkpoint,
+                spark=spark if isinstance(spark, SparkSubmit) else SparkSubmit(),
+                **more["audit"],
+            )
+            commit >> made["audit"]
+    group.output, group.tasks = commit.output, made
     return group
 
 
-def _digest(
-    options: Any,
+def _launched(
+    load: OrderedLoad,
+    launcher: Any,
+    resolve: str,
     *,
-    output_topic: str | None,
-    output: "Output | str | None",
+    checkpoint: str | None,
     application: str,
-    keep_order: Any,
-    decode: Decode | None,
-) -> str:
-    """The digest of the settings that a range is loaded with, but for those that are its own."""
-    from airflow_provider_orderedkafka.loads.changed_settings import digest_of
-    from airflow_provider_orderedkafka.parsing import shape_of
-
-    return digest_of(
-        output_topic=getattr(output, "topic", output_topic),
-        output=output if isinstance(output, str | None) else output.shape,
-        application=application or "packaged",
-        keep_order=keep_order,
-        decode=None if decode is None else decode.shape,
-        **shape_of(options),
-    )
-
-
-def _loading(
-    resolve: "BaseOperator", submit: Submit | None, conn_id: str, arguments: dict[str, Any], **how: Any
-) -> "BaseOperator":
-    if submit is not None:
-        return submitted(resolve.task_id, submit, more=arguments, **how)
-    from airflow_provider_orderedkafka.operators.submit import SubmitOrderedLoadOperator
-
-    return SubmitOrderedLoadOperator(task_id="load", range_id=resolve.output, conn_id=conn_id, **how, **arguments)
+    to: "Output | str | None",
+    rows: Rows,
+    more: Mapping[str, Any],
+) -> BaseOperator:
+    if not callable(launcher):
+        raise SettingError(
+            f"load {load.name!r}: spark= is SparkSubmit(...) or a function from a Launch to an operator, found "
+            f"{launcher!r}; a connection is named SparkSubmit({launcher!r})"
+        )
+    if checkpoint is None:
+        raise SettingError(
+            f"load {load.name!r}: spark= is a function and checkpoint= is missing: name a location that the "
+            "application and Airflow's workers reach, such as checkpoint='s3://bucket/orderedkafka'"
+        )
+    if isinstance(to, str):
+        raise SettingError(
+            f"load {load.name!r}: to={to!r} is a template as a whole, and which application writes it has to be "
+            "known when the DAG is parsed: let only its place be one, such as KafkaOutput('{{ params.topic }}')"
+        )
+    words = () if rows.application is None else rows.application.arguments
+    return launched(resolve, launcher, load, application=application or packaged_for(to), arguments=words, more=more)
 
 
-def _group(load: OrderedLoad) -> OrderedLoadGroup:
+def _shipping(spark: SparkSubmit, shipped: Path) -> SparkSubmit:
+    return replace(spark, py_files=",".join(filter(None, [spark.py_files, str(shipped)])))
+
+
+def _made(load: OrderedLoad) -> OrderedLoadGroup:
+    from airflow.providers.common.compat.sdk import AirflowException
+
     try:
-        return OrderedLoadGroup(load.name, tooltip=f"Load {', '.join(load.topics)} in time order")
+        return OrderedLoadGroup(load.name, tooltip=f"Load {load.subscription} in time order")
     except RuntimeError as error:  # what Airflow says there
-        raise SettingError(f"load {load.name!r}: ordered_load() is called inside a DAG: `with DAG(...):`") from error
+        raise SettingError(f"load {load.name!r}: it has to be inside a DAG: `with DAG(...):`") from error
+    except AirflowException as error:
+        raise SettingError(
+            f"load {load.name!r}: {error}: a name is one ledger, so give each load of a DAG a name of its own"
+        ) from error
 
 
-def _application(load: OrderedLoad, application: str, dag: "DAG") -> str:
-    """Resolve a relative path against the folder of the DAG file, where the application has to be."""
-    if not application or "://" in application or Path(application).is_absolute():
-        return application
-    path = Path(dag.fileloc).parent / application
-    if "{{" not in application and not path.is_file():
-        raise missing_application(load.name, application, path)
+def _application(load: OrderedLoad, rows: Rows, dag: "DAG") -> str:
+    """The path of a program of one's own: a relative one begins at the folder of the DAG file."""
+    file = "" if rows.application is None else rows.application.file
+    if not file or "://" in file or Path(file).is_absolute():
+        return file
+    path = Path(dag.fileloc).parent / file
+    if not path.is_file():
+        raise missing_application(load.name, file, path)
     return str(path)

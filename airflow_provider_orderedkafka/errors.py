@@ -46,13 +46,22 @@ class DocumentError(OrderedKafkaError, ValueError):
 
 
 class UnreachableError(OrderedKafkaError):
-    """Kafka did not answer in time."""
+    """Kafka did not answer in time; or a schema registry, or Airflow."""
 
     retryable = True
 
 
 class AccessDeniedError(OrderedKafkaError):
-    """Kafka refused access: the principal lacks a permission, or the credentials are wrong."""
+    """Kafka refused access: the principal lacks a permission."""
+
+
+class CredentialsError(AccessDeniedError):
+    """Kafka does not know the client by its credentials, or the client does not trust the broker's certificate.
+
+    They may be about to be changed: another attempt takes what its connection has then.
+    """
+
+    retryable = True
 
 
 class UnknownTopicError(PlacedError):

@@ -4,27 +4,36 @@ Cheap to import, frozen, compared by value. Settings are here; how far the load 
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any, Self, get_args
 
 from airflow_provider_orderedkafka.core.codec import canonical
 from airflow_provider_orderedkafka.core.documents import Isolation, OnDataLoss
-from airflow_provider_orderedkafka.core.notation.durations import format_duration, parse_duration
+from airflow_provider_orderedkafka.core.notation.spelling import arguments, format_duration, parse_duration
 from airflow_provider_orderedkafka.core.notation.starts import Start, parse_start
-from airflow_provider_orderedkafka.core.notation.subscriptions import TOPIC_NAMES, Named, is_topic_name
-from airflow_provider_orderedkafka.core.pacing import Pace
-from airflow_provider_orderedkafka.core.terms import Terms, rewinding
+from airflow_provider_orderedkafka.core.notation.subscriptions import (
+    Assigned,
+    Matching,
+    Subscription,
+    Topics,
+    check_start,
+    names,
+    parse_subscription,
+    subscription_of,
+)
+from airflow_provider_orderedkafka.core.pacing import DelayFrom, Pace, Terms, rewinding
 from airflow_provider_orderedkafka.errors import SettingError
 
 Duration = str | timedelta
-StartSetting = str | datetime | Mapping[str, Sequence[int]]
+StartSetting = str | datetime | Mapping[str, str | datetime | Sequence[int] | Mapping[str, int]]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
+@arguments()
 @dataclass(frozen=True, slots=True)
 class OrderedLoad:
     """The settings of one load: which topics, from where, how often, how much at a time.
@@ -33,16 +42,21 @@ class OrderedLoad:
     raises a `SettingError` here, so when the DAG file is parsed.
 
     :param name: Identifies the load. Its ledger, tasks and consumer group are named after it, so it must not change.
-    :param topics: The topics to load, merged into one time order.
-    :param start: Where the first run starts: `"earliest"`, `"latest"`, `"committed:<group>"`, an aware `datetime`, a
-        time ago such as `"-2h"`, or offsets by topic such as `{"orders": [120, 98]}`. Later runs start where the last
-        one stopped. A topic added later starts here too, when it is first seen; a new partition of a known topic
-        starts at its first offset.
+    :param topics: The topics to load, merged into one time order: their names; `re.compile("orders-.*")`, all whose
+        whole name matches; or chosen partitions, `{"orders": [0, 3]}`.
+    :param start: Where the first run starts: `"earliest"`, `"latest"`, `"committed:<group>"` (0 where the group has
+        none; an error if it has none at all), an aware `datetime`, a time ago such as `"-2h"`, or offsets by topic such
+        as `{"orders": [120, 98]}`; or one of these for each topic, `{"orders": "earliest", "metrics": "-1h"}`. Later
+        runs start where the last one stopped. A topic added later starts here too, when it is first seen; a new
+        partition of a known topic starts at offset 0, and a topic that a pattern matches later starts at its earliest
+        offsets.
     :param kafka_conn_id: ID of the Airflow connection to Kafka (type `kafka`).
     :param min_offsets: Minimum number of new offsets that starts a run. None: any.
-    :param max_delay: Start a run after this long if there is anything to load. As in Spark, the delay is counted from
-        the last run, not from the oldest waiting record: after a quiet night, the first record starts a run at once.
-        None: wait for `min_offsets`, however long that takes.
+    :param max_delay: Start a run after this long if there is anything to load. None: wait for `min_offsets`, however
+        long that takes.
+    :param delay_from: What `max_delay` counts from. `"last_run"`, as in Spark: after a quiet night, the first record
+        starts a run at once, and so it does before the first run, if there is no `min_offsets`. `"oldest"`: the oldest
+        record that waits, by its order time, so that a run is never smaller than it has to be.
     :param max_offsets: Maximum number of offsets in one run.
     :param grace: How far behind the present a run ends, so that records written up to this late are still in order.
     :param transaction_wait: How long to wait for an open transaction, counted from the timestamp of its first record,
@@ -59,11 +73,12 @@ class OrderedLoad:
     """
 
     name: str
-    topics: Sequence[str]
+    topics: Topics
     start: StartSetting = "latest"
     kafka_conn_id: str = "kafka_default"
     min_offsets: int | None = None
     max_delay: Duration | None = None
+    delay_from: DelayFrom = "last_run"
     max_offsets: int | None = None
     grace: Duration = "5s"
     transaction_wait: Duration = "15m"
@@ -76,19 +91,30 @@ class OrderedLoad:
     ledger: str | None = None
 
     def __post_init__(self) -> None:
-        _check_topics(self)
-        topics = (self.topics,) if isinstance(self.topics, str) else self.topics
-        object.__setattr__(self, "topics", tuple(sorted(set(topics))))
+        object.__setattr__(self, "topics", _kept(self))
         if isinstance(self.start, Mapping):
             parse_start(dict(self.start), "start")  # an invalid start may not be JSON either
-            object.__setattr__(self, "start", canonical(self.start))
+            object.__setattr__(self, "start", canonical({t: _plain(each) for t, each in self.start.items()}))
         for rule in (_check_name, _check_numbers, _check_choices, _check_times, _check_pairs, _check_ledger):
             rule(self)
 
     @property
+    def subscription(self) -> Subscription:
+        """The topics, read."""
+        if isinstance(self.topics, str):
+            return parse_subscription("assign", self.topics)
+        return subscription_of(self.topics)
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The names of its topics, as far as they are said; a pattern says none."""
+        return names(self.subscription)
+
+    @property
     def pace(self) -> Pace:
-        """`min_offsets` and `max_delay`."""
-        return Pace(self.min_offsets, None if self.max_delay is None else parse_duration(self.max_delay, "max_delay"))
+        """When a run starts."""
+        delay = None if self.max_delay is None else parse_duration(self.max_delay, "max_delay")
+        return Pace(self.min_offsets, delay, self.delay_from)
 
     @property
     def grace_ms(self) -> int:
@@ -99,7 +125,7 @@ class OrderedLoad:
         """The settings for ranges, parsed."""
         return Terms(
             load=self.name,
-            subscription=Named(tuple(self.topics)),
+            subscription=self.subscription,
             start=self.start_policy,
             grace=self.grace_ms,
             transaction_wait=parse_duration(self.transaction_wait, "transaction_wait"),
@@ -111,7 +137,7 @@ class OrderedLoad:
             max_offsets=self.max_offsets,
             batch_offsets=self.batch_offsets,
             row_limit=self.row_limit,
-            way_out=rewinding(self.name),
+            way_out=rewinding(self.name, self.subscription),
         )
 
     @property
@@ -124,12 +150,36 @@ class OrderedLoad:
         for name in ("max_delay", "grace", "transaction_wait", "future_tolerance"):
             value = kept[name]
             kept[name] = None if value is None else format_duration(parse_duration(value, name))
-        return {**kept, "topics": list(self.topics)}
+        found = self.subscription
+        topics = {"pattern": found.pattern} if isinstance(found, Matching) else self.topics
+        return {**kept, "topics": topics if isinstance(topics, str | dict) else list(self.named)}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """The inverse of `to_json`."""
-        return cls(**value)
+        topics = value["topics"]
+        return cls(**{**value, "topics": re.compile(topics["pattern"]) if isinstance(topics, Mapping) else topics})
+
+
+def _kept(load: OrderedLoad) -> Topics:
+    """The topics as they are kept: one way to say the same, which can be compared and be a key."""
+    try:
+        if isinstance(load.topics, str) and load.topics.startswith("{"):
+            found = parse_subscription("assign", load.topics)
+        else:
+            found = subscription_of(load.topics)
+    except SettingError as error:
+        raise SettingError(f"load {load.name!r}: {error}") from error
+    if isinstance(found, Assigned):
+        return canonical({t: [p.partition for p in found.partitions if p.topic == t] for t in names(found)})
+    return re.compile(found.pattern) if isinstance(found, Matching) else found.topics
+
+
+def _plain(start: Any) -> Any:
+    """The start of one topic, as JSON has it."""
+    if isinstance(start, datetime):
+        return str(parse_start(start, "start"))
+    return dict(start) if isinstance(start, Mapping) else start if isinstance(start, str) else list(start)
 
 
 def _check_name(load: OrderedLoad) -> None:
@@ -140,15 +190,6 @@ def _check_name(load: OrderedLoad) -> None:
         )
 
 
-def _check_topics(load: OrderedLoad) -> None:
-    topics = [load.topics] if isinstance(load.topics, str) else load.topics
-    if not topics or not isinstance(topics, Collection):
-        raise SettingError(f"load {load.name!r} names no topics: topics=['orders'] would do, found {load.topics!r}")
-    for topic in topics:
-        if not is_topic_name(topic):
-            raise SettingError(f"load {load.name!r}: {topic!r} cannot be a topic's name; {TOPIC_NAMES}")
-
-
 def _check_numbers(load: OrderedLoad) -> None:
     for name in ("min_offsets", "max_offsets", "batch_offsets", "row_limit"):
         value = getattr(load, name)
@@ -157,7 +198,7 @@ def _check_numbers(load: OrderedLoad) -> None:
 
 
 def _check_choices(load: OrderedLoad) -> None:
-    for name, kind in (("on_data_loss", OnDataLoss), ("isolation", Isolation)):
+    for name, kind in (("delay_from", DelayFrom), ("on_data_loss", OnDataLoss), ("isolation", Isolation)):
         if getattr(load, name) not in get_args(kind):
             raise SettingError(
                 f"load {load.name!r}: {name} must be {' or '.join(map(repr, get_args(kind)))}, "
@@ -166,9 +207,18 @@ def _check_choices(load: OrderedLoad) -> None:
 
 
 def _check_times(load: OrderedLoad) -> None:
-    _ = load.terms  # reads each of them
+    try:
+        terms = load.terms  # reads each of them
+        check_start(terms.start, terms.subscription)
+    except SettingError as error:
+        raise SettingError(f"load {load.name!r}: {error}") from error
     if load.pace.max_delay == 0:
         raise SettingError(f"load {load.name!r}: max_delay must be longer than nothing; leave min_offsets out instead")
+    if load.max_delay is None and load.delay_from != "last_run":
+        raise SettingError(
+            f"load {load.name!r}: delay_from={load.delay_from!r} says what max_delay counts from, and there is none: "
+            "set max_delay, such as '15m', or leave delay_from out"
+        )
 
 
 def _check_pairs(load: OrderedLoad) -> None:

@@ -1,44 +1,92 @@
 """Where a load writes: `KafkaOutput`, `IcebergOutput`, `DeltaOutput`, `FilesOutput`.
 
-Cheap to import, frozen, and checked when they are made, so when the DAG file is parsed. An output travels to the
-application as one document: `--output '{"kind": "iceberg", "table": "lake.shop.orders", ...}'`.
+Cheap to import, frozen, and checked when they are made, so when the DAG file is parsed. The place of an output may be a
+template: `rendered` makes the value of which it is none any more.
 """
 
-import json
-import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Final, Self, get_args
 from urllib.parse import urlsplit
 
-from airflow_provider_orderedkafka.core.codec import PACKED, Document, canonical, unpacked
-from airflow_provider_orderedkafka.core.notation.spelling import meant
+from airflow_provider_orderedkafka.core.lanes import KeepOrder, OrderBy
+from airflow_provider_orderedkafka.core.notation.secrets import has_login, is_secret, masked
+from airflow_provider_orderedkafka.core.notation.spelling import arguments, meant
+from airflow_provider_orderedkafka.core.notation.subscriptions import TOPIC_NAMES, Subscription, is_topic_name, reads
 from airflow_provider_orderedkafka.core.order.positions import is_integer
-from airflow_provider_orderedkafka.core.outputs import SHAPING
-from airflow_provider_orderedkafka.errors import DocumentError, SettingError
+from airflow_provider_orderedkafka.errors import SettingError
 
 BY_DAY: Final = ("days(order_time)",)
 FILES: Final = ("parquet", "orc", "json", "csv", "avro")
 """The formats that are folders of files, and nothing else."""
 
-_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+TEMPLATED: Final = re.compile(r"\{[{%#]")
+"""What a text has in it that is rendered before it is used."""
+
 _TABLE: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _ABSOLUTE: Final = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 _PARTITION: Final = re.compile(r"(?:(years|months|days|hours)\((\w+)\)|(bucket|truncate)\(\d+, *(\w+)\)|(\w+))")
-_OF_A_CONNECTION: Final = ("kafka.bootstrap.", "kafka.sasl.", "kafka.security.", "kafka.ssl.")
-_OWN: Final = {"topic": "topic", "outputTopics": "topics", "deadLetterTopic": "dead_letters", "writers": "writers"}
-"""The options of the sink that are arguments of a `KafkaOutput`."""
+_OF_A_CONNECTION: Final = ("bootstrap.", "sasl.", "security.", "ssl.")
+
+OPTIONS_VARIABLE = "ORDEREDKAFKA_OPTIONS"
+"""The environment variable with more options of an application, secrets among them: a JSON object."""
+
+OF_THE_SINK = "sink."
+"""What options for the output's cluster begin with, where they travel with those for the source's."""
+
+EXAMPLE = "KafkaOutput('...', create=NewTopics(partitions=6, config={'retention.ms': '86400000'}))"
 
 
-class _Place(Document):
-    """What outputs share that are a table or a folder. `shaping` names what determines which rows are written there."""
+@arguments()
+@dataclass(frozen=True, slots=True)
+class NewTopics:
+    """How to create output topics that do not exist. One that exists stays as it is.
+
+    :param partitions: How many partitions. None: the broker's default.
+    :param replication: How many replicas. None: the broker's default.
+    :param config: A topic's settings, such as `{"retention.ms": "86400000"}`.
+    """
+
+    partitions: int | None = None
+    replication: int | None = None
+    config: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("partitions", "replication"):
+            value = getattr(self, name)
+            if value is not None and not is_integer(value, 1):
+                raise SettingError(f"NewTopics: {name} is a whole number from 1 on, found {value!r}")
+        if not isinstance(self.config, Mapping):
+            raise SettingError(
+                f"NewTopics: config has a topic's settings, such as {{'retention.ms': '86400000'}}, found "
+                f"{self.config!r}"
+            )
+        object.__setattr__(self, "config", {str(name): _text(value) for name, value in self.config.items()})
+
+
+def _text(value: Any) -> str:
+    """A setting as Kafka writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def check_not_fed_back(load: str, sources: Subscription, outputs: Mapping[str, str]) -> None:
+    """Raise `SettingError` if an output is also a source; `outputs` has the option that names each topic."""
+    for topic in sorted(topic for topic in outputs if reads(sources, topic)):
+        raise SettingError(
+            f"load {load!r} reads {sources} and would write into {topic!r} "
+            f"({outputs[topic]}={topic!r}): each run would load what the one before it wrote; name a topic that it "
+            "does not read"
+        )
+
+
+class _Place:
+    """What outputs share that are a table or a folder."""
 
     __slots__ = ()
 
     kind: ClassVar[str]
     session: ClassVar[Mapping[str, str]] = {}
-    shaping: ClassVar[tuple[str, ...]]
 
     @property
     def place(self) -> str:
@@ -51,9 +99,18 @@ class _Place(Document):
         return f"{type(self).__name__}({self.place!r})"
 
     @property
-    def shape(self) -> dict[str, Any]:
-        """What determines which rows are written, and where to."""
-        return {name: getattr(self, name) for name in ("kind", *self.shaping)}
+    def short(self) -> str:
+        """The output as `named` takes it."""
+        return f"{getattr(self, 'format', self.kind)}:{self.place}"
+
+    @property
+    def templated(self) -> bool:
+        """Whether the place is a template."""
+        return TEMPLATED.search(self.place) is not None
+
+    def rendered(self, render: Callable[[str], str]) -> Self:
+        name = "path" if getattr(self, "table", None) is None else "table"
+        return replace(self, **{name: render(self.place)})  # type: ignore[type-var]  # each of them is a dataclass
 
     @property
     def uri(self) -> str:
@@ -65,56 +122,68 @@ class _Place(Document):
         return self.place.replace("s3a://", "s3://", 1) if scheme == "s3a" else self.place
 
 
+@arguments(
+    options="librdkafka's settings go into producer= without 'kafka.', others are arguments of their own",
+    dead_letters="name it with rows=Rows(bad_records=Allow(10, to=...))",
+)
 @dataclass(frozen=True, slots=True)
-class KafkaOutput(Document):
-    """Topics of Kafka. They must exist, and must not be among those that the load reads.
+class KafkaOutput:
+    """Topics of Kafka, which must not be among those that the load reads.
 
-    :param topic: The topic to write to.
+    :param topic: The topic to write to. It has to exist, unless `create` says how to create it. (may be a template)
     :param topics: Instead of `topic`, where a transform makes a column `topic`: the topics that it may name.
-    :param dead_letters: The topic for rows that cannot be written. None: such a row fails the load.
-    :param kafka_conn_id: ID of the Airflow connection to the cluster. None: the one that the load reads.
+    :param keep_order: Which order the output keeps: that of each `"key"`, of each `"partition"`, or none (None).
     :param writers: Number of tasks that write in parallel. None: as many as the order allows.
-    :param options: More options of the sink, such as `{"kafka.compression.type": "zstd"}`.
+    :param create: How to create topics that do not exist, such as `NewTopics(partitions=6)`.
+    :param kafka_conn_id: ID of the Airflow connection to the cluster. None: the one that the load reads.
+    :param use_partition: True: each row needs the column `partition`, which says where it goes. False: that is ignored.
+    :param include_headers: Whether to write the column `headers`.
+    :param provenance: Whether each record says in headers where it came from. Without, what a killed run wrote is
+        written twice.
+    :param producer: librdkafka's settings for writing, such as `{"compression.type": "zstd"}`.
     """
 
     kind: ClassVar[str] = "kafka"
 
     topic: str | None = None
     topics: tuple[str, ...] = ()
-    dead_letters: str | None = None
-    kafka_conn_id: str | None = None
+    keep_order: OrderBy | None = "key"
     writers: int | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
+    create: NewTopics | None = None
+    kafka_conn_id: str | None = None
+    use_partition: bool = False
+    include_headers: bool = True
+    provenance: bool = True
+    producer: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _hold_tuple(self, "topics")
-        _check_options(self, "options")
         if (self.topic is None) == (not self.topics):
             raise SettingError(
                 f"{self.of} names either one topic or, with topics=, those that a column 'topic' may name, found "
                 f"topic={self.topic!r} and topics={self.topics!r}"
             )
-        named = [self.topic, *self.topics, self.dead_letters]
-        for name in named:
-            if name is not None and (not isinstance(name, str) or not _TOPIC.fullmatch(name)):
-                raise SettingError(
-                    f"{self.of}: {name!r} cannot be a topic's name; Kafka allows 1 to 249 letters, digits and ._- (a "
-                    "template goes into output_topic=)"
-                )
+        for name in self.named:
+            if not isinstance(name, str) or not (TEMPLATED.search(name) or is_topic_name(name)):
+                raise SettingError(f"{self.of}: {name!r} cannot be a topic's name; {TOPIC_NAMES}")
+        if self.keep_order not in (*get_args(OrderBy), None):
+            raise SettingError(f"{self.of}: keep_order must be 'key', 'partition' or None, found {self.keep_order!r}")
         if self.writers is not None and not is_integer(self.writers, 1):
             raise SettingError(f"{self.of}: writers must be a whole number from 1 on, found {self.writers!r}")
-        for option in self.options:
-            self._check_option(option)
+        if not isinstance(self.create, NewTopics | None):
+            raise SettingError(f"{self.of}: create must be NewTopics(partitions=..., ...), found {self.create!r}")
+        _check_flags(self, "use_partition", "include_headers", "provenance")
+        self._check_producer()
 
-    def _check_option(self, option: str) -> None:
-        if option.lower().startswith(_OF_A_CONNECTION):
-            raise SettingError(
-                f"{self.of}: option {option!r} belongs to a cluster's Airflow connection, which keeps its secrets: "
-                "name one with kafka_conn_id="
-            )
-        for name, argument in _OWN.items():
-            if option.lower() == name.lower():
-                raise SettingError(f"{self.of}: option {option!r} has an argument of its own: {argument}=")
+    def _check_producer(self) -> None:
+        _check_options(self, "producer")
+        for name in self.producer:
+            if name.lower().startswith(_OF_A_CONNECTION):
+                raise SettingError(
+                    f"{self.of}: {name!r} belongs to a cluster's Airflow connection, which keeps its secrets: name one "
+                    "with kafka_conn_id="
+                )
+        _check_no_secret(self, "producer")
 
     @property
     def of(self) -> str:
@@ -122,23 +191,26 @@ class KafkaOutput(Document):
         return "KafkaOutput"
 
     @property
-    def shape(self) -> dict[str, Any] | None:
-        """What determines, besides `topic`, which rows are written, and where to; None where nothing does."""
-        shaping = {name.lower() for name in SHAPING}
-        options = {name: value for name, value in self.options.items() if name.lower() in shaping}
-        found = {"topics": self.topics, "kafka_conn_id": self.kafka_conn_id, "options": options}
-        return {name: value for name, value in found.items() if value} or None
+    def order(self) -> KeepOrder:
+        """The order that is kept, as a word."""
+        return self.keep_order or "none"
 
     @property
-    def named(self) -> dict[str, str]:
-        """The topics written to, with the argument that names each."""
-        said = [(self.topic, "topic"), *((topic, "topics") for topic in self.topics)]
-        return {topic: name for topic, name in [*said, (self.dead_letters, "dead_letters")] if topic is not None}
+    def named(self) -> tuple[str, ...]:
+        return self.topics if self.topic is None else (self.topic,)
 
     @property
-    def values(self) -> dict[str, Any]:
-        """The values of the sink's options that are arguments here, where they are given."""
-        return {name: value for name, argument in _OWN.items() if (value := getattr(self, argument))}
+    def place(self) -> str:
+        """The topics, for people."""
+        return ", ".join(self.named)
+
+    @property
+    def templated(self) -> bool:
+        """Whether a topic's name is a template."""
+        return any(TEMPLATED.search(name) for name in self.named)
+
+    def rendered(self, render: Callable[[str], str]) -> "KafkaOutput":
+        return replace(self, topic=self.topic and render(self.topic), topics=tuple(map(render, self.topics)))
 
     @property
     def uri(self) -> str | None:
@@ -146,11 +218,12 @@ class KafkaOutput(Document):
         return None
 
 
+@arguments()
 @dataclass(frozen=True, slots=True)
 class IcebergOutput(_Place):
     """A table of an Iceberg catalog, to which each batch is appended as one snapshot, in the table's own layout.
 
-    :param table: The table, as `catalog.schema.table`; Spark has to know the catalog.
+    :param table: The table, as `catalog.schema.table`; Spark has to know the catalog. (may be a template)
     :param create: Whether to make the table if it is missing.
     :param partition_by: How a table that is made is partitioned: columns, or `years`, `months`, `days` or `hours` of a
         time column, `bucket(16, column)`, `truncate(4, column)`. `()`: not at all.
@@ -161,7 +234,6 @@ class IcebergOutput(_Place):
     """
 
     kind: ClassVar[str] = "iceberg"
-    shaping: ClassVar[tuple[str, ...]] = ("table", "identity")
 
     table: str
     create: bool = True
@@ -175,12 +247,13 @@ class IcebergOutput(_Place):
         _check_layout(self, lambda _: True, "")
 
 
+@arguments()
 @dataclass(frozen=True, slots=True)
 class DeltaOutput(_Place):
     """A Delta table, to which each batch is appended as one commit, in the table's own layout.
 
-    :param path: The table's location, such as `s3a://lake/orders`; or name a `table`.
-    :param table: The table of a catalog, as `schema.table` or `catalog.schema.table`.
+    :param path: The table's location, such as `s3a://lake/orders`; or name a `table`. (may be a template)
+    :param table: The table of a catalog, as `schema.table` or `catalog.schema.table`. (may be a template)
     :param create: Whether to make the table if it is missing.
     :param partition_by: How a table that is made is partitioned: columns, or `days` of a time column, which makes the
         generated column `<column>_day`. `()`: not at all.
@@ -191,7 +264,6 @@ class DeltaOutput(_Place):
     """
 
     kind: ClassVar[str] = "delta"
-    shaping: ClassVar[tuple[str, ...]] = ("path", "table", "identity")
     session: ClassVar[Mapping[str, str]] = {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -217,20 +289,20 @@ class DeltaOutput(_Place):
         _check_layout(self, lambda found: found[1] in {None, "days"} and not found[3], "days(column) or a column")
 
 
+@arguments()
 @dataclass(frozen=True, slots=True)
 class FilesOutput(_Place):
-    """Files, with a folder for each batch: `<path>/range_id=<range>/batch=<number>`.
+    """Files, with a folder for each write of a batch: `<path>/range_id=<range>/batch=<number>/<write>`.
 
     `<path>/_orderedkafka/<range>/<number>.json` lists the files of a batch once it is complete: whoever reads those
     alone sees each row exactly once, at any moment.
 
-    :param path: The folder, such as `s3a://lake/orders`.
+    :param path: The folder, such as `s3a://lake/orders`. (may be a template)
     :param format: `parquet`, `orc`, `json`, `csv` or `avro`.
     :param options: Options of the format, such as `{"compression": "zstd"}`.
     """
 
     kind: ClassVar[str] = "files"
-    shaping: ClassVar[tuple[str, ...]] = ("path", "format")
 
     path: str
     format: str = "parquet"
@@ -239,39 +311,14 @@ class FilesOutput(_Place):
     def __post_init__(self) -> None:
         _hold_path(self)
         _check_options(self, "options")
+        _check_no_secret(self, "options")
         if self.format not in FILES:
             hint = meant(str(self.format), FILES, "Delta and Iceberg have outputs of their own")
             raise SettingError(f"{self.of}: format must be one of {', '.join(FILES)}, found {self.format!r}; {hint}")
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogOutput(_Place):
-    """A table of Spark's own catalog or of Hive, partitioned by range and batch: a batch replaces its partition.
-
-    Made of `--sink-option table=... --sink-option format=...` alone.
-    """
-
-    kind: ClassVar[str] = "catalog"
-
-    table: str
-    format: str = "parquet"
-    options: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        _check_table(self, self.table)
-
-    @property
-    def of(self) -> str:
-        """The output, for a message."""
-        return f"table {self.table!r}"
-
-
 Output = KafkaOutput | IcebergOutput | DeltaOutput | FilesOutput
-TableOutput = IcebergOutput | DeltaOutput | FilesOutput | CatalogOutput
-
-_KINDS: Final[dict[str, type[Output]]] = {
-    each.kind: each for each in (KafkaOutput, IcebergOutput, DeltaOutput, FilesOutput)
-}
+TableOutput = IcebergOutput | DeltaOutput | FilesOutput
 
 
 def named(text: str) -> Output:
@@ -291,49 +338,17 @@ def named(text: str) -> Output:
     return makers[kind]()
 
 
-def to_text(output: Output) -> str:
-    """The output as one document."""
-    return canonical({"kind": output.kind, **output.to_value()})
-
-
-def from_text(text: str) -> Output:
-    """The output of a document, as JSON or packed; `SettingError` if it is none."""
-    try:
-        value = json.loads(unpacked(text) if text.startswith(PACKED) else text)
-        kind = value.pop("kind")
-        return _KINDS[kind].from_text(canonical(value))
-    except DocumentError as error:
-        raise SettingError(f"--output: {error}") from error
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise SettingError(
-            f"--output must be a JSON object whose 'kind' is {', '.join(_KINDS)}, found {text[:80]!r}"
-        ) from error
-
-
-def table_output(given: Mapping[str, str]) -> TableOutput | None:
-    """The output that the sink options `path`, `table` and `format` name; None if they name none."""
-    options = dict(given)
-    named = {name.lower(): options.pop(name) for name in given if name.lower() in {"path", "table", "format"}}
-    path, table, kind = named.get("path"), named.get("table"), named.get("format", "parquet").lower()
-    if path is not None and not _ABSOLUTE.match(path):
-        path = os.path.abspath(path)  # noqa: PTH100 - a text, which may have a scheme
-    if path is None and table is None:
-        return None
-    if path is not None and table is not None:
-        raise SettingError(
-            f"--sink-option path={path!r} and table={table!r} are both set: a load writes to one of them; leave one out"
-        )
-    makers: dict[str, Callable[[], TableOutput]] = {
-        "delta": lambda: DeltaOutput(path, table, options=options),
-        "iceberg": lambda: IcebergOutput(table or str(path), options=options),
-    }
-    if kind in makers:
-        return makers[kind]()
-    return CatalogOutput(table, kind, options) if table is not None else FilesOutput(str(path), kind, options)
+def no_catalog(output: IcebergOutput) -> str:
+    """The message for a table whose catalog Spark does not know."""
+    catalog = output.table.partition(".")[0]
+    return (
+        f"{output.of}: Spark knows no catalog {catalog!r}: set spark.sql.catalog.{catalog}="
+        "org.apache.iceberg.spark.SparkCatalog and its type and warehouse, by conf= in Airflow or --conf"
+    )
 
 
 def _check_table(output: Any, table: Any) -> None:
-    if not isinstance(table, str) or not _TABLE.fullmatch(table):
+    if not isinstance(table, str) or not (TEMPLATED.search(table) or _TABLE.fullmatch(table)):
         raise SettingError(
             f"{type(output).__name__}: a table is named 'catalog.schema.table', of letters, digits, '_' and '-', found "
             f"{table!r}"
@@ -341,21 +356,27 @@ def _check_table(output: Any, table: Any) -> None:
 
 
 def _hold_path(output: Any) -> None:
+    if isinstance(output.path, str) and TEMPLATED.match(output.path):
+        return
     if not isinstance(output.path, str) or not _ABSOLUTE.match(output.path):
         raise SettingError(
             f"{type(output).__name__}: path must be absolute or a location such as 's3a://lake/orders', found "
             f"{output.path!r}: Spark would look for it somewhere else"
+        )
+    if has_login(output.path):
+        raise SettingError(
+            f"{type(output).__name__}: path {masked(output.path)!r} has a login, and an output is on command lines and "
+            "in logs: leave it out, and give it to Spark with conf=, or keep it where Spark runs"
         )
     object.__setattr__(output, "path", output.path.rstrip("/"))
 
 
 def _check_layout(output: Any, fits: Callable[["re.Match[str]"], bool], known: str) -> None:
     _hold_tuple(output, "partition_by")
-    for name in ("create", "identity"):
-        if not isinstance(getattr(output, name), bool):
-            raise SettingError(f"{output.of}: {name} must be True or False, found {getattr(output, name)!r}")
+    _check_flags(output, "create", "identity")
     for name in ("properties", "options"):
         _check_options(output, name)
+        _check_no_secret(output, name)
     for each in output.partition_by:
         found = _PARTITION.fullmatch(each)
         if found is None or not fits(found):
@@ -363,10 +384,25 @@ def _check_layout(output: Any, fits: Callable[["re.Match[str]"], bool], known: s
             raise SettingError(f"{output.of}: partition_by takes {shown}, found {each!r}")
 
 
+def _check_flags(output: Any, *names: str) -> None:
+    for name in names:
+        if not isinstance(getattr(output, name), bool):
+            raise SettingError(f"{output.of}: {name} must be True or False, found {getattr(output, name)!r}")
+
+
 def _check_options(output: Any, name: str) -> None:
     found = getattr(output, name)
     if not isinstance(found, Mapping) or not all(isinstance(text, str) for item in found.items() for text in item):
         raise SettingError(f"{output.of}: {name} must be texts by name, such as {{'name': 'value'}}, found {found!r}")
+
+
+def _check_no_secret(output: Any, name: str) -> None:
+    for option, value in getattr(output, name).items():
+        if is_secret(option, value):
+            raise SettingError(
+                f"{output.of}: {option!r} among its {name} is a secret, and an output is on command lines and in logs: "
+                "give it to Spark with conf=, or keep it where Spark runs"
+            )
 
 
 def _hold_tuple(output: Any, name: str) -> None:

@@ -1,42 +1,113 @@
-"""Check what a load needs from its DAG, and the form of a replay; errors name the settings and the way out."""
+"""Check what a load needs from its DAG and its arguments; errors name the way out."""
 
 import os
-import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import fields
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from airflow_provider_orderedkafka.compat.airflow import has_data_intervals, mapped_group
 from airflow_provider_orderedkafka.context import SCHEME
 from airflow_provider_orderedkafka.core.documents import Kind
-from airflow_provider_orderedkafka.core.notation.starts import parse_start
-from airflow_provider_orderedkafka.core.outputs import TO_TABLES, TO_TOPICS, Outputs, check_not_fed_back
-from airflow_provider_orderedkafka.decoding.formats import Decode
+from airflow_provider_orderedkafka.core.notation.spelling import meant, parameters
+from airflow_provider_orderedkafka.decoding.formats import Json, Protobuf
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.hooks.launching import packaged_application
-from airflow_provider_orderedkafka.hooks.submission import master_of
-from airflow_provider_orderedkafka.ledgers import location_for
+from airflow_provider_orderedkafka.hooks.submission import SparkSubmit, master_of
+from airflow_provider_orderedkafka.job import Job, Rows
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.outputs import KafkaOutput, Output, named
+from airflow_provider_orderedkafka.locations import location_for
+from airflow_provider_orderedkafka.outputs import (
+    TEMPLATED,
+    DeltaOutput,
+    FilesOutput,
+    IcebergOutput,
+    Output,
+    check_not_fed_back,
+    named,
+)
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG, Asset, TaskGroup
 
-TEMPLATED = re.compile(r"\{[{%#]")
+TASKS = ("wait", "resolve", "load", "commit", "audit")
+NOT_READ = ("csv", "avro")
+"""Formats of files that no audit reads back."""
+
+READERS: Mapping[type, str] = {DeltaOutput: "deltalake", IcebergOutput: "pyiceberg"}
+"""What reads a table back without Spark."""
+
+OURS = ("task_id", "load", "range_id", "mode", "kind", "to", "rows", "hands_over")
+"""Arguments of tasks that the group sets itself, because a load's state depends on them."""
+
+ON_THE_GROUP = {
+    **{name: name for name in ("asset", "checkpoint", "end", "on_clear", "row_limit", "spark", "start", "wait")},
+    "plan_only": "dry_run",
+}
+"""Parameters of operators that the group sets from its own, and what it calls them."""
+
+NOT_FOR_TASKS = {*OURS, *ON_THE_GROUP, "dag", "task_group"}
+
+RENAMED = {
+    **{each.name: "it is a setting of the load: OrderedLoad(...)" for each in fields(OrderedLoad)},
+    **{each.name: f"say it with spark=SparkSubmit({each.name}=...)" for each in fields(SparkSubmit)},
+    **{name: f"say it with rows=Rows({name}=...)" for name in ("decode", "transform", "arrow_transform")},
+    "application": "say it with rows=Rows(application=Application('my_app.py'))",
+    "application_args": "say it with rows=Rows(application=Application('my_app.py', arguments=[...]))",
+    "create_output": "say it with to=KafkaOutput('...', create=NewTopics(partitions=...))",
+    "digest": "leave it out: to= and rows= are compared by themselves",
+    "keep_order": "say it with to=KafkaOutput('...', keep_order=...)",
+    "mode": "use ordered_intervals() or ordered_replay()",
+    "output": "it is to=",
+    "output_topic": "say it with to=KafkaOutput('...')",
+    "outputs": "it is to=",
+    "spark_conn_id": "say it with spark=SparkSubmit('...')",
+    "steps": "it is tasks=",
+    "submit": "it is spark=",
+}
+"""What earlier releases called otherwise, and what belongs elsewhere, for functions and operators."""
+
 ON_THE_RUN_BEFORE = ("depends_on_past", "wait_for_downstream")
 WHY_ALONE = "a failed run would keep the next one from taking its range over"
 
-TOPIC = (
-    TO_TOPICS,
-    "name a topic with output_topic='orders-ordered'; or, where a transform makes a column 'topic', the topics that it "
-    "may name with application_args=['--sink-option', 'outputTopics=a,b']",
-)
-TABLE = (
-    TO_TABLES,
-    "name it with output=FilesOutput('/data/orders'), IcebergOutput('catalog.schema.orders') or DeltaOutput(...)",
-)
-NEEDED = {"ordered_replay": TOPIC, "enrich_orders": TOPIC, "ordered_table": TABLE}
-"""For each packaged application: the sink options of which one is required, and how to set it."""
+
+def check_load(load: object) -> None:
+    """`SettingError` unless it is an `OrderedLoad`."""
+    if not isinstance(load, OrderedLoad):
+        raise SettingError(
+            f"the first argument is an OrderedLoad, found {load!r}: "
+            "ordered_load(OrderedLoad('orders', topics=['orders']), to=KafkaOutput('orders-ordered'))"
+        )
+
+
+WAITS: Mapping[Kind, tuple[str, ...]] = {
+    "incremental": ("scheduled", "always", "never"),
+    "interval": ("always", "never"),
+    "replay": ("never",),
+}
+"""Which runs of a load may wait."""
+
+
+def check_wait(load: OrderedLoad, mode: Kind, wait: object, *, by_form: bool) -> None:
+    """`SettingError` unless it says which runs wait; `by_form` if the DAG has a form in which a person says so."""
+    if by_form and mode != "incremental":
+        raise SettingError(
+            f"load {load.name!r} is loaded by mode {mode!r}, and load_params() of its DAG are the form of an "
+            "ordered_load(): leave them out, or move one of the two into a DAG of its own"
+        )
+    if by_form and wait in {"always", "never"}:
+        raise SettingError(
+            f"load {load.name!r}: wait={wait!r}, and load_params() of its DAG ask in a form whether a run waits: leave "
+            "one of them out"
+        )
+    if wait in WAITS[mode]:
+        return
+    was = {True: "; wait=True is wait='always' now", False: "; wait=False is wait='never' now"}
+    way_out = was.get(wait, "") if isinstance(wait, bool) else ""
+    raise SettingError(
+        f"load {load.name!r}: wait= says which runs wait, {', '.join(map(repr, WAITS[mode][:-1]))} or "
+        f"{WAITS[mode][-1]!r}, found {wait!r}{way_out}"
+    )
 
 
 def check_dag(load: OrderedLoad, mode: Kind, group: "TaskGroup") -> None:
@@ -64,7 +135,7 @@ def _incremental(load: OrderedLoad, dag: "DAG") -> None:
         if found != needed:
             raise SettingError(
                 f"load {load.name!r} is incremental and DAG {dag.dag_id!r} has {name}={found!r}: {why}; set "
-                f"{name}={needed!r}, or give the load mode='interval'"
+                f"{name}={needed!r}, or load data intervals with ordered_intervals()"
             )
 
 
@@ -72,136 +143,146 @@ def _interval(load: OrderedLoad, dag: "DAG") -> None:
     if not has_data_intervals(dag.timetable):
         found = type(dag.timetable).__name__
         raise SettingError(
-            f"load {load.name!r} has mode='interval' and DAG {dag.dag_id!r} has the timetable {found}, "
-            "whose runs have no data interval: use schedule=CronDataIntervalTimetable('@hourly', timezone='UTC') "
-            "(from airflow.timetables.interval), or give the load mode='incremental'"
+            f"load {load.name!r} loads data intervals and DAG {dag.dag_id!r} has the timetable {found}, whose runs "
+            "have none: use schedule=CronDataIntervalTimetable('@hourly', timezone='UTC') "
+            "(from airflow.timetables.interval), or load what is new with ordered_load()"
         )
 
 
-def named_output(
-    load: OrderedLoad, output: Any, output_topic: str | None, asset: "Asset | None"
-) -> tuple[Output | str | None, "Asset | None"]:
-    """The output, if one is given, and the asset to emit; an asset may be given as `output`, too."""
-    from airflow.sdk import Asset
-
-    if output is None:
-        return None, asset
-    if isinstance(output, Asset):
-        if asset is not None:
-            raise SettingError(f"load {load.name!r}: output= and asset= are both assets: leave one out")
-        return None, output
-    if isinstance(output, str) and not TEMPLATED.search(output):
-        output = _named(load, output)
-    if not isinstance(output, Output | str):
+def output_of(load: OrderedLoad, to: Any, rows: Rows) -> Output | str | None:
+    """The output as a value, or as a text where it is a template as a whole."""
+    if isinstance(to, str) and not TEMPLATED.search(to):
+        try:
+            to = named(to)
+        except SettingError as error:
+            raise SettingError(
+                f"load {load.name!r}: to={to!r}: {error}; a topic is KafkaOutput('orders-ordered') or "
+                "'topic:orders-ordered'"
+            ) from error
+    if not isinstance(to, Output | str | None):
         raise SettingError(
-            f"load {load.name!r}: output= must be a KafkaOutput, IcebergOutput, DeltaOutput or FilesOutput, found "
-            f"{output!r}; a topic's name alone goes into output_topic="
+            f"load {load.name!r}: to= must be a KafkaOutput, IcebergOutput, DeltaOutput or FilesOutput, found {to!r}"
         )
-    if output_topic is not None:
-        raise SettingError(f"load {load.name!r}: output_topic={output_topic!r} and output= are both set: leave one out")
-    known = None if isinstance(output, str) else output.uri
-    return output, asset or (None if known is None else Asset(uri=known))
+    if to is None and not (rows.application and rows.application.file):
+        raise SettingError(
+            f"load {load.name!r}: where to write is not said: to=KafkaOutput('orders-ordered'), "
+            "IcebergOutput('catalog.schema.orders'), DeltaOutput(...) or FilesOutput('/data/orders'); only a program "
+            "of your own, rows=Rows(application=...), may do without"
+        )
+    return to
 
 
-def _named(load: OrderedLoad, text: str) -> Output:
+def check_job(load: OrderedLoad, to: Output | str | None, rows: Any) -> None:
+    """Check what is to be done with the load's ranges, as far as it is known when the DAG is parsed."""
+    if not isinstance(rows, Rows):
+        raise SettingError(f"load {load.name!r}: rows must be Rows(decode=..., transform=...), found {rows!r}")
+    job = Job(None if isinstance(to, str) else to, rows)
     try:
-        return named(text)
+        job.check()
     except SettingError as error:
+        raise SettingError(f"load {load.name!r}: {error}") from error
+    check_first_rows(load, rows, load.row_limit)
+    if job.kafka is not None and rows.function is None and rows.application is None:
+        _check_bytes(load, rows)
+    if job.kafka is not None and job.kafka.create is not None and not topics_here(load, job):
         raise SettingError(
-            f"load {load.name!r}: output={text!r}: {error}; a topic's name alone goes into output_topic="
-        ) from error
-
-
-def settled(output: Output | str | None) -> Output | None:
-    """The output, once its template is rendered."""
-    return named(output) if isinstance(output, str) else output
-
-
-def known_output(load: OrderedLoad, output: Output | str | None) -> Output | None:
-    """Another operator than spark-submit's gets its arguments when the DAG is parsed: `SettingError` for a template."""
-    if isinstance(output, str):
-        raise SettingError(
-            f"load {load.name!r}: output={output!r} is a template, and submit= needs to know the output when the DAG "
-            "is parsed: name it as a value, or leave submit= out"
+            f"load {load.name!r}: create= of a KafkaOutput on another cluster than the load's own, "
+            f"{job.kafka.kafka_conn_id!r}: create its topics there, and leave create out"
         )
-    return output
+    check_not_fed_back(load.name, load.subscription, dict.fromkeys(topics_here(load, job), "to"))
 
 
-def check_output(
-    load: OrderedLoad, output_topic: Any, application: str, arguments: Any, output: Output | str | None = None
-) -> None:
-    """Require an output that the load does not read, as far as this can be known when the DAG is parsed."""
-    if not isinstance(output_topic, str | None) or not isinstance(arguments, list | tuple | None):
-        return  # another task says it
-    outputs = Outputs.of(output_topic, arguments or ())
-    outputs.check_names(load.name)
-    check_not_fed_back(load.name, load.topics, outputs.topics)
-    if output is not None:
-        _check_value(load, output, outputs)
-        return
-    for name, (options, way_out) in NEEDED.items():
-        if application == packaged_application(name) and not outputs.names(*options):
-            raise SettingError(f"load {load.name!r}: where {name}.py is to write is not said: {way_out}")
-
-
-def check_decode(load: OrderedLoad, decode: Any, *, to_kafka: bool) -> None:
-    """Check what a load's records are decoded with, and that its dead letters are not read again."""
-    if not isinstance(decode, Decode | None):
-        raise SettingError(f"load {load.name!r}: decode must be Decode(value=..., key=...), found {decode!r}")
-    if decode is None:
-        return
-    if to_kafka:
-        decode.check_topic()
-    if isinstance(decode.dead_letters, str):
-        check_not_fed_back(load.name, load.topics, {decode.dead_letters: "dead_letters"})
-    if decode.max_bad_records and load.row_limit is not None:
+def check_first_rows(load: OrderedLoad, rows: Rows, limit: int | None) -> None:
+    """`SettingError` where a limit asks for the first rows, and records that cannot be decoded may be left out."""
+    bad = rows.bad_records
+    if bad is not None and rows.decode is not None and limit is not None:
         raise SettingError(
-            f"load {load.name!r} has row_limit={load.row_limit} and max_bad_records={decode.max_bad_records}: which "
-            "rows are the first ones would depend on what may be bad; leave one out"
+            f"load {load.name!r} has row_limit={limit} and Allow({bad.most}, ...): which rows are the first ones would "
+            "depend on what may be bad; leave one out"
         )
 
 
-def _check_value(load: OrderedLoad, output: Output | str, beside: Outputs) -> None:
-    if beside.names(*TO_TOPICS, *TO_TABLES):
-        raise SettingError(f"load {load.name!r}: output= and application_args both say where to write: leave one out")
-    check_not_fed_back(load.name, load.topics, topics_here(load, output))
+def _check_bytes(load: OrderedLoad, rows: Rows) -> None:
+    """`SettingError` for columns of several fields, which no topic takes as they are."""
+    decoded = {} if rows.decode is None else rows.decode.formats
+    for column, each in decoded.items():
+        if isinstance(each, Json | Protobuf):
+            raise SettingError(
+                f"load {load.name!r}: decode makes {column!r} a struct, and a topic takes bytes or text: make them "
+                f"of it in a transform, as with to_json({column}), or write a table"
+            )
 
 
-def topics_here(load: OrderedLoad, output: Output | str | None) -> dict[str, str]:
-    """The topics of an output on the cluster that the load reads, with the argument that names each."""
-    if not isinstance(output, KafkaOutput) or output.kafka_conn_id not in {None, load.kafka_conn_id}:
-        return {}
-    return output.named
+def check_audit(load: OrderedLoad, to: Output | str | None, rows: Rows) -> None:
+    """`SettingError` where an audit could say nothing of any range, or could not even read its output here."""
+    said = f"load {load.name!r} has audit=True"
+    if to is None:
+        raise SettingError(f"{said}, and its application writes where only it knows: leave audit out, or name to=")
+    if isinstance(to, str):
+        return  # a template as a whole: the audit itself says what it cannot read
+    for name in ("provenance", "identity"):
+        if getattr(to, name, True) is False:
+            raise SettingError(f"{said}, and with {name}=False rows do not say which record they are of: leave one out")
+    if isinstance(to, FilesOutput) and to.format in NOT_READ:
+        raise SettingError(f"{said}, and files of {to.format} are not read back: leave audit out, or write Parquet")
+    for output in (to, rows.dead_letters):
+        if isinstance(output, IcebergOutput | DeltaOutput) and find_spec(READERS[type(output)]) is None:
+            raise SettingError(
+                f"{said}, and {READERS[type(output)]!r}, which reads {output.of} back, is not installed: "
+                "pip install 'airflow-provider-orderedkafka[audit]' where Airflow's tasks run, or leave audit out"
+            )
 
 
-def outputs_of(
-    load: OrderedLoad,
-    output_topic: Any,
-    arguments: Any,
-    output: Output | str | None = None,
-    decode: Decode | None = None,
-    *,
-    create: bool,
-) -> list[str]:
-    """The topics that a load writes to, as far as they are known here and on the cluster that it reads."""
-    known = isinstance(output_topic, str | None) and isinstance(arguments, list | tuple | None)
-    said = Outputs.of(output_topic, arguments or ()).topics if known else {}
-    topics = list(topics_here(load, output) | said)
-    dead = None if decode is None else decode.dead_letters
-    if isinstance(dead, str) and dead not in topics and (topics or not isinstance(output, KafkaOutput | None)):
-        topics.append(dead)  # beside the rows, or beside the source of a table's rows
-    if create and not topics and not isinstance(output, str):
+def topics_here(load: OrderedLoad, job: Job) -> tuple[str, ...]:
+    """The topics that it writes to on the cluster that the load reads."""
+    there = None if job.kafka is None else job.kafka.kafka_conn_id
+    return job.topics if there in {None, load.kafka_conn_id} else ()
+
+
+def check_tasks(load: OrderedLoad, mode: Kind, tasks: Any, operators: Mapping[str, type]) -> None:
+    """`SettingError` for an argument of a task that it does not take, or that the group sets."""
+    if not isinstance(tasks, Mapping):
         raise SettingError(
-            f"load {load.name!r}: create_output= and no topic on the load's own cluster to create: name it with "
-            "output_topic=, or leave create_output out"
+            f"load {load.name!r}: tasks must be arguments by task, such as {{'load': {{'retries': 3}}}}, found "
+            f"{tasks!r}"
         )
-    return topics
+    for task, given in tasks.items():
+        if task not in TASKS:
+            raise SettingError(f"load {load.name!r}: tasks names {task!r}, the tasks are {', '.join(TASKS)}")
+        if not isinstance(given, Mapping):
+            raise SettingError(
+                f"load {load.name!r}: tasks gives {given!r} for {task!r}: expected arguments by name, such as "
+                "{'retries': 3}"
+            )
+        _check_free(load, mode, task, given)
+        if task in operators:
+            _check_known(load, task, given, parameters(operators[task]) - NOT_FOR_TASKS)
 
 
-def shape_of(arguments: Any) -> dict[str, Any]:
-    """The arguments that determine an application's rows; empty if they come from another task."""
-    outputs = Outputs.of(None, arguments) if isinstance(arguments, list | tuple) else Outputs()
-    return {"sink_options": outputs.shape, "transform": outputs.transform}
+def _check_free(load: OrderedLoad, mode: Kind, task: str, given: Mapping[str, Any]) -> None:
+    for name, value in given.items():
+        if name in OURS:
+            raise SettingError(
+                f"load {load.name!r}: tasks sets {name!r} of {task!r} to {value!r}: {name} is the group's own, leave "
+                "it out; with the four operators by hand you choose it yourself"
+            )
+        if name in ON_THE_GROUP:
+            raise SettingError(
+                f"load {load.name!r}: tasks sets {name!r} of {task!r} to {value!r}: it is {ON_THE_GROUP[name]}= of the "
+                "group"
+            )
+        if mode == "incremental" and name in ON_THE_RUN_BEFORE and value:
+            raise SettingError(
+                f"load {load.name!r} is incremental and tasks sets {name}=True for {task!r}: {WHY_ALONE}; leave it "
+                "out, or load data intervals with ordered_intervals()"
+            )
+
+
+def _check_known(load: OrderedLoad, task: str, given: Iterable[str], known: Collection[str]) -> None:
+    for name in given:
+        if name not in known:
+            hint = meant(name, known, "leave it out")
+            raise SettingError(f"load {load.name!r}: tasks: the task {task!r} takes no argument {name!r}; {hint}")
 
 
 def check_checkpoint(load: OrderedLoad, conn_id: str, checkpoint: str | None) -> None:
@@ -234,7 +315,7 @@ def topic_assets(load: OrderedLoad) -> "list[Asset]":
     servers = "" if connection is None else str(connection.extra_dejson.get("bootstrap.servers") or "")
     server = servers.split(",", maxsplit=1)[0].strip()
     place = f"kafka://{server}" if server else f"{SCHEME}://topic/{quote(load.kafka_conn_id, safe='')}"
-    return [Asset(uri=f"{place}/{topic}") for topic in load.topics]
+    return [Asset(uri=f"{place}/{topic}") for topic in load.named]
 
 
 def _given(conn_id: str) -> Any:
@@ -248,35 +329,3 @@ def _given(conn_id: str) -> Any:
         return Connection.from_json(text, conn_id) if text.startswith("{") else Connection.from_uri(text, conn_id)
     except Exception:  # noqa: BLE001 - Airflow's own errors about it differ
         return None
-
-
-def check_form(
-    params: Mapping[str, Any], given: Mapping[str, Any] | None, taken: Collection[str], load: OrderedLoad | None = None
-) -> None:
-    """Raise a `SettingError` for unknown keys, unreadable places or targets, and duplicates that were not agreed to.
-
-    Call it in a task of the replay's DAG, whose `params` are the form: `start`, `end`, `target`, `duplicates_are_fine`
-    and, where the target may be a table, its `format`.
-
-    :param params: The run's params.
-    :param given: The run's `conf`: Airflow accepts any key there, and adds it to the params.
-    :param taken: Topics, tables and paths that other loads write to.
-    :param load: The replay's load; it may not write to a topic that it reads.
-    """
-    from airflow.sdk import get_current_context
-
-    form = get_current_context()["dag"].params
-    unknown = sorted(set(given or {}) - set(form))
-    if unknown:
-        raise SettingError(f"the form has no {unknown[0]!r}: it takes {', '.join(map(repr, sorted(form)))}")
-    for name in ("start", "end"):
-        parse_start(params[name], name)
-    kind, target = params.get("format") or "topic", str(params["target"])
-    found = named(f"{kind}:{target}")
-    if load is not None and isinstance(found, KafkaOutput):
-        check_not_fed_back(load.name, load.topics, {target: "target"})
-    if target.rstrip("/") in taken and not params["duplicates_are_fine"]:
-        raise SettingError(
-            f"{kind} {target!r} is written to by another load: its rows would be there twice; name a new one, or say "
-            "that duplicates are fine"
-        )

@@ -18,7 +18,11 @@ def get_provider_info() -> dict[str, Any]:
                 "tags": ["apache"],
             }
         ],
-        "operators": [_modules("operators.resolve", "operators.submit", "operators.commit", "operators.operations")],
+        "operators": [
+            _modules(
+                "operators.resolve", "operators.submit", "operators.commit", "operators.audit", "operators.operations"
+            )
+        ],
         "sensors": [_modules("sensors.offsets")],
         "triggers": [_modules("triggers.offsets")],
         "hooks": [_modules("hooks.ordered_kafka")],

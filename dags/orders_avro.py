@@ -8,7 +8,7 @@ from pathlib import Path
 
 from airflow.sdk import DAG
 
-from airflow_provider_orderedkafka import Avro, Decode, FilesOutput, OrderedLoad, ordered_load
+from airflow_provider_orderedkafka import Allow, Avro, Decode, FilesOutput, OrderedLoad, Rows, ordered_load
 
 orders = OrderedLoad("orders_avro", topics=["orders-avro"], start="earliest", max_delay="15m")
 
@@ -23,7 +23,10 @@ with DAG(
 ):
     ordered_load(
         orders,
-        output=FilesOutput(str(Path.home() / "lake" / "orders-avro")),
-        decode=Decode(value=Avro(registry="schema_registry"), max_bad_records=10, dead_letters="orders-dead"),
-        transform="transforms.orders:columns",
+        to=FilesOutput(str(Path.home() / "lake" / "orders-avro")),
+        rows=Rows(
+            decode=Decode(value=Avro(registry="schema_registry")),
+            transform="transforms.orders:columns",
+            bad_records=Allow(10, to="orders-dead"),
+        ),
     )

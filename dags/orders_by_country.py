@@ -2,7 +2,7 @@
 
 from airflow.sdk import DAG
 
-from airflow_provider_orderedkafka import OrderedLoad, ordered_load
+from airflow_provider_orderedkafka import KafkaOutput, OrderedLoad, ordered_load
 
 for country in ("at", "be", "ch"):
     load = OrderedLoad(f"orders_{country}", topics=[f"orders-{country}"], start="earliest", max_delay="1h")
@@ -15,4 +15,4 @@ for country in ("at", "be", "ch"):
         description="Orders of a country, in time order, each hour",
         tags=["orderedkafka", "load"],
     ):
-        ordered_load(load, output_topic=f"orders-{country}-ordered")
+        ordered_load(load, to=KafkaOutput(f"orders-{country}-ordered"))

@@ -1,8 +1,9 @@
 """Run the application with an operator of your choice; here, a shell that calls spark-submit.
 
 Any operator will do, as long as it passes `launch.task` on: docs/where-spark-runs.md has functions for Kubernetes,
-Livy, EMR Serverless, Dataproc Serverless and Databricks. The attempt is recorded before it starts, and the commit
-relies on the report that the application writes beside the checkpoint.
+Livy, EMR Serverless, Dataproc Serverless and Databricks. The application needs `launch.arguments` and Kafka's settings,
+and nothing else. The attempt is recorded before it starts, and the commit relies on the report that the application
+writes beside the checkpoint.
 
 Needs spark-submit on the PATH, and the Airflow variable `orders_checkpoints`: a folder that the application and
 Airflow's workers can reach.
@@ -11,22 +12,18 @@ Airflow's workers can reach.
 from airflow.providers.standard.operators.bash import BashOperator
 from airflow.sdk import DAG
 
-from airflow_provider_orderedkafka import OrderedLoad, ordered_load
+from airflow_provider_orderedkafka import KafkaOutput, OrderedLoad, ordered_load
+
+SERVERS = "kafka.bootstrap.servers={{ conn.kafka_default.extra_dejson['bootstrap.servers'] }}"
 
 
 def by_shell(launch):
     return BashOperator(
-        bash_command="""
-            exec spark-submit --master "local[2]" --conf spark.log.level=WARN "$APPLICATION" \
-                --range "$RANGE" --checkpoint "$CHECKPOINT" --output-topic orders-by-shell \
-                --option kafka.bootstrap.servers="$SERVERS"
+        bash_command=r"""
+            IFS=$'\n'  # each line is an argument
+            exec spark-submit --master "local[2]" --conf spark.log.level=WARN "$APPLICATION" $ARGUMENTS
         """,
-        env={
-            "APPLICATION": launch.application,
-            "RANGE": launch.range,
-            "CHECKPOINT": launch.checkpoint,
-            "SERVERS": "{{ conn.kafka_default.extra_dejson['bootstrap.servers'] }}",
-        },
+        env={"APPLICATION": launch.application, "ARGUMENTS": "\n".join([*launch.arguments, "--option", SERVERS])},
         append_env=True,
         **launch.task,
     )
@@ -44,5 +41,8 @@ with DAG(
     tags=["orderedkafka", "load"],
 ):
     ordered_load(
-        orders, output_topic="orders-by-shell", submit=by_shell, checkpoint="{{ var.value.orders_checkpoints }}"
+        orders,
+        to=KafkaOutput("orders-by-shell"),
+        spark=by_shell,
+        checkpoint="{{ var.value.orders_checkpoints }}",
     )

@@ -2,7 +2,7 @@
 
 from airflow.sdk import DAG
 
-from airflow_provider_orderedkafka import Decode, Json, OrderedLoad, ordered_load
+from airflow_provider_orderedkafka import Allow, Decode, Json, KafkaOutput, OrderedLoad, Rows, ordered_load
 
 orders = OrderedLoad("orders_decoded", topics=["orders"], start="earliest", max_delay="15m")
 
@@ -17,7 +17,10 @@ with DAG(
 ):
     ordered_load(
         orders,
-        output_topic="orders-by-customer",
-        decode=Decode(value=Json("order long, customer string"), max_bad_records=10, dead_letters="orders-dead"),
-        transform="transforms.orders:by_customer",
+        to=KafkaOutput("orders-by-customer"),
+        rows=Rows(
+            decode=Decode(value=Json("order long, customer string")),
+            transform="transforms.orders:by_customer",
+            bad_records=Allow(10, to="orders-dead"),
+        ),
     )

@@ -2,7 +2,7 @@
 
 from airflow.sdk import DAG
 
-from airflow_provider_orderedkafka import Decode, Json, OrderedLoad, ordered_load
+from airflow_provider_orderedkafka import Allow, Decode, Json, KafkaOutput, OrderedLoad, Rows, ordered_load
 
 orders = OrderedLoad("orders_enriched", topics=["orders"], start="earliest", max_delay="15m")
 schema = Json("order long, customer string, state string, amount double")
@@ -18,7 +18,10 @@ with DAG(
 ):
     ordered_load(
         orders,
-        output_topic="orders-enriched",
-        decode=Decode(value=schema, max_bad_records=10, dead_letters="orders-dead"),
-        transform="transforms.orders:enriched",
+        to=KafkaOutput("orders-enriched"),
+        rows=Rows(
+            decode=Decode(value=schema),
+            transform="transforms.orders:enriched",
+            bad_records=Allow(10, to="orders-dead"),
+        ),
     )

@@ -1,5 +1,8 @@
 """Orders by the hour: each run loads its data interval, so backfills work, in any order and in parallel.
 
+Each hour is loaded once, whether the schedule, a backfill or a person asks for it. One of which records may have been
+deleted before it was looked at is refused.
+
 airflow backfill create --dag-id orders_hourly --from-date 2026-01-01 --to-date 2026-01-02 --max-active-runs 2
 """
 
@@ -8,7 +11,7 @@ from datetime import UTC, datetime
 from airflow.sdk import DAG
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_provider_orderedkafka import OrderedLoad, ordered_load
+from airflow_provider_orderedkafka import KafkaOutput, OrderedLoad, ordered_intervals
 
 hourly = OrderedLoad("orders_hourly", topics=["orders"], grace="1m")
 
@@ -22,4 +25,4 @@ with DAG(
     description="Orders by the hour, with backfills",
     tags=["orderedkafka", "load"],
 ):
-    ordered_load(hourly, output_topic="orders-hourly", mode="interval")
+    ordered_intervals(hourly, to=KafkaOutput("orders-hourly"))

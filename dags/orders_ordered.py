@@ -5,7 +5,7 @@ Needs two connections: `kafka_default` with `bootstrap.servers`, and `spark_defa
 
 from airflow.sdk import DAG
 
-from airflow_provider_orderedkafka import OrderedLoad, ordered_load
+from airflow_provider_orderedkafka import KafkaOutput, OrderedLoad, load_params, ordered_load
 
 orders = OrderedLoad(
     "orders",
@@ -26,5 +26,6 @@ with DAG(
     doc_md=__doc__,
     description="Orders and refunds in time order, every five minutes",
     tags=["orderedkafka", "load"],
+    params=load_params(),
 ):
-    ordered_load(orders, output_topic="orders-ordered", spark_conn_id="spark_default")
+    ordered_load(orders, to=KafkaOutput("orders-ordered"))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from airflow.sdk import DAG
 
-from airflow_provider_orderedkafka import DeltaOutput, OrderedLoad, ordered_load
+from airflow_provider_orderedkafka import DeltaOutput, OrderedLoad, SparkSubmit, ordered_load
 
 TABLE = str(Path.home() / "lake" / "orders")
 
@@ -24,4 +24,9 @@ with DAG(
     description="Orders in time order, into a Delta table",
     tags=["orderedkafka", "load"],
 ):
-    ordered_load(orders, output=DeltaOutput(TABLE), packages="io.delta:delta-spark_4.2_2.13:4.4.0", wait=False)
+    ordered_load(
+        orders,
+        to=DeltaOutput(TABLE),
+        spark=SparkSubmit(packages="io.delta:delta-spark_4.2_2.13:4.4.0"),
+        wait="never",
+    )

@@ -12,7 +12,16 @@ from pathlib import Path
 
 from airflow.sdk import DAG
 
-from airflow_provider_orderedkafka import Decode, IcebergOutput, Json, OrderedLoad, ordered_load
+from airflow_provider_orderedkafka import (
+    Allow,
+    Decode,
+    IcebergOutput,
+    Json,
+    OrderedLoad,
+    Rows,
+    SparkSubmit,
+    ordered_load,
+)
 
 orders = OrderedLoad("orders_to_iceberg", topics=["orders"], start="earliest", min_offsets=10_000, max_delay="15m")
 schema = Json("order long, customer string, state string, amount double")
@@ -28,15 +37,20 @@ with DAG(
 ):
     ordered_load(
         orders,
-        output=IcebergOutput("lake.shop.orders"),
-        decode=Decode(value=schema, max_bad_records=10, dead_letters=IcebergOutput("lake.shop.orders_dead")),
-        transform="transforms.orders:columns",
-        packages="org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
-        conf={
-            "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
-            "spark.sql.catalog.lake.type": "hadoop",
-            "spark.sql.catalog.lake.warehouse": str(Path.home() / "lake"),
-        },
-        spark_binary="/opt/spark-4.1/bin/spark-submit",
-        wait=False,
+        to=IcebergOutput("lake.shop.orders"),
+        rows=Rows(
+            decode=Decode(value=schema),
+            transform="transforms.orders:columns",
+            bad_records=Allow(10, to=IcebergOutput("lake.shop.orders_dead")),
+        ),
+        spark=SparkSubmit(
+            packages="org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
+            conf={
+                "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+                "spark.sql.catalog.lake.type": "hadoop",
+                "spark.sql.catalog.lake.warehouse": str(Path.home() / "lake"),
+            },
+            spark_binary="/opt/spark-4.1/bin/spark-submit",
+        ),
+        wait="never",
     )

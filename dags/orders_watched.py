@@ -2,7 +2,7 @@
 
 from airflow.sdk import DAG
 
-from airflow_provider_orderedkafka import OrderedLoad, ordered_load
+from airflow_provider_orderedkafka import KafkaOutput, OrderedLoad, ordered_load
 from airflow_provider_orderedkafka.assets import watched_ledger_asset
 
 watched = OrderedLoad("orders_watched", topics=["orders"], start="earliest", min_offsets=10_000, max_delay="15m")
@@ -16,4 +16,4 @@ with DAG(
     description="Orders in time order, whenever there is enough to load",
     tags=["orderedkafka", "load"],
 ):
-    ordered_load(watched, output_topic="orders-watched", wait=False)
+    ordered_load(watched, to=KafkaOutput("orders-watched"), wait="never")

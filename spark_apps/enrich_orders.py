@@ -1,6 +1,6 @@
 r"""An example with a transform: parse JSON orders, keep those that are paid, add the customer's country.
 
-    spark-submit enrich_orders.py --range range.json --checkpoint /data/checkpoints/r1 --output-topic orders-enriched \
+    spark-submit enrich_orders.py --range range.json --checkpoint /data/checkpoints/r1 --output topic:orders-enriched \
         --option kafka.bootstrap.servers=broker:9092
 
 Orders are JSON such as {"order": 17, "customer": "customer-4", "state": "paid", "amount": 12.5}. Customers come from a

@@ -1,7 +1,7 @@
 """Load a range of Kafka into a table or files, in time order: `spark-submit ordered_table.py --help`.
 
---sink-option path=/data/orders (--sink-option format=parquet, or delta), or --sink-option table=catalog.db.orders
---sink-option format=iceberg, or --output with what ordered_load(output=...) says.
+--output parquet:/data/orders, --output delta:s3a://lake/orders, --output iceberg:catalog.db.orders; or --output with
+JSON of all that the value has which `ordered_load(to=...)` takes.
 """
 
 from airflow_provider_orderedkafka.spark.app import run_available_now

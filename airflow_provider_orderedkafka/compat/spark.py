@@ -5,7 +5,7 @@ The functions on nodes read a physical plan in the JVM. Public would be: a plan 
 
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from pyarrow import Schema
@@ -15,6 +15,14 @@ if TYPE_CHECKING:
 
 Node = Any
 """A physical plan in the JVM."""
+
+
+class RunningNode(NamedTuple):
+    """A node of a plan that runs: its text, and what was counted of it so far."""
+
+    text: str
+    counts: dict[str, int]
+
 
 WITHIN: Final[dict[str, Callable[[Node], Node]]] = {
     "AdaptiveSparkPlan": lambda node: node.initialPlan(),
@@ -29,10 +37,36 @@ WITHIN: Final[dict[str, Callable[[Node], Node]]] = {
 NAMES: Final = {"PythonMapInArrow": "MapInArrow"}
 """What nodes were called by Spark before 4.0."""
 
+ROWS, SHUFFLED, READ = "number of output rows", "shuffle records written", "records read"
+COUNTS: Final = frozenset({ROWS, SHUFFLED, READ})
+"""What Spark counts of a node while it runs: its rows, and those that went into and came out of a shuffle."""
+
+LATEST: Final = 20
+"""Among how many of the latest executions those that run are looked for."""
+
 WORKER_GONE: Final = re.compile(
     r"Python worker exited unexpectedly|ExecutorLostFailure|heartbeat timed out|Connection reset"
 )
 """What Spark says of a Python worker or an executor that died. Public would be: an error class of its own."""
+
+NOT_FITTING: Final = re.compile(
+    r"\b(?:IncompatibleClassChange|NoSuchMethod|NoSuchField|AbstractMethod|UnsupportedClassVersion|Verify)Error\b[^\n]*"
+    r"|\bNoClassDefFoundError: (?!Could not initialize)[^\n]*"
+    r"|\bClassNotFoundException: (?:Class )?(?:org\.apache\.(?:iceberg|hadoop|spark)|io\.delta)\.[^\n]*"
+)
+"""What Java says where the classes of a package are for another Spark, or are not there."""
+
+NO_CLASSES: Final = re.compile(
+    r"Cannot find catalog plugin class for catalog '?(?P<catalog>[\w-]+)'?|"
+    r"Failed to find (?:the )?data source: (?P<format>[\w.-]*\w)"
+)
+"""What Spark says where the package of a catalog or a format was not named."""
+
+NO_MASTER: Final = re.compile(r"(?:Could not parse Master|Invalid master) URL: ?'?([^\s']+)")
+"""What Spark says of a master that is none."""
+
+STOPPED: Final = "Cannot call methods on a stopped SparkContext"
+"""What Spark says of a context that ended before it was whole, as it does where no master answers."""
 
 SHOWN: Final = 100
 """The most characters of a node to show."""
@@ -66,11 +100,38 @@ def hadoop_configuration(session: "SparkSession") -> Any:
     return session._jsc.hadoopConfiguration()
 
 
+# Public would be: the id as a property of the table, or in one of its metadata tables.
+def iceberg_table(session: "SparkSession", name: str) -> Any:
+    """An Iceberg table as a Java object, which knows its `uuid` and its `location`; seen in Iceberg 1.11 and 1.12."""
+    tables = gateway(session).jvm.org.apache.iceberg.spark.Spark3Util
+    return tables.loadIcebergTable(session._jsparkSession, name)
+
+
 # Public would be: StatusTracker.getExecutorInfos, which Java and Scala have.
 def tasks_running(session: "SparkSession") -> bool:
     """Whether any executor runs a task, including cancelled ones."""
     tracker = session.sparkContext._jsc.sc().statusTracker()
     return any(executor.numRunningTasks() for executor in tracker.getExecutorInfos())
+
+
+# Public is the same, by Spark's REST API, which is there only with its UI.
+def running_plans(session: "SparkSession") -> list[list[RunningNode]]:
+    """What SQL does now, the oldest first: the nodes of each plan, with what their tasks have counted so far."""
+    store = session._jsparkSession.sharedState().statusStore()
+    known = store.executionsCount()
+    latest = _each(store.executionsList(max(known - LATEST, 0), LATEST))
+    running = [each.executionId() for each in latest if not each.completionTime().isDefined()]
+    return [[*_running_nodes(store, number)] for number in running]
+
+
+def _running_nodes(store: Any, number: int) -> Iterator[RunningNode]:
+    counted = store.executionMetrics(number)
+    for node in _each(store.planGraph(number).allNodes()):
+        counts = {}
+        for metric in _each(node.metrics()):
+            if metric.name() in COUNTS and counted.contains(metric.accumulatorId()):
+                counts[metric.name()] = int(counted.apply(metric.accumulatorId()).replace(",", ""))
+        yield RunningNode(node.desc(), counts)
 
 
 # Undocumented, though without an underscore.
@@ -90,6 +151,17 @@ def spark_schema(schema: "Schema") -> "StructType":
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(schema, prefer_timestamp_ntz=True)  # the default from 4.2 on
+
+
+VOLATILE: Final = re.compile(r"\b(current_timestamp|now|current_date|localtimestamp|rand|randn|random|randstr|uuid)\(")
+"""Functions that give other values when they run again, as plans show them."""
+
+
+def volatile(frame: "DataFrame") -> set[str]:
+    """Which of its functions give other values when they run again, in the plan as it was written."""
+    plan = frame._jdf.queryExecution().analyzed()
+    found = set(VOLATILE.findall(plan.toString()))
+    return found or (set() if plan.deterministic() else {"a function that is not deterministic"})
 
 
 def executed_plan(frame: "DataFrame") -> Node:

@@ -1,24 +1,109 @@
-"""What is stored beside the checkpoint while a range is loaded: notes, counts, allotments, the lease.
+"""A range's batches: how large they are, where they end, and what is stored beside the checkpoint meanwhile.
+
+They are planned a window at a time, so that the first row of a long range does not wait for the look-ups of the last
+batch. A batch that was begun ends where that was written down, and the next one begins where it ended, whatever had
+been planned.
 
 A batch is *noted* before its first write and *counted* after its last one. Found again, a batch that was noted and
 not counted may have been written in part: it is a replay. One that was counted is done, whatever Spark thinks of it.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 from typing import Self
 
-from airflow_provider_orderedkafka.core.codec import Document
-from airflow_provider_orderedkafka.core.commits import Seen
-from airflow_provider_orderedkafka.core.lanes import KeepOrder, Kind, Partitioner, Placement
-from airflow_provider_orderedkafka.core.order.cuts import Place
+from airflow_provider_orderedkafka.core.order.cuts import Floor, Place, Span
 from airflow_provider_orderedkafka.core.order.positions import Offsets
+
+from .codec import Document
+from .commits import TableVersion
+from .documents import Range
+from .lanes import KeepOrder, Kind, Partitioner, Placement
+
+WINDOW = 20
+"""How many batches are planned at a time."""
+
+MOST_OFFSETS = 5_000_000
+MOST_BYTES = 4 * 2**30
+MOST_STRETCHES = 200_000
+"""The most stretches (partitions of slices) in a batch: each takes 0.35 kB in the driver, and is sent to its task."""
+
+LARGE_RECORD = 2**20
+"""The largest record by Kafka's defaults: a short range need not be sampled."""
+
+SLICE_OFFSETS = 100_000
+"""About how many offsets a slice spans, unless that is set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned(Document):
+    """One batch of a plan: its number, and where it ends.
+
+    `ends` are the next offsets of the range's partitions, in order. `offsets` is how many it spans, `left` how many of
+    the range follow; `bytes` is estimated from a sample of records, if one was taken. `batches` is how many there are
+    in all; with `about` it is an upper estimate, as the rest is planned later or a row limit may end it.
+    """
+
+    batch: int
+    batches: int
+    about: bool
+    ends: tuple[int, ...]
+    floor: Floor
+    offsets: int
+    left: int
+    bytes: int | None
+
+    def end(self, loaded: Range) -> Place:
+        return Place(Offsets(zip(loaded.end.offsets.partitions, self.ends, strict=True)), self.floor)
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How many offsets a batch spans, and how many bytes an offset has on average, where that is known."""
+
+    offsets: int
+    average: float | None = None
+
+
+def needs_sample(loaded: Range) -> bool:
+    """Whether the record size may limit the range's batches."""
+    return loaded.batch_offsets is None and loaded.offsets > MOST_BYTES // LARGE_RECORD
+
+
+def size_of(loaded: Range, average: float | None, slice_offsets: int = SLICE_OFFSETS) -> Size:
+    """The size of a range's batches: as set, or as large as driver and tasks can handle."""
+    if loaded.batch_offsets is not None:
+        return Size(loaded.batch_offsets, average)
+    slices = max(MOST_STRETCHES // max(len(loaded.end.offsets), 1), 1)
+    bounds = [MOST_OFFSETS, slices * slice_offsets, *([int(MOST_BYTES / average)] if average else [])]
+    return Size(max(min(bounds), 1), average)
+
+
+def window(loaded: Range, number: int, start: Place, ends: Sequence[Place], size: Size) -> list[Planned]:
+    """The batches, numbered from `number`, that begin at `start` and end at `ends`."""
+    places = [start, *(loaded.end if end.offsets == loaded.end.offsets else end for end in ends)]
+    rest = loaded.end.offsets.since(places[-1].offsets)
+    batches = number + len(ends) - 1 + -(-rest // size.offsets)
+    about = rest > 0 or loaded.rows_left is not None
+    found = []
+    for batch, (begin, end) in enumerate(pairwise(places), number):
+        offsets = end.offsets.since(begin.offsets)
+        estimate = None if size.average is None else round(offsets * size.average)
+        left = loaded.end.offsets.since(end.offsets)
+        planned = Planned(batch, batches, about, tuple(end.offsets.values()), end.floor, offsets, left, estimate)
+        found.append(planned)
+    return found
+
+
+def rest_of(loaded: Range, start: Place) -> Span:
+    return Span(start.offsets, loaded.end.offsets, start.floor, loaded.latest)
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What was counted of a batch, or of all batches so far; `late_in` has the late records by partition."""
+    """What was counted of a batch, or of all batches so far; `read_in` and `late_in` have the records by partition."""
 
     rows_read: int = 0
     rows_emitted: int = 0
@@ -30,6 +115,7 @@ class Tally:
     bytes_read: int = 0
     may_be_out_of_order: int = 0
     late_in: Offsets = Offsets()  # noqa: RUF009 - it never changes
+    read_in: Offsets = Offsets()  # noqa: RUF009 - it never changes
 
     @property
     def rows(self) -> int:
@@ -46,7 +132,7 @@ class Setup(Document):
 
     Later attempts keep the settings, and choose lane and writers anew: rows are identified by their source. `placed` is
     the partitioner that keeps the source's keys in their partitions, if the direct lane relies on one; `reason` says
-    why this lane was chosen.
+    why this lane was chosen. `cluster` is the id of the one that has the output's topics; version 2 did not keep it.
     """
 
     lane: Kind
@@ -56,10 +142,15 @@ class Setup(Document):
     output: str
     transform: str | None
     reason: str
+    cluster: str = ""
 
     def fits(self, other: Self) -> bool:
-        """Whether the other asks for the same. It may name additional outputs, such as one for dead letters."""
+        """Whether the other asks for the same. It may name additional outputs, such as one for dead letters.
+
+        A cluster that says no id is taken for the same one: its topics' ids are compared where rows are looked for.
+        """
         same = (self.keep_order, self.transform) == (other.keep_order, other.transform)
+        same = same and (self.cluster == other.cluster or not self.cluster or not other.cluster)
         return same and set(self.output.split(", ")) <= set(other.output.split(", "))
 
 
@@ -87,6 +178,7 @@ class Note(Document):
     digest of each transform that took part; `provenance` is the header version of the first attempt's rows. `doubts`
     are stored before the rows that they concern are written. `placed` is the partitioner that an attempt relied on to
     keep each key in one partition of the source, over `placed_over` partitions. `table` is a table as it was before.
+    `uncompacted` are the outputs that every attempt has known not to be compacted.
     """
 
     batch: int
@@ -100,7 +192,8 @@ class Note(Document):
     doubts: tuple[Doubt, ...] = ()
     placed: Partitioner | None = None
     placed_over: int | None = None
-    table: Seen | None = None
+    table: TableVersion | None = None
+    uncompacted: tuple[str, ...] = ()
 
     @property
     def placement(self) -> Placement | None:
@@ -113,20 +206,26 @@ class Note(Document):
             return self
         return replace(self, placed=placement[0], placed_over=placement[1])
 
-    def joined(self, outputs: Offsets, output_ids: Mapping[str, str], code: str) -> Self:
+    def joined(
+        self, outputs: Offsets, output_ids: Mapping[str, str], code: str, uncompacted: Collection[str] = ()
+    ) -> Self:
         """The note with another attempt in it: its code, and the present ends of outputs that are new.
 
-        Of an output that was created again all is read, and its keys are placed over the partitions that it has now.
+        Of an output that was created again all is read; its keys are placed over no more partitions than were noted, as
+        an attempt may have written to it that did not know.
+        One that ends before its note was cut off, or created again unnoticed: what is behind its present end is new.
+        `uncompacted` are the outputs that are known not to be compacted now.
         """
         recreated = self.recreated(output_ids)
-        kept = {partition: end for partition, end in self.outputs.items() if partition.topic not in recreated}
+        kept = {p: min(end, outputs.get(p, end)) for p, end in self.outputs.items() if p.topic not in recreated}
         later = {partition: end for partition, end in outputs.items() if partition.topic not in self.output_ids}
-        whole = {partition: 0 for partition in outputs if partition.topic in recreated}
+        whole = {partition: 0 for partition in self.outputs if partition.topic in recreated and partition in outputs}
         return replace(
             self,
             outputs=Offsets({**kept, **later, **whole}),
             output_ids={**self.output_ids, **output_ids},
             code=self.code if code in self.code else (*self.code, code),
+            uncompacted=tuple(sorted(t for t in uncompacted if t in self.uncompacted or t not in self.output_ids)),
         )
 
     def recreated(self, output_ids: Mapping[str, str]) -> set[str]:

@@ -3,6 +3,8 @@
 Reading refuses what is missing, unknown or of another type with a `DocumentError` that names the document, the path
 and what was found. Integers are counts, offsets and times of 64 bits: none is negative, but for the time of a `Floor`.
 
+A value of a union says in `kind` which of its classes it is; bytes are base64.
+
 Every document has a version. The newest is written, so that an older release refuses it; older ones are still read. A
 field that they lack takes its default, which must describe how things were before the field existed.
 """
@@ -11,7 +13,7 @@ import dataclasses
 import json
 import types
 import zlib
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Literal, Self, Union, get_args, get_origin, get_type_hints
@@ -20,9 +22,10 @@ from airflow_provider_orderedkafka.core.order.cuts import Floor
 from airflow_provider_orderedkafka.core.order.positions import LARGEST, Offsets, is_integer
 from airflow_provider_orderedkafka.errors import DocumentError
 
-VERSION = 2
+VERSION = 3
 OLDEST = 1
 PACKED = "packed:"
+TAG = "kind"
 
 _BY_THEMSELVES = (Offsets, Floor)  # these convert themselves
 _OPTIONAL = (types.UnionType, Union)  # `int | None` is the first, `Literal["a"] | None` before Python 3.14 the second
@@ -91,10 +94,20 @@ def encode(value: Any) -> Any:
     if isinstance(value, _BY_THEMSELVES):
         return value.to_json()
     if dataclasses.is_dataclass(value):
-        return {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        found = {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        tag = tag_of(type(value))
+        return found if tag is None else {TAG: tag, **found}
     if isinstance(value, tuple):
         return [encode(each) for each in value]
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
     return dict(value) if isinstance(value, Mapping) else value
+
+
+def tag_of(kind: Any) -> str | None:
+    """What a class is called in a union, if it is ever in one: its own `kind`, which is no field."""
+    found = getattr(kind, TAG, None)
+    return found if isinstance(found, str) else None
 
 
 def decode(kind: Any, value: Any, path: str, *, older: bool = False) -> Any:
@@ -104,7 +117,7 @@ def decode(kind: Any, value: Any, path: str, *, older: bool = False) -> Any:
     """
     origin = get_origin(kind)
     if origin in _OPTIONAL:
-        return None if value is None else decode(get_args(kind)[0], value, path, older=older)
+        return _one_of(get_args(kind), value, path, older=older)
     if origin is Literal:
         return _expect(value in get_args(kind), value, path, "one of " + ", ".join(map(repr, get_args(kind))))
     if origin is tuple:
@@ -113,10 +126,35 @@ def decode(kind: Any, value: Any, path: str, *, older: bool = False) -> Any:
         return tuple(decode(item, each, f"{path}[{index}]", older=older) for index, each in enumerate(value))
     if kind in _BY_THEMSELVES:
         return kind.from_json(value, path)
+    if kind is bytes:
+        return _bytes(value, path)
     if kind in _PLAIN:
         holds, expected = _PLAIN[kind]
         return _expect(holds(value), value, path, expected)
     return _dataclass(kind, value, path, older=older)
+
+
+def _one_of(kinds: tuple[Any, ...], value: Any, path: str, *, older: bool) -> Any:
+    """A value of a union: null, a text, or what its tag says, where there is more than one class."""
+    if value is None and type(None) in kinds:
+        return None
+    some = [each for each in kinds if each is not type(None)]
+    if len(some) == 1:
+        return decode(some[0], value, path, older=older)
+    if isinstance(value, str) and str in some:
+        return value
+    tagged = {tag_of(each): each for each in some}
+    expected = "an object whose 'kind' is one of " + ", ".join(repr(tag) for tag in tagged if tag is not None)
+    tag = value.get(TAG) if isinstance(value, dict) else None
+    found = tagged.get(tag) if isinstance(tag, str) else None
+    return decode(_expect(found is not None, value, path, expected) and found, value, path, older=older)
+
+
+def _bytes(value: Any, path: str) -> bytes:
+    try:
+        return b64decode(value, validate=True)
+    except (ValueError, TypeError) as error:
+        raise DocumentError(f"{path!r} must be base64, found {value!r}") from error
 
 
 def _expect(holds: bool, value: Any, path: str, expected: str) -> Any:  # noqa: FBT001 - an assertion's first word
@@ -153,6 +191,9 @@ def _later(kind: Any) -> frozenset[str]:
 
 def _dataclass(kind: Any, value: Any, path: str, *, older: bool) -> Any:
     _expect(isinstance(value, dict), value, path, "an object")
+    if (tag := tag_of(kind)) is not None:
+        value = dict(value)
+        _expect(value.pop(TAG, None) == tag, value, path, f"an object whose 'kind' is {tag!r}")
     fields, prefix = _fields(kind), f"{path}." if path else ""
     for name in sorted(set(value) ^ set(fields)):
         if name in fields and older and name in _later(kind):

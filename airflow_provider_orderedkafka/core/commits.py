@@ -1,8 +1,8 @@
-"""Commits of batches into a table: how one is known again, and whether a batch has landed.
+"""Commits of batches to a table: how one is recognised, and whether a batch has landed.
 
-A batch is one commit, which says whose it is. Before its first write the note says which version the table had; so a
-replay finds the commit behind that version, or knows that there is none. If the history does not reach back that far
-any more, the rows themselves say it.
+A batch is one commit, which has the batch's name. The note that precedes its first write has the table's version; so a
+replay finds the commit after that version, or knows that there is none. If the history does not reach back that far any
+more, the rows show it by their identities.
 """
 
 from collections.abc import Iterable
@@ -14,12 +14,15 @@ IDENTITY: Final = "_orderedkafka"
 """The column with the identity of a row."""
 
 MARK: Final = "orderedkafka"
-"""The name under which a commit says whose it is."""
+"""The property of a commit that has its name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A table as it was before a batch's first write: its id and its newest version; null if it had none."""
+class TableVersion:
+    """A table before a batch's first write: its id and its newest version, or null if it had none.
+
+    For a table of Iceberg an earlier release has its name for its id.
+    """
 
     table: str
     version: int | None
@@ -27,7 +30,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One version of a table. `name` is what it says of itself, null if another program made it."""
+    """One version of a table. `name` is null if another program made it."""
 
     version: int
     parent: int | None
@@ -37,22 +40,26 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A table's id, and its commits from the newest on, as far back as they are asked for, or known."""
+    """A table's id, and its commits from the newest back to the noted one, or as far as they are known.
+
+    `name` is what an earlier release noted as the id.
+    """
 
     table: str
     commits: Iterable[Commit] = ()
+    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """The commits of a batch, and whether the history was known back to where the batch was noted."""
+    """The commits of a batch, and whether the history reaches back to the version that was noted."""
 
     found: tuple[Commit, ...]
     whole: bool
 
 
-class Standing(Enum):
-    """What is known of a batch that was noted: it landed, it did not, its rows have to be asked, nobody can know."""
+class BatchState(Enum):
+    """Whether a noted batch landed: yes, no, only its rows can show it, unknown."""
 
     LANDED = "landed"
     MISSING = "missing"
@@ -61,30 +68,42 @@ class Standing(Enum):
 
 
 def name_of(range_id: str, batch: int, attempt: str) -> str:
-    """What a commit says of itself: the range (`<range>-again-2` if it was loaded anew), the batch and the attempt."""
+    """The name of a commit: the range (`<range>-again-2` if it was loaded again), the batch and the attempt."""
     return f"{range_id}/{batch}/{attempt}"
 
 
-def search(history: History, seen: Seen | None, range_id: str, batch: int) -> Search:
-    """Look for a batch's commits, from the newest back to the version that was noted."""
-    if seen is None or seen.table != history.table:
-        return Search((), whole=False)
+def search(history: History, noted: TableVersion | None, range_id: str, batch: int) -> Search:
+    """Look for a batch's commits, from the newest back to the version that was noted.
+
+    Where the table had no version, the history is whole if it is empty, or begins with a commit of this range. If it
+    begins with another one, the table may have been replaced, with all its rows, since the batch was noted.
+    """
+    same = noted is not None and noted.table in {history.table, history.name}
+    version = noted.version if noted is not None and same else None
     found: list[Commit] = []
     following: Commit | None = None
     for commit in history.commits:
-        if commit.version == seen.version or (following is not None and following.parent != commit.version):
-            return Search(tuple(found), whole=commit.version == seen.version)
+        if same and commit.version == version:
+            return Search(tuple(found), whole=True)
+        if following is not None and following.parent != commit.version:
+            return Search(tuple(found), whole=False)
         if commit.name is not None and commit.name.rpartition("/")[0] == f"{range_id}/{batch}":
             found.append(commit)
         following = commit
-    begins = following is None or following.parent is None
-    return Search(tuple(found), whole=seen.version is None and begins)
+    return Search(tuple(found), whole=same and version is None and _begins(following, range_id))
 
 
-def standing(found: Search, *, identity: bool) -> Standing:
-    """What a search says of a batch. One that landed may have landed twice, if the history is not whole."""
+def _begins(oldest: Commit | None, range_id: str) -> bool:
+    """Whether there was no commit before this one."""
+    if oldest is None:
+        return True
+    return oldest.parent is None and oldest.name is not None and oldest.name.startswith(f"{range_id}/")
+
+
+def batch_state(found: Search, *, identity: bool) -> BatchState:
+    """The state of a batch after a search. Without the whole history, one that landed may have landed twice."""
     if found.whole:
-        return Standing.LANDED if found.found else Standing.MISSING
+        return BatchState.LANDED if found.found else BatchState.MISSING
     if identity:
-        return Standing.ASK
-    return Standing.LANDED if found.found else Standing.LOST
+        return BatchState.ASK
+    return BatchState.LANDED if found.found else BatchState.LOST

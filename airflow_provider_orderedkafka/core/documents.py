@@ -4,13 +4,17 @@ Each is a frozen value with one canonical text; reading is strict. Times are mil
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from typing import Literal
 
-from airflow_provider_orderedkafka.core.codec import Document, canonical, encode
+from airflow_provider_orderedkafka.core.notation.spelling import counted
 from airflow_provider_orderedkafka.core.order.cuts import Place, Span
 from airflow_provider_orderedkafka.core.order.positions import Offsets
+
+from .codec import Document, canonical, encode
+from .commits import TableVersion
+from .lanes import KeepOrder
 
 __all__ = ["Boundary", "Ledger", "Open", "Outcome", "Place", "Range", "Report"]
 
@@ -22,7 +26,7 @@ CLAIMS_KEPT = 2_000
 DOUBTS = ("dead_letters", "may_be_doubled", "may_be_out_of_order", "lost")
 """Counts of a report that are shown to people when they are not 0, and kept with the outcome."""
 
-TOLD = ("range_id", "attempt", "limit_spent", "batches", "rows_read", "rows_emitted", "late", "replayed", *DOUBTS)
+REPORTED = ("range_id", "attempt", "limit_spent", "batches", "rows_read", "rows_emitted", "late", "replayed", *DOUBTS)
 """What the task that loads returns of a report."""
 
 Kind = Literal["incremental", "interval", "replay"]
@@ -37,7 +41,8 @@ class Range(Document):
     Written down before the first read, never changed. Its `end` is a place: the floor there is the time of its cut.
     `topics` maps names to the broker's topic ids. `rows_left` is what the row limit leaves, `batch_offsets` the most
     that one batch may span; null leaves that to the application. `claim` is the key of the claim on an interval's or a
-    replay's range.
+    replay's range. `job` is the hash of the job that it is loaded with; before version 3, `digest` told of that in
+    words. Both are empty where a person loads it by hand.
     """
 
     id: str
@@ -56,8 +61,9 @@ class Range(Document):
     cluster_id: str
     batch_offsets: int | None
     rows_left: int | None
-    digest: str
+    digest: str = ""
     claim: str = ""
+    job: str = ""
 
     def __post_init__(self) -> None:
         if self.batch_offsets == 0:
@@ -77,28 +83,36 @@ class Range(Document):
         return self.span.offsets
 
     @property
+    def times(self) -> "Times | None":
+        """The times of an interval."""
+        return Times(self.start.floor.time, self.end.floor.time) if self.kind == "interval" else None
+
+    @property
     def key(self) -> str:
         """The key of its claim; in version 1 this was the range's own id."""
         return self.claim or self.id
 
     @property
     def fingerprint(self) -> str:
-        """A hash that no other range has, without `digest`, which may change until a batch is begun.
+        """A hash that no other range has, without its job, which may change until a batch is begun.
 
         It is the same in every release: fields added later count only if they are set.
         """
-        said = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "digest"}
-        defaults = {field.name: field.default for field in fields(self)}
-        facts = {name: encode(value) for name, value in said.items() if value != defaults[name]}
+        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in {"digest", "job"}}
+        defaults = {each.name: each.default for each in fields(self)}
+        facts = {name: encode(value) for name, value in values.items() if value != defaults[name]}
         return sha256(canonical(facts).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
 class Open:
+    """An open range. `machine` is where its last attempt was counted, for people; version 2 did not keep it."""
+
     range_id: str
     owner: str
     attempt: int = 0
     checkpoint: str | None = None
+    machine: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +138,10 @@ class Ledger(Document):
     """How far a load has come. Only commit, rewind and restore move it; each makes a revision.
 
     `instance` tells this ledger from every other one of the same name: its mirror carries it. A ledger of version 1 did
-    not count dead letters; they count from 0 then.
+    not count dead letters; they count from 0 then. `chosen` is whether its partitions were chosen one by one, None if
+    that is not known.
+    `home_dag` is the DAG that moves it, `home_file` the file that defines it, as Airflow names it; empty where that was
+    never said.
     """
 
     load: str
@@ -139,6 +156,8 @@ class Ledger(Document):
     outcomes: tuple[Outcome, ...]
     home_dag: str | None
     dead_letters: int = 0
+    chosen: bool | None = None
+    home_file: str = ""
 
     @property
     def rows(self) -> int:
@@ -177,11 +196,84 @@ class Claims(Document):
 
 
 @dataclass(frozen=True, slots=True)
+class Times:
+    """A stretch of time, `end` excluded."""
+
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals(Document):
+    """The times of all intervals that a run has claimed, those of forgotten claims too; neighbours are merged.
+
+    Claims on intervals that end until `unknown_until` may have been forgotten by a release that did not write this.
+    """
+
+    spans: tuple[Times, ...] = ()
+    unknown_until: int = 0
+
+    def joined(self, times: Times) -> "Intervals":
+        """With this interval among them."""
+        touching = [span for span in self.spans if span.begin <= times.end and times.begin <= span.end]
+        apart = [span for span in self.spans if span not in touching]
+        begin = min(each.begin for each in (*touching, times))
+        end = max(each.end for each in (*touching, times))
+        spans = sorted((*apart, Times(begin, end)), key=lambda span: span.begin)
+        return Intervals(tuple(spans), self.unknown_until)
+
+    def cover(self, times: Times) -> bool:
+        """Whether all of these times belong to intervals."""
+        return any(span.begin <= times.begin and times.end <= span.end for span in self.spans)
+
+    def meet(self, times: Times) -> bool:
+        """Whether some of these times belong to intervals."""
+        return any(span.begin < times.end and times.begin < span.end for span in self.spans)
+
+    def touch(self, time: int) -> bool:
+        """Whether an interval begins or ends at this time, or lies around it."""
+        return any(span.begin <= time <= span.end for span in self.spans)
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where the rows of a range go, and what whoever looks for them there has to know.
+
+    `output` and `dead_letters` are `<format>:<name>`, such as `topic:orders-ordered`; several topics that rows may name
+    are separated by commas. `copied`: the rows are the records as they are. `identity`: they say where they came from.
+    `headers`: those of the records go with them. `called` is how the range is called there, if not by its id. A table
+    that is named in a catalog lies at the `location`, that of dead letters at `dead_letters_location`, as Spark says.
+    """
+
+    output: str
+    dead_letters: str = ""
+    copied: bool = False
+    identity: bool = True
+    headers: bool = True
+    keep_order: KeepOrder = "none"
+    called: str = ""
+    location: str = ""
+    dead_letters_location: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Where an output ends at a moment: its topics by partition, with their ids; a table by its id and version."""
+
+    topics: Offsets = Offsets()  # noqa: RUF009 - it never changes
+    ids: Mapping[str, str] = field(default_factory=dict)
+    table: TableVersion | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Report(Document):
     """What the application did with a range; its copy beside the checkpoint is the proof of success.
 
     `unprotected` says why a replay could not have left out what was there already; `advice` says how to go on.
-    `fingerprint` is the range's, `late_in` has the late records by partition; version 1 wrote neither.
+    `fingerprint` is the range's, `late_in` has the late records by partition; version 1 wrote neither. From version 3
+    on it has what an audit needs: the `range`, the hash of its `job`, its `destination`, where that ended `before` the
+    first batch and `after` the last, and the records `read_in` each partition. With a row limit, it says how many rows
+    that has let through, dead letters among them, and how long this attempt counted for it.
     """
 
     range_id: str
@@ -206,6 +298,14 @@ class Report(Document):
     may_be_out_of_order: int = 0
     fingerprint: str = ""
     late_in: Offsets = Offsets()  # noqa: RUF009 - it never changes
+    range: Range | None = None
+    job: str = ""
+    destination: Destination | None = None
+    before: Ends | None = None
+    after: Ends | None = None
+    read_in: Offsets = Offsets()  # noqa: RUF009 - it never changes
+    let_through: int | None = None
+    counting_ms: int = 0
 
     def is_of(self, loaded: Range) -> bool:
         """Whether it is about this range, and not another of the same name. Version 1 compares names only."""
@@ -214,15 +314,27 @@ class Report(Document):
     @property
     def sentence(self) -> str:
         return (
-            f"range {self.range_id} is loaded: {self.rows_read:,} rows read, {self.rows_emitted:,} written in "
-            f"{self.batches:,} batches, {self.late:,} late, {self.replayed:,} replayed{doubts(self)}"
+            f"range {self.range_id} is loaded: {counted(self.rows_read, 'row')} read, {self.rows_emitted:,} written in "
+            f"{counted(self.batches, 'batch')}, {self.late:,} late, {self.replayed:,} replayed{doubts(self)}"
         )
 
 
 def doubts(found: Report | Outcome) -> str:
     """The counts that people should know of, if they are not 0."""
     counts = ((name, getattr(found, name)) for name in DOUBTS)
-    return "".join(f", {count:,} {name.replace('_', ' ')}" for name, count in counts if count)
+    told = (
+        counted(n, "dead letter") if name == "dead_letters" else f"{n:,} {name.replace('_', ' ')}"
+        for name, n in counts
+        if n
+    )
+    return "".join(f", {each}" for each in told)
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs(Document):
+    """The hashes of the jobs that are kept, the last used last: a store cannot list its keys."""
+
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +348,23 @@ class Boundary(Document):
 
 
 @dataclass(frozen=True, slots=True)
+class Uncertain(Document):
+    """Where a boundary's place was a log's start above 0, with the log starts: what was deleted before is not known.
+
+    Of `maybe` records from its time on may have been deleted, of `older`, by the topic's settings, none.
+    """
+
+    maybe: Offsets
+    older: Offsets
+    decided_at: int
+
+    @property
+    def starts(self) -> Offsets:
+        return self.maybe.updated(self.older)
+
+
+@dataclass(frozen=True, slots=True)
 class Boundaries(Document):
-    """The times of all boundaries, in order: a store cannot list its keys."""
+    """The times of all boundaries, the last decided last: a store cannot list its keys."""
 
     times: tuple[int, ...]

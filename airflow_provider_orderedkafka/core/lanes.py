@@ -15,7 +15,7 @@ OrderBy = Literal["key", "partition"]
 KeepOrder = Literal[OrderBy, "none"]
 Partitioner = Literal["murmur2", "crc32"]
 Placement = tuple[Partitioner, int]
-"""How a source's keys are placed: by this partitioner, over so many partitions."""
+"""How a source's keys are placed: by this partitioner, over this number of partitions."""
 
 
 @dataclass(frozen=True, slots=True)

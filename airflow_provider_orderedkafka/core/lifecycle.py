@@ -5,10 +5,14 @@ report is beside its checkpoint, and then *committed* or, by a person, *abandone
 task state, no XCom.
 """
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from airflow_provider_orderedkafka.core.documents import Claim, Ledger, Open, Outcome, Range
+from .documents import Claim, Ledger, Open, Outcome, Range
+
+AIRFLOW = re.compile(r"[0-9a-f]{12}")
+"""The id of an Airflow. It follows a run's name in a ledger that several may reach: `<dag id>/<run id>@<id>`."""
 
 ADVISE_AFTER = 3
 """After this many failed attempts, errors list what a person can do."""
@@ -35,6 +39,7 @@ class Asker(StrEnum):
     OWNER = "the owner"
     OTHER = "another run, while the owner is active"
     SUCCESSOR = "another run, when the owner has ended"
+    STRANGER = "a run of another Airflow, which cannot know whether the owner has ended"
 
 
 class Action(StrEnum):
@@ -54,9 +59,10 @@ _RESOLVE_OPEN = {
     (Step.RESOLVE, Asker.OWNER): Action.KEEP,
     (Step.RESOLVE, Asker.OTHER): Action.SKIP,
     (Step.RESOLVE, Asker.SUCCESSOR): Action.TAKE_OVER,
+    (Step.RESOLVE, Asker.STRANGER): Action.REFUSE,
 }
 _ONLY_THE_OWNER = {
-    (step, asker): Action.REFUSE for step in (Step.LOAD, Step.COMMIT) for asker in (Asker.OTHER, Asker.SUCCESSOR)
+    (step, asker): Action.REFUSE for step in (Step.LOAD, Step.COMMIT) for asker in Asker if asker is not Asker.OWNER
 }
 _RESOLVE_ENDED = {(Step.RESOLVE, asker): Action.SKIP for asker in Asker}
 _EMIT_AGAIN = {(step, Asker.OWNER): Action.EMIT_AGAIN for step in (Step.RESOLVE, Step.COMMIT)}
@@ -132,9 +138,23 @@ def _of_open(opened: Open, *, complete: bool) -> RangeStatus:
     return RangeStatus(opened.range_id, state, opened.owner, opened.attempt)
 
 
+def parted(owner: str) -> tuple[str, str]:
+    """The run and the id of its Airflow; no id in what earlier releases wrote, and in Airflow's own store."""
+    run, _, airflow = owner.rpartition("@")
+    return (run, airflow) if AIRFLOW.fullmatch(airflow) else (owner, "")
+
+
+def is_same(owner: str, run: str) -> bool:
+    (one, here), (other, there) = parted(owner), parted(run)
+    return one == other and (here == there or "" in {here, there})
+
+
 def asker(status: RangeStatus, run: str, *, owner_active: bool) -> Asker:
-    if status.owner in {None, run}:
+    if status.owner is None or is_same(status.owner, run):
         return Asker.OWNER
+    here, there = parted(run)[1], parted(status.owner)[1]
+    if here != there and "" not in {here, there}:
+        return Asker.STRANGER
     return Asker.OTHER if owner_active else Asker.SUCCESSOR
 
 
@@ -142,9 +162,22 @@ def action(status: RangeStatus, step: Step, who: Asker) -> Action:
     return TABLE[status.state][step, who]
 
 
+def of_another_airflow(found: RangeStatus, load: str) -> str:
+    """Why a run of this Airflow does not go on with a range of another one."""
+    airflow = parted(str(found.owner))[1]
+    return (
+        f"{found.sentence}. {found.owner} is a run of another Airflow with the same ledger, and whether it has ended "
+        "cannot be asked here: give each Airflow a ledger= of its own, or the load another name. If that one is gone, "
+        f"set the Variable 'orderedkafka_airflow' here to {airflow!r}, to go on with what it left open; or give up a "
+        f"range of the ledger by `orderedkafka ledger abandon {load}`"
+    )
+
+
 def way_out(loaded: Range) -> str:
     """What a person can do if a range cannot be finished as it is."""
-    if loaded.kind != "incremental":
+    if loaded.kind == "interval":
+        return "load its offsets with a replay, which writes all of them with what is set now; no other interval waits"
+    if loaded.kind == "replay":
         return (
             "start another run for it, which writes all of its rows with what is set now; no other run waits for this"
         )

@@ -8,26 +8,26 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from airflow_provider_orderedkafka.core.documents import (
-    DOUBTS,
-    OUTCOMES_KEPT,
-    Claim,
-    Ledger,
-    Open,
-    Outcome,
-    Place,
-    Range,
-    Report,
-)
-from airflow_provider_orderedkafka.core.lifecycle import way_out
+from airflow_provider_orderedkafka.core.notation.spelling import counted
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import LifecycleError
+
+from .documents import DOUBTS, OUTCOMES_KEPT, Claim, Ledger, Open, Outcome, Place, Range, Report
+from .lifecycle import way_out
 
 Book = TypeVar("Book", bound=Ledger | Claim)
 
 
 def first_look(
-    load: str, *, instance: str, home_dag: str | None, place: Place, topics: Mapping[str, str], now: int
+    load: str,
+    *,
+    instance: str,
+    home_dag: str | None,
+    place: Place,
+    topics: Mapping[str, str],
+    now: int,
+    chosen: bool | None = None,
+    home_file: str = "",
 ) -> Ledger:
     """Revision 0, with the start resolved, so that "latest" does not move any more."""
     return Ledger(
@@ -42,13 +42,15 @@ def first_look(
         open=None,
         outcomes=(),
         home_dag=home_dag,
+        chosen=chosen,
+        home_file=home_file,
     )
 
 
 def joined(ledger: Ledger, offsets: Mapping[TopicPartition, int], topics: Mapping[str, str]) -> Ledger:
-    """Add new topics at the load's start. Nothing moves, so the revision stays."""
+    """Add new topics or partitions at the load's start. Nothing moves, so the revision stays."""
     place = Place(ledger.place.offsets.updated(offsets), ledger.place.floor)
-    return replace(ledger, place=place, topics={**ledger.topics, **topics})
+    return replace(ledger, place=place, topics={**topics, **ledger.topics})
 
 
 def opened(book: Book, range_id: str, owner: str) -> Book:
@@ -65,10 +67,11 @@ def taken_over(book: Book, owner: str) -> Book:
     return replace(book, open=replace(open_of(book), owner=owner))
 
 
-def submitted(book: Book, checkpoint: str) -> Book:
+def submitted(book: Book, checkpoint: str, machine: str) -> Book:
     """Record the next attempt; the checkpoint stays where the first attempt put it."""
     opened = open_of(book)
-    return replace(book, open=replace(opened, attempt=opened.attempt + 1, checkpoint=opened.checkpoint or checkpoint))
+    place = opened.checkpoint or checkpoint
+    return replace(book, open=replace(opened, attempt=opened.attempt + 1, checkpoint=place, machine=machine))
 
 
 def reopened(claim: Claim, owner: str) -> Claim:
@@ -114,7 +117,7 @@ def abandoned(book: Book, by: str, reason: str, now: int) -> Book:
 
 
 def rewound(ledger: Ledger, place: Place, by: str, reason: str, now: int, *, topics: Mapping[str, str]) -> Ledger:
-    """Move to another place, as a person asked; another DAG may continue from there."""
+    """Move to another place, as a person asked; another DAG may continue from there, and topics be said otherwise."""
     there = replace(ledger, topics={**ledger.topics, **topics})
     return _moved(there, place, Outcome("rewound", "", ledger.revision + 1, by, now, reason))
 
@@ -127,7 +130,8 @@ def restored(ledger: Ledger, by: str, reason: str, now: int) -> Ledger:
 def _moved(ledger: Ledger, place: Place, outcome: Outcome) -> Ledger:
     if ledger.open is not None:
         raise LifecycleError(still_open(ledger.load, ledger.open, outcome.kind))
-    return replace(ledger, revision=outcome.revision, place=place, home_dag=None, outcomes=_kept(ledger, outcome))
+    after = replace(ledger, revision=outcome.revision, place=place, outcomes=_kept(ledger, outcome))
+    return replace(after, home_dag=None, home_file="", chosen=None)
 
 
 def still_open(load: str, opened: Open, moved: str) -> str:
@@ -180,8 +184,8 @@ def _success(loaded: Range, report: Report, revision: int, run: str, now: int) -
     reason = loaded.reason
     if report.limit_spent:
         reason = (
-            f"the row limit was spent after {report.stop.offsets.since(loaded.start.offsets):,} of "
-            f"{loaded.offsets:,} offsets; the rest waits until it is raised"
+            f"as many rows as it may write were written after {report.stop.offsets.since(loaded.start.offsets):,} of "
+            f"{counted(loaded.offsets, 'offset')}; the rest waits"
         )
     return Outcome("committed", loaded.id, revision, run, now, reason, report.rows_emitted, report.late, **doubts)
 

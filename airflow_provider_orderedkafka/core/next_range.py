@@ -4,6 +4,7 @@
     cut_time     the time from which on records have to wait
     verdict      whether to run now, by the time index alone: waiting asks often
     next_place   where the range ends, or why there is nothing to load yet
+    deleted_at   at which partitions records of a time may be gone, since a log starts there
     new_range    the range's document
 
 Waiting and resolving, intervals, replays, streams and loads by hand all ask here. They differ on purpose in this:
@@ -15,21 +16,26 @@ Waiting and resolving, intervals, replays, streams and loads by hand all ask her
   asked for, if it was times.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from airflow_provider_orderedkafka.core.documents import Kind, Range
-from airflow_provider_orderedkafka.core.notation.durations import format_duration
-from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery
-from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Place, Span, held
-from airflow_provider_orderedkafka.core.order.index import OwnIndex
-from airflow_provider_orderedkafka.core.order.places import about
+from airflow_provider_orderedkafka.core.notation.spelling import counted, format_duration
+from airflow_provider_orderedkafka.core.notation.starts import Moment
+from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Topic
+from airflow_provider_orderedkafka.core.order.cuts import BEFORE_TIME, NO_FLOOR, Bound, Place, Span, counts, held
 from airflow_provider_orderedkafka.core.order.planning import Planner
-from airflow_provider_orderedkafka.core.order.ports import Log
-from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.core.pacing import Situation, Verdict, decide
-from airflow_provider_orderedkafka.core.terms import Terms, WayOut
-from airflow_provider_orderedkafka.errors import DataLossError, SettingError, TopicChangedError, UnknownTopicError
+from airflow_provider_orderedkafka.core.order.positions import LARGEST, Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.order.timeline import PATIENCE, Log, OwnIndex, about
+from airflow_provider_orderedkafka.errors import (
+    DataLossError,
+    SettingError,
+    TopicChangedError,
+    UnknownTopicError,
+    UnreachableError,
+)
+
+from .documents import Kind, Range
+from .pacing import Since, Situation, Terms, Verdict, WayOut, decide
 
 SHOWN = 3
 
@@ -59,7 +65,7 @@ class NothingToLoad:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What Kafka has at one moment: the topics, their high ends, and the first offsets of new partitions.
+    """What Kafka has at one moment: the topics, their high ends, and the log starts of topics that are new.
 
     `latest` is the last timestamp that counts; `fixed` means that the ends are explicit.
     """
@@ -72,8 +78,14 @@ class Survey:
     fixed: bool = False
 
     def span(self, place: Place) -> Span:
-        """What can be read from this place on. New partitions start at their first offset."""
-        start = {p: place.offsets.get(p, self.starts.get(p, 0)) for p in self.ends.offsets}
+        """What can be read from this place on.
+
+        A topic that the place does not know starts where its log does. A new partition of one that it knows starts at
+        0: what was deleted of it was never read.
+        """
+        known = set(place.offsets.topics)
+        firsts = {p: 0 if p.topic in known else self.starts.get(p, 0) for p in self.ends.offsets}
+        start = {p: place.offsets.get(p, first) for p, first in firsts.items()}
         ends = {partition: max(end, start[partition]) for partition, end in self.ends.offsets.items()}
         return Span(Offsets(start), Offsets(ends), place.floor, self.latest)
 
@@ -81,6 +93,14 @@ class Survey:
         """Raise if this place, in topics with these ids, means something else now."""
         for topic, was in topics.items():
             _check_topic(place, topic, was, self.found.ids.get(topic), way_out)
+        counts = {topic.name: topic.partitions for topic in self.found.topics if topic.name in topics}
+        for partition, stands in place.offsets.items():
+            if partition.partition >= counts.get(partition.topic, LARGEST):
+                raise UnreachableError(
+                    f"{way_out.who} stands at {partition.at(stands)}, and the broker that answered knows only "
+                    f"{counted(counts[partition.topic], 'partition')} of topic {partition.topic!r}, which never has "
+                    "fewer than before: what it knows is outdated; try again"
+                )
         for partition, end in self.ends.written.items():
             stands = place.offsets.get(partition, 0)
             if end < stands:  # an unclean election, or a restored cluster
@@ -143,20 +163,36 @@ def _bounds(seen: Survey, terms: Terms) -> list[tuple[int, str]]:
     return [] if seen.fixed else found
 
 
-def verdict(log: Log, place: Place, seen: Survey, terms: Terms, since: int) -> Verdict:
-    """Whether to run now; a delay counts from `since`."""
+def verdict(log: Log, place: Place, seen: Survey, terms: Terms, since: Since) -> Verdict:
+    """Whether to run now."""
     span, time = seen.span(place), cut_time(seen, terms)
     older = span.end if time is None or time > span.latest else about(log, span, time)
     young = span.end.since(older)
-    found = decide(terms.pace, Situation(older.since(span.start), since, seen.now, seen.ends.held_back, young))
+    offsets = older.since(span.start)
+    oldest = _oldest(log, span, older) if terms.pace.asks_for_the_oldest(offsets) else None
+    found = decide(terms.pace, Situation(offsets, since, seen.now, seen.ends.held_back, young, oldest))
     return replace(found, span=span)
+
+
+def _oldest(log: Log, span: Span, ends: Offsets) -> int | None:
+    """The order time of the first record before these ends; None if there is none.
+
+    The first one of each partition is read: what the time index has of a partition may be markers, aborted, or loaded
+    before. Where nothing tells its time, it counts as old.
+    """
+    bounds = {p: Bound(start) for p, start in span.start.items() if start < ends[p]}
+    seen = log.look(bounds, ends, span.latest, PATIENCE)
+    found = {p: each.timestamp for p, each in seen.items() if each.offset is not None}
+    times = (max(time if counts(time, span.latest) else BEFORE_TIME, span.floor.of(p)) for p, time in found.items())
+    return min(times, default=None)
 
 
 def next_place(log: Log, place: Place, seen: Survey, terms: Terms, own: Own | None = None) -> Place | NothingToLoad:
     """Where the next range ends: at the cut, or after `max_offsets`."""
     span, time = seen.span(place), cut_time(seen, terms)
     if span.offsets:
-        end = Planner(log, span, seen.found.compacted, own).end(terms.max_offsets, time)
+        cut = None if time is None or time > span.latest else time  # no order time reaches a cut beyond
+        end = Planner(log, span, seen.found.compacted, own).end(terms.max_offsets, cut)
         if end.offsets != span.start:
             return end
     return NothingToLoad(_nothing(span, seen, terms))
@@ -167,13 +203,65 @@ def place_at(log: Log, seen: Survey, time: int) -> Place:
     return Planner(log, seen.span(Place(Offsets(), NO_FLOOR)), seen.found.compacted).end(None, time)
 
 
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """The partitions where the place of a time is the start of a log that starts above 0, by their log starts.
+
+    Of `maybe` records from that time on may have been deleted; of `older` retention deleted what was before that time.
+    """
+
+    time: int
+    maybe: Offsets = Offsets()  # noqa: RUF009 - it never changes
+    older: Offsets = Offsets()  # noqa: RUF009 - it never changes
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """For people; empty where nothing was deleted before the time's place."""
+        maybe = f"records from {Moment(self.time)} on may have been deleted"
+        older = f"all that retention deleted is older than {Moment(self.time)}, by the topic's settings"
+        return tuple(
+            f"the log starts at {_listed(starts)}, and holds nothing older than what is read: {then}"
+            for starts, then in ((self.maybe, maybe), (self.older, older))
+            if starts
+        )
+
+
+def deleted_at(log: Log, starts: Offsets, topics: Sequence[Topic], time: int, now: int) -> Deleted:
+    """Where the place of a time is a log's start above 0; an older record, even an invisible one, proves the place.
+
+    `topics` are those of the partitions, with their settings: where these may not be read, nothing is known.
+    """
+    begun = tuple(partition for partition, start in starts.items() if start > 0)
+    first, found = log.first_at(begun, [0, time]) if begun and time > 0 else ({}, {})
+    there = {p: first[p].offset if p in first else None for p in begun}
+    unproven = [p for p, offset in there.items() if offset is None or (p in found and found[p].offset == offset)]
+    settings = {topic.name: topic.settings for topic in topics}
+    older = [p for p in unproven if _keeps(settings.get(p.topic, {}), now - time, empty=there[p] is None)]
+    return Deleted(
+        time,
+        Offsets({p: starts[p] for p in unproven if p not in older}),
+        Offsets({p: starts[p] for p in older}),
+    )
+
+
+def _keeps(settings: Mapping[str, str], age: int, *, empty: bool) -> bool:
+    """Whether retention deletes nothing of this age: by time it keeps for longer, and by size it empties no log."""
+    by_time, by_size = int(settings.get("retention.ms", -1)), settings.get("retention.bytes") != "-1"
+    return "delete" in settings.get("cleanup.policy", "") and by_time >= age and (empty or not by_size)
+
+
+def _listed(offsets: Offsets) -> str:
+    more = f" and {len(offsets) - SHOWN:,} more" if len(offsets) > SHOWN else ""
+    return ", ".join(p.at(offset) for p, offset in list(offsets.items())[:SHOWN]) + more
+
+
 def _nothing(span: Span, seen: Survey, terms: Terms) -> str:
     rest, bounds, time = "", _bounds(seen, terms), cut_time(seen, terms)
     if span.offsets and time is not None:
         asked, why = min(bounds)
-        rest = f": {span.offsets:,} offsets {'wait for an open transaction' if time < asked else why}"
+        rest = f": {counted(span.offsets, 'offset')} {'wait for an open transaction' if time < asked else why}"
     held_back = seen.ends.held_back
-    behind = f"; open transactions hold {held_back:,} offsets back" if held_back else ""
+    behind = f"; open transactions hold {counted(held_back, 'offset')} back" if held_back else ""
     return f"nothing to load{rest}{behind}"
 
 
@@ -186,7 +274,6 @@ def new_range(
     *,
     now: int,
     reason: str,
-    digest: str = "",
     revision: int = 0,
     rows_left: int | None = None,
 ) -> Range:
@@ -208,5 +295,4 @@ def new_range(
         cluster_id=found.cluster_id,
         batch_offsets=terms.batch_offsets,
         rows_left=rows_left,
-        digest=digest,
     )

@@ -1,17 +1,20 @@
 """The progress of a run: a document after each batch and during a long one, as a sentence and a line for programs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
-from airflow_provider_orderedkafka.core.batches import Counts, Tally
-from airflow_provider_orderedkafka.core.codec import Document
-from airflow_provider_orderedkafka.core.documents import Range
-from airflow_provider_orderedkafka.core.notation.durations import shown_duration
+from airflow_provider_orderedkafka.core.notation.spelling import counted, shown_duration
 from airflow_provider_orderedkafka.core.notation.starts import Moment
-from airflow_provider_orderedkafka.core.plan import Planned
+
+from .batches import Counts, Planned, Tally
+from .codec import Document
+from .documents import Range
 
 MARK = "orderedkafka-progress "
 """The beginning of a line for programs; the document follows."""
+
+STOP_SECONDS = 30.0
+"""The longest that an application which is told to end waits for its tasks, before it gives its lease back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +23,9 @@ class Progress(Document):
 
     Rows are those of all attempts, the rate is that of this one. `order_time` is the order time reached, in
     milliseconds; null before any timestamp. `batches` is how many are planned; `about` means that there may be fewer,
-    or that the rest is planned later. Version 1 had neither. `running` is how many seconds the batch has run for, with
-    the numbers of Spark's tasks, as far as they are known; without it, the batch is done.
+    or that the rest is planned later. Version 1 had neither. `running` is how many seconds the batch has run for: what
+    is done of it is as its tasks have told, a few seconds ago, and what is written is at least so much. Without
+    `running`, the batch is done.
     """
 
     range_id: str
@@ -56,12 +60,13 @@ class Progress(Document):
         of = "" if self.batches is None else f" of {'about ' if self.about else ''}{self.batches:,}"
         parts = [
             f"batch {self.batch:,}{of}{self.within}: "
-            f"{self.offsets_done:,} of {self.offsets_planned:,} offsets ({self.share:.0%})",
-            f"{self.rows_read:,} rows read",
-            f"{self.rows_emitted:,} written",
+            f"{self.offsets_done:,} of {counted(self.offsets_planned, 'offset')} ({self.share:.0%})",
+            f"{counted(self.rows_read, 'row')} read",
         ]
-        if self.running is None:
-            parts.append(f"{self.rows_per_second:,} rows/s")
+        if self.running is None or self.rows_emitted or not self.rows_read:
+            parts.append(f"{self.rows_emitted:,} written")
+        if self.running is None or self.rows_per_second:
+            parts.append(f"{counted(self.rows_per_second, 'row')}/s")
         if self.order_time is not None:
             parts.append(f"order time {Moment(self.order_time)}")
         if self.late:
@@ -84,66 +89,64 @@ class Progress(Document):
 
 @dataclass(frozen=True, slots=True)
 class AttemptStart:
-    """When the first batch of an attempt began, in milliseconds, and what was done before."""
+    """When the first batch of an attempt on a range began, in milliseconds, and what was done before."""
 
+    loaded: Range
+    attempt: int
     at: int
     offsets: int
     rows: int
 
 
-def progress(
-    loaded: Range, attempt: int, counts: Counts, planned: Planned, begun: AttemptStart, *, now: int
-) -> Progress:
-    done = counts.end.offsets.since(loaded.start.offsets)
-    elapsed = max(now - begun.at, 1) / 1000
-    left = loaded.offsets - done
-    speed = (done - begun.offsets) / elapsed
-    time = counts.end.floor.time
-    return Progress(
-        range_id=loaded.id,
-        attempt=attempt,
-        batch=counts.batch,
-        offsets_done=done,
-        offsets_planned=loaded.offsets,
-        rows_read=counts.total.rows_read,
-        rows_emitted=counts.total.rows_emitted,
-        late=counts.total.late,
-        rows_per_second=round((counts.total.rows_read - begun.rows) / elapsed),
-        order_time=time if time >= 0 else None,
-        seconds_left=round(left / speed) if speed > 0 and not counts.limit_spent else None,
-        batches=planned.batches,
-        about=planned.about,
-    )
-
-
 @dataclass(frozen=True, slots=True)
-class Tasks:
-    """How many tasks Spark has for what it does now, and how many of them are done."""
+class Within:
+    """How far a batch is, as far as Spark tells it.
 
-    done: int
-    all: int
+    `share` is how much of it is done, from 0 to 1; `read` and `written` are its rows, these at least. `tasks` is how
+    many tasks Spark has for what it does now, `tasks_done` how many of them are done.
+    """
+
+    share: float = 0.0
+    read: int = 0
+    written: int = 0
+    tasks: int | None = None
+    tasks_done: int | None = None
+
+
+def progress(begun: AttemptStart, counts: Counts, planned: Planned, *, now: int) -> Progress:
+    """The progress after a batch."""
+    found = _progress(begun, counts, planned, Within(), now)
+    return replace(found, batch=counts.batch, seconds_left=None if counts.limit_spent else found.seconds_left)
 
 
 def running(
-    loaded: Range, attempt: int, counts: Counts | None, planned: Planned, tasks: Tasks | None, *, since: int, now: int
+    begun: AttemptStart, counts: Counts | None, planned: Planned, within: Within | None, *, since: int, now: int
 ) -> Progress:
-    """The progress while a planned batch is loaded: the counts are those before it."""
-    place, total = (loaded.start, Tally()) if counts is None else (counts.end, counts.total)
+    """The progress while a planned batch is loaded, since some moment: the counts are those before it."""
+    within = within or Within()
+    found = _progress(begun, counts, planned, within, now)
+    return replace(found, running=max(now - since, 0) // 1_000, tasks=within.tasks, tasks_done=within.tasks_done)
+
+
+def _progress(begun: AttemptStart, counts: Counts | None, planned: Planned, within: Within, now: int) -> Progress:
+    start, all_offsets = begun.loaded.start, begun.loaded.offsets
+    place, total = (start, Tally()) if counts is None else (counts.end, counts.total)
+    done = place.offsets.since(start.offsets) + round(within.share * planned.offsets)
+    read = total.rows_read + within.read
+    elapsed = max(now - begun.at, 1) / 1000
+    speed = (done - begun.offsets) / elapsed
     return Progress(
-        range_id=loaded.id,
-        attempt=attempt,
+        range_id=begun.loaded.id,
+        attempt=begun.attempt,
         batch=planned.batch,
-        offsets_done=place.offsets.since(loaded.start.offsets),
-        offsets_planned=loaded.offsets,
-        rows_read=total.rows_read,
-        rows_emitted=total.rows_emitted,
+        offsets_done=done,
+        offsets_planned=all_offsets,
+        rows_read=read,
+        rows_emitted=total.rows_emitted + within.written,
         late=total.late,
-        rows_per_second=0,
-        order_time=place.floor.time if place.floor.time >= 0 else None,
-        seconds_left=None,
+        rows_per_second=round((read - begun.rows) / elapsed),
+        order_time=place.floor.lowest if place.floor.lowest >= 0 else None,
+        seconds_left=round((all_offsets - done) / speed) if speed > 0 else None,
         batches=planned.batches,
         about=planned.about,
-        running=max(now - since, 0) // 1_000,
-        tasks=None if tasks is None else tasks.all,
-        tasks_done=None if tasks is None else tasks.done,
     )

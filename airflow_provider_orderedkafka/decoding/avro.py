@@ -1,13 +1,13 @@
-"""Avro: records are read with physical types, and logical ones are made of whole Arrow columns.
+"""Avro: records are read with the writer's physical types, and whole Arrow columns get the reader's logical ones.
 
-    AvroWriter.of(schema)             what was written with this schema; `SettingError` for what has no columns
-    writer.read(payloads, start)      -> (an array of `writer.type`, errors by index)
+    AvroWriter.of(schema)                     what was written with this schema; `SettingError` if it has no columns
+    writer.read(payloads, start, reader=...)  -> (an array of the field `reader`, by default `writer.field`, errors)
 
 An enum is read as its number, because the reader takes a negative one for a symbol from the end.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -17,17 +17,19 @@ from typing import Any, Final, Self
 from uuid import UUID
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from airflow_provider_orderedkafka.decoding.column_types import MOST_DIGITS
-from airflow_provider_orderedkafka.decoding.evolution import ALIASES, DEFAULT, kept
-from airflow_provider_orderedkafka.decoding.salvage import Errors, sound, told
 from airflow_provider_orderedkafka.errors import SettingError
+
+from .bad_records import Errors, message_of, sound
+from .column_types import MOST_DIGITS
+from .evolution import ALIASES, DEFAULT, PLAIN, cast, converted, kept, meaning, meanings
 
 Values = Sequence[Any]
 Make = Callable[[Values], Any]
-"""Makes an array of values as the reader gives them, None for null."""
+"""Makes an array of physical values, None for null."""
 Default = Callable[[Any], Any]
-"""Makes a value as the reader gives it of a field's default, which is JSON; raises for what is none."""
+"""Makes a physical value of a field's default, which is JSON; raises for what is none."""
 
 PRIMITIVES: Final = {
     "boolean": pa.bool_(),
@@ -39,11 +41,10 @@ PRIMITIVES: Final = {
     "string": pa.string(),
     "null": pa.null(),
 }
-WIDER: Final = [("int", "long"), ("float", "double")]
-"""Unions of these are the second."""
+WIDER: Final[dict[tuple[str, ...], str]] = {("int32", "int64"): "long", ("double", "float"): "double"}
+"""What unions of these columns are."""
 
 _DECIMAL_BYTES: Final = 16
-_UTC: Final = "UTC"
 
 
 def _as_it_is(value: Any) -> Any:
@@ -56,10 +57,10 @@ def _bytes(text: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A type: its schema without logical types, its type in Arrow, how columns are made, and whether it has bytes."""
+    """A type: its schema without logical types, the field of its column, how what was written is made an array."""
 
     physical: Any
-    type: Any
+    field: Any
     make: Make
     has_bytes: bool = True
     default: Default = _as_it_is
@@ -73,8 +74,8 @@ class AvroWriter:
     parsed: Any
 
     @property
-    def type(self) -> Any:
-        return self.node.type
+    def field(self) -> Any:
+        return self.node.field
 
     @classmethod
     @lru_cache(maxsize=1_000)
@@ -94,10 +95,13 @@ class AvroWriter:
                 raise
             raise SettingError(f"the Avro schema is wrong: {type(error).__name__}: {error}, found {schema}") from error
 
-    def read(self, payloads: Sequence[bytes], start: int = 0, _indexes: bytes | None = None) -> tuple[Any, Errors]:
+    def read(
+        self, payloads: Sequence[bytes], start: int = 0, _indexes: bytes | None = None, reader: Any = None
+    ) -> tuple[Any, Errors]:
         """The records whose data begins at this byte of the payloads."""
         from fastavro import schemaless_reader as read
 
+        target = reader or self.field
         rows: list[Any] = []
         errors: Errors = {}
         schema, append = self.parsed, rows.append
@@ -107,13 +111,15 @@ class AvroWriter:
             try:
                 append(read(data, schema, None))
             except Exception as error:  # noqa: BLE001 - the reader raises many kinds
-                errors[len(rows)] = f"it is damaged or cut off ({type(error).__name__}: {told(error)})"
+                errors[len(rows)] = f"it is damaged or cut off ({type(error).__name__}: {message_of(error)})"
                 append(None)
                 continue
             if data.tell() != len(payload):
                 errors[len(rows) - 1] = f"{len(payload) - data.tell()} bytes are left behind its end"
                 rows[-1] = None
-        found, more = sound(rows, self.node.make, self.type)
+        found, more = sound(
+            rows, lambda some: converted(self.node.make(some), self.field, target, _logical), target.type
+        )
         return found, dict(sorted({**more, **errors}.items()))
 
 
@@ -139,12 +145,11 @@ class _Schema:
             return _map(self.node(schema["values"], space))
         if isinstance(kind, dict | list):
             return self.node(kind, space)
-        logical = _LOGICAL.get((schema.get("logicalType"), kind))
-        return logical(kind, schema) if logical else self._reference(kind, space)
+        return _leaf(kind, kind, schema) if kind in PRIMITIVES else self._reference(kind, space)
 
     def _reference(self, name: str, space: str) -> Node:
         if name in PRIMITIVES:
-            return _primitive(name, PRIMITIVES[name])
+            return _leaf(name, name)
         full = next(each for each in (_full(name, space), name) if each in self._named or each == name)
         if full in self._inside:
             raise SettingError(f"the Avro type {full!r} contains itself: such values have no columns")
@@ -162,11 +167,9 @@ class _Schema:
         self._count += 1
         name = f"t{self._count}"
         if schema["type"] == "enum":
-            return Node("int", pa.string(), _enum(schema["symbols"]), default=schema["symbols"].index)
+            return _enum(schema["symbols"], schema.get("default"))
         if schema["type"] == "fixed":
-            physical = {"type": "fixed", "name": name, "size": schema["size"]}
-            logical = _LOGICAL.get((schema.get("logicalType"), "fixed"))
-            found = logical(physical, schema) if logical else _primitive(physical, pa.binary())
+            found = _leaf({"type": "fixed", "name": name, "size": schema["size"]}, "fixed", schema)
             return replace(found, has_bytes=schema["size"] > 0)
         self._inside.append(full)
         nodes = [(field, self.node(field["type"], space)) for field in schema["fields"]]
@@ -178,32 +181,34 @@ class _Schema:
             raise SettingError(
                 "an Avro array of values without bytes cannot be read safely: leave it out of the schema"
             )
-        kind = pa.list_(items.type)
+        kind = pa.list_(items.field.with_name("item"))
 
         def make(values: Values) -> Any:
             given = [value or () for value in values]
             flat = items.make(list(chain.from_iterable(given)))
-            return pa.ListArray.from_arrays(_offsets(given), flat, type=kind, mask=_mask(values))
+            return pa.ListArray.from_arrays(_offsets(given), flat, mask=_mask(values))
 
         def default(values: Any) -> list[Any]:
             if not isinstance(values, list):
                 raise TypeError(f"a default of an array is {values!r}")
             return [items.default(value) for value in values]
 
-        return Node({"type": "array", "items": items.physical}, kind, make, default=default)
+        return Node({"type": "array", "items": items.physical}, pa.field("", kind), make, default=default)
 
     def _union(self, branches: list[Any], space: str) -> Node:
         nodes = [self.node(branch, space) for branch in branches]
         others = [node for node in nodes if node.physical != "null"]
         if len(others) > 1:
-            names = sorted(str(node.physical) for node in others)
-            wide = next((wide for narrow, wide in WIDER if names == sorted((narrow, wide))), None)
-            if wide is None or {node.type for node in others} - set(PRIMITIVES.values()):
+            names = ["" if node.field.metadata else str(node.field.type) for node in others]
+            wide = WIDER.get(tuple(sorted(names)))
+            if wide is None:
                 raise SettingError(
                     f"an Avro union of several types has no column type, found {json.dumps(branches)}: only null and "
                     "one other, int and long, float and double go together"
                 )
-            others = [_primitive(wide, PRIMITIVES[wide])]
+            others = [_leaf(wide, wide)]
+            if names[0] == "float":  # the first that takes a whole number, and it rounds
+                others = [replace(others[0], field=others[0].field.with_metadata(meaning(["floats"])))]
         if not others:
             return nodes[0]
         given = others[0].default
@@ -222,20 +227,31 @@ def _full(name: str, space: str | None) -> str:
     return name if "." in name or not space else f"{space}.{name}"
 
 
-def _primitive(physical: Any, kind: Any, then: Callable[[Any], Any] | None = None, to: Any = None) -> Node:
-    """A column of this type, and what is made of it."""
+def _leaf(physical: Any, kind: str, schema: Mapping[str, Any] | None = None) -> Node:
+    """A value on its own, with the logical type that its schema gives it, if there is one on this kind."""
+    raw = PRIMITIVES.get(kind, pa.binary())
+    logical, column = _logical_type(schema or {}, kind) or (PLAIN, raw)
+    default = _bytes if pa.types.is_binary(raw) else _as_it_is
+    field = pa.field("", column, metadata=meaning(logical))
+    return Node(physical, field, lambda values: pa.array(values, raw), has_bytes=kind != "null", default=default)
 
-    def make(values: Values) -> Any:
-        found = pa.array(values, kind)
-        return found if then is None else then(found)
 
-    default = _bytes if pa.types.is_binary(kind) else _as_it_is
-    return Node(physical, to or kind, make, has_bytes=physical != "null", default=default)
+def _logical_type(schema: Mapping[str, Any], kind: str) -> tuple[list[Any], Any] | None:
+    """What a value means, and its column; a wrong logical type is none, as the specification has it."""
+    name = schema.get("logicalType")
+    if name != "decimal" or kind not in ("bytes", "fixed"):
+        return ([name], _COLUMNS[name, kind]) if (name, kind) in _COLUMNS else None
+    precision, scale = schema.get("precision"), schema.get("scale", 0)
+    if not isinstance(precision, int) or not 0 <= scale <= precision:
+        return None
+    if precision > MOST_DIGITS:
+        raise SettingError(f"an Avro decimal of {precision} digits has no column type: there are {MOST_DIGITS} at most")
+    return ["decimal", scale], pa.decimal128(precision, scale)
 
 
 def _record(name: str, nodes: list[tuple[dict[str, Any], Node]]) -> Node:
     named = [(field["name"], node) for field, node in nodes]
-    kind = pa.struct([_field(field, node) for field, node in nodes])
+    column = pa.field("", pa.struct([_field(field, node) for field, node in nodes]))
     physical = {"type": "record", "name": name, "fields": [{"name": n, "type": node.physical} for n, node in named]}
 
     def make(values: Values) -> Any:
@@ -244,7 +260,7 @@ def _record(name: str, nodes: list[tuple[dict[str, Any], Node]]) -> Node:
             children = [node.make([value[name] for value in values]) for name, node in named]
         else:
             children = [node.make([None if v is None else v[name] for v in values]) for name, node in named]
-        return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
+        return pa.StructArray.from_arrays(children, names=[name for name, _ in named], mask=mask)
 
     def default(value: Any) -> dict[str, Any]:
         return {
@@ -252,92 +268,123 @@ def _record(name: str, nodes: list[tuple[dict[str, Any], Node]]) -> Node:
             for field, node in nodes
         }
 
-    return Node(physical, kind, make, has_bytes=any(node.has_bytes for _, node in named), default=default)
+    return Node(physical, column, make, has_bytes=any(node.has_bytes for _, node in named), default=default)
 
 
 def _field(field: dict[str, Any], node: Node) -> Any:
-    metadata = {ALIASES: json.dumps(field["aliases"])} if field.get("aliases") else {}
+    metadata = dict(node.field.metadata or {})
+    if field.get("aliases"):
+        metadata[ALIASES] = json.dumps(field["aliases"])
     if field.get("default") is not None:
         with suppress(Exception):  # a default that is not of its type is none: older registries take any
-            metadata[DEFAULT] = kept(node.make([node.default(field["default"])]))
-    return pa.field(field["name"], node.type, metadata=metadata or None)
+            one = node.make([node.default(field["default"])])
+            metadata[DEFAULT] = kept(converted(one, node.field, node.field, _logical))
+    return node.field.with_name(field["name"]).with_metadata(metadata)
 
 
 def _map(values: Node) -> Node:
-    kind = pa.map_(pa.string(), values.type)
+    kind = pa.map_(pa.string(), values.field.with_name("value"))
 
     def make(given: Values) -> Any:
         maps = [each or {} for each in given]
         keys = pa.array(list(chain.from_iterable(maps)), pa.string())
         items = values.make(list(chain.from_iterable(each.values() for each in maps)))
-        return pa.MapArray.from_arrays(_offsets(maps), keys, items, type=kind, mask=_mask(given))
+        return pa.MapArray.from_arrays(_offsets(maps), keys, items, mask=_mask(given))
 
     def default(given: dict[str, Any]) -> dict[str, Any]:
         return {key: values.default(value) for key, value in given.items()}
 
-    return Node({"type": "map", "values": values.physical}, kind, make, default=default)
+    return Node({"type": "map", "values": values.physical}, pa.field("", kind), make, default=default)
 
 
-def _enum(symbols: Sequence[str]) -> Make:
+def _enum(symbols: Sequence[str], default: str | None) -> Node:
     names = pa.array(symbols, pa.string())
-    return lambda values: names.take(pa.array(values, pa.int32()))  # which refuses a number that has no symbol
-
-
-def _decimal(physical: Any, schema: dict[str, Any]) -> Node:
-    precision, scale = schema.get("precision"), schema.get("scale", 0)
-    if not isinstance(precision, int) or not 0 <= scale <= precision:
-        return _primitive(physical, pa.binary())  # as the specification has it: a wrong logical type is none
-    if precision > MOST_DIGITS:
-        raise SettingError(f"an Avro decimal of {precision} digits has no column type: there are {MOST_DIGITS} at most")
-    kind, bound = pa.decimal128(precision, scale), 10**precision
-
-    def make(values: Values) -> Any:
-        numbers = [0 if value is None else int.from_bytes(value, "big", signed=True) for value in values]
-        if any(not -bound < number < bound for number in numbers):
-            raise ValueError(f"the decimal {numbers[0]} has more than {precision} digits")
-        data = b"".join([number.to_bytes(_DECIMAL_BYTES, "little", signed=True) for number in numbers])
-        mask = _mask(values)
-        valid = None if mask is None else pa.array([value is not None for value in values]).buffers()[1]
-        return pa.Array.from_buffers(kind, len(values), [valid, pa.py_buffer(data)])
-
-    return Node(physical, kind, make, default=_bytes)
-
-
-def _uuid(physical: Any, _: Any) -> Node:
-    def make(values: Values) -> Any:
-        return pa.array([None if value is None else str(UUID(bytes=value)) for value in values], pa.string())
-
-    return Node(physical, pa.string(), make, default=_bytes)
-
-
-def _moment(unit: str, zone: str | None) -> Callable[[Any, Any], Node]:
-    raw, to = pa.timestamp(unit, zone), pa.timestamp("us", zone)
-    return lambda physical, _: _primitive(
-        physical, pa.int64(), lambda found: found.cast(raw).cast(to, safe=unit != "ns"), to
+    means = PLAIN if default is None else ["enum", symbols, default]
+    return Node(
+        "int",
+        pa.field("", pa.string(), metadata=meaning(means)),
+        lambda values: names.take(pa.array(values, pa.int32())),  # which refuses a number that has no symbol
+        default=symbols.index,
     )
 
 
-def _time(physical: Any, _: Any) -> Node:
-    """Microseconds since midnight: Spark before 4.1 has no type for them."""
-    import pyarrow.compute as pc
+def _logical(array: Any, writer: Any, reader: Any) -> Any:
+    """A column of the reader's logical type, of whatever was written."""
+    _, known = meanings(writer, reader)
+    if any(name == "enum" for name, *_ in known):
+        return _symbol(array, known)
+    if known[0] == PLAIN:
+        return cast(array, reader.type)
+    name, *more = known[0]
+    found = _MADE[name](array, *more)
+    return found if found.type == reader.type else found.cast(reader.type)
 
-    factor = 1_000 if physical == "int" else 1
-    return _primitive(physical, pa.int64(), lambda found: pc.multiply_checked(found, factor))
+
+def _moment(unit: str, zone: str | None) -> Callable[[Any], Any]:
+    def made(array: Any) -> Any:
+        found = cast(array, pa.int64()).cast(pa.timestamp(unit, zone))
+        return found.cast(pa.timestamp("us", zone), safe=unit != "ns")
+
+    return made
 
 
-_LOGICAL: Final[dict[tuple[Any, str], Callable[[Any, Any], Node]]] = {
-    ("decimal", "bytes"): _decimal,
-    ("decimal", "fixed"): _decimal,
-    ("uuid", "fixed"): _uuid,
-    ("date", "int"): lambda physical, _: _primitive(physical, pa.int32(), lambda a: a.cast(pa.date32()), pa.date32()),
-    ("time-millis", "int"): _time,
-    ("time-micros", "long"): _time,
-    **{(f"timestamp-{name}", "long"): _moment(unit, _UTC) for name, unit in (("millis", "ms"), ("micros", "us"))},
-    **{(f"local-timestamp-{name}", "long"): _moment(unit, None) for name, unit in (("millis", "ms"), ("micros", "us"))},
-    ("timestamp-nanos", "long"): _moment("ns", _UTC),
-    ("local-timestamp-nanos", "long"): _moment("ns", None),
+def _decimal(array: Any, scale: int) -> Any:
+    values = cast(array, pa.binary()).to_pylist()
+    numbers = [0 if value is None else int.from_bytes(value, "big", signed=True) for value in values]
+    data = b"".join([number.to_bytes(_DECIMAL_BYTES, "little", signed=True) for number in numbers])
+    mask = _mask(values)
+    valid = None if mask is None else pc.invert(mask).buffers()[1]
+    found = pa.Array.from_buffers(pa.decimal128(MOST_DIGITS, scale), len(values), [valid, pa.py_buffer(data)])
+    found.validate(full=True)  # that none has more digits than there are
+    return found
+
+
+def _uuid(array: Any) -> Any:
+    return pa.array([None if value is None else str(UUID(bytes=value)) for value in array.to_pylist()], pa.string())
+
+
+def _floats(array: Any) -> Any:
+    """A union of float and double, in this order: whole numbers are read as the first that takes them."""
+    return cast(array, pa.float32() if pa.types.is_integer(array.type) else pa.float64())
+
+
+def _symbol(array: Any, known: Sequence[Any]) -> Any:
+    """Symbols of enums, and the default for one that is none of theirs any more."""
+    symbols = [symbol for _, *more in known if more for symbol in more[0]]
+    there = pc.is_in(array, pa.array([*symbols, None], pa.string()))
+    defaults = {more[1] if more else None for _, *more in known}
+    if len(defaults) > 1 and not pc.all(there).as_py():
+        raise ValueError(f"a symbol is none of {symbols}, and of several topics it is not known whose default it gets")
+    return pc.if_else(there, array, defaults.pop())
+
+
+_MADE: Final[dict[str, Callable[..., Any]]] = {
+    "decimal": _decimal,
+    "uuid": _uuid,
+    "floats": _floats,
+    "date": lambda array: cast(array, pa.int32()).cast(pa.date32()),
+    "time-millis": lambda array: pc.multiply_checked(cast(array, pa.int64()), 1_000),
+    "time-micros": lambda array: cast(array, pa.int64()),
+    **{
+        f"{local}timestamp-{name}": _moment(unit, zone)
+        for local, zone in (("", "UTC"), ("local-", None))
+        for name, unit in (("millis", "ms"), ("micros", "us"), ("nanos", "ns"))
+    },
 }
-"""Logical types on their physical ones; all others are what they are made of."""
+"""How columns are made of what was written, by what it means to the reader."""
+
+_COLUMNS: Final[dict[tuple[Any, str], Any]] = {
+    ("uuid", "fixed"): pa.string(),
+    ("date", "int"): pa.date32(),
+    ("time-millis", "int"): pa.int64(),  # microseconds since midnight: Spark before 4.1 has no type for them
+    ("time-micros", "long"): pa.int64(),
+    **{
+        (name, "long"): pa.timestamp("us", None if name.startswith("local") else "UTC")
+        for name in _MADE
+        if "timestamp" in name
+    },
+}
+"""The columns of logical types on their physical ones; all others are what they are made of."""
 
 
 def _offsets(lists: Sequence[Any]) -> Any:
@@ -345,5 +392,4 @@ def _offsets(lists: Sequence[Any]) -> Any:
 
 
 def _mask(values: Values) -> Any:
-    """Which are null; None if none is."""
     return pa.array([value is None for value in values], pa.bool_()) if None in values else None

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
+from airflow_provider_orderedkafka.core.notation.spelling import meant
 from airflow_provider_orderedkafka.errors import SettingError
 
 SIMPLE: Final = {
@@ -95,7 +96,8 @@ class _Reader:
         if name == "decimal":
             return self.decimal()
         if name not in SIMPLE:
-            self.fail(f"the type {name!r} is none of {', '.join(SIMPLE)}, decimal(p, s), array<...>, struct<...>")
+            known = f"types are {', '.join(SIMPLE)}, decimal(p, s), array<...>, struct<...>"
+            self.fail(f"there is no type {name!r}: {meant(name, [*SIMPLE, 'decimal', 'array', 'struct'], known)}")
         return SIMPLE[name]
 
     def decimal(self) -> Decimal:

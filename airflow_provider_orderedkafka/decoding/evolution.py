@@ -1,50 +1,88 @@
-"""From the writer's columns to the reader's, as Arrow columns.
+"""From what was written to the reader's columns, as Arrow columns.
 
-converted(array, target)    missing fields get their default or null, others are left out; types widen
-merged(types)               the type that has the fields of all
-new_fields(writer, reader)  what a writer has and the reader's columns do not
+converted(array, writer, reader, leaf)    missing fields get their default or null, others are left out
+merged(fields)                            the field that has the fields of all
+new_fields(writer, reader)                what a writer has and the reader's columns do not
+clashes(writer, reader)                   what has another unit there
 
-Fields of one Protobuf message are the same by their numbers, all others by their names, former ones included.
+Fields of one Protobuf message are the same by their numbers, all others by their names, former ones included. The array
+of a leaf has what stands in the record: what that means, a moment or a symbol, is in the metadata of its field.
 """
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_provider_orderedkafka.errors import SettingError
 
 DEFAULT: Final = b"default"
 ALIASES: Final = b"aliases"
 NUMBER: Final = b"number"
-"""Keys of a field's metadata: what it is where a writer did not have it, `kept`; its former names, as JSON; and the
-Protobuf message that has it, with its number there."""
+MEANINGS: Final = b"meanings"
+"""Keys of a field's metadata: what it is where a writer did not have it, `kept`; its former names, as JSON; the
+Protobuf message that has it, with its number there; and what its values mean: a name with its parameters for each
+schema that it is of, as JSON."""
+
+PLAIN: Final = [""]
+"""The meaning of a value that is what is written."""
+
+WITHOUT_UNIT: Final = ("", "enum", "floats", "uint32", "uint64")
+"""Meanings that change no value that both sides can have."""
+
+Leaf = Callable[[Any, Any, Any], Any]
+"""Makes the reader's column of what was written, by the fields of both."""
 
 
-def converted(array: Any, target: Any) -> Any:
-    """The array as the target type; raises what Arrow raises for a value that does not fit."""
-    found = array.type
-    if found.equals(target, check_metadata=True):
-        return array
+def converted(array: Any, writer: Any, reader: Any, leaf: Leaf) -> Any:
+    """The array, written as one field, as the other; raises what Arrow raises for a value that does not fit."""
+    found, target = writer.type, reader.type
     if pa.types.is_struct(target) and pa.types.is_struct(found):
         fields = zip(target, _places(target, found), strict=True)
         children = [
-            _missing(field, len(array)) if place is None else converted(array.field(place), field.type)
+            _missing(field, len(array)) if place is None else converted(array.field(place), found[place], field, leaf)
             for field, place in fields
         ]
         mask = array.is_null() if array.null_count else None
         return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
     if pa.types.is_list(target) and pa.types.is_list(found):
         whole, mask = _whole(array)
-        values = converted(whole.values, target.value_type)
+        values = converted(whole.values, found.value_field, target.value_field, leaf)
         return pa.ListArray.from_arrays(whole.offsets, values, type=target, mask=mask)
     if pa.types.is_map(target) and pa.types.is_map(found):
         whole, mask = _whole(array)
-        keys, items = converted(whole.keys, target.key_type), converted(whole.items, target.item_type)
+        keys = converted(whole.keys, found.key_field, target.key_field, leaf)
+        items = converted(whole.items, found.item_field, target.item_field, leaf)
         return pa.MapArray.from_arrays(whole.offsets, keys, items, type=target, mask=mask)
-    return array.cast(target)
+    if array.null_count == len(array):
+        return pa.nulls(len(array), target)
+    if pa.types.is_nested(found) or pa.types.is_nested(target):
+        raise ValueError(f"{found} cannot be read as {target}")
+    return leaf(array, writer, reader)
+
+
+def cast(array: Any, kind: Any) -> Any:
+    """Numbers as numbers, texts as bytes and back; floating ones are rounded, and whole ones have to fit."""
+    if array.type == kind:
+        return array
+    if _family(array.type) != _family(kind):
+        raise ValueError(f"{array.type} cannot be read as {kind}")
+    if pa.bool_() in (array.type, kind):
+        array = array.cast(pa.int64())
+    found = array.cast(kind, safe=not pa.types.is_floating(kind))
+    if pa.types.is_floating(array.type) and pa.types.is_floating(kind) and pc.is_inf(found) != pc.is_inf(array):
+        raise ValueError(f"{array.type} does not fit {kind}")
+    return found
+
+
+def _family(kind: Any) -> Any:
+    if pa.types.is_boolean(kind) or (pa.types.is_primitive(kind) and not pa.types.is_temporal(kind)):
+        return "number"
+    return "number" if pa.types.is_decimal(kind) else "text" if kind in (pa.string(), pa.binary()) else kind
 
 
 def _whole(array: Any) -> tuple[Any, Any]:
@@ -57,8 +95,9 @@ def _missing(field: Any, count: int) -> Any:
     default = _metadata(field).get(DEFAULT)
     if default is None:
         return pa.nulls(count, field.type)
-    one = pa.ipc.open_stream(b64decode(default)).read_next_batch().column(0)
-    return converted(one, field.type).take(pa.array([0] * count, pa.int64()))
+    batch = pa.ipc.open_stream(b64decode(default)).read_next_batch()
+    one = converted(batch.column(0), batch.schema.field(0), field, lambda array, _, own: cast(array, own.type))
+    return one.take(pa.array([0] * count, pa.int64()))
 
 
 def kept(array: Any) -> str:
@@ -69,34 +108,88 @@ def kept(array: Any) -> str:
     return b64encode(sink.getvalue()).decode()
 
 
-def merged(types: Sequence[Any]) -> Any:
-    """The fields of all types; `SettingError` if a field has types that do not go together."""
-    if all(each.equals(types[0]) for each in types):
-        return types[0]
-    if not all(map(pa.types.is_struct, types)):
-        raise SettingError(f"the schemas {', '.join(map(str, types))} do not go together: load their topics apart")
+def merged(fields: Sequence[Any]) -> Any:
+    """The fields of all; `SettingError` if one has types that do not go together."""
+    return reduce(_both, fields)
+
+
+def _both(one: Any, other: Any) -> Any:
+    a, b = one.type, other.type
+    if pa.types.is_struct(a) and pa.types.is_struct(b):
+        more = {field.name: field for field in b}
+        both = [_both(field, more.pop(field.name)) if field.name in more else field for field in a]
+        return one.with_type(pa.struct([*both, *more.values()]))
+    if pa.types.is_list(a) and pa.types.is_list(b):
+        return one.with_type(pa.list_(_both(a.value_field, b.value_field)))
+    if pa.types.is_map(a) and pa.types.is_map(b):
+        return one.with_type(pa.map_(_both(a.key_field, b.key_field), _both(a.item_field, b.item_field)))
+    meanings = [*_meanings(one), *(each for each in _meanings(other) if each not in _meanings(one))]
     try:
-        found = pa.unify_schemas([pa.schema(list(each)) for each in types], promote_options="permissive")
-    except pa.ArrowException as error:
-        raise SettingError(f"the schemas do not go together: {error}; load their topics apart") from error
-    return pa.struct(list(found))
+        if PLAIN in meanings and any(name.startswith("time-") for name, *_ in meanings):
+            raise ValueError(f"{one.name!r} is a time and a number")  # noqa: TRY301 - as Arrow says it of others
+        kind = pa.unify_schemas(
+            [pa.schema([each.with_name("")]) for each in (one, other)], promote_options="permissive"
+        )
+    except ValueError as error:
+        raise SettingError(
+            f"the schemas do not go together: {one.name!r} is {a} and {b} ({error}); load their topics apart"
+        ) from error
+    return one.with_type(kind.field(0).type).with_metadata({**_metadata(one), **meaning(*meanings)})
 
 
-def new_fields(writer: Any, reader: Any, path: str = "") -> Iterator[str]:
+def meaning(*each: Sequence[Any]) -> dict[bytes, str]:
+    """What a field's values mean, as its metadata."""
+    return {} if list(each) in ([], [PLAIN]) else {MEANINGS: json.dumps(each)}
+
+
+def meanings(writer: Any, reader: Any) -> tuple[list[Any], list[list[Any]]]:
+    """What written values mean to their writer, and to the reader: the same, if it is among what they mean there."""
+    [own], known = _meanings(writer), _meanings(reader)
+    return own, [own] if own in known else known
+
+
+def _meanings(field: Any) -> list[list[Any]]:
+    return list(json.loads(_metadata(field).get(MEANINGS, "null")) or [PLAIN])
+
+
+def new_fields(writer: Any, reader: Any) -> list[str]:
     """The names of the writer's fields that the reader's columns do not have, nested ones as `a.b`."""
-    if pa.types.is_list(writer) and pa.types.is_list(reader):
-        yield from new_fields(writer.value_type, reader.value_type, path)
-    if pa.types.is_map(writer) and pa.types.is_map(reader):
-        yield from new_fields(writer.item_type, reader.item_type, path)
-    if not (pa.types.is_struct(writer) and pa.types.is_struct(reader)):
-        return
-    known = dict(zip(_places(reader, writer), reader, strict=True))
-    for place, field in enumerate(writer):
-        name = f"{path}.{field.name}" if path else field.name
-        if place not in known:
-            yield name
-        else:
-            yield from new_fields(field.type, known[place].type, name)
+    return sorted(name for name, _, known in _compared(writer, reader, "") if known is None)
+
+
+def clashes(writer: Any, reader: Any) -> list[str]:
+    """Which of the writer's fields have another unit or scale than the reader's, where neither is surely right."""
+    found = []
+    for name, field, other in _compared(writer, reader, ""):
+        own, known = (_meanings(each) if each is not None else [] for each in (field, other))
+        units = {_unit(each) for each in (*own, *known) if each[0] not in WITHOUT_UNIT}
+        if known and not all(each in known for each in own) and len(units) > 1:
+            was, read = (" or ".join(map(_unit, each)) for each in (own, known))
+            found.append(f"{name or 'it'!r} was written as {was}, and the columns have {read}")
+    return found
+
+
+def _unit(each: Sequence[Any]) -> str:
+    return " ".join(map(str, each)).removeprefix("local-") or "a plain value"
+
+
+def _compared(writer: Any, reader: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+    """Pairs of the leaves of writer and reader by path; None where the reader has none."""
+    found, target = writer.type, reader.type
+    if pa.types.is_list(found) and pa.types.is_list(target):
+        yield from _compared(found.value_field, target.value_field, path)
+    elif pa.types.is_map(found) and pa.types.is_map(target):
+        yield from _compared(found.item_field, target.item_field, path)
+    elif pa.types.is_struct(found) and pa.types.is_struct(target):
+        known = dict(zip(_places(target, found), target, strict=True))
+        for place, field in enumerate(found):
+            name = f"{path}.{field.name}" if path else field.name
+            if place in known:
+                yield from _compared(field, known[place], name)
+            else:
+                yield name, field, None
+    else:
+        yield path, writer, reader
 
 
 def _places(reader: Any, writer: Any) -> Iterator[int | None]:
@@ -105,12 +198,12 @@ def _places(reader: Any, writer: Any) -> Iterator[int | None]:
     numbered = {_metadata(field).get(NUMBER): place for place, field in enumerate(writer)}
     messages = {_message(number) for number in numbered}
     for field in reader:
-        told = _metadata(field)
-        number = told.get(NUMBER)
+        about = _metadata(field)
+        number = about.get(NUMBER)
         if number is not None and _message(number) in messages:
             yield numbered.get(number)
         else:
-            names = [field.name, *json.loads(told.get(ALIASES, b"[]"))]
+            names = [field.name, *json.loads(about.get(ALIASES, b"[]"))]
             yield next((named[name] for name in names if name in named), None)
 
 

@@ -1,20 +1,22 @@
 """How keys and values are decoded, as values for DAG files. Imports nothing heavy, and needs no network.
 
-Decode(value=Avro(registry="my_registry"), key=None, max_bad_records=10, dead_letters="orders-dead")
+Decode(value=Avro(registry="my_registry"), key=None)
 """
 
 import json
-from base64 import b64decode, b64encode
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, Self, get_args
 
-from airflow_provider_orderedkafka.decoding.column_types import parsed_columns
+from airflow_provider_orderedkafka.core.codec import decode, encode
+from airflow_provider_orderedkafka.core.notation.spelling import arguments
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.outputs import DeltaOutput, IcebergOutput, from_text, to_text
+
+from .column_types import parsed_columns
 
 SchemaChanges = Literal["add", "fail"]
 
 
+@arguments()
 @dataclass(frozen=True, slots=True)
 class Json:
     """JSON objects, one a record.
@@ -24,7 +26,7 @@ class Json:
     """
 
     schema: str
-    name: ClassVar[str] = "json"
+    kind: ClassVar[str] = "json"
     registry: ClassVar[None] = None
 
     def __post_init__(self) -> None:
@@ -70,6 +72,7 @@ class JsonDocument(OfRegistry):
             raise SettingError(f"{name} schema must be a schema, found {self.schema!r}")
 
 
+@arguments()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Avro(JsonDocument):
     """Avro, framed as Confluent's serialisers do if there is a registry, and bare otherwise.
@@ -83,10 +86,11 @@ class Avro(JsonDocument):
     :param schema_changes: What to do where a record has a field that the columns do not have: `"add"` it, or `"fail"`.
     """
 
-    name: ClassVar[str] = "avro"
+    kind: ClassVar[str] = "avro"
     kinds: ClassVar[tuple[type, ...]] = (dict, list, str)
 
 
+@arguments()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonSchema(JsonDocument):
     """JSON, framed as Confluent's serialiser for JSON Schema does if there is a registry, and bare otherwise.
@@ -99,14 +103,15 @@ class JsonSchema(JsonDocument):
     :param schema_changes: What to do where a record has a field that the columns do not have: `"add"` it, or `"fail"`.
     """
 
-    name: ClassVar[str] = "json-schema"
+    kind: ClassVar[str] = "json-schema"
 
 
+@arguments()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protobuf(OfRegistry):
     """Protobuf, framed as Confluent's serialiser does if there is a registry, and bare otherwise.
 
-    :param message: Full name of the message, such as `"shop.Order"`. Default: the first message of the schema.
+    :param message: Full name of the message, such as `"shop.Order"`. Default: the first message of the newest schema.
     :param descriptors: What `protoc --include_imports --descriptor_set_out` writes. Needed without a registry, and with
         one that gives no descriptors.
     :param registry: ID of the Airflow connection to the registry. By hand any name will do: the options `registry.*`
@@ -118,7 +123,7 @@ class Protobuf(OfRegistry):
 
     message: str | None = None
     descriptors: bytes | None = None
-    name: ClassVar[str] = "protobuf"
+    kind: ClassVar[str] = "protobuf"
 
     def __post_init__(self) -> None:
         OfRegistry.__post_init__(self)
@@ -128,29 +133,30 @@ class Protobuf(OfRegistry):
             raise SettingError("Protobuf needs registry= or descriptors=: one of them has the schema")
 
 
-NEEDED: Final = {"avro": "fastavro", "protobuf": "google.protobuf", "registry": "authlib"}
-"""What formats import beyond what every load needs."""
+NEEDED: Final = {
+    "avro": ("fastavro",),
+    "protobuf": ("google.protobuf",),
+    "registry": ("attr", "authlib", "cachetools", "certifi"),
+}
+"""What formats import beyond what every load needs, all of it: whoever installs what is named is done."""
 
 Format = Json | Avro | JsonSchema | Protobuf
-FORMATS: dict[str, type[Format]] = {each.name: each for each in (Json, Avro, JsonSchema, Protobuf)}
 
 
+@arguments(
+    max_bad_records="say it with rows=Rows(decode=..., bad_records=Allow(10, to='orders-dead'))",
+    dead_letters="say it with rows=Rows(decode=..., bad_records=Allow(10, to='orders-dead'))",
+)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decode:
     """How records are decoded before the transform: `value` and `key` become columns of their own types.
 
     :param value: The format of values; None leaves their bytes.
     :param key: The format of keys; None leaves their bytes.
-    :param max_bad_records: How many records of a run may be impossible to decode, or to make rows of. They become dead
-        letters.
-    :param dead_letters: Where their original bytes go: a topic, or, for a load that writes a table, another table, such
-        as `IcebergOutput("lake.shop.orders_dead")`. Required if any are allowed.
     """
 
     value: Format | None = None
     key: Format | None = None
-    max_bad_records: int = 0
-    dead_letters: str | IcebergOutput | DeltaOutput | None = None
 
     def __post_init__(self) -> None:
         for name in ("value", "key"):
@@ -159,37 +165,10 @@ class Decode:
                     f"Decode {name} must be Json(...), Avro(...), JsonSchema(...) or Protobuf(...), found "
                     f"{getattr(self, name)!r}"
                 )
-        if not self.formats and not self.max_bad_records:
+        if not self.formats:
             raise SettingError("Decode needs a format: value=..., key=... or both")
-        bad = self.max_bad_records
-        if not isinstance(bad, int) or isinstance(bad, bool) or bad < 0:
-            raise SettingError(f"max_bad_records must be a whole number from 0 on, found {bad!r}")
-        if bad and not self.dead_letters:
-            raise SettingError(
-                f"max_bad_records={bad} needs a topic or a table for these records: dead_letters='orders-dead'"
-            )
-        self._check_dead_letters()
         if len(self.registries) > 1:
             raise SettingError(f"key and value must use one registry, found {' and '.join(map(repr, self.registries))}")
-
-    def _check_dead_letters(self) -> None:
-        found = self.dead_letters
-        if not isinstance(found, str | IcebergOutput | DeltaOutput | None):
-            raise SettingError(
-                f"dead_letters must be a topic, or IcebergOutput(...) or DeltaOutput(...), found {found!r}"
-            )
-        if isinstance(found, IcebergOutput | DeltaOutput) and not found.identity:
-            raise SettingError(
-                f"dead_letters={found.of} cannot have identity=False: by their identities none is written twice"
-            )
-
-    def check_topic(self) -> None:
-        """`SettingError` if dead letters would go to a table, where the rows go to Kafka."""
-        if not isinstance(self.dead_letters, str | None):
-            raise SettingError(
-                f"dead_letters={self.dead_letters.of}: where rows go to Kafka, dead letters do, too, in the same "
-                "write: name a topic, such as dead_letters='orders-dead'"
-            )
 
     @property
     def formats(self) -> dict[str, Format]:
@@ -203,51 +182,26 @@ class Decode:
     @property
     def needed(self) -> list[str]:
         """What has to be installed where it is decoded, beyond what every load needs."""
-        kinds = {each.name for each in self.formats.values()} | ({"registry"} if self.registries else set())
-        return sorted(NEEDED[kind] for kind in kinds & NEEDED.keys())
-
-    @property
-    def shape(self) -> str | None:
-        """What of it shapes the rows, as text; the rest may change between attempts. None if no format does."""
-        return json.dumps(self._plain_formats(), sort_keys=True) if self.formats else None
+        kinds = {each.kind for each in self.formats.values()} | ({"registry"} if self.registries else set())
+        return sorted(name for kind in kinds & NEEDED.keys() for name in NEEDED[kind])
 
     def to_text(self) -> str:
         """As one argument of a command line; it has no secrets."""
-        dead = self.dead_letters
-        named = json.loads(to_text(dead)) if isinstance(dead, IcebergOutput | DeltaOutput) else dead
-        more = {"max_bad_records": self.max_bad_records, "dead_letters": named}
-        return json.dumps({**self._plain_formats(), **more}, sort_keys=True)
-
-    def _plain_formats(self) -> dict[str, Any]:
-        return {name: _plain(each) for name, each in self.formats.items()}
+        return json.dumps(_short(encode(self)), sort_keys=True)
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Raises a `SettingError` for what `to_text` would not write."""
+        """What `to_text` or a person writes, who leaves out what is the default; `SettingError` for all else."""
         try:
-            found = json.loads(text)
-            formats = {name: _format(found.pop(name)) for name in ("key", "value") if name in found}
-            if isinstance(table := found.get("dead_letters"), dict):
-                found["dead_letters"] = from_text(json.dumps(table))
-            return cls(**formats, **found)  # type: ignore[arg-type]
-        except (ValueError, TypeError, AttributeError, KeyError) as error:
+            found: Self = decode(cls, json.loads(text), "", older=True)
+        except (ValueError, RecursionError) as error:
             raise SettingError(
-                f'--decode must be JSON such as {{"value": {{"format": "json", "schema": "order long"}}}}: {error}'
+                f'--decode must be JSON such as {{"value": {{"kind": "json", "schema": "order long"}}}}: {error}'
             ) from error
+        return found
 
 
-def _plain(each: Format) -> dict[str, Any]:
-    """The format as JSON knows it, without what is None."""
-    found = {field.name: getattr(each, field.name) for field in fields(each)}
-    if found.get("descriptors") is not None:
-        found["descriptors"] = b64encode(found["descriptors"]).decode()
-    return {"format": each.name, **{name: value for name, value in found.items() if value is not None}}
-
-
-def _format(found: dict[str, Any]) -> Format:
-    kind = FORMATS.get(found.pop("format"))
-    if kind is None:
-        raise SettingError(f"the format must be one of {', '.join(FORMATS)}")
-    if "descriptors" in found:
-        found["descriptors"] = b64decode(found["descriptors"])
-    return kind(**found)
+def _short(found: dict[str, Any]) -> dict[str, Any]:
+    """Without what is None."""
+    some = {name: each for name, each in found.items() if each is not None}
+    return {name: _short(each) if isinstance(each, dict) else each for name, each in some.items()}

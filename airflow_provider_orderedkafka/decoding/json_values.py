@@ -4,21 +4,112 @@ The reader takes a sequence of objects, whatever is between them. So a payload m
 as many objects must come out as payloads went in: then each payload is one.
 
 It refuses moments with more digits than their unit has. Where it does so they are read as nanoseconds, of which
-microseconds are kept; not always, since those end in 2262.
+microseconds are kept; not always, since those end in 2262, and older versions of the reader go on from 1677.
+
+`columns_of(schema)` are the columns that a JSON Schema describes. Only what says which type a member has is heeded;
+values are not checked against the rest.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
-from pyarrow import json
+import pyarrow.compute as pc
+from pyarrow import json as arrow_json
 
-from airflow_provider_orderedkafka.decoding.evolution import converted
-from airflow_provider_orderedkafka.decoding.salvage import Errors, sound
+from airflow_provider_orderedkafka.errors import SettingError
+
+from .bad_records import Errors, sound
+from .evolution import converted
+
+SIMPLE: Final = {
+    "string": pa.string(),
+    "integer": pa.int64(),
+    "number": pa.float64(),
+    "boolean": pa.bool_(),
+    "null": pa.null(),
+}
+FORMATS: Final = {"date-time": pa.timestamp("us", "UTC"), "date": pa.date32()}
+DEEPEST: Final = 100
+
+
+def columns_of(text: str) -> Any:
+    """The type of the objects, as an Arrow struct; `SettingError` for what has no columns."""
+    schema = json.loads(text)
+    found = _type(schema, schema, "", 0)
+    if not pa.types.is_struct(found):
+        raise SettingError(f"the JSON Schema describes no object with properties, found {text}")
+    return found
+
+
+def _type(schema: Any, root: Any, path: str, depth: int) -> Any:
+    if depth > DEEPEST:
+        raise SettingError(f"the JSON Schema contains itself at {path!r}: such values have no columns")
+    schema = _chosen(_resolved(schema, root, path), root, path)
+    kind = _kind(schema, path)
+    if kind == "object":
+        properties = schema.get("properties") or {}
+        if not properties:
+            raise SettingError(f"the JSON Schema names no properties of the object at {path!r}: they are its columns")
+        fields = [
+            (name, _type(each, root, f"{path}.{name}".lstrip("."), depth + 1)) for name, each in properties.items()
+        ]
+        return pa.struct(fields)
+    if kind == "array":
+        return pa.list_(_type(schema.get("items", {}), root, f"{path}[]", depth + 1))
+    if kind == "string":
+        return FORMATS.get(schema.get("format", ""), pa.string())
+    return SIMPLE[kind]
+
+
+def _kind(schema: dict[str, Any], path: str) -> str:
+    given = schema.get("type", "object" if "properties" in schema else "string" if "enum" in schema else None)
+    kinds = [kind for kind in (given if isinstance(given, list) else [given]) if kind != "null"]
+    if set(kinds) == {"integer", "number"}:
+        return "number"
+    if len(kinds) != 1 or kinds[0] not in {*SIMPLE, "object", "array"}:
+        raise SettingError(
+            f"the JSON Schema gives {path or 'the whole'!r} the type {given!r}: a column needs exactly "
+            "one type other than null"
+        )
+    return str(kinds[0])
+
+
+def _resolved(schema: Any, root: Any, path: str) -> dict[str, Any]:
+    """The schema that a local reference names."""
+    for _ in range(DEEPEST):
+        if not isinstance(schema, dict):
+            raise SettingError(f"the JSON Schema has {schema!r} at {path!r}, where a schema is expected")
+        if "$ref" not in schema:
+            return schema
+        names = str(schema["$ref"]).split("/")
+        if names[0] != "#":
+            raise SettingError(f"the JSON Schema refers to {schema['$ref']!r}: only references within it are followed")
+        schema = root
+        for name in names[1:]:
+            schema = schema.get(name) if isinstance(schema, dict) else None
+    raise SettingError(f"the JSON Schema refers to itself at {path!r}")
+
+
+def _chosen(schema: dict[str, Any], root: Any, path: str) -> dict[str, Any]:
+    for name in ("oneOf", "anyOf"):
+        if name in schema:
+            choices = [_resolved(each, root, path) for each in schema[name]]
+            others = [each for each in choices if each.get("type") != "null"]
+            if len(others) != 1:
+                raise SettingError(
+                    f"the JSON Schema has {len(others)} choices at {path!r}: a column needs exactly one other than null"
+                )
+            return others[0]
+    return schema
+
 
 SPACE = b" \t\r\n"
+NANOSECONDS = ("1678", "2261")
+"""The first and the last whole year of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +118,13 @@ class JsonWriter:
 
     type: Any
 
-    def read(self, payloads: Sequence[bytes], start: int = 0, _indexes: bytes | None = None) -> tuple[Any, Errors]:
+    @property
+    def field(self) -> Any:
+        return pa.field("", self.type)
+
+    def read(
+        self, payloads: Sequence[bytes], start: int = 0, _indexes: bytes | None = None, _reader: Any = None
+    ) -> tuple[Any, Errors]:
         """The objects that begin at this byte of the payloads."""
         texts = [payload[start:] for payload in payloads] if start else payloads
         return sound(texts, self._read, self.type)
@@ -41,16 +138,17 @@ class JsonWriter:
             finer = _readable(self.type, "ns")
             if finer == _readable(self.type):
                 raise
+            _check_years(texts, self.type)
             rows = _rows(texts, finer).cast(_readable(self.type), safe=False)
-        return converted(rows, self.type)
+        return rows.cast(self.type)
 
 
 def _rows(texts: Sequence[bytes], kind: Any) -> Any:
     data = b"\n".join(texts)
-    table = json.read_json(
+    table = arrow_json.read_json(
         BytesIO(data),
-        json.ReadOptions(use_threads=False, block_size=len(data) + 1),
-        json.ParseOptions(pa.schema(list(kind)), newlines_in_values=True, unexpected_field_behavior="ignore"),
+        arrow_json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+        arrow_json.ParseOptions(pa.schema(list(kind)), newlines_in_values=True, unexpected_field_behavior="ignore"),
     )
     if table.num_rows != len(texts):
         raise ValueError(f"it is not one JSON object but {table.num_rows}")
@@ -59,17 +157,31 @@ def _rows(texts: Sequence[bytes], kind: Any) -> Any:
     return pa.StructArray.from_arrays(columns, fields=list(kind))
 
 
+def _check_years(texts: Sequence[bytes], kind: Any) -> None:
+    """`ValueError` for a moment that nanoseconds do not reach."""
+    read = _readable(kind, None)
+    converted(_rows(texts, read), pa.field("", read), pa.field("", _readable(kind)), _check_year)
+
+
+def _check_year(array: Any, _writer: Any, reader: Any) -> Any:
+    if pa.types.is_timestamp(reader.type):
+        first, last = (year.as_py() for year in pc.min_max(pc.utf8_slice_codeunits(array, 0, 4)).values())
+        if first < NANOSECONDS[0] or last > NANOSECONDS[1]:
+            raise ValueError(f"a moment of the years {first} to {last} has more than six digits behind its seconds")
+    return pa.nulls(len(array), reader.type)
+
+
 def _is_object(text: bytes) -> bool:
     text = text.strip(SPACE)
     return text[:1] == b"{" and text[-1:] == b"}"
 
 
-def _readable(kind: Any, unit: str = "us") -> Any:
-    """The type as the reader reads it: dates are texts there."""
+def _readable(kind: Any, unit: str | None = "us") -> Any:
+    """The type as the reader reads it: dates are texts there, and moments without a unit."""
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(field.name, _readable(field.type, unit)) for field in kind])
     if pa.types.is_list(kind):
         return pa.list_(_readable(kind.value_type, unit))
-    if pa.types.is_timestamp(kind):
+    if pa.types.is_timestamp(kind) and unit is not None:
         return pa.timestamp(unit, kind.tz)
-    return pa.string() if pa.types.is_date(kind) else kind
+    return pa.string() if pa.types.is_temporal(kind) else kind

@@ -1,33 +1,107 @@
-"""One column of payloads, decoded with whatever schemas they were written with: `PayloadDecoder`.
+"""Records with decoded keys and values: `RecordDecoder.of(decode, topics, registry)`, then batch by batch.
 
-The type of the column is settled before anything is read. A record that cannot be read is an error of its own; what
-concerns all records is raised: the registry cannot be reached, or it has other columns by now.
+`decoder.split(batch)` gives the records that can be decoded, as a transform gets them, and the others as they are.
+
+A `PayloadDecoder` reads one column of payloads with whatever schemas they were written with. The type of the column is
+settled before anything is read. A record that cannot be read is an error of its own; what concerns all records is
+raised: the registry cannot be reached, or it has other columns by now.
+
+In Confluent's wire format a payload says which schema it was written with. In front of the data: a zero byte and the
+schema's id (4 bytes, big-endian). Or in a header, `__key_schema_id` or `__value_schema_id`: the same, or a one byte and
+the schema's GUID (16 bytes); then the payload is data alone.
 """
 
+import sys
+import uuid
 from base64 import b64decode
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from importlib.util import find_spec
 from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from airflow_provider_orderedkafka.decoding.avro import AvroWriter
-from airflow_provider_orderedkafka.decoding.column_types import arrow_type, parsed_columns
-from airflow_provider_orderedkafka.decoding.evolution import converted, merged, new_fields
-from airflow_provider_orderedkafka.decoding.formats import Avro, Format, Json, JsonSchema, Protobuf
-from airflow_provider_orderedkafka.decoding.framing import Framed, split
-from airflow_provider_orderedkafka.decoding.json_schema import columns_of
-from airflow_provider_orderedkafka.decoding.json_values import JsonWriter
-from airflow_provider_orderedkafka.decoding.protobuf import ProtobufWriter
-from airflow_provider_orderedkafka.decoding.registry import NoSchemaError, Registered, Registry
-from airflow_provider_orderedkafka.decoding.salvage import Errors, sound
 from airflow_provider_orderedkafka.errors import SchemaChangedError, SettingError
+
+from .avro import AvroWriter
+from .bad_records import Errors, too_many, with_errors
+from .column_types import arrow_type, parsed_columns
+from .evolution import clashes, merged, new_fields
+from .formats import Avro, Decode, Format, Json, JsonSchema, Protobuf
+from .json_values import JsonWriter, columns_of
+from .protobuf import ProtobufWriter
+from .registry import NoSchemaError, Registered, Registry
+
+FRAME: Final = 5
+ID_MAGIC, GUID_MAGIC = 0, 1
+_ID_BYTES, _GUID_BYTES = 5, 17
+_IN_HEADER, _IN_PAYLOAD = b"h", b"p"
+
+
+@dataclass(frozen=True, slots=True)
+class Framed:
+    """Payloads that were written with one schema, by their indices; or why they cannot be read.
+
+    `data` is the index of the first byte of data, `indexes` what a header has behind the schema's id.
+    """
+
+    rows: list[int]
+    schema: int | str | None
+    data: int = FRAME
+    indexes: bytes | None = None
+    error: str | None = None
+
+
+def split(payloads: Any, heads: Any = None) -> Iterator[Framed]:
+    """The payloads that are not null, by their schema; `heads` are the headers with schemas' ids, or null."""
+    found = pc.binary_join_element_wise(pa.scalar(_IN_PAYLOAD), pc.binary_slice(payloads, 0, FRAME), b"")
+    if heads is not None:
+        named = pc.binary_join_element_wise(pa.scalar(_IN_HEADER), heads, b"")
+        found = pc.if_else(pc.and_(heads.is_valid(), payloads.is_valid()), named, found)
+    encoded = found.dictionary_encode()
+    codes = encoded.indices.fill_null(-1).to_numpy()
+    for code, head in enumerate(encoded.dictionary.to_pylist()):
+        yield _framed(np.flatnonzero(codes == code).tolist(), head[:1], head[1:])
+
+
+def schema_headers(headers: Any, name: str) -> Any:
+    """The last header of this name of each record, as serialisers append theirs; null where there is none."""
+    entries, parents = headers.flatten(), pc.list_parent_indices(headers).to_numpy()
+    named = np.flatnonzero(pc.equal(entries.field("key"), name).fill_null(False).to_numpy(zero_copy_only=False))  # noqa: FBT003
+    places = np.full(len(headers), -1)
+    places[parents[named]] = named
+    return entries.field("value").take(pa.array(places, mask=places < 0))
+
+
+def _framed(rows: list[int], where: bytes, head: bytes) -> Framed:
+    if where == _IN_HEADER:
+        return _of_header(rows, head)
+    if len(head) < FRAME:
+        return Framed(rows, None, error=f"it ends after {len(head)} bytes: a schema's id is expected, and data")
+    if head[0] != ID_MAGIC:
+        return Framed(
+            rows,
+            None,
+            error=f"it begins with byte 0x{head[0]:02x}, and not with 0x00 and a schema's id: it was written without a "
+            "registry",
+        )
+    return Framed(rows, int.from_bytes(head[1:FRAME], "big"))
+
+
+def _of_header(rows: list[int], head: bytes) -> Framed:
+    if len(head) >= _ID_BYTES and head[0] == ID_MAGIC:
+        return Framed(rows, int.from_bytes(head[1:_ID_BYTES], "big"), 0, head[_ID_BYTES:])
+    if len(head) >= _GUID_BYTES and head[0] == GUID_MAGIC:
+        return Framed(rows, str(uuid.UUID(bytes=head[1:_GUID_BYTES])), 0, head[_GUID_BYTES:])
+    return Framed(rows, None, error=f"its header for the schema's id is damaged, found {head[:20]!r}")
+
 
 Column = Literal["key", "value"]
 Writer = Any
-"""What has a `type`, and reads payloads of it."""
+"""What has the `field` that was written, and reads payloads as another."""
 
 KINDS: Final = {"avro": "AVRO", "json-schema": "JSON", "protobuf": "PROTOBUF"}
 """What a registry calls the formats."""
@@ -35,28 +109,33 @@ KINDS: Final = {"avro": "AVRO", "json-schema": "JSON", "protobuf": "PROTOBUF"}
 
 @dataclass(frozen=True, slots=True)
 class PayloadDecoder:
-    """Decodes keys or values to arrays of `type`, which are the columns of these subjects, if there are any."""
+    """Decodes keys or values to arrays of `field`, which has the columns of these subjects, if there are any."""
 
     column: Column
     format: Format
-    type: Any
+    field: Any
     registry: Registry | None = None
     subjects: tuple[str, ...] = ()
+
+    @property
+    def type(self) -> Any:
+        return self.field.type
 
     @classmethod
     def of(cls, column: Column, form: Format, topics: Sequence[str], registry: Registry | None) -> "PayloadDecoder":
         """The decoder of a column of these topics; asks the registry for the schemas that it is of."""
         if isinstance(form, Json):
-            return cls(column, form, arrow_type(parsed_columns(form.schema)))
+            return cls(column, form, pa.field("", arrow_type(parsed_columns(form.schema))))
         given = _given(form)
         if form.registry is None:
             assert given is not None
-            return cls(column, form, given.type)
+            return cls(column, form, given.field)
         assert registry is not None
         if given is not None and form.schema_changes == "fail":
-            return cls(column, form, given.type, registry)
+            return cls(column, _by_name(form, [given]), given.field, registry)
         subjects = (form.subject,) if form.subject else tuple(f"{topic}-{column}" for topic in sorted(topics))
-        return cls(column, form, _newest(form, subjects, registry)[0], registry, subjects)
+        writers, _ = _newest(form, subjects, registry)
+        return cls(column, _by_name(form, writers), merged([each.field for each in writers]), registry, subjects)
 
     def decoded(self, payloads: Any, heads: Any = None) -> tuple[Any, Errors]:
         """The payloads as an array, null where they are null or bad, and why they are bad by their index."""
@@ -85,11 +164,12 @@ class PayloadDecoder:
             writer = self._writer_of(group.schema)
         except NoSchemaError as error:
             return self._nothing(payloads, str(error))
-        array, errors = writer.read(payloads, group.data, group.indexes)
-        if not array.type.equals(self.type, check_metadata=True):
-            array, more = _each(array, lambda part: converted(part, self.type), self.type)
-            errors = {**more, **errors}
-        if errors and self.subjects and group.schema is not None and not self._now(group.schema)[0].equals(self.type):
+        if other := clashes(writer.field, self.field):
+            why = f"{other[0]}: nothing says which is right. Give schema= with the plain number or bytes, and make the "
+            array, errors = self._nothing(payloads, f"{why}value of it, or let these records pass as dead letters")
+        else:
+            array, errors = writer.read(payloads, group.data, group.indexes, self.field)
+        if errors and self._changed(group.schema):
             raise SchemaChangedError(
                 f"records of schema {group.schema} do not fit the columns of {self.column}s, and other ones were "
                 "registered while they were loaded; run again, and they are the columns"
@@ -110,12 +190,12 @@ class PayloadDecoder:
     def _check_known(self, writer: Writer, schema: int | str) -> None:
         """What the columns do not have was dropped since it was written; all else is an error."""
         assert not isinstance(self.format, Json)
-        fields = sorted(new_fields(writer.type, self.type))
+        fields = new_fields(writer.field, self.field)
         if not fields:
             return
         what = f"schema {schema} of {self.column}s has the field {fields[0]!r}, which the columns do not have"
-        columns, newest = self._now(schema) if self.subjects else (writer.type, None)
-        gained = not set(fields).isdisjoint(new_fields(columns, self.type))
+        columns, newest = self._now(schema) if self.subjects else (writer.field, None)
+        gained = not set(fields).isdisjoint(new_fields(columns, self.field))
         foreign = newest is not None and isinstance(schema, int) and schema > newest
         if self.format.schema_changes == "fail" and (gained or foreign):
             raise SettingError(f"{what}, and schema_changes='fail': add it to the reader's schema, or set 'add'")
@@ -129,17 +209,24 @@ class PayloadDecoder:
                 "subject=, or give a schema= that has the field"
             )
 
+    def _changed(self, schema: int | str | None) -> bool:
+        """Whether the columns are other ones by now."""
+        if schema is None or not self.subjects:
+            return False
+        now, _ = self._now(schema)
+        return not now.equals(self.field) or bool(clashes(now, self.field))
+
     def _now(self, schema: int | str) -> tuple[Any, int | None]:
         """The columns by now, and the highest id of their schemas; asked once for each schema."""
         assert self.registry is not None
-        return _asked(tuple(sorted(self.registry.config.items())), self.format, self.subjects, self.type, schema)
+        return _asked(tuple(sorted(self.registry.config.items())), self.format, self.subjects, self.field, schema)
 
     def _nothing(self, payloads: Sequence[bytes], why: str) -> tuple[Any, Errors]:
         return pa.nulls(len(payloads), self.type), dict.fromkeys(range(len(payloads)), why)
 
     def _told(self, why: str, schema: int | str | None) -> str:
         written = "" if schema is None else f", schema {schema}"
-        return f"its {self.column} cannot be decoded ({self.format.name}{written}): {why}"
+        return f"its {self.column} cannot be decoded ({self.format.kind}{written}): {why}"
 
     def _together(self, parts: list[tuple[Sequence[int], Any]], count: int) -> Any:
         if not parts:
@@ -154,29 +241,25 @@ class PayloadDecoder:
 
 @lru_cache(maxsize=1_000)
 def _asked(
-    config: tuple[tuple[str, str], ...], form: Format, subjects: tuple[str, ...], _type: Any, _schema: int | str
+    config: tuple[tuple[str, str], ...], form: Format, subjects: tuple[str, ...], _field: Any, _schema: int | str
 ) -> tuple[Any, int | None]:
-    return _newest(form, subjects, Registry(dict(config)))
+    writers, newest = _newest(form, subjects, Registry(dict(config)))
+    return merged([each.field for each in writers]), newest
 
 
-def _newest(form: Format, subjects: Sequence[str], registry: Registry) -> tuple[Any, int | None]:
-    """The columns of the newest schemas of the subjects, and the highest id of these."""
+def _newest(form: Format, subjects: Sequence[str], registry: Registry) -> tuple[list[Writer], int | None]:
+    """The writers that the columns are made of, those of the newest schemas among them, and the highest id of these."""
     given = _given(form)
     found = [registry.newest(subject, serialised=isinstance(form, Protobuf)) for subject in subjects]
-    types = [*([given.type] if given else []), *(_writer(form, each).type for each in found)]
-    return merged(types), max((each.id for each in found if each.id is not None), default=None)
+    writers = [*([given] if given else []), *(_writer(form, each) for each in found)]
+    return writers, max((each.id for each in found if each.id is not None), default=None)
 
 
-def _each(array: Any, make: Callable[[Any], Any], kind: Any) -> tuple[Any, Errors]:
-    """What `make` makes of an array, null for the items that it fails for."""
-    try:
-        return make(array), {}
-    except Exception:  # noqa: BLE001 - now one by one
-        return sound(range(len(array)), lambda rows: make(array.slice(rows[0], len(rows)).take(_all(rows))), kind)
-
-
-def _all(rows: Sequence[int]) -> Any:
-    return pa.array(range(len(rows)), pa.int64())
+def _by_name(form: Format, writers: Sequence[Writer]) -> Format:
+    """The format with its message, if that is one: which is the first one differs from schema to schema."""
+    if not isinstance(form, Protobuf) or len(names := {each.descriptor.full_name for each in writers}) > 1:
+        return form
+    return replace(form, message=names.pop())
 
 
 def _given(form: Format) -> Writer | None:
@@ -191,9 +274,9 @@ def _given(form: Format) -> Writer | None:
 
 
 def _writer(form: Format, registered: Registered) -> Writer:
-    if registered.kind != KINDS[form.name]:
+    if registered.kind != KINDS[form.kind]:
         raise SettingError(
-            f"schema {registered.id} in the registry is {registered.kind}, and the format is {form.name}: use the "
+            f"schema {registered.id} in the registry is {registered.kind}, and the format is {form.kind}: use the "
             "other format, or name another subject"
         )
     if isinstance(form, Avro):
@@ -240,3 +323,77 @@ def _files(data: bytes) -> tuple[bytes, ...]:
         return tuple(each.SerializeToString() for each in descriptor_pb2.FileDescriptorSet.FromString(data).file)
     except DecodeError as error:
         raise SettingError(f"Protobuf descriptors are not a descriptor set: {error}") from error
+
+
+SCHEMA_HEADERS: Final = {"key": "__key_schema_id", "value": "__value_schema_id"}
+
+
+@dataclass(frozen=True, slots=True)
+class RecordDecoder:
+    """Decodes the columns of a batch of records. At most `max_bad` records may be bad; None: any number."""
+
+    columns: tuple[PayloadDecoder, ...]
+    max_bad: int | None
+
+    @classmethod
+    def of(
+        cls, decode: Decode, topics: Sequence[str], registry: Registry | None = None, max_bad: int | None = 0
+    ) -> "RecordDecoder":
+        """Settle the columns; asks the registry, which must be given where a format names one."""
+        check_installed(decode)
+        columns = [PayloadDecoder.of(name, each, topics, registry) for name, each in decode.formats.items()]  # type: ignore[arg-type]
+        return cls(tuple(columns), max_bad)
+
+    def schema(self, records: Any) -> Any:
+        """The columns of decoded records, from those of records."""
+        for each in self.columns:
+            place = records.get_field_index(each.column)
+            records = records.set(place, pa.field(each.column, each.type))
+        return records
+
+    def split(self, batch: Any) -> tuple[Any, Any]:
+        """The records decoded, and the bad ones as they are, with `_error`; raises for more of these than may be."""
+        decoded, errors = self._decoded(batch)
+        bad = with_errors(batch, errors)
+        if self.max_bad is not None and len(errors) > self.max_bad:
+            raise too_many(bad, self.max_bad)
+        return (decoded.filter(_without(errors, batch.num_rows)) if errors else decoded), bad
+
+    def _decoded(self, batch: Any) -> tuple[Any, Errors]:
+        errors: Errors = {}
+        for each in self.columns:
+            place = batch.schema.get_field_index(each.column)
+            array, wrong = each.decoded(batch.column(place), self._heads(batch, each))
+            batch = batch.set_column(place, pa.field(each.column, each.type), array)
+            errors = {**wrong, **errors}
+        return batch, dict(sorted(errors.items()))
+
+    def _heads(self, batch: Any, each: PayloadDecoder) -> Any:
+        if each.registry is None or "headers" not in batch.schema.names:
+            return None
+        return schema_headers(batch.column("headers"), SCHEMA_HEADERS[each.column])
+
+
+def check_installed(decode: Decode) -> None:
+    """`SettingError` if this Python lacks what the formats need."""
+    missing = [name for name in decode.needed if not has(name)]
+    if missing:
+        raise SettingError(
+            f"decoding needs {' and '.join(missing)}, which this Python ({sys.executable}) does not have: pip install "
+            "'airflow-provider-orderedkafka[decode]' in Airflow's environment; where Spark runs without it, install "
+            "what `orderedkafka bundle bundle.zip --requirements requirements.txt` writes down"
+        )
+
+
+def has(name: str) -> bool:
+    """Whether a package is there, without importing more of it than what is around it."""
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _without(errors: Errors, count: int) -> Any:
+    mask = np.ones(count, bool)
+    mask[list(errors)] = False
+    return pa.array(mask)

@@ -1,7 +1,8 @@
 """Protobuf: messages are parsed one by one, and columns are made field by field.
 
-    ProtobufWriter.of(files, message)        `files` are serialised descriptors, each after those that it imports
-    writer.read(payloads, start, indexes)    -> (an array of `writer.type`, errors by index)
+    ProtobufWriter.of(files, message)                `files` are serialised descriptors, each after what it imports
+    writer.read(payloads, start, indexes, reader)    -> (an array of the field `reader`, by default `writer.field`,
+                                                        errors by index)
 
 In front of a framed message stands which message of its file it is: how many indexes, and each of them, as zigzag
 varints; a single zero means the first message.
@@ -15,14 +16,16 @@ from itertools import accumulate, chain
 from typing import Any, Final, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from airflow_provider_orderedkafka.decoding.evolution import NUMBER
-from airflow_provider_orderedkafka.decoding.salvage import Errors, sound, told
 from airflow_provider_orderedkafka.errors import SettingError
+
+from .bad_records import Errors, message_of, sound
+from .evolution import NUMBER, PLAIN, cast, converted, meaning, meanings
 
 Make = Callable[[Sequence[Any]], Any]
 Column = tuple[Any, Make]
-"""A type, and what makes an array of it."""
+"""A field, and what makes an array of what was written: the numbers of enums, and all else as it is."""
 
 _LONGEST_VARINT: Final = 10
 _MOST_INDEXES: Final = 100
@@ -38,7 +41,7 @@ class ProtobufWriter:
     framed: bool
 
     @property
-    def type(self) -> Any:
+    def field(self) -> Any:
         return self.column[0]
 
     @classmethod
@@ -56,19 +59,24 @@ class ProtobufWriter:
             last = pool.FindFileByName(protos[-1].name)
             found = pool.FindMessageTypeByName(message) if message else next(iter(last.message_types_by_name.values()))
         except (DecodeError, KeyError, TypeError, StopIteration, IndexError) as error:
-            raise SettingError(f"the Protobuf schema has no message {message or 'at all'!r}: {told(error)}") from error
+            raise SettingError(
+                f"the Protobuf schema has no message {message or 'at all'!r}: {message_of(error)}"
+            ) from error
         return cls(found, _message(found, ()), framed)
 
-    def read(self, payloads: Sequence[bytes], start: int = 0, indexes: bytes | None = None) -> tuple[Any, Errors]:
+    def read(
+        self, payloads: Sequence[bytes], start: int = 0, indexes: bytes | None = None, reader: Any = None
+    ) -> tuple[Any, Errors]:
         """The messages whose indexes, if framed, begin at this byte of the payloads, or are given."""
         from google.protobuf import message_factory
 
+        target = reader or self.field
         made = message_factory.GetMessageClass(self.descriptor)
         parse, own = made.FromString, _path(self.descriptor)
         errors: Errors = {}
         messages: list[Any] = []
         if indexes is not None and (wrong := self._wrong(*_indexes(indexes, 0)[:1], own)):
-            return pa.nulls(len(payloads), self.type), dict.fromkeys(range(len(payloads)), wrong)
+            return pa.nulls(len(payloads), target.type), dict.fromkeys(range(len(payloads)), wrong)
         for number, payload in enumerate(payloads):
             at = start
             try:
@@ -78,9 +86,11 @@ class ProtobufWriter:
                         raise ValueError(wrong)  # noqa: TRY301
                 messages.append(parse(payload[at:]))
             except Exception as error:  # noqa: BLE001 - damaged in any way, it is a bad record
-                errors[number] = f"it is damaged or of another type ({type(error).__name__}: {told(error)})"
+                errors[number] = f"it is damaged or of another type ({type(error).__name__}: {message_of(error)})"
                 messages.append(None)
-        found, more = sound(messages, self.column[1], self.type)
+        found, more = sound(
+            messages, lambda some: converted(self.column[1](some), self.field, target, _leaf), target.type
+        )
         return found, dict(sorted({**more, **errors}.items()))
 
     def _wrong(self, path: Sequence[int], own: Sequence[int]) -> str | None:
@@ -150,15 +160,19 @@ def _message(descriptor: Any, inside: tuple[str, ...]) -> Column:
     columns = [(field, _field(field, (*inside, descriptor.full_name))) for field in descriptor.fields]
     if not columns:
         raise SettingError(f"the Protobuf message {descriptor.full_name!r} has no fields: they are its columns")
-    numbers = [(field, f"{descriptor.full_name}.{field.number}", column) for field, column in columns]
-    kind = pa.struct([pa.field(field.name, own, metadata={NUMBER: number}) for field, number, (own, _) in numbers])
+    kind = pa.struct([_numbered(descriptor, field, own) for field, (own, _) in columns])
 
     def make(values: Sequence[Any]) -> Any:
         mask = pa.array([value is None for value in values], pa.bool_()) if None in values else None
-        children = [column[1](_values(field, values)) for field, column in columns]
-        return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
+        children = [make(_values(field, values)) for field, (_, make) in columns]
+        return pa.StructArray.from_arrays(children, names=kind.names, mask=mask)
 
-    return kind, make
+    return pa.field("", kind), make
+
+
+def _numbered(descriptor: Any, field: Any, own: Any) -> Any:
+    metadata = {**(own.metadata or {}), NUMBER: f"{descriptor.full_name}.{field.number}"}
+    return own.with_name(field.name).with_metadata(metadata)
 
 
 def _values(field: Any, messages: Sequence[Any]) -> list[Any]:
@@ -174,42 +188,70 @@ def _field(field: Any, inside: tuple[str, ...]) -> Column:
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
         return _map(field.message_type, inside)
     element, make_elements = _single(field, inside)
-    kind = pa.list_(element)
+    kind = pa.list_(element.with_name("item"))
 
     def make(values: Sequence[Any]) -> Any:
         given = [value or () for value in values]
         flat = make_elements(list(chain.from_iterable(given)))
-        return pa.ListArray.from_arrays(_offsets(given), flat, type=kind)
+        return pa.ListArray.from_arrays(_offsets(given), flat)
 
-    return kind, make
+    return pa.field("", kind), make
 
 
 def _map(entry: Any, inside: tuple[str, ...]) -> Column:
     (key, make_keys), (item, make_items) = (_single(entry.fields_by_name[n], inside) for n in ("key", "value"))
-    kind = pa.map_(key, item)
+    kind = pa.map_(key.with_name("key").with_nullable(False), item.with_name("value"))  # noqa: FBT003
 
     def make(values: Sequence[Any]) -> Any:
         pairs = [sorted(value.items()) if value else () for value in values]
         flat = list(chain.from_iterable(pairs))
         found = (make_keys([k for k, _ in flat]), make_items([v for _, v in flat]))
-        return pa.MapArray.from_arrays(_offsets(pairs), *found).cast(kind)
+        return pa.MapArray.from_arrays(_offsets(pairs), *found)
 
-    return kind, make
+    return pa.field("", kind), make
 
 
 def _single(field: Any, inside: tuple[str, ...]) -> Column:
     if field.message_type is not None:
         return _message(field.message_type, inside)
     if field.enum_type is not None:
-        names = {value.number: value.name for value in field.enum_type.values}
-        return _plain(pa.string(), lambda number: names.get(number, str(number)))
-    return _plain(pa.binary() if field.type == _BYTES else _TYPES[field.cpp_type])
+        names = [[value.number, value.name] for value in field.enum_type.values]
+        return _plain(pa.int32(), column=pa.field("", pa.string(), metadata=meaning(["enum", names])))
+    kind = pa.binary() if field.type == _BYTES else _TYPES[field.cpp_type]
+    means = {3: ["uint32"], 4: ["uint64"]}.get(field.cpp_type, PLAIN)
+    return _plain(kind, column=pa.field("", kind, metadata=meaning(means)))
 
 
-def _plain(kind: Any, of: Callable[[Any], Any] | None = None) -> Column:
+def _plain(kind: Any, of: Callable[[Any], Any] | None = None, column: Any = None) -> Column:
+    column = column or pa.field("", kind)
     if of is None:
-        return kind, lambda values: pa.array(values, kind)
-    return kind, lambda values: pa.array([None if value is None else of(value) for value in values], kind)
+        return column, lambda values: pa.array(values, kind)
+    return column, lambda values: pa.array([None if value is None else of(value) for value in values], kind)
+
+
+def _leaf(array: Any, writer: Any, reader: Any) -> Any:
+    """The reader's column of numbers, symbols or texts: types that are alike on the wire are read as each other."""
+    own, known = meanings(writer, reader)
+    if reader.type == pa.string() and array.type != pa.binary():
+        return _symbols(array, [own, *reversed(known)])
+    found = cast(array, reader.type)
+    bits = _UNSIGNED.get(known[0][0])
+    low, high = (each.as_py() for each in pc.min_max(found).values()) if bits else (0, 0)
+    if bits and not 0 <= low <= high < 2**bits:
+        raise ValueError(f"{low if low < 0 else high} is no number of {bits} bits without a sign")
+    return found
+
+
+def _symbols(array: Any, enums: list[Any]) -> Any:
+    """The names of numbers by the last enum that has one, and the number where none has."""
+    if array.type == pa.string():
+        return array
+    names = {number: name for kind, *more in enums if kind == "enum" for number, name in more[0]}
+    if not names:
+        raise ValueError(f"{array.type} cannot be read as a text")
+    encoded = cast(array, pa.int32()).dictionary_encode()
+    found = [names.get(number, str(number)) for number in encoded.dictionary.to_pylist()]
+    return pa.array(found, pa.string()).take(encoded.indices)
 
 
 def _offsets(lists: Sequence[Any]) -> Any:
@@ -230,18 +272,20 @@ def _micros(message: Any) -> int:
     return int(message.seconds * 1_000_000 + message.nanos // 1_000)
 
 
-_UNSIGNED: Final = pa.decimal128(20, 0)
+_UINT64: Final = pa.decimal128(20, 0)
 _TYPES: Final = {
     1: pa.int32(),
     2: pa.int64(),
     3: pa.int64(),
-    4: _UNSIGNED,
+    4: _UINT64,
     5: pa.float64(),
     6: pa.float32(),
     7: pa.bool_(),
     9: pa.string(),
 }
 """By the field's type in C++. Spark has no unsigned numbers: the next larger type takes them."""
+
+_UNSIGNED: Final = {"uint32": 32, "uint64": 64}
 
 _GOOGLE: Final = "google.protobuf."
 _KNOWN: Final[dict[str, Column]] = {
@@ -250,7 +294,7 @@ _KNOWN: Final[dict[str, Column]] = {
     f"{_GOOGLE}DoubleValue": _wrapped(pa.float64()),
     f"{_GOOGLE}FloatValue": _wrapped(pa.float32()),
     f"{_GOOGLE}Int64Value": _wrapped(pa.int64()),
-    f"{_GOOGLE}UInt64Value": _wrapped(_UNSIGNED),
+    f"{_GOOGLE}UInt64Value": _wrapped(_UINT64),
     f"{_GOOGLE}Int32Value": _wrapped(pa.int32()),
     f"{_GOOGLE}UInt32Value": _wrapped(pa.int64()),
     f"{_GOOGLE}BoolValue": _wrapped(pa.bool_()),

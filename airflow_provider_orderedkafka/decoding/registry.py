@@ -12,9 +12,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, TypeVar
-from urllib.parse import urlsplit
 
-from airflow_provider_orderedkafka.errors import AccessDeniedError, OrderedKafkaError, SettingError, UnreachableError
+from airflow_provider_orderedkafka.core.notation.secrets import MASK, masked
+from airflow_provider_orderedkafka.errors import (
+    AccessDeniedError,
+    CredentialsError,
+    OrderedKafkaError,
+    SettingError,
+    UnreachableError,
+)
 
 PREFIX: Final = "registry."
 """What the registry's options begin with."""
@@ -67,7 +73,7 @@ class Registry:
     @property
     def name(self) -> str:
         """What people call it."""
-        return f"the schema registry at {_shown(self.config['url'])}"
+        return f"the schema registry at {masked(self.config['url']).replace(f'{MASK}@', '')}"
 
     def newest(self, subject: str, *, serialised: bool = False) -> Registered:
 
@@ -127,18 +133,19 @@ class Registry:
         except OrderedKafkaError:
             raise
         except OSError as error:
-            raise UnreachableError(f"{self.name} cannot be reached: {error}") from error
+            raise UnreachableError(f"{self.name} cannot be reached: {masked(str(error))}") from error
         except Exception as error:
             if _is_about_the_network(error):
                 raise UnreachableError(
-                    f"{self.name} does not answer: {error}; is 'url' right, and is it up?"
+                    f"{self.name} does not answer: {masked(str(error))}; is 'url' right, and is it up?"
                 ) from error
             raise
 
     def _told(self, error: Any) -> OrderedKafkaError:
         status = error.http_status_code
         if status in (UNAUTHORISED, FORBIDDEN):
-            return AccessDeniedError(
+            kind = CredentialsError if status == UNAUTHORISED else AccessDeniedError
+            return kind(
                 f"{self.name} refuses this client ({status}: {error.error_message}): check login and password of its "
                 "connection, and that they may read the subjects"
             )
@@ -166,12 +173,13 @@ def _client(config: tuple[tuple[str, str], ...]) -> Any:
     except ImportError as error:
         raise SettingError(
             f"decoding with a schema registry needs more packages ({error}): pip install "
-            "'airflow-provider-orderedkafka[decode]' where Spark runs"
+            "'airflow-provider-orderedkafka[decode]' in Airflow's environment; where Spark runs without it, install "
+            "what `orderedkafka bundle bundle.zip --requirements requirements.txt` writes down"
         ) from error
     try:
         return SchemaRegistryClient.new_client({**_NUMBERS, **{name: _typed(name, value) for name, value in config}})
     except (ValueError, TypeError, OSError) as error:
-        raise SettingError(f"the schema registry's configuration is wrong: {error}") from error
+        raise SettingError(f"the schema registry's configuration is wrong: {masked(str(error))}") from error
 
 
 _NUMBERS: Final[dict[str, Any]] = {"timeout": 10, "max.retries": 2, "cache.latest.ttl.sec": 0}
@@ -188,9 +196,3 @@ def _is_about_the_network(error: Exception) -> bool:
     """By name: which HTTP client is beneath depends on the version."""
     names = {each.__name__ for each in type(error).__mro__}
     return bool(names & {"TransportError", "RequestError", "HTTPError"})
-
-
-def _shown(url: str) -> str:
-    """Its addresses, without what someone may have put in front of the host."""
-    parts = (urlsplit(each.strip()) for each in url.split(","))
-    return ",".join(f"{part.scheme}://{part.netloc.rpartition('@')[2]}{part.path}" for part in parts)

@@ -1,31 +1,148 @@
-"""What an application needs at its start: its file, the Kafka configuration, this package's code.
+"""What an application needs at its start: its file, the Kafka configuration, this package's code, and its transform.
 
 In client mode secrets travel in the environment, never in arguments, files or Spark settings. In cluster mode the
 driver does not see this environment: a secret needs another way there, or nothing is submitted.
+
+A transform that a DAG names as `module:function` is checked when the DAG is parsed, and shipped with the application. A
+module beside the DAG file, or a package, travels in `--py-files`. Any other one must be installed where Spark runs.
 """
 
+import ast
 import importlib
 import json
 import os
+import shutil
 import sys
-from collections.abc import Mapping, Sequence
+import zipfile
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import distributions
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypedDict, get_args
 
-from airflow_provider_orderedkafka.core.codec import packed as as_a_word
-from airflow_provider_orderedkafka.core.lanes import OrderBy
+from airflow_provider_orderedkafka.core.notation.secrets import NAMES, is_secret
 from airflow_provider_orderedkafka.core.notation.spelling import nearest
-from airflow_provider_orderedkafka.core.outputs import OF_THE_SINK, OPTIONS_VARIABLE, TO_TOPICS, Outputs
-from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.hooks.submission import Submission
-from airflow_provider_orderedkafka.outputs import KafkaOutput, Output, to_text
+from airflow_provider_orderedkafka.job import OPTIONS, Rows
+from airflow_provider_orderedkafka.outputs import OF_THE_SINK, OPTIONS_VARIABLE, KafkaOutput, Output
+
+from .submission import Submission, secret_settings
+
+SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+"""Expressions whose names are their own."""
+
+
+def shipped_with(load: str, folder: Path, rows: Rows) -> Path | None:
+    """The file or folder of the rows' transform, if it lies beside the DAG file; `SettingError` if there is none."""
+    if rows.function is None:
+        return None
+    what = "arrow_transform" if rows.transform is None else "transform"
+    module, _, function = rows.function.partition(":")
+    file, shipped = _beside(folder, module)
+    if file is None:
+        _check_installed(f"load {load!r}: {what}={rows.function!r}", module, folder)
+    else:
+        _check_defined(f"load {load!r}: {what}={rows.function!r}", file, function)
+    return shipped
+
+
+def _beside(folder: Path, module: str) -> tuple[Path | None, Path | None]:
+    """The module's file beside the DAG, and what has to be shipped for it."""
+    path = folder.joinpath(*module.split("."))
+    file = next((each for each in (path.with_suffix(".py"), path / "__init__.py") if each.is_file()), None)
+    if file is None:
+        return None, None
+    top = folder / module.partition(".")[0]
+    return file, top if top.is_dir() else file
+
+
+def _check_installed(what: str, module: str, folder: Path) -> None:
+    top = module.partition(".")[0]
+    if find_spec(top) is None:
+        raise SettingError(
+            f"{what}: there is no {top}.py beside the DAG file, in {str(folder)!r}, and no package {top!r} is "
+            "installed: put it there, or install it"
+        )
+
+
+def _check_defined(what: str, file: Path, function: str) -> None:
+    """`SettingError` if the file is not Python, or has no such name; it is not run."""
+    try:
+        tree = ast.parse(file.read_text("utf-8"), str(file))
+    except (SyntaxError, ValueError, OSError) as error:
+        raise SettingError(f"{what}: {str(file)!r} cannot be read as Python: {error}") from error
+    names = {name for statement in tree.body for name in _defined(statement)}
+    if not names & {function, "*", "__getattr__"}:
+        raise SettingError(
+            f"{what}: {str(file)!r} defines no {function!r}, it has {', '.join(sorted(names)) or 'nothing'}"
+        )
+    for statement in tree.body:
+        if isinstance(statement, ast.FunctionDef) and statement.name == function and not statement.decorator_list:
+            _check_shape(what, statement)
+
+
+def _check_shape(what: str, function: ast.FunctionDef) -> None:
+    """`SettingError` for a function that does not take one argument, or gives nothing back."""
+    given = function.args
+    placed = [each.arg for each in (*given.posonlyargs, *given.args)]
+    needed = [
+        *placed[: len(placed) - len(given.defaults)],
+        *(each.arg for each, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if default is None),
+    ]
+    if len(needed) > 1 or (needed and needed[0] not in placed) or not (placed or given.vararg):
+        found = f"it needs {', '.join(needed)}" if needed else "it takes none"
+        raise SettingError(
+            f"{what}: {function.name!r} is called with the rows alone, and {found}: let it take one argument, and give "
+            "others defaults"
+        )
+    inside = list(_own_nodes(function))
+    if not any(isinstance(node, ast.Raise) or (isinstance(node, ast.Return) and node.value) for node in inside):
+        raise SettingError(f"{what}: {function.name!r} returns nothing: end it with `return` and the rows")
+
+
+def _own_nodes(function: ast.AST) -> Iterable[ast.AST]:
+    """What stands in a function, and not in those inside it."""
+    for node in ast.iter_child_nodes(function):
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            yield from _own_nodes(node)
+
+
+def _defined(statement: ast.AST) -> Iterable[str]:
+    """The names that a statement at the top of a module defines, and not those inside functions and classes."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield statement.name
+        return
+    for node in ast.iter_child_nodes(statement):
+        if isinstance(node, ast.alias):
+            yield node.asname or node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif not isinstance(node, SCOPES):
+            yield from _defined(node)
+
+
+def zipped(py_files: str | None, folder: Path) -> str | None:
+    """`--py-files` with each folder as a zip of all that it has, made in this folder."""
+    if py_files is None:
+        return None
+    return ",".join(str(_zip(Path(each), folder)) if Path(each).is_dir() else each for each in py_files.split(","))
+
+
+def _zip(package: Path, folder: Path) -> Path:
+    target = folder / f"{package.name}.zip"
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as made:
+        for file in sorted(package.rglob("*")):
+            name = file.relative_to(package.parent)
+            if file.is_file() and not any(part.startswith((".", "__pycache__")) for part in name.parts):
+                made.write(file, name)
+    return target
+
 
 SECRET_REFERENCE = f"spark.kubernetes.driver.secretKeyRef.{OPTIONS_VARIABLE}"
 PAIR = ("pyspark", "pyspark-client")
+DEFAULTS = "spark-defaults.conf"
+ESCAPED = str.maketrans({**{each: f"\\{each}" for each in "\\=:#! "}, "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 BUNDLE = "airflow_provider_orderedkafka.spark.bundle"
 PYTHON, DRIVERS_PYTHON = "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"
 
@@ -40,14 +157,12 @@ class Options:
 
 def options_for(options: Mapping[str, str], *, clustered: bool, conf: Mapping[str, str], load: str) -> Options:
     """Split the options into arguments and environment; `SettingError` if a secret cannot travel safely."""
-    from airflow_provider_orderedkafka.kafka.clients.config import is_secret
-
     if not clustered:
         return Options(environment={OPTIONS_VARIABLE: json.dumps(dict(options))})
-    secret = sorted(name for name in options if is_secret(name))
+    secret = sorted(name for name, value in options.items() if is_secret(name, value))
     if secret and SECRET_REFERENCE not in conf:
         raise SettingError(
-            f"load {load!r}: the driver runs in the cluster, where {secret[0]!r} of the Kafka connection could only go "
+            f"load {load!r}: the driver runs in the cluster, where the secret {secret[0]!r} could only go "
             "as an argument for all to see. Use deploy_mode='client'; or leave the secrets out of the connection and "
             "name a function that makes them there ('orderedkafka.resolver': 'package.module:function'); or, on "
             f"Kubernetes, name a secret with conf={{{SECRET_REFERENCE!r}: 'name:key'}}, a JSON object of options"
@@ -56,10 +171,50 @@ def options_for(options: Mapping[str, str], *, clustered: bool, conf: Mapping[st
     return Options([part for name in plain for part in _argument(name, options[name])])
 
 
+def private_settings(submission: Submission, environment: Mapping[str, str]) -> str | None:
+    """A file of settings with the secret ones, after what spark-submit would read anyway; None without secrets.
+
+    `SettingError` if it is not known what spark-submit would read.
+    """
+    secret = secret_settings(submission)
+    if not secret:
+        return None
+    named = submission.properties_file
+    base = Path(named) if named else _defaults(submission, next(iter(secret)), {**os.environ, **environment})
+    try:
+        text = base.read_text("utf-8") if named or base.exists() else ""
+    except (OSError, ValueError) as error:
+        raise SettingError(f"spark-submit's settings in {str(base)!r} cannot be read: {error}") from error
+    return "\n".join([_properties({"spark.redaction.regex": f"(?i){NAMES}"}), text, "", _properties(secret), ""])
+
+
+def _defaults(submission: Submission, secret: str, environment: Mapping[str, str]) -> Path:
+    """What spark-submit reads where no file of settings is named."""
+    if folder := environment.get("SPARK_CONF_DIR"):
+        return Path(folder) / DEFAULTS
+    if home := environment.get("SPARK_HOME"):
+        return Path(home) / "conf" / DEFAULTS
+    program = shutil.which(str(submission.spark_binary), path=environment.get("PATH"))
+    beside = None if program is None else Path(program).resolve().parents[1]
+    if beside is None or not (beside / "jars").is_dir():
+        raise SettingError(
+            f"Spark's setting {secret!r} is a secret, which goes into a private file instead of {DEFAULTS}, and where "
+            f"{submission.spark_binary!r} has that is not known: set SPARK_HOME or SPARK_CONF_DIR in the worker's "
+            "environment, or name a file of settings with properties_file="
+        )
+    return beside / "conf" / DEFAULTS
+
+
+def _properties(settings: Mapping[str, str]) -> str:
+    """The settings as Java reads them from a file."""
+    return "\n".join(f"{name.translate(ESCAPED)}={value.translate(ESCAPED)}" for name, value in settings.items())
+
+
 def _argument(name: str, value: str) -> tuple[str, str]:
+    of_the_source, of_the_sink = OPTIONS
     if name.startswith(OF_THE_SINK):
-        return "--sink-option", f"{name.removeprefix(OF_THE_SINK)}={value}"
-    return "--option", f"{name}={value}"
+        return of_the_sink, f"{name.removeprefix(OF_THE_SINK)}={value}"
+    return of_the_source, f"{name}={value}"
 
 
 def interpreter(python: str) -> dict[str, str]:
@@ -113,74 +268,6 @@ def missing_application(load: str, application: str, path: Path) -> SettingError
     return SettingError(f"load {load!r}: there is no application {application!r} at {str(path)!r}; {hint}")
 
 
-def check_keep_order(value: Any) -> OrderBy | None:
-    allowed = (*get_args(OrderBy), None)
-    if value not in allowed:
-        raise SettingError(f"keep_order must be one of {', '.join(map(repr, allowed))}, found {value!r}")
-    return value  # type: ignore[no-any-return]
-
-
-def packaged_for(output: Output | None) -> str:
+def packaged_for(output: Output | str | None) -> str:
     """Path of the packaged application for this output."""
-    return packaged_application("ordered_replay" if isinstance(output, KafkaOutput | None) else "ordered_table")
-
-
-def output_arguments(
-    output_topic: str | None, keep_order: OrderBy | None, more: Sequence[Any] = (), output: Output | None = None
-) -> list[str]:
-    """The output and its order on the application's command line; `more` is what else stands there."""
-    named = Outputs.of(output_topic, more)
-    arguments = ["--output-topic", output_topic] if output_topic else []
-    if output is not None:
-        arguments = ["--output", as_a_word(to_text(output))]
-    to_topics = isinstance(output, KafkaOutput) or named.names(*TO_TOPICS)
-    if to_topics and not named.names("keeporder"):
-        arguments += ["--sink-option", f"keepOrder={keep_order or 'none'}"]
-    return arguments
-
-
-def decode_arguments(decode: Decode | None) -> list[str]:
-    """How records are decoded, on the application's command line."""
-    return [] if decode is None else ["--decode", decode.to_text()]
-
-
-class SubmitArguments(TypedDict, total=False):
-    """What `ordered_load` takes beyond its own arguments, and passes to `SubmitOrderedLoadOperator`.
-
-    They are those of Airflow's `SparkSubmitOperator`. Arguments that every task has, such as `retries` or `pool`, go
-    by `steps={"load": {...}}`.
-    """
-
-    application_args: list[Any] | None
-    archives: str | None
-    conf: dict[Any, Any] | None
-    deploy_mode: str | None
-    driver_class_path: str | None
-    driver_memory: str | None
-    durable: bool | None
-    env_vars: dict[str, Any] | None
-    exclude_packages: str | None
-    executor_cores: int | None
-    executor_memory: str | None
-    files: str | None
-    jars: str | None
-    keytab: str | None
-    name: str
-    num_executors: int | None
-    openlineage_inject_parent_job_info: bool
-    openlineage_inject_transport_info: bool
-    packages: str | None
-    post_submit_commands: list[str] | None
-    principal: str | None
-    properties_file: str | None
-    proxy_user: str | None
-    py_files: str | None
-    repositories: str | None
-    spark_binary: str | None
-    status_poll_interval: int
-    total_executor_cores: int | None
-    use_krb5ccache: bool
-    verbose: bool
-    yarn_queue: str | None
-    yarn_rm_auth: Any
-    yarn_track_via_rm_api: bool
+    return packaged_application("ordered_replay" if isinstance(output, KafkaOutput | str | None) else "ordered_table")

@@ -1,30 +1,36 @@
-"""A hook for the `kafka` connection of Airflow's own Kafka provider."""
+"""A hook for the `kafka` connection of Airflow's own Kafka provider, and the schema registry of a connection."""
 
+import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from airflow.providers.apache.kafka.hooks.base import KafkaBaseHook
 
-from airflow_provider_orderedkafka.compat.airflow import kafka_config
+from airflow_provider_orderedkafka.compat.airflow import connection_errors, connection_of, kafka_config, keep_from_logs
 from airflow_provider_orderedkafka.context import now_ms
 from airflow_provider_orderedkafka.core.documents import Ledger, Range
+from airflow_provider_orderedkafka.core.limits import NO_BOUND, AtMost
 from airflow_provider_orderedkafka.core.notation.starts import Start
 from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.core.pacing import Verdict
+from airflow_provider_orderedkafka.decoding.formats import Decode
+from airflow_provider_orderedkafka.decoding.registry import Registry
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.loads.books import First
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
-from airflow_provider_orderedkafka.loads.waiting import First
 
 if TYPE_CHECKING:
     from airflow_provider_orderedkafka.core.next_range import NothingToLoad
-    from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery
-    from airflow_provider_orderedkafka.core.outputs import NewOutput
+    from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Subscription
     from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+    from airflow_provider_orderedkafka.kafka.lookup.brokers import Brokers
     from airflow_provider_orderedkafka.loads.mirror import GroupMirror
     from airflow_provider_orderedkafka.loads.previews import Preview
+    from airflow_provider_orderedkafka.outputs import NewTopics
 
 OAUTH = "oauth_cb"
 
@@ -40,20 +46,22 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
     @cached_property
     def config(self) -> "KafkaConfig":
         """The connection's configuration, validated. Its secrets are masked in Airflow's logs."""
-        from airflow.sdk.log import mask_secret
-
-        from airflow_provider_orderedkafka.kafka.clients.config import RESOLVER, KafkaConfig, is_secret, keep_resolver
+        from airflow_provider_orderedkafka.kafka.clients.config import RESOLVER, KafkaConfig, keep_resolver
 
         extra = self._built()
         found = KafkaConfig.from_connection(extra)
-        for name, value in found.items():
-            if is_secret(name):
-                mask_secret(value)
+        keep_from_logs(found)
         calls = {name: value for name, value in extra.items() if name == OAUTH and callable(value)}
         if not calls or RESOLVER in found:
             return found
         resolver = keep_resolver(f"callbacks of connection {self.kafka_config_id!r}", lambda _: calls)
         return KafkaConfig({**found, RESOLVER: resolver})
+
+    @cached_property
+    def _brokers(self) -> "Brokers":
+        from airflow_provider_orderedkafka.kafka.lookup.brokers import Brokers
+
+        return Brokers(self.config)
 
     def portable_config(self) -> Mapping[str, str]:
         """The configuration for driver and executors, where Airflow is not installed."""
@@ -72,55 +80,54 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
 
     def _built(self) -> dict[str, Any]:
         """The configuration from Airflow's own hook, with callbacks for managed clusters."""
-        from airflow.providers.common.compat.sdk import AirflowException, AirflowNotFoundException
+        from airflow.providers.common.compat.sdk import AirflowException
 
+        way_out = (
+            f"create it with `airflow connections add {self.kafka_config_id} --conn-type kafka --conn-extra "
+            '\'{"bootstrap.servers": "broker:9092"}\'`, or name another one with kafka_conn_id='
+        )
         try:
-            return kafka_config(self)
-        except AirflowNotFoundException as error:
-            raise SettingError(
-                f"there is no Kafka connection {self.kafka_config_id!r}: create it with `airflow connections add "
-                f'{self.kafka_config_id} --conn-type kafka --conn-extra \'{{"bootstrap.servers": "broker:9092"}}\'`, '
-                "or name another one with kafka_conn_id="
-            ) from error
+            with connection_errors(self.kafka_config_id, "Kafka connection", way_out):
+                return kafka_config(self)
         except (ValueError, AirflowException) as error:
             raise SettingError(f"connection {self.kafka_config_id!r}: {error}") from error
 
-    def first_look(self, load: OrderedLoad, topics: Sequence[str] = ()) -> First:
-        """Resolve the load's `start` now, for these of its topics (default: all)."""
+    def first_look(self, load: OrderedLoad, wanted: "Subscription | None" = None) -> First:
+        """Resolve the load's `start` now, for some of its topics (default: all)."""
         from airflow_provider_orderedkafka.loads import ranges
 
-        return ranges.first_look(self.config, load.terms, now_ms(), topics)
+        return ranges.first_look(self._brokers, load.terms, now_ms(), wanted)
 
     def verdict(self, load: OrderedLoad, ledger: Ledger, *, known: bool = False) -> Verdict:
         """Whether the load is due, and why; with `known`, without looking for new partitions."""
         from airflow_provider_orderedkafka.loads import ranges
 
-        return ranges.verdict(self.config, load.terms, ledger, now_ms(), known=known)
+        return ranges.verdict(self._brokers, load.terms, ledger, now_ms(), known=known)
 
-    def plan(self, load: OrderedLoad, ledger: Ledger, digest: str = "") -> "Range | NothingToLoad":
+    def plan(self, load: OrderedLoad, ledger: Ledger, most: AtMost = NO_BOUND) -> "Range | NothingToLoad":
+        """The next range, within what this run was asked for."""
         from airflow_provider_orderedkafka.loads import ranges
 
-        return ranges.plan(self.config, load.terms, ledger, digest=digest, now=now_ms())
+        return ranges.plan(self._brokers, load.terms, ledger, now=now_ms(), most=most)
 
     def plan_interval(
         self,
         load: OrderedLoad,
         store: LedgerStore,
         times: tuple[int, int],
-        digest: str = "",
     ) -> "Range | NothingToLoad":
         """The range between two times, in milliseconds since the epoch."""
-        from airflow_provider_orderedkafka.loads.own_ranges import plan_interval
+        from airflow_provider_orderedkafka.loads.ranges import plan_interval
 
-        return plan_interval(self.config, load.terms, store, times, digest=digest, now=now_ms)
+        return plan_interval(self._brokers, load.terms, store, times, now=now_ms)
 
     def plan_replay(
-        self, load: OrderedLoad, asked: tuple[Start, Start], digest: str = "", rows: int | None = None
+        self, load: OrderedLoad, asked: tuple[Start, Start], rows: int | None = None
     ) -> "Range | NothingToLoad":
         """The range from one start to another, or its first rows."""
-        from airflow_provider_orderedkafka.loads.own_ranges import plan_replay
+        from airflow_provider_orderedkafka.loads.ranges import plan_replay
 
-        return plan_replay(self.config, load.terms, asked, digest=digest, now=now_ms(), rows=rows)
+        return plan_replay(self._brokers, load.terms, asked, now=now_ms(), rows=rows)
 
     def preview_replay(self, load: OrderedLoad, asked: tuple[Start, Start], rows: int | None = None) -> "Preview":
         """What a replay would load now."""
@@ -134,17 +141,17 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
 
         return preview(self.config, load.terms, store, now_ms())
 
-    def make_ready(self, topics: Sequence[str], new: "NewOutput | None" = None) -> list[str]:
+    def make_ready(self, topics: Sequence[str], new: "NewTopics | None" = None) -> list[str]:
         """Check that output topics exist, and create those that do not if it is said how; remarks on it."""
-        from airflow_provider_orderedkafka.kafka.write.new_outputs import made_ready
+        from airflow_provider_orderedkafka.kafka.write.output_topics import made_ready
 
         return made_ready(self.config, topics, new)
 
     def check_outputs(self, topics: Sequence[str], *, read_back: bool) -> None:
         """Raise what the application would raise for output topics that are not there, or that it may not use."""
-        from airflow_provider_orderedkafka.kafka.write.outputs import check_readable, look_up_outputs
+        from airflow_provider_orderedkafka.kafka.write.output_topics import check_readable, look_up_outputs
 
-        found = look_up_outputs(self.config, topics)
+        found = look_up_outputs(self._brokers, topics)
         check_readable(found.values() if read_back else ())
 
     def mirror(self, load: str, topics: Sequence[str] = ()) -> "GroupMirror":
@@ -159,10 +166,10 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
     def resolve(self, start: str, topics: Sequence[str]) -> First:
         """Resolve a start now, with the IDs of the topics."""
         from airflow_provider_orderedkafka.core.notation.starts import parse_start
-        from airflow_provider_orderedkafka.kafka.lookup.starts import resolve_start
+        from airflow_provider_orderedkafka.kafka.lookup.survey import resolve_start
 
         policy, found = parse_start(start, "to"), self._discover(topics)
-        resolved = resolve_start(self.config, policy, found.partitions, now_ms())
+        resolved = resolve_start(self._brokers, policy, found.partitions, now_ms(), topics=found.topics)
         for remark in resolved.remarks:
             self.log.warning("%s", remark)
         return First(Place(resolved.offsets, NO_FLOOR), found.ids)
@@ -191,3 +198,55 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         from airflow_provider_orderedkafka.kafka.lookup.topics import discover
 
         return discover(self.config, Named(tuple(topics)) if topics else Matching(".*"))
+
+
+USER_INFO = "basic.auth.user.info"
+
+
+def registry_of(conn_id: str) -> Registry:
+    """The registry: address, login and password, and the extra, which has the client's own properties.
+
+    Its secrets are masked in Airflow's logs. Raises an `UnreachableError` if Airflow knows no such connection, and a
+    `SettingError` if it has no address.
+    """
+    config = registry_config(conn_id, _connection(conn_id))
+    keep_from_logs(config)
+    return Registry(config)
+
+
+def registry_config(conn_id: str, connection: Any) -> dict[str, str]:
+    """The client's properties, from an Airflow connection."""
+    extra = {
+        name: each if isinstance(each, str) else json.dumps(each) for name, each in connection.extra_dejson.items()
+    }
+    host, login, password = connection.host or "", connection.login, connection.password
+    if not host and "url" not in extra:
+        raise SettingError(
+            f"connection {conn_id!r} has no host: create it with `airflow connections add {conn_id} --conn-type http "
+            "--conn-host https://registry:8081 --conn-login ... --conn-password ...`"
+        )
+    where = host if "://" in host else f"{connection.schema or 'http'}://{host}"
+    if connection.port and urlsplit(where).port is None:
+        scheme, _, rest = where.partition("://")
+        name, slash, path = rest.partition("/")
+        where = f"{scheme}://{name}:{connection.port}{slash}{path}"
+    by_login = {USER_INFO: f"{login}:{password or ''}"} if login else {}
+    return {"url": where, **by_login, **extra}
+
+
+def _connection(conn_id: str) -> Any:
+    way_out = (
+        f"create it with `airflow connections add {conn_id} --conn-type http --conn-host https://registry:8081`, or "
+        "name another one with registry="
+    )
+    return connection_of(conn_id, "connection to a schema registry", way_out)
+
+
+def check_schemas(decode: Decode, topics: Sequence[str], registry: Registry) -> bool:
+    """Ask the registry for the schemas, so that an error of it is said at once; whether it could be asked from here."""
+    from airflow_provider_orderedkafka.decoding.payloads import RecordDecoder, has
+
+    if not decode.registries or not all(map(has, decode.needed)):  # then Spark's driver asks first
+        return False
+    RecordDecoder.of(decode, topics, registry)
+    return True

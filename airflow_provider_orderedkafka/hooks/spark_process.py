@@ -5,25 +5,28 @@ On Linux it dies with its parent; an application that survives is fenced by its 
 
 import logging
 import os
-import shlex
 import shutil
 import signal
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from airflow_provider_orderedkafka.compat.airflow import kerberos_ticket
 from airflow_provider_orderedkafka.compat.spark_submit import CONTAINER, DRIVER, EXIT_CODE, ON_KUBERNETES, ON_YARN
-from airflow_provider_orderedkafka.core.progress import Progress
+from airflow_provider_orderedkafka.core.notation.secrets import masked
+from airflow_provider_orderedkafka.core.progress import STOP_SECONDS, Progress
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
-from airflow_provider_orderedkafka.hooks.launching import interpreter, own_spark
-from airflow_provider_orderedkafka.hooks.submission import BINARY, Command, Submission, kill_command
+
+from .launching import interpreter, own_spark
+from .submission import BINARY, Command, Submission, kill_command
 
 PR_SET_PDEATHSIG = 1
-GRACE_SECONDS = 5.0
+GRACE_SECONDS = STOP_SECONDS + 15
+"""How long spark-submit may take to end: its application stops its tasks, gives its lease back and ends Spark."""
+
 COMMAND_SECONDS = 30
 LINES = 500
 """How much of the output to keep: an application's own last line may precede a long Spark traceback."""
@@ -37,8 +40,6 @@ class SparkProcess:
     :param command: The command to run.
     :param submission: The submission that it was made from.
     :param on_progress: Called with each progress report of the application; all other lines are logged.
-    :param afterwards: Commands to run after the application has ended, however it ended. If one fails, a warning is
-        logged.
     """
 
     def __init__(
@@ -46,13 +47,11 @@ class SparkProcess:
         command: Command,
         submission: Submission,
         on_progress: Callable[[Progress], None] = lambda _: None,
-        afterwards: Sequence[str] = (),
     ) -> None:
         self.application: str | None = None
         self._command = command
         self._submission = submission
         self._on_progress = on_progress
-        self._afterwards = list(afterwards)
         self._lines: deque[str] = deque(maxlen=LINES)
         self._container: str | None = None
         self._code_there: int | None = None
@@ -88,26 +87,20 @@ class SparkProcess:
                 self._process.stdout.close()
 
     def end(self) -> None:
-        """Kill it, and the application in the cluster, unless the resource manager follows that."""
+        """Kill it, and the application in the cluster."""
         if self._process is not None and self._process.poll() is None:
             _end_group(self._process)
-            if self.application is not None and not self._submission.yarn_track_via_rm_api:
+            if self.application is not None:
                 environment = {**self._command.environment, **ticket(self._submission)}
                 _run(kill_command(self._submission, self.application, environment))
-        self.tidy()
-
-    def tidy(self) -> None:
-        """Run the commands in `afterwards`, once."""
-        while self._afterwards:
-            _run(Command(tuple(shlex.split(self._afterwards.pop(0)))))
 
     def _hear(self, line: str) -> None:
         progress = _progress(line)
         if progress is not None:
             self._on_progress(progress)
             return
-        self._lines.append(line)
-        log.info("%s", line)
+        self._lines.append(masked(line))
+        log.info("%s", masked(line))
         if self._submission.clustered:
             self._look(line)
 
@@ -144,7 +137,7 @@ def _progress(line: str) -> Progress | None:
 def _run(command: Command) -> None:
     """Run a helper command; log a warning if it fails."""
     try:
-        done = subprocess.run(  # noqa: S603 - what the DAG names, or the program that was submitted with
+        done = subprocess.run(  # noqa: S603 - YARN's own, or the program that was submitted with
             command.argv,
             env={**os.environ, **command.environment},
             check=False,
@@ -156,8 +149,8 @@ def _run(command: Command) -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         log.warning("%s: %s", command.shown, error)
         return
-    told = log.warning if done.returncode else log.info
-    told("%s ended with exit code %s: %s", command.shown, done.returncode, done.stdout.strip()[-2000:])
+    log_at = log.warning if done.returncode else log.info
+    log_at("%s ended with exit code %s: %s", command.shown, done.returncode, masked(done.stdout.strip()[-2000:]))
 
 
 def ticket(submission: Submission) -> Mapping[str, str]:
@@ -172,8 +165,8 @@ def check_found(binary: str, environment: Mapping[str, str]) -> None:
     path = environment.get("PATH", os.environ.get("PATH"))
     if shutil.which(binary, path=path) is None:
         raise SettingError(
-            f"there is no program {binary!r} on the PATH of this worker: `pip install pyspark` brings spark-submit; "
-            "or name another one with spark_binary="
+            f"there is no program {binary!r} on the PATH of this worker: pip install "
+            "'airflow-provider-orderedkafka[spark]' brings spark-submit; or name another one with spark_binary="
         )
 
 
@@ -204,16 +197,26 @@ def _own_spark() -> dict[str, str]:
 
 
 def _die_with_parent() -> Callable[[], None] | None:
-    """Ask the kernel to kill the child when this process dies; runs in the child before exec."""
+    """What asks the kernel, in the child before exec, to kill the child when this process dies.
+
+    The kernel means the thread that starts the child: it is that of `SparkProcess.run`, which waits for the child.
+    """
     if sys.platform != "linux":
         return None
     import ctypes
 
-    prctl = ctypes.CDLL(None).prctl  # looked up here, as little may be done between fork and exec
-    return lambda: prctl(PR_SET_PDEATHSIG, signal.SIGKILL) and None
+    prctl, parent = ctypes.CDLL(None).prctl, os.getpid()  # here, as little may be done between fork and exec
+
+    def tie() -> None:
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it died before it was tied
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return tie
 
 
 def _end_group(process: "subprocess.Popen[str]") -> None:
+    """End it with all that it started: what ends last is the lease's holder."""
     for sign in (signal.SIGTERM, signal.SIGKILL):
         with suppress(subprocess.TimeoutExpired):
             try:

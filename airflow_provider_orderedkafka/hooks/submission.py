@@ -1,20 +1,27 @@
 """The command line of spark-submit, as a value, from an operator's arguments and Airflow's Spark connection."""
 
-import re
+import os
 from base64 import b64decode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from airflow_provider_orderedkafka.compat.airflow import connection_of, keep_from_logs, kerberos_principal
+from airflow_provider_orderedkafka.core.notation.secrets import MASK, is_secret, masked
+from airflow_provider_orderedkafka.core.notation.spelling import arguments
 from airflow_provider_orderedkafka.errors import SettingError
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
 
 BINARY = "spark-submit"
 BINARIES = (BINARY, "spark2-submit", "spark3-submit")
 """The programs that a connection may name: editing connections must not allow running any program on a worker."""
 
 DEPLOY_MODES = ("client", "cluster")
-RESOURCE_MANAGER = "yarn_resourcemanager_webapp_address"
-WAIT_ON_YARN = "spark.yarn.submit.waitAppCompletion"
+WAITS = {"yarn": "spark.yarn.submit.waitAppCompletion", "k8s": "spark.kubernetes.submission.waitAppCompletion"}
+"""What makes spark-submit wait for an application in the cluster, by the beginning of the master."""
+
 FLAGS = {
     "properties_file": "--properties-file",
     "files": "--files",
@@ -37,10 +44,6 @@ FLAGS = {
     "yarn_queue": "--queue",
     "deploy_mode": "--deploy-mode",
 }
-SECRET = re.compile(r"secret|password|token|credential", re.IGNORECASE)
-SECRET_VALUE = re.compile(
-    rf"((?:{SECRET.pattern})[^\s=:]{{0,100}}(?:=|(?<=[\"']):\s?))(\"[^\"]*\"|'[^']*'|\S+)", re.IGNORECASE
-)
 
 
 class Connection(Protocol):
@@ -56,40 +59,107 @@ class Connection(Protocol):
         """The extra, parsed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submission:
-    """Arguments of spark-submit, under the names of Airflow's `SparkSubmitOperator`."""
+@arguments(
+    java_class="the application is a Python program, which has no main class",
+    track_driver_via_k8s_api="spark-submit itself waits for the driver's pod, and a task that is ended ends the pod",
+    **dict.fromkeys(
+        ("yarn_track_via_rm_api", "yarn_rm_auth", "status_poll_interval"),
+        "spark-submit itself waits for the application on YARN, and its exit code says how that ended",
+    ),
+    **dict.fromkeys(
+        ("durable", "reconnect_on_retry"),
+        "a retry starts the next attempt, which goes on where the last one stopped",
+    ),
+    post_submit_commands="put a task with these commands after the load",
+    application="it is one of rows=Rows(application=Application('my_app.py'))",
+    application_args="they are among rows=Rows(application=Application(arguments=[...]))",
+    **dict.fromkeys(("retries", "pool", "queue"), "it is an argument of a task: tasks={'load': {...}}"),
+)
+@dataclass(frozen=True, slots=True)
+class SparkSubmit:
+    """Run the application with spark-submit on Airflow's worker, by Airflow's Spark connection.
 
-    master: str
+    The names are those of Airflow's `SparkSubmitOperator`. All texts may be templates.
+
+    :param conn_id: The Spark connection.
+    :param conf: Spark's settings.
+    :param packages: Packages of Maven, separated by commas, as are all other lists here.
+    :param jars: Jars for the driver and the executors.
+    :param py_files: Modules and zips for Python's path; a folder is made a zip.
+    :param files: Files for the working directory of each executor.
+    :param archives: Archives that are unpacked there.
+    :param exclude_packages: What `packages` would bring, and is left out.
+    :param repositories: Where else packages are looked for.
+    :param driver_class_path: Further entries of the driver's class path.
+    :param driver_memory: The driver's memory, such as `"2g"`.
+    :param executor_memory: The memory of each executor.
+    :param executor_cores: The cores of each executor.
+    :param total_executor_cores: The cores of all executors, on a standalone cluster.
+    :param num_executors: How many executors.
+    :param deploy_mode: `"client"` or `"cluster"`. Default: as the connection says.
+    :param env_vars: The driver's environment: spark-submit's own in client mode, by settings on YARN and Kubernetes,
+        where they are on the command line.
+    :param properties_file: A file of Spark's settings, instead of `spark-defaults.conf`.
+    :param name: The application's name. Default: `orderedkafka-<load>`.
+    :param keytab: The keytab's path; otherwise the connection's extra has its content as base64.
+    :param principal: The principal of the keytab.
+    :param proxy_user: The user that the application runs as.
+    :param yarn_queue: The queue on YARN. Default: as the connection says.
+    :param spark_binary: The program instead of spark-submit.
+    :param verbose: Whether spark-submit says more.
+    :param use_krb5ccache: Whether to use the ticket cache that KRB5CCNAME names.
+    :param openlineage_inject_parent_job_info: Whether to pass the parent job of Airflow's OpenLineage provider.
+        Default: Airflow's own setting.
+    :param openlineage_inject_transport_info: Whether to pass its transport. Default: Airflow's own setting.
+    """
+
+    conn_id: str = "spark_default"
     conf: Mapping[str, Any] = field(default_factory=dict)
-    files: str | None = None
-    py_files: str | None = None
-    archives: str | None = None
-    driver_class_path: str | None = None
-    jars: str | None = None
     packages: str | None = None
+    jars: str | None = None
+    py_files: str | None = None
+    files: str | None = None
+    archives: str | None = None
     exclude_packages: str | None = None
     repositories: str | None = None
-    total_executor_cores: int | None = None
-    executor_cores: int | None = None
-    executor_memory: str | None = None
+    driver_class_path: str | None = None
     driver_memory: str | None = None
+    executor_memory: str | None = None
+    executor_cores: int | None = None
+    total_executor_cores: int | None = None
+    num_executors: int | None = None
+    deploy_mode: str | None = None
+    env_vars: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    properties_file: str | None = None
+    name: str | None = None
     keytab: str | None = None
-    keytab_content: bytes | None = field(default=None, repr=False)
     principal: str | None = None
     proxy_user: str | None = None
-    name: str | None = None
-    num_executors: int | None = None
-    env_vars: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    verbose: bool = False
-    spark_binary: str = BINARY
-    properties_file: str | None = None
     yarn_queue: str | None = None
-    deploy_mode: str | None = None
+    spark_binary: str | None = None
+    verbose: bool = False
     use_krb5ccache: bool = False
-    yarn_track_via_rm_api: bool = False
+    openlineage_inject_parent_job_info: bool | None = None
+    openlineage_inject_transport_info: bool | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("conf", "env_vars"):
+            if not isinstance(getattr(self, name) or {}, Mapping):
+                raise SettingError(f"SparkSubmit: {name} must be settings by name, found {getattr(self, name)!r}")
+            object.__setattr__(self, name, getattr(self, name) or {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission(SparkSubmit):
+    """What is submitted: the arguments, completed from the connection."""
+
+    master: str
+    keytab_content: bytes | None = field(default=None, repr=False)
     namespace: str | None = None
-    resource_manager: str | None = None
+
+    def __post_init__(self) -> None:
+        SparkSubmit.__post_init__(self)
+        object.__setattr__(self, "spark_binary", self.spark_binary or BINARY)
 
     @property
     def clustered(self) -> bool:
@@ -100,6 +170,11 @@ class Submission:
     def local(self) -> bool:
         """Whether there is no cluster at all."""
         return self.master.startswith("local")
+
+    @property
+    def wait(self) -> str:
+        """The setting that makes spark-submit wait for an application in the cluster; empty where none can run."""
+        return next((name for master, name in WAITS.items() if self.master.startswith(master)), "")
 
     @property
     def on_yarn(self) -> bool:
@@ -134,10 +209,11 @@ def master_of(connection: Connection) -> str:
     return f"{master}:{port}" if port else master
 
 
-def submission_of(connection: Connection, given: Mapping[str, Any]) -> Submission:
-    """The operator's arguments, completed from the connection; `SettingError` if they cannot be submitted."""
+def submission_of(connection: Connection, asked: SparkSubmit) -> Submission:
+    """The arguments, completed from the connection; `SettingError` if they cannot be submitted."""
     extra = connection.extra_dejson
-    said = {name: given[name] for name in _NAMES & given.keys() if given[name] is not None}
+    given = ((each.name, getattr(asked, each.name)) for each in fields(asked))
+    said = {name: value for name, value in given if value is not None}
     submission = Submission(
         **{
             "master": master_of(connection),
@@ -147,7 +223,6 @@ def submission_of(connection: Connection, given: Mapping[str, Any]) -> Submissio
             "spark_binary": extra.get("spark-binary") or BINARY,
             "namespace": extra.get("namespace"),
             "keytab_content": None if said.get("keytab") else _decoded(extra.get("keytab"), connection.conn_id),
-            "resource_manager": _address(extra.get(RESOURCE_MANAGER)),
             **said,
         }
     )
@@ -155,15 +230,6 @@ def submission_of(connection: Connection, given: Mapping[str, Any]) -> Submissio
         if wrong:
             raise SettingError(f"Spark connection {connection.conn_id!r}: {message}")
     return submission
-
-
-_NAMES = {each.name for each in fields(Submission)}
-
-
-def _address(text: str | None) -> str | None:
-    """The resource manager's address as a URL."""
-    text = (text or "").strip().rstrip("/")
-    return text if not text or "://" in text else f"http://{text}"
 
 
 def _decoded(keytab: str | None, conn_id: str) -> bytes | None:
@@ -175,38 +241,28 @@ def _decoded(keytab: str | None, conn_id: str) -> bytes | None:
 
 def _wrongs(submission: Submission, extra: Mapping[str, Any], *, named: bool) -> list[tuple[bool, str]]:
     """Conditions that make a submission impossible, each with its message."""
-    mode, tracked = submission.deploy_mode, submission.yarn_track_via_rm_api
-    elsewhere = submission.on_yarn or submission.on_kubernetes
-    waits = str(submission.conf.get(WAIT_ON_YARN, "false")).strip().lower()
+    mode, wait = submission.deploy_mode, submission.wait
+    waits = str(submission.conf.get(wait, "true")).strip()
     return [
         ("spark-home" in extra, f"'spark-home' is no longer heeded: put one of {BINARIES} on the worker's PATH"),
         (
             not named and submission.spark_binary not in BINARIES,
-            f"'spark-binary' must be one of {BINARIES}, found {submission.spark_binary!r}; spark_binary= of the "
-            "operator may name any other",
+            f"'spark-binary' must be one of {BINARIES}, found {submission.spark_binary!r}; spark_binary= of "
+            "SparkSubmit may name any other",
         ),
         (
             mode not in (*DEPLOY_MODES, None),
             f"the deploy mode must be one of {DEPLOY_MODES}, found {mode!r}",
         ),
         (
-            submission.clustered and not elsewhere,
+            submission.clustered and not wait,
             f"Spark runs no Python application in cluster mode at master {submission.master!r}: use "
             "deploy_mode='client', or YARN or Kubernetes",
         ),
         (
-            tracked and not (submission.on_yarn and submission.clustered),
-            f"yarn_track_via_rm_api=True is for YARN in cluster mode, found master {submission.master!r} and deploy "
-            f"mode {mode!r}: leave it out",
-        ),
-        (
-            tracked and not submission.resource_manager,
-            f"yarn_track_via_rm_api=True needs {RESOURCE_MANAGER!r} in the connection's extra, such as "
-            "'http://rm.example.com:8088'",
-        ),
-        (
-            tracked and waits != "false",
-            f"yarn_track_via_rm_api=True and {WAIT_ON_YARN}={waits}: leave one of them out",
+            submission.clustered and waits.lower() != "true",
+            f"the task has to know how the application ended, so spark-submit has to wait for it, found {wait}="
+            f"{waits!r} in conf: leave it out",
         ),
     ]
 
@@ -214,17 +270,27 @@ def _wrongs(submission: Submission, extra: Mapping[str, Any], *, named: bool) ->
 def submit_command(
     submission: Submission, application: str, arguments: Sequence[str], environment: Mapping[str, str]
 ) -> Command:
-    """The spark-submit command. Its environment reaches the driver in client mode only."""
+    """The spark-submit command, without `secret_settings`. Its environment reaches the driver in client mode only."""
     flags = ((flag, getattr(submission, name)) for name, flag in FLAGS.items())
     argv = [
-        *(submission.spark_binary, "--master", submission.master),
-        *(part for name, value in _conf(submission) for part in ("--conf", f"{name}={value}")),
+        *(str(submission.spark_binary), "--master", submission.master),
+        *(
+            part
+            for name, value in _conf(submission)
+            if not is_secret(name, str(value))
+            for part in ("--conf", f"{name}={value}")
+        ),
         *(part for flag, value in flags if value for part in (flag, str(value))),
         *(["--verbose"] if submission.verbose else []),
         *(application, *map(str, arguments)),
     ]
     own = {} if submission.on_kubernetes else {name: str(value) for name, value in submission.env_vars.items()}
     return Command(tuple(argv), {**own, **environment})
+
+
+def secret_settings(submission: Submission) -> dict[str, str]:
+    """Spark's settings that belong into a private file: all processes of a machine can see a command line."""
+    return {name: str(value) for name, value in _conf(submission) if is_secret(name, str(value))}
 
 
 def kill_command(submission: Submission, application: str, environment: Mapping[str, str]) -> Command:
@@ -239,8 +305,8 @@ def _conf(submission: Submission) -> Iterator[tuple[str, Any]]:
     if not submission.clustered and "spark.log.level" not in submission.conf:
         yield "spark.log.level", "WARN"  # its INFO lines would bury the application's own
     yield from submission.conf.items()
-    if submission.yarn_track_via_rm_api and WAIT_ON_YARN not in submission.conf:
-        yield WAIT_ON_YARN, "false"
+    if submission.clustered and submission.wait not in submission.conf:
+        yield submission.wait, "true"  # whatever a file of settings says
     if submission.on_yarn:
         yield from ((f"spark.yarn.appMasterEnv.{name}", value) for name, value in submission.env_vars.items())
     if submission.on_kubernetes:
@@ -251,13 +317,58 @@ def _conf(submission: Submission) -> Iterator[tuple[str, Any]]:
         yield "spark.kerberos.renewal.credentials", "ccache"
 
 
-def masked(line: str) -> str:
-    """A line of output without what looks like a secret's value."""
-    return SECRET_VALUE.sub(r"\1******", line)
+def _shown(option: str, argument: str) -> str:
+    name, equals, value = argument.partition("=")
+    if equals and is_secret(name) and is_secret(name, value):
+        return f"{name}={MASK}"
+    alone = option.startswith("--") and "=" not in option and is_secret(option) and is_secret(option, argument)
+    return MASK if alone else masked(argument)
 
 
-def _shown(option: str, value: str) -> str:
-    name, equals, _ = value.partition("=")
-    if equals and SECRET.search(name):
-        return f"{name}=******"
-    return "******" if option.startswith("--") and "=" not in option and SECRET.search(option) else masked(value)
+def rendered(asked: SparkSubmit, render: Callable[[Any], Any]) -> SparkSubmit:
+    """Its templates rendered; Airflow shows none of the secrets among them."""
+    given = {each.name: getattr(asked, each.name) for each in fields(asked)}
+    texts = {name: render(value) for name, value in given.items() if isinstance(value, str | Mapping)}
+    keep_from_logs({**texts["conf"], **texts["env_vars"]})
+    return replace(asked, **texts)
+
+
+def submission(asked: SparkSubmit, context: "Context") -> Submission:
+    """The submission, with Spark's settings for lineage; `SettingError` if it cannot work."""
+    if asked.use_krb5ccache:
+        asked = replace(asked, principal=_of_the_ticket_cache(asked.principal))
+    way_out = (
+        f"create it with `airflow connections add {asked.conn_id} --conn-type spark --conn-host 'local[*]'`, or "
+        "name another one with spark=SparkSubmit('...')"
+    )
+    found = submission_of(connection_of(asked.conn_id, "Spark connection", way_out), asked)
+    return replace(found, conf=lineage(asked, context))
+
+
+def lineage(asked: SparkSubmit, context: "Context") -> Mapping[str, Any]:
+    """Spark's settings, with those of Airflow's OpenLineage provider if enabled."""
+    from airflow.providers.common.compat.openlineage.utils import spark
+    from airflow.providers.common.compat.sdk import conf as settings
+
+    conf = dict(asked.conf)
+    for wanted, option, add in (
+        (
+            asked.openlineage_inject_parent_job_info,
+            "spark_inject_parent_job_info",
+            spark.inject_parent_job_information_into_spark_properties,
+        ),
+        (
+            asked.openlineage_inject_transport_info,
+            "spark_inject_transport_info",
+            spark.inject_transport_information_into_spark_properties,
+        ),
+    ):
+        if settings.getboolean("openlineage", option, fallback=False) if wanted is None else wanted:
+            conf = add(conf, context)
+    return conf
+
+
+def _of_the_ticket_cache(principal: str | None) -> str:
+    if not os.environ.get("KRB5CCNAME"):
+        raise SettingError("use_krb5ccache=True needs KRB5CCNAME, the ticket cache, in the worker's environment")
+    return kerberos_principal(principal)

@@ -10,7 +10,7 @@ The header's value, all integers big-endian:
 
     1 byte    version: 2
     1 byte    length of the range's id in bytes, then the id in UTF-8
-    4 bytes   ordinal, unsigned
+    4 bytes   ordinal, signed; -1 in a dead letter that is its whole record, before anything was made of it
     4 bytes   source partition, signed; -1 when the row has no source
     8 bytes   source offset, signed; -1 when the row has no source
     8 bytes   order time in milliseconds since the epoch, signed
@@ -39,6 +39,9 @@ ERROR: Final = "_error"
 """The column that says why a row cannot be used: such a row becomes a dead letter. Null for a sound one."""
 
 ORDINAL: Final = "_ordinal"
+WHOLE_RECORD: Final = -1
+"""The ordinal of a dead letter that is a whole record, and so is in the place of all of its rows."""
+
 SEQUENCE: Final = "_seq"
 SourceColumns = Literal["struct", "columns"]
 
@@ -49,8 +52,8 @@ VERSION = 2
 _LONGEST_ID = 255
 _LONGEST_TOPIC = 249
 _NOWHERE = -1
-_SOURCE = struct.Struct(">Iiqq")
-_SOURCE_LAYOUT = (("ordinal", ">u4"), ("partition", ">i4"), ("offset", ">i8"), ("time", ">i8"))
+_SOURCE = struct.Struct(">iiqq")
+_SOURCE_LAYOUT = (("ordinal", ">i4"), ("partition", ">i4"), ("offset", ">i8"), ("time", ">i8"))
 _BEFORE_SOURCE = {1: 12, 2: 0}
 """The bytes of each version between the range's id and the part that both share: in version 1 the batch, the writer and
 all but the last bytes of the row, which are where the ordinal is now."""
@@ -83,7 +86,7 @@ class Provenance(NamedTuple):
     def __str__(self) -> str:
         if self.source is None or self.offset is None:
             return f"a row without a source (range {self.range_id})"
-        row = f"row {self.ordinal} of it, " if self.ordinal else ""
+        row = f"row {self.ordinal} of it, " if self.ordinal > 0 else ""
         return f"{self.source.at(self.offset)} ({row}order time {self.order_time} ms, range {self.range_id})"
 
 

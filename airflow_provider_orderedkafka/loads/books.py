@@ -1,10 +1,12 @@
-"""What all steps share: the documents of a load, the run, which runs are active, the reports."""
+"""What all steps share: the documents of a load, the run, which runs are active, the reports; and whether to wait."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
+from uuid import uuid4
 
-from airflow_provider_orderedkafka.core.documents import Claim, Ledger, Range, Report
+from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core.documents import Claim, Ledger, Place, Range, Report, doubts
 from airflow_provider_orderedkafka.core.lifecycle import (
     Action,
     Asker,
@@ -13,10 +15,49 @@ from airflow_provider_orderedkafka.core.lifecycle import (
     Step,
     action,
     asker,
+    is_same,
+    of_another_airflow,
     status_of,
 )
+from airflow_provider_orderedkafka.core.limits import limit_spent
+from airflow_provider_orderedkafka.core.notation.spelling import counted, shown_duration
+from airflow_provider_orderedkafka.core.notation.starts import Moment
+from airflow_provider_orderedkafka.core.notation.subscriptions import Assigned, Subscription, lacking
+from airflow_provider_orderedkafka.core.pacing import Verdict
 from airflow_provider_orderedkafka.errors import LifecycleError
-from airflow_provider_orderedkafka.loads.ledger import LedgerStore
+
+from .ledger import LedgerStore
+
+SHOWN = 20
+"""How many partitions are named."""
+
+
+def in_numbers(report: Report) -> str:
+    """What a committed range came to."""
+    took = shown_duration(report.ended_at - report.started_at)
+    dead = "" if report.dead_letters else ", no dead letters"
+    return (
+        f"{counted(report.rows_read, 'row')} read, {report.rows_emitted:,} written, {report.late:,} late{dead}"
+        f"{doubts(report)}, in {took} by attempt {report.attempt}"
+    )
+
+
+def in_words(loaded: Range) -> str:
+    """A range by partition, with times in UTC."""
+    return "\n".join(_lines(loaded))
+
+
+def _lines(loaded: Range) -> Iterator[str]:
+    spans = [(p, loaded.start.offsets[p], end) for p, end in loaded.end.offsets.items()]
+    filled = [(p, start, end) for p, start, end in spans if start < end]
+    begin, end = loaded.start.floor.lowest, loaded.end.floor.lowest
+    partitions = f"{len(filled):,} of {counted(len(spans), 'partition')}"
+    yield f"range {loaded.id}: {counted(loaded.offsets, 'offset')} in {partitions}"
+    yield f"  planned at  {Moment(loaded.planned_at)}"
+    yield f"  order time  {'the beginning' if begin < 0 else Moment(begin)} to {'its end' if end < 0 else Moment(end)}"
+    yield from (f"  {p}  {start:,} to {end:,}: {counted(end - start, 'offset')}" for p, start, end in filled[:SHOWN])
+    if len(filled) > SHOWN:
+        yield f"  and {counted(len(filled) - SHOWN, 'more partition')}"
 
 
 class Memory(Protocol):
@@ -38,7 +79,6 @@ class RunMemory:
         self._task = task
 
     def get(self, key: str) -> Any:
-        """The value, or None."""
         return self._store.memory(self._run).get(self._task, {}).get(key)
 
     def set(self, key: str, value: Any) -> None:
@@ -60,7 +100,8 @@ class Mirror(Protocol):
 class Books:
     """What all steps share.
 
-    `report` returns the report beside a checkpoint, or None; `noted` whether a batch was noted beside it.
+    `report` returns the report beside a checkpoint, or None; `noted` whether a batch was noted beside it. `bound` says
+    whether a range was ever taken there, `bind` writes it there before an attempt is counted; `machine` is this one.
     """
 
     store: LedgerStore
@@ -69,6 +110,9 @@ class Books:
     now: Callable[[], int]
     report: Callable[[str], Report | None]
     noted: Callable[[str], bool]
+    bound: Callable[[str], bool]
+    bind: Callable[[str, Range], None]
+    machine: str
 
     def status(self, book: Ledger | Claim, range_id: str) -> RangeStatus:
         """The status of the range, including the report beside its checkpoint."""
@@ -83,10 +127,14 @@ class Books:
         return report if report is not None and report.complete else None
 
     def decide(self, found: RangeStatus, step: Step) -> Action:
-        return action(found, step, self.asker(found))
+        """What to do; `LifecycleError` where a run of another Airflow has the range open that is to be resolved."""
+        does = action(found, step, self.asker(found))
+        if does is Action.REFUSE and step is Step.RESOLVE:
+            raise LifecycleError(of_another_airflow(found, self.store.load))
+        return does
 
     def asker(self, found: RangeStatus) -> Asker:
-        foreign = found.owner is not None and found.owner != self.run
+        foreign = found.owner is not None and not is_same(found.owner, self.run)
         return asker(found, self.run, owner_active=foreign and self.is_active(str(found.owner)))
 
     def range(self, range_id: str) -> Range:
@@ -106,7 +154,7 @@ class Books:
             claim = self._claim(ledger, range_id)
             if claim is not None:
                 return range_id, claim
-        elif ledger is not None and ledger.open is not None and ledger.open.owner == self.run:
+        elif ledger is not None and ledger.open is not None and is_same(ledger.open.owner, self.run):
             range_id = ledger.open.range_id
         if ledger is None or range_id is None:
             raise LifecycleError(
@@ -116,7 +164,6 @@ class Books:
         return range_id, ledger
 
     def _claim(self, ledger: Ledger | None, range_id: str) -> Claim | None:
-        """The claim on a range that is not in the ledger."""
         if ledger is not None and status_of(ledger, range_id).state is not RangeState.UNKNOWN:
             return None
         loaded = self.store.range(range_id)
@@ -141,3 +188,134 @@ def show(store: LedgerStore, mirror: Mirror, ledger: Ledger) -> None:
     """Mirror a ledger that was just saved, unless it is overwritten within a moment: the mirror must not be ahead."""
     store.check_stands(ledger)
     mirror.write(ledger)
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """A resolved start: the place, the ids of its topics, and remarks for people about how it was found."""
+
+    place: Place
+    topics: Mapping[str, str]
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The DAG of a run, and the file that defines it, as Airflow names it; empty where it does not say.
+
+    `is_elsewhere` tells of the name of another file whether that is there, and is not this one by another name.
+    """
+
+    dag: str
+    file: str = ""
+    is_elsewhere: Callable[[str], bool] = bool
+
+
+Start = Callable[[Subscription | None], First]
+"""Resolves a load's start policy for some of its topics or partitions, None for all of them."""
+
+
+def look(books: Books, mirror: Mirror, start: Start, subscription: Subscription, *, home: Home | None) -> Ledger:
+    """Read the ledger. At the first look, and for what is added, the start is resolved and stored for good."""
+    ledger = checked(books.store, mirror)
+    if ledger is not None:
+        check_chosen(ledger, subscription)
+        return _with_added(books, mirror, _at_home(books, ledger, home, subscription), start, subscription)
+    first = start(None)
+    ledger = moves.first_look(
+        books.store.load,
+        instance=uuid4().hex[:12],
+        home_dag=None if home is None else home.dag,
+        home_file="" if home is None else home.file,
+        place=first.place,
+        topics=first.topics,
+        now=books.now(),
+        chosen=isinstance(subscription, Assigned),
+    )
+    books.store.save(ledger, None)
+    show(books.store, mirror, ledger)
+    return ledger
+
+
+def check_chosen(ledger: Ledger, subscription: Subscription) -> None:
+    """Raise `LifecycleError` where a load of whole topics has become one of chosen partitions, or the other way round.
+
+    The other partitions would be taken for new ones, and be loaded from their beginning.
+    """
+    if ledger.chosen is None or ledger.chosen == isinstance(subscription, Assigned):
+        return
+    was, now = ("chosen partitions", "whole topics") if ledger.chosen else ("whole topics", "chosen partitions")
+    raise LifecycleError(
+        f"load {ledger.load!r} has loaded {was} until now, and topics= names {now} ({subscription}): where the others "
+        f"go on from is not known. Give the load another name; or say it for all of them with `orderedkafka ledger "
+        f"rewind {ledger.load} --to latest --reason ...`, or another place"
+    )
+
+
+def _with_added(books: Books, mirror: Mirror, ledger: Ledger, start: Start, subscription: Subscription) -> Ledger:
+    added = lacking(subscription, ledger.topics, ledger.place.offsets)
+    if added is None:
+        return ledger
+    first = start(added)
+    after = moves.joined(ledger, first.place.offsets, first.topics)
+    books.store.save(after, ledger)
+    show(books.store, mirror, after)
+    return after
+
+
+def wait(books: Books, ledger: Ledger, row_limit: int | None) -> Verdict | None:
+    """What the ledger alone decides: run for an open range, or skip; None if it depends on Kafka."""
+    done = committed_by(books.run, ledger)
+    if done is not None:
+        return Verdict(run=True, reason=f"nothing to wait for: {done.sentence}")
+    found = opened(books, ledger)
+    if found is not None:
+        mine = books.decide(found, Step.RESOLVE) is not Action.SKIP
+        return Verdict(run=mine, reason=f"nothing to wait for: {found.sentence}", skip=not mine)
+    spent = limit_spent(ledger, row_limit)
+    return None if spent is None else Verdict(run=False, reason=spent, skip=True)
+
+
+def opened(books: Books, ledger: Ledger) -> RangeStatus | None:
+    return None if ledger.open is None else books.status(ledger, ledger.open.range_id)
+
+
+def committed_by(run: str, ledger: Ledger) -> RangeStatus | None:
+    """The status of the range that this run has committed, if it was cleared after that; it loads nothing new."""
+    if ledger.open is not None and is_same(ledger.open.owner, run):
+        return None
+    mine = (each for each in reversed(ledger.outcomes) if each.kind == "committed" and is_same(each.by, run))
+    return next((status_of(ledger, each.range_id) for each in mine), None)
+
+
+def _at_home(books: Books, ledger: Ledger, home: Home | None, subscription: Subscription) -> Ledger:
+    """The ledger at home where it moves; from elsewhere, a `LifecycleError` names both places."""
+    dag, file = ("", "") if home is None else (home.dag, home.file)
+    if ledger.home_dag not in {None, dag or None}:
+        raise LifecycleError(
+            f"load {ledger.load!r} belongs to DAG {ledger.home_dag!r}{_of(ledger.home_file)}, DAG {dag!r}{_of(file)} "
+            f"cannot load incrementally under the same name: name the load differently, or, when the DAG was renamed, "
+            f"{_way_out(ledger, 'renamed')}"
+        )
+    if home is not None and ledger.home_file not in {"", file} and home.is_elsewhere(ledger.home_file):
+        raise LifecycleError(
+            f"load {ledger.load!r} of DAG {dag!r} is defined by two files, {ledger.home_file!r} and {file!r}: "
+            "the settings of whichever Airflow parsed last would count. Delete one of them, or give DAG and load in it "
+            f"names of their own; if {ledger.home_file!r} does not define it any more, {_way_out(ledger, 'moved')}"
+        )
+    chosen = isinstance(subscription, Assigned)
+    at_home = replace(ledger, home_dag=dag or None, home_file=file or ledger.home_file, chosen=chosen)
+    if at_home != ledger:
+        books.store.save(at_home, ledger)
+    return at_home
+
+
+def _of(file: str) -> str:
+    return f" of {file!r}" if file else ""
+
+
+def _way_out(ledger: Ledger, reason: str) -> str:
+    return (
+        f"let the ledger move with `orderedkafka ledger rewind {ledger.load} --to-current --reason {reason}`, or by a "
+        "rewind to 'current' in the form of its operations"
+    )

@@ -1,27 +1,35 @@
-"""Boundaries: the cuts between intervals, each decided once and used by both neighbours.
+"""Boundaries: the cuts between intervals, each decided once for each topic and used by both neighbours.
 
 A boundary's place is, for each partition, the first visible record that is not older than its time, or else the high
 end at that moment. It never changes, so a record that arrives late is in exactly one interval. It is decided only after
 its time and the grace have passed, waits for open transactions that may commit older records, and lies between the
 boundaries around it.
 
+What a boundary says of a topic is decided when an interval of a load with that topic is first planned, so that a topic
+may be added, left out and come back. A partition that a boundary does not know, though it knows the topic, was added
+later: it begins in the first interval whose end knows it. So a boundary before one that does not know a partition does
+not know it either, whenever it is decided.
+
 The store has no compare-and-set, so two runs may decide at the same moment. A decision is read again after a while, and
 what is stored then is valid; a commit compares once more.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import TypeGuard
 
-from airflow_provider_orderedkafka.core.documents import Boundary, Range
-from airflow_provider_orderedkafka.core.next_range import Survey, created_again, cut_time
-from airflow_provider_orderedkafka.core.notation.durations import format_duration
+from airflow_provider_orderedkafka.core.documents import Boundary, Range, Uncertain
+from airflow_provider_orderedkafka.core.next_range import Deleted, Survey, created_again, cut_time
+from airflow_provider_orderedkafka.core.notation.spelling import format_duration
 from airflow_provider_orderedkafka.core.notation.starts import Moment
+from airflow_provider_orderedkafka.core.notation.subscriptions import names
 from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.core.terms import Terms
+from airflow_provider_orderedkafka.core.pacing import Terms
 from airflow_provider_orderedkafka.errors import LedgerChangedError, LifecycleError, NotYetError, TopicChangedError
-from airflow_provider_orderedkafka.loads.ledger import LedgerStore
+
+from .ledger import LedgerStore
 
 KEPT = 2_000
 """How many boundaries are kept: more than two months of hourly intervals."""
@@ -34,10 +42,11 @@ SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What a decision needs from Kafka: a survey, and the place of a time."""
+    """What a decision needs from Kafka: a survey, the place of a time, and where records from then on may be gone."""
 
     seen: Survey
     at: Callable[[int], Place]
+    deleted: Callable[[int], Deleted] = Deleted
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,33 +59,46 @@ class Decider:
     look: Callable[[Floor], Sight]
 
     def boundary(self, time: int) -> Boundary:
-        """The boundary at this time, decided now if needed; `NotYetError` if it is too early."""
+        """The boundary at this time, decided now for the topics that it lacks; `NotYetError` if it is too early."""
         found = self.store.boundary(time)
-        if found is not None:
+        if self._whole(found):
             return found
+        if found is None:
+            self._check_new(time)
         sight = self._ripe(time)
-        low = self._before(time)
-        high = self._nearest([each for each in self.store.boundaries() if each > time])
-        decided = Boundary(time, between(sight.at(time), low, high), sight.seen.found.ids, self.now())
-        found = self.store.boundary(time)  # another run may have decided it meanwhile
-        return self._agreed(decided) if found is None else found
+        decided = Boundary(time, self._between(sight, time), sight.seen.found.ids, self.now())
+        return self._agreed(decided, self._uncertain(sight, time, found))
 
-    def _agreed(self, decided: Boundary) -> Boundary:
+    def _whole(self, found: Boundary | None) -> TypeGuard[Boundary]:
+        """Whether it is decided, for all topics of the load."""
+        return found is not None and found.topics.keys() >= set(names(self.terms.subscription))
+
+    def _agreed(self, decided: Boundary, uncertain: Uncertain) -> Boundary:
         """Store a decision, and return the boundary that is stored in the end, perhaps by another run."""
         for _ in range(TRIES):
             with suppress(LedgerChangedError):
                 self.store.name_boundary(decided.time, KEPT)
-            if self.store.boundary(decided.time) is None:
+            found = self.store.boundary(decided.time)
+            if not self._whole(found):  # another run may have decided it meanwhile
                 with suppress(LedgerChangedError):
-                    self.store.add_boundary(decided)
+                    if uncertain.starts:
+                        self.store.add_uncertain(decided.time, uncertain)
+                    self.store.add_boundary(decided if found is None else completed(found, decided))
             self.store.settle()
             found, named = self.store.boundary(decided.time), self.store.boundaries()
-            if found is not None and (decided.time in named or len(named) == KEPT):
+            if self._whole(found) and decided.time in named:
                 return found
         raise LedgerChangedError(
             f"the boundary at {Moment(decided.time)} of load {self.store.load!r} is being decided by several runs "
             "at once, which overwrite each other: try again; the decision that is stored then holds"
         )
+
+    def _check_new(self, time: int) -> None:
+        if self.store.intervals().touch(time):
+            raise LifecycleError(
+                f"the boundary at {Moment(time)} of load {self.store.load!r} was decided for an interval on its other "
+                f"side, and is not among the {KEPT:,} that are kept: load what lies on this side with a replay"
+            )
 
     def _ripe(self, time: int) -> Sight:
         grace = self.terms.grace or 0
@@ -86,8 +108,8 @@ class Decider:
                 f"the boundary at {Moment(time)} of load {self.store.load!r} is decided "
                 f"{format_duration(grace)} after it, in {format_duration(left)}"
             )
-        low = self._before(time)
-        sight = self.look(NO_FLOOR if low is None else low.floor)
+        before = max((each for each in self.store.boundaries() if each < time), default=None)
+        sight = self.look(NO_FLOOR if before is None else Floor(before))
         cut = cut_time(sight.seen, replace(self.terms, end_time=time))
         if cut is not None and cut < time:
             raise NotYetError(
@@ -97,35 +119,90 @@ class Decider:
             )
         return sight
 
-    def _before(self, time: int) -> Place | None:
-        return self._nearest(reversed([each for each in self.store.boundaries() if each < time]))
+    def _between(self, sight: Sight, time: int) -> Place:
+        """The place of the time, between those of the boundaries around it; without partitions added after it."""
+        place, topics, times = sight.at(time), sight.seen.found.ids, self.store.boundaries()
+        low = self._nearest(reversed([each for each in times if each < time]), topics)
+        high = self._nearest([each for each in times if each > time], topics)
+        return between(place, low, high)
 
-    def _nearest(self, times: Iterable[int]) -> Place | None:
-        found = (self.store.boundary(time) for time in times)
-        return next((boundary.place for boundary in found if boundary is not None), None)
+    def _uncertain(self, sight: Sight, time: int, found: Boundary | None) -> Uncertain:
+        """Where records from this time on may have been deleted: the log begins there, and no boundary shows more."""
+        deleted, known = sight.deleted(time), {} if found is None else found.topics
+        starts = {p: start for p, start in (*deleted.maybe.items(), *deleted.older.items()) if p.topic not in known}
+        unsure = self._unsure(starts, sight.seen.found.ids, time)
+        maybe, older = (Offsets({p: each[p] for p in each if p in unsure}) for each in (deleted.maybe, deleted.older))
+        return Uncertain(maybe, older, self.now())
+
+    def _unsure(self, starts: Mapping[TopicPartition, int], ids: Mapping[str, str], time: int) -> set[TopicPartition]:
+        """Those where the boundary before does not show that what was deleted is older than this time.
+
+        It shows that if it stands where the log starts now, or behind: what was deleted is older. One that does not
+        know what was deleted before it was decided shows that nothing was since; so it has to be older than this time.
+        """
+        left, found = dict(starts), set(starts)
+        for before in reversed([each for each in self.store.boundaries() if each < time]):
+            boundary = self.store.boundary(before) if left else None
+            if boundary is None:
+                continue
+            unknown = self.store.uncertain(before)
+            for partition in [each for each in left if each.topic in boundary.topics]:
+                stands = boundary.place.offsets.get(partition, 0) >= left.pop(partition)
+                sure = partition not in unknown.starts or unknown.decided_at <= time
+                if stands and sure and boundary.topics[partition.topic] == ids[partition.topic]:
+                    found.remove(partition)
+        return found
+
+    def _nearest(self, times: Iterable[int], topics: Mapping[str, str]) -> dict[str, Offsets]:
+        """Where each topic stands in the nearest of these boundaries that knows it under its present id."""
+        found: dict[str, Offsets] = {}
+        left = dict(topics)
+        for time in times:
+            boundary = self.store.boundary(time) if left else None
+            known = {} if boundary is None else boundary.topics
+            for topic in left.keys() & known.keys():
+                if boundary is not None and known[topic] == left.pop(topic):
+                    found[topic] = of_topics(boundary.place.offsets, {topic})
+        return found
 
 
-def between(place: Place, low: Place | None, high: Place | None) -> Place:
-    offsets = dict(place.offsets)
-    for bound, nearer in ((low, max), (high, min)):
-        for partition, offset in ({} if bound is None else bound.offsets).items():
-            if partition in offsets:
-                offsets[partition] = nearer(offsets[partition], offset)
-    return Place(Offsets(offsets), place.floor)
+def of_topics(offsets: Offsets, topics: Container[str]) -> Offsets:
+    return Offsets({partition: offset for partition, offset in offsets.items() if partition.topic in topics})
 
 
-def interval(begin: Boundary, end: Boundary, firsts: Mapping[TopicPartition, int]) -> tuple[Place, Place]:
-    """The offsets between two boundaries. New partitions start at their first offset."""
-    for topic, was in begin.topics.items():
-        now = end.topics.get(topic, was)
-        if now != was:
-            raise TopicChangedError(
-                f"{created_again(topic, was, now)}, so what lies between {Moment(begin.time)} and {Moment(end.time)} "
-                "cannot be told; load the new topic under another name",
-                topic=topic,
-            )
-    starts = {p: min(begin.place.offsets.get(p, firsts.get(p, 0)), offset) for p, offset in end.place.offsets.items()}
-    return Place(Offsets(starts), begin.place.floor), end.place
+def between(place: Place, low: Mapping[str, Offsets], high: Mapping[str, Offsets]) -> Place:
+    """The place, not before `low` and not after `high`, without the partitions that `high` does not know."""
+    found = {}
+    for partition, offset in place.offsets.items():
+        below, above = low.get(partition.topic, Offsets()), high.get(partition.topic)
+        if above is None or partition in above:
+            least = max(offset, below.get(partition, 0))
+            found[partition] = least if above is None else min(least, above[partition])
+    return Place(Offsets(found), place.floor)
+
+
+def completed(found: Boundary, decided: Boundary) -> Boundary:
+    """With the topics that it lacks; what it says of the others stays."""
+    lacking = decided.topics.keys() - found.topics.keys()
+    offsets = found.place.offsets.updated(of_topics(decided.place.offsets, lacking))
+    added = {topic: decided.topics[topic] for topic in lacking}
+    return replace(found, place=Place(offsets, found.place.floor), topics={**found.topics, **added})
+
+
+def interval(begin: Boundary, end: Boundary, topics: Mapping[str, str]) -> tuple[Place, Place]:
+    """The offsets between two boundaries, in topics with these ids. A partition that was added begins at 0."""
+    for topic, now in topics.items():
+        for was in (begin.topics[topic], end.topics[topic]):
+            if was != now:
+                raise TopicChangedError(
+                    f"{created_again(topic, was, now)}, so what lies between {Moment(begin.time)} and "
+                    f"{Moment(end.time)} cannot be told; load the new topic under another name, or from a later "
+                    "interval on",
+                    topic=topic,
+                )
+    ends = of_topics(end.place.offsets, topics)
+    starts = {partition: min(begin.place.offsets.get(partition, 0), offset) for partition, offset in ends.items()}
+    return Place(Offsets(starts), begin.place.floor), Place(ends, end.place.floor)
 
 
 def check_interval(store: LedgerStore, loaded: Range) -> None:

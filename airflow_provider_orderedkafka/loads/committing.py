@@ -7,9 +7,10 @@ from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.documents import CLAIMS_KEPT, Claim, Ledger, Outcome, Range, Report
 from airflow_provider_orderedkafka.core.lifecycle import Action, Step, outcome_of, status_of
 from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError
-from airflow_provider_orderedkafka.loads.books import Books, Mirror, checked, show
-from airflow_provider_orderedkafka.loads.boundaries import check_interval
-from airflow_provider_orderedkafka.loads.ledger import LedgerStore
+
+from .books import Books, Mirror, checked, show
+from .boundaries import check_interval
+from .ledger import LedgerStore
 
 
 @dataclass(frozen=True, slots=True)

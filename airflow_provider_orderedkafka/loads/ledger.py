@@ -12,31 +12,50 @@ again after: of two steps that write at the same moment at most the last one goe
 
 import json
 import time as clock
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any, Protocol, TypeVar, cast
 
 from airflow_provider_orderedkafka.core.codec import Document, canonical
-from airflow_provider_orderedkafka.core.documents import Boundaries, Boundary, Claim, Claims, Ledger, Moved, Range
-from airflow_provider_orderedkafka.core.watching import WatcherState
+from airflow_provider_orderedkafka.core.documents import (
+    CLAIMS_KEPT,
+    Boundaries,
+    Boundary,
+    Claim,
+    Claims,
+    Intervals,
+    Jobs,
+    Ledger,
+    Moved,
+    Range,
+    Times,
+    Uncertain,
+)
+from airflow_provider_orderedkafka.core.order.positions import Offsets
+from airflow_provider_orderedkafka.core.pacing import WatcherState
 from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError, LifecycleError
+from airflow_provider_orderedkafka.job import Job
 
 LEDGER = "ledger"
 AIRFLOW = "airflow"
 """The name of Airflow's asset state store, among locations."""
 
+JOBS_KEPT = 2 * CLAIMS_KEPT
+"""How many jobs are kept: each range that is kept may have one of its own."""
+
 PART = 30_000
 """Characters of a part: at most 65,535 bytes, even if each one is escaped."""
 
 TRIES = 3
-"""How often to read a document again while another writer replaces its parts."""
+"""How often to read a document again while another writer replaces its parts, or to add to one that others write."""
 
 SETTLE_SECONDS = 0.5
 """The time after which a concurrent write of another step is visible."""
 
 _NESTED = {
-    **dict.fromkeys(("ledger", "claims", "boundaries", "watch"), 0),
-    **dict.fromkeys(("range", "claim", "boundary", "memory"), 1),
+    **dict.fromkeys(("ledger", "claims", "intervals", "boundaries", "jobs", "watch"), 0),
+    **dict.fromkeys(("range", "claim", "boundary", "uncertain", "job", "memory"), 1),
 }
 """How many slashes a key of each kind has; the names of parts have one more."""
 
@@ -80,7 +99,7 @@ class LedgerStore:
         return Moved.from_text(text) if text is not None and "moved_to" in json.loads(text) else None
 
     def mark_moved(self, to: str, before: Ledger | None) -> Moved:
-        """Let nobody go on from here: from now on, whoever reads the ledger is told where it is."""
+        """Replace the ledger by a pointer to its new store."""
         self._expect(LEDGER, Ledger, before)
         moved = Moved(to, before)
         self._write(LEDGER, moved.to_text())
@@ -99,10 +118,10 @@ class LedgerStore:
         """Replace a ledger, or the claim under this key; `LedgerChangedError` if it is not `before` any more."""
         self._replace(LEDGER if isinstance(book, Ledger) else f"claim/{key}", book, before)
 
-    def check_stands(self, ledger: Ledger) -> None:
-        """Raise `LedgerChangedError` if the ledger was overwritten within a moment after it was saved."""
+    def check_stands(self, book: Ledger | Claim, key: str = "") -> None:
+        """Raise `LedgerChangedError` if the document was overwritten within a moment after it was saved."""
         self.settle()
-        self._expect(LEDGER, Ledger, ledger)
+        self._expect(LEDGER if isinstance(book, Ledger) else f"claim/{key}", type(book), book)
 
     def range(self, range_id: str) -> Range | None:
         return self._read(Range, f"range/{range_id}")
@@ -114,6 +133,23 @@ class LedgerStore:
     def replace_range(self, planned: Range, before: Range) -> None:
         self._replace(f"range/{planned.id}", planned, before)
 
+    def job(self, key: str) -> Job | None:
+        """The job with this hash; None if it is not kept any more."""
+        return self._read(Job, f"job/{key}")
+
+    def add_job(self, job: Job) -> None:
+        """Store a job, before a range points at it; forget those that none of the kept ranges can have."""
+        before = self._read(Jobs, "jobs")
+        keys = () if before is None else before.keys
+        if keys[-1:] == (job.key,):
+            return
+        if job.key not in keys:
+            self._write(f"job/{job.key}", job.to_text())
+        keys = (*(each for each in keys if each != job.key), job.key)
+        self._write("jobs", Jobs(keys[-JOBS_KEPT:]).to_text())
+        for key in keys[:-JOBS_KEPT]:
+            self._remove(f"job/{key}")
+
     def claim(self, key: str) -> Claim | None:
         return self._read(Claim, f"claim/{key}")
 
@@ -123,12 +159,63 @@ class LedgerStore:
         One that was opened again stays until it has ended again.
         """
         before = self._read(Claims, "claims")
-        keys = () if before is None else before.keys
+        keys = self._ended()
         if keys[-1:] == (key,):
             return
         keys = (*(each for each in keys if each != key), key)
         spared = tuple(each for each in keys[:-kept] if not self._forget_claim(each))
         self._replace("claims", Claims((*spared, *keys[-kept:])), before)
+
+    def _ended(self) -> tuple[str, ...]:
+        found = self._read(Claims, "claims")
+        return () if found is None else found.keys
+
+    def intervals(self) -> Intervals:
+        """The times that runs have claimed; at first, those of the claims that are kept."""
+        found = self._read(Intervals, "intervals")
+        if found is None:
+            found = Intervals(unknown_until=self._known_since())
+            for times, _ in self.claimed():
+                found = found.joined(times)
+            with suppress(LedgerChangedError):  # another run has found the same
+                self._replace("intervals", found, None)
+        return found
+
+    def add_interval(self, times: Times) -> None:
+        """Add to the times that runs have claimed."""
+        for _ in range(TRIES):
+            before = self.intervals()
+            if before.cover(times):
+                return
+            with suppress(LedgerChangedError):
+                self._replace("intervals", before.joined(times), before)
+        if not self.intervals().cover(times):
+            raise self._changed("intervals")
+
+    def claimed(self) -> Iterator[tuple[Times, str]]:
+        """The intervals whose claims are known by name, the latest first, each with the key of its claim.
+
+        Those are the ended ones; where the store can be asked for its keys, the open ones too.
+        """
+        ended = self._ended()
+        listed = self.kept() if hasattr(self._store, "keys") else []
+        named = {each.removeprefix("claim/") for each in listed if each.startswith("claim/")}
+        for key in (*sorted(named - {*ended}), *reversed(ended)):
+            times = self._times(key)
+            if times is not None:
+                yield times, key
+
+    def _times(self, key: str) -> Times | None:
+        claim = self.claim(key)
+        ranges = [] if claim is None else [claim.range_id or key, *(each.range_id for each in claim.outcomes)]
+        found = next(filter(None, map(self.range, ranges)), None)
+        return None if found is None else found.times
+
+    def _known_since(self) -> int:
+        """Since when no claim was forgotten: the commit of the oldest one, if as many are kept as can be."""
+        ended = self._ended()
+        oldest = self.claim(ended[0]) if len(ended) >= CLAIMS_KEPT else None
+        return 0 if oldest is None or not oldest.outcomes else oldest.outcomes[-1].at
 
     def memory(self, run: str) -> dict[str, dict[str, Any]]:
         """What the tasks of a run remember, where they have no other place for it."""
@@ -143,9 +230,11 @@ class LedgerStore:
 
     def _forget_claim(self, key: str) -> bool:
         """Delete a claim that is not open, and its range; whether they are gone."""
-        claim = self.claim(key)
+        claim, times = self.claim(key), self._times(key)
         if claim is not None and claim.open is not None:
             return False
+        if times is not None:
+            self.add_interval(times)
         self.forget_ranges({outcome.range_id for outcome in claim.outcomes} if claim is not None else ())
         self._remove(f"claim/{key}")
         return True
@@ -156,16 +245,30 @@ class LedgerStore:
     def add_boundary(self, boundary: Boundary) -> None:
         self._write(f"boundary/{boundary.time}", boundary.to_text())
 
+    def uncertain(self, time: int) -> Uncertain:
+        """Where it is not known for a boundary what was deleted before it was decided."""
+        return self._read(Uncertain, f"uncertain/{time}") or Uncertain(Offsets(), Offsets(), 0)
+
+    def add_uncertain(self, time: int, found: Uncertain) -> None:
+        before = self.uncertain(time)
+        maybe, older = before.maybe.updated(found.maybe), before.older.updated(found.older)
+        self._write(f"uncertain/{time}", Uncertain(maybe, older, found.decided_at).to_text())
+
     def boundaries(self) -> tuple[int, ...]:
+        return tuple(sorted(self._named()))
+
+    def _named(self) -> tuple[int, ...]:
         found = self._read(Boundaries, "boundaries")
         return () if found is None else found.times
 
     def name_boundary(self, time: int, kept: int) -> None:
-        """Add a time to the boundaries; forget the oldest beyond `kept`."""
-        times = sorted({*self.boundaries(), time})
-        self._write("boundaries", Boundaries(tuple(times[-kept:])).to_text())
-        for old in times[:-kept]:
+        """Add a time to the boundaries; forget those that are neither among the `kept` latest nor the last decided."""
+        times = (*(each for each in self._named() if each != time), time)
+        keep = {*sorted(times)[-kept:], *times[-kept:]}
+        self._write("boundaries", Boundaries(tuple(each for each in times if each in keep)).to_text())
+        for old in set(times) - keep:
             self._remove(f"boundary/{old}")
+            self._remove(f"uncertain/{old}")
 
     def watch(self) -> WatcherState | None:
         return self._read(WatcherState, "watch")

@@ -1,20 +1,132 @@
-"""Load: decide what to do for a range, and record its attempt before it starts."""
+"""Load: decide what to do for a range, let it adopt a changed job, and record its attempt before it starts.
 
-from collections.abc import Callable
-from dataclasses import dataclass
+Before a batch is noted, nothing was written, so the range can start again over the same offsets with another job. After
+that, the output would have rows of both jobs, and a person has to decide.
+"""
+
+import json
+from ast import literal_eval
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from airflow_provider_orderedkafka.core import moves
-from airflow_provider_orderedkafka.core.documents import Claim, Range, Report
-from airflow_provider_orderedkafka.core.lifecycle import Action, Step
-from airflow_provider_orderedkafka.loads.books import Books
-from airflow_provider_orderedkafka.loads.changed_settings import store_changes, with_changes
+from airflow_provider_orderedkafka.core.documents import Claim, Ledger, Open, Range, Report
+from airflow_provider_orderedkafka.core.lifecycle import Action, RangeState, RangeStatus, Step, way_out
+from airflow_provider_orderedkafka.decoding.formats import Decode
+from airflow_provider_orderedkafka.errors import LifecycleError
+from airflow_provider_orderedkafka.job import Application, Job
+from airflow_provider_orderedkafka.outputs import DeltaOutput, FilesOutput, IcebergOutput, KafkaOutput, Output
+
+from .books import Books
+
+
+def with_changes(
+    books: Books, book: Ledger | Claim, found: RangeStatus, loaded: Range, job: Job | None
+) -> tuple[Range, Job | None]:
+    """The range with the job that it goes on with; `LifecycleError` if a batch was begun with another one.
+
+    That is the present job, at the place where the range was begun. Without a present one, it is the stored one.
+    """
+    before = books.store.job(loaded.job) if loaded.job else None
+    if job is None or found.state not in {RangeState.PLANNED, RangeState.SUBMITTED}:
+        return loaded, before
+    change = _change(loaded, before, job)
+    if change and book.open is not None and book.open.checkpoint and books.noted(book.open.checkpoint):
+        raise LifecycleError(_refusal(loaded, change, book.open.checkpoint))
+    after = job if change or before is None else job.at(before)
+    return replace(loaded, job=after.key, digest=""), after
+
+
+def store_changes(books: Books, after: Range, job: Job | None, before: Range) -> None:
+    if job is not None:
+        books.store.add_job(job)
+    if after != before:
+        books.store.replace_range(after, before)
+
+
+def _change(loaded: Range, before: Job | None, now: Job) -> str:
+    """What stays once a batch is begun, and is otherwise now, in words."""
+    if loaded.job:
+        return f"its job {loaded.job!r} is not kept any more" if before is None else before.changes(now)
+    try:
+        return old_job(loaded.digest, now).changes(now) if loaded.digest else ""
+    except (ValueError, SyntaxError, KeyError, TypeError) as error:
+        return f"an earlier release noted its settings as {loaded.digest!r}, which cannot be compared ({error})"
+
+
+def _refusal(loaded: Range, change: str, checkpoint: str) -> str:
+    return (
+        f"range {loaded.id!r} of load {loaded.load!r} was begun with other settings, and rows may be written already "
+        f"(a batch is noted in {checkpoint!r}): {change}. Set it back and clear this task to finish the range; or "
+        f"{way_out(loaded)}"
+    )
+
+
+def old_job(digest: str, now: Job) -> Job:
+    """The job that an earlier release noted as lines of `name=repr`; what it did not note is as now."""
+    pairs = (line.partition("=") for line in digest.splitlines())
+    facts: dict[str, Any] = {name: literal_eval(text) for name, _, text in pairs}
+    sink = {name.lower(): text for name, text in (facts.get("sink_options") or {}).items()}
+    to, rows = _old_output(facts, sink, now), now.rows
+    if "transform" in facts:
+        kind = "arrow_transform" if rows.arrow_transform == facts["transform"] else "transform"
+        rows = replace(rows, transform=None, arrow_transform=None, application=None)
+        rows = replace(rows, **{kind: facts["transform"]})
+    if facts.get("application") not in {None, "packaged"}:
+        rows = replace(rows, application=replace(now.rows.application or Application(), file=facts["application"]))
+    if "decode" in facts:
+        rows = replace(rows, decode=_old_decode(facts["decode"]))
+    return Job(to, rows)
+
+
+def _old_output(facts: Mapping[str, Any], sink: Mapping[str, str], now: Job) -> Output | None:
+    said = facts.get("output") or {}
+    if isinstance(said, str) or "kafka.bootstrap.servers" in sink:
+        raise ValueError("its output was a template, or on a cluster that its options named")
+    if "kind" in said:
+        kinds = {each.kind: each for each in (IcebergOutput, DeltaOutput, FilesOutput)}
+        return kinds[said["kind"]](**{name: value for name, value in said.items() if name != "kind"})
+    if "path" in sink or "table" in sink:
+        return _old_table(sink)
+    options = {**sink, **{name.lower(): text for name, text in said.get("options", {}).items()}}
+    topic = facts.get("output_topic") or options.get("topic")
+    topics = said.get("topics") or tuple(filter(None, options.get("outputtopics", "").split(",")))
+    if not topic and not topics:
+        return None
+    flags = {"use_partition": "usepartition", "include_headers": "includeheaders", "provenance": "provenance"}
+    placing = {"partitioner": options["kafka.partitioner"]} if "kafka.partitioner" in options else {}
+    order = options.get("keeporder", facts.get("keep_order", now.kafka and now.kafka.keep_order))
+    return KafkaOutput(
+        topic,
+        tuple(topics),
+        None if order == "none" else order,
+        kafka_conn_id=said.get("kafka_conn_id"),
+        producer=placing,
+        **{name: options[option].lower() == "true" for name, option in flags.items() if option in options},
+    )
+
+
+def _old_table(sink: Mapping[str, str]) -> Output:
+    path, table, kind = sink.get("path"), sink.get("table"), sink.get("format", "parquet").lower()
+    if kind == "delta":
+        return DeltaOutput(path, table)
+    return IcebergOutput(table or str(path)) if kind == "iceberg" else FilesOutput(str(path), kind)
+
+
+def _old_decode(text: str | None) -> Decode | None:
+    if text is None:
+        return None
+    found = {name: {"kind": each.pop("format"), **each} for name, each in json.loads(text).items()}
+    return Decode.from_text(json.dumps(found))
+
 
 AGAIN = "-again-"
 
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """What a load has to do: start attempt `attempt` at `checkpoint`, return `report`, or neither."""
+    """What a load has to do: start attempt `attempt` at `checkpoint` with `job`, return `report`, or neither."""
 
     action: Action
     reason: str
@@ -22,6 +134,7 @@ class Loading:
     attempt: int = 0
     checkpoint: str | None = None
     report: Report | None = None
+    job: Job | None = None
 
 
 def place_of(root: str, range_id: str, times: int) -> str:
@@ -35,10 +148,37 @@ def name_at(location: str, range_id: str) -> str:
     return folder if folder.startswith(f"{range_id}{AGAIN}") else range_id
 
 
-def load(books: Books, range_id: str | None, checkpoint: Callable[[Range, int], str], digest: str = "") -> Loading:
+def names_before(range_id: str, name: str) -> tuple[str, ...]:
+    """How the range was called each time before it was loaded again under this name; none the first time."""
+    if name == range_id:
+        return ()
+    times = name.removeprefix(f"{range_id}{AGAIN}")
+    return (range_id, *(f"{range_id}{AGAIN}{each}" for each in range(1, int(times) if times.isdecimal() else 1)))
+
+
+def stored_job(books: Books, range_id: str | None) -> Job | None:
+    """The job of a range, or of the open range of this run; None if none was stored with it."""
+    found = books.store.range(books.book(range_id)[0])
+    return books.store.job(found.job) if found is not None and found.job else None
+
+
+def committed_at(books: Books, root: str, range_id: str) -> str:
+    """The folder in which a range was loaded when it was committed last; that of an open one, as far as it is begun."""
+    _, book = books.book(range_id)
+    if book.open is not None and book.open.range_id == range_id and book.open.checkpoint is not None:
+        return book.open.checkpoint
+    ends = book.outcomes if isinstance(book, Claim) else ()
+    return place_of(root, range_id, max((n for n, each in enumerate(ends) if each.kind == "committed"), default=0))
+
+
+def load(
+    books: Books, range_id: str | None, checkpoint: Callable[[Range, int], str], job: Job | None = None
+) -> Loading:
     """Decide what to do for a range; an attempt is recorded before it starts.
 
-    `checkpoint` makes the location for a range without one, given how often it was loaded before.
+    `checkpoint` makes the location for a range without one, given how often it was loaded before. The range is written
+    there before the attempt is counted: an attempt that finds neither it nor a report is refused, as it would write
+    everything again.
     """
     range_id, book = books.book(range_id)
     found = books.status(book, range_id)
@@ -51,10 +191,24 @@ def load(books: Books, range_id: str | None, checkpoint: Callable[[Range, int], 
         opened = moves.open_of(book)
         moves.check_proof(opened, loaded, proof)
         return Loading(does, f"{found.sentence}; {loaded.reason}", loaded, found.attempt, opened.checkpoint, proof)
-    todo = with_changes(books, book, found, loaded, digest)
+    todo, job = with_changes(books, book, found, loaded, job)
     times = len(book.outcomes) if isinstance(book, Claim) else 0
-    after = moves.submitted(book, checkpoint(todo, times))
+    opened = moves.open_of(book)
+    place = opened.checkpoint or checkpoint(todo, times)
+    if opened.attempt and not books.bound(place):
+        raise LifecycleError(_lost(todo, opened, place, books.machine))
+    books.bind(place, todo)
+    after = moves.submitted(book, place, books.machine)
     books.store.save(after, book, loaded.key)
-    store_changes(books, todo, loaded)
-    begun = moves.open_of(after)
-    return Loading(does, f"{does}: {found.sentence}; {todo.reason}", todo, begun.attempt, begun.checkpoint)
+    store_changes(books, todo, job, loaded)
+    said = f"{does}: {found.sentence}; {todo.reason}"
+    return Loading(does, said, todo, moves.open_of(after).attempt, place, job=job)
+
+
+def _lost(loaded: Range, opened: Open, place: str, machine: str) -> str:
+    where = f"on machine {opened.machine!r}, and this is {machine!r}" if opened.machine else "by an earlier release"
+    return (
+        f"attempt {opened.attempt} of range {loaded.id!r} was begun {where}: its state should be at {place!r}, and is "
+        f"not there. What it has written cannot be known, and another attempt would write it again. Bring the state "
+        f"back, or run this task where it is; name a checkpoint= that all workers and Spark reach; or {way_out(loaded)}"
+    )

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_orderedkafka.core.codec import canonical
 from airflow_provider_orderedkafka.core.documents import Ledger
-from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.order.cuts import Floor, OrderTimes, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import LifecycleError
 
 if TYPE_CHECKING:
-    from airflow_provider_orderedkafka.kafka.lookup.groups import GroupOffset
+    from airflow_provider_orderedkafka.kafka.lookup.offsets import GroupOffset
 
 MARK = "orderedkafka"
 
@@ -53,7 +53,6 @@ class GroupMirror:
         self._partitions = partitions
 
     def check(self, ledger: Ledger | None) -> None:
-        """Repair a mirror behind the ledger; `LifecycleError` if it is ahead, or not of this ledger."""
         found = self.read(None if ledger is None else ledger.place.offsets)
         if found is None:
             return None if ledger is None else self.write(ledger)
@@ -66,24 +65,26 @@ class GroupMirror:
         return self.write(ledger) if found.revision < ledger.revision or not found.whole else None
 
     def write(self, ledger: Ledger) -> None:
-        from airflow_provider_orderedkafka.kafka.lookup.groups import write_commits
+        from airflow_provider_orderedkafka.kafka.lookup.offsets import write_commits
 
         write_commits(self._config, self._group, *self.portions(ledger))
 
     @staticmethod
     def portions(ledger: Ledger) -> "list[dict[TopicPartition, GroupOffset]]":
         """The commits, in portions small enough for a broker."""
-        from airflow_provider_orderedkafka.kafka.lookup.groups import AT_ONCE, GroupOffset
+        from airflow_provider_orderedkafka.kafka.lookup.offsets import AT_ONCE, GroupOffset
 
         places = list(ledger.place.offsets.items())
         portions = max(-(-len(places) // AT_ONCE), 1)
-        texts = [_metadata(ledger, (portion, portions)) for portion in range(portions)]
         # Every n-th partition, so that deleting a topic later does not remove a portion.
-        return [{p: GroupOffset(offset, text) for p, offset in places[n::portions]} for n, text in enumerate(texts)]
+        return [
+            {p: GroupOffset(offset, _metadata(ledger, (n, portions), p)) for p, offset in places[n::portions]}
+            for n in range(portions)
+        ]
 
     def read(self, partitions: Iterable[TopicPartition] | None = None) -> Mirrored | None:
         """The mirror in the consumer group; None if there is none."""
-        from airflow_provider_orderedkafka.kafka.lookup.groups import read_commits
+        from airflow_provider_orderedkafka.kafka.lookup.offsets import read_commits
 
         asked = self._partitions() if partitions is None else partitions
         return _mirrored(read_commits(self._config, self._group, asked))
@@ -112,27 +113,31 @@ class GroupMirror:
         )
 
 
-def _metadata(ledger: Ledger, portion: tuple[int, int]) -> str:
-    floor, split = ledger.place.floor, ledger.place.floor.split
-    told = {
+def _metadata(ledger: Ledger, portion: tuple[int, int], partition: TopicPartition) -> str:
+    """What a partition's commit carries: the floor is that of this partition, where it has one of its own."""
+    floor = ledger.place.floor
+    split = None if partition in floor.anew else floor.split
+    values = {
         "by": MARK,
         "instance": ledger.instance,
         "revision": ledger.revision,
         "rows": ledger.rows_emitted,
         "dead_letters": ledger.dead_letters,
-        "floor": [floor.time, *([] if split is None else split)],
+        "floor": [floor.anew.get(partition, floor.time), *(split or ())],
     }
-    return canonical(told if portion == (0, 1) else {**told, "portion": portion})
+    return canonical(values if portion == (0, 1) else {**values, "portion": portion})
 
 
 def _mirrored(found: "Mapping[TopicPartition, GroupOffset]") -> Mirrored | None:
-    told = {partition: _told(commit.metadata) for partition, commit in found.items()}
-    values = [value for value in told.values() if value is not None]
-    if len(values) < len(told) or not values:
+    parsed = {partition: _parsed(commit.metadata) for partition, commit in found.items()}
+    values = [value for value in parsed.values() if value is not None]
+    if len(values) < len(parsed) or not values:
         return None
     newest = max(values, key=lambda value: int(value["revision"]))
-    time, *split = newest["floor"]
-    floor = Floor(time, TopicPartition(*split) if split else None)
+    floors = {partition: value["floor"] for partition, value in parsed.items() if value is not None}
+    time, *split = max(floors.values())
+    anew = OrderTimes({partition: floor[0] for partition, floor in floors.items() if floor != [time, *split]})
+    floor = Floor(time, TopicPartition(*split) if split else None, anew)
     offsets = Offsets((partition, commit.offset) for partition, commit in found.items())
     dead = newest.get("dead_letters", 0)  # a mirror that an older release wrote has none
     place = Place(offsets, floor)
@@ -142,11 +147,11 @@ def _mirrored(found: "Mapping[TopicPartition, GroupOffset]") -> Mirrored | None:
 def _whole(values: Iterable[dict[str, Any]]) -> bool:
     """Whether all portions are there, and of one revision."""
     portions = [tuple(value.get("portion", (0, 1))) for value in values]
-    told = {canonical({**value, "portion": None}) for value in values}
-    return len(told) == 1 and len({of for _, of in portions}) == 1 and len(set(portions)) == portions[0][1]
+    without = {canonical({**value, "portion": None, "floor": None}) for value in values}
+    return len(without) == 1 and len({of for _, of in portions}) == 1 and len(set(portions)) == portions[0][1]
 
 
-def _told(metadata: str) -> dict[str, Any] | None:
+def _parsed(metadata: str) -> dict[str, Any] | None:
     try:
         value = json.loads(metadata)
     except ValueError:

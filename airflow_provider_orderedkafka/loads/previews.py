@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from airflow_provider_orderedkafka.core.batches import WINDOW, Planned, needs_sample, size_of, window
 from airflow_provider_orderedkafka.core.codec import encode
 from airflow_provider_orderedkafka.core.documents import Ledger, Range
 from airflow_provider_orderedkafka.core.lifecycle import status_of
@@ -18,24 +19,23 @@ from airflow_provider_orderedkafka.core.limits import limit_spent
 from airflow_provider_orderedkafka.core.moves import first_look as imagined
 from airflow_provider_orderedkafka.core.moves import joined
 from airflow_provider_orderedkafka.core.next_range import NothingToLoad, Survey
+from airflow_provider_orderedkafka.core.notation.spelling import counted
 from airflow_provider_orderedkafka.core.notation.starts import Moment, Start
-from airflow_provider_orderedkafka.core.notation.subscriptions import Named, names
+from airflow_provider_orderedkafka.core.notation.subscriptions import Named, lacking
 from airflow_provider_orderedkafka.core.order.cuts import Bound
-from airflow_provider_orderedkafka.core.order.places import PATIENCE
 from airflow_provider_orderedkafka.core.order.planning import Planner
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
-from airflow_provider_orderedkafka.core.pacing import Verdict
-from airflow_provider_orderedkafka.core.plan import WINDOW, Planned, needs_sample, size_of, window
-from airflow_provider_orderedkafka.core.terms import Terms
+from airflow_provider_orderedkafka.core.order.timeline import PATIENCE, Log
+from airflow_provider_orderedkafka.core.pacing import Terms, Verdict
 from airflow_provider_orderedkafka.errors import DataLossError, OrderedKafkaError, UnknownTopicError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
-from airflow_provider_orderedkafka.kafka.lookup.offsets import log_starts
+from airflow_provider_orderedkafka.kafka.lookup.brokers import Brokers
 from airflow_provider_orderedkafka.kafka.lookup.survey import survey
-from airflow_provider_orderedkafka.kafka.lookup.topics import discover
-from airflow_provider_orderedkafka.loads import ranges
-from airflow_provider_orderedkafka.loads.ledger import LedgerStore
-from airflow_provider_orderedkafka.loads.own_ranges import plan_replay
+
+from . import ranges
+from .books import check_chosen
+from .ledger import LedgerStore
+from .ranges import plan_replay
 
 Special = Mapping[TopicPartition, tuple[str, ...]]
 NOTHING_SPECIAL: Special = MappingProxyType({})
@@ -60,14 +60,16 @@ class Part:
         first, last = (None if time is None else Moment(time) for time in self.times)
         times = "" if first is None else f", {first} to {last or 'unknown'}"
         special = "".join(f"; {each}" for each in self.special)
-        return f"{self.partition.at(self.start)} to {self.end}: {self.end - self.start:,} offsets{times}{special}"
+        return (
+            f"{self.partition.at(self.start)} to {self.end}: {counted(self.end - self.start, 'offset')}{times}{special}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
     """What a run would do. `planned` is the range or why there is none; `error` is what it would fail with.
 
-    `target` is where a replay would write, where that is known.
+    `target` is where a replay would write, where that is known; `remarks` are about where a first look would start.
     """
 
     load: str
@@ -78,30 +80,34 @@ class Preview:
     batches: tuple[Planned, ...] = ()
     error: OrderedKafkaError | None = None
     target: str = ""
+    remarks: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
         """For people."""
         planned, of = self.planned, "" if self.revision is None else f", from revision {self.revision}"
-        lines = [f"load      {self.load}{of}", f"now       a run would {self._outlook}"]
+        lines = [f"load      {self.load}{of}", f"now       {self._outlook}"]
         lines += [f"target    {self.target}"] if self.target else []
+        lines += [f"start     {remark}" for remark in self.remarks]
         if isinstance(planned, NothingToLoad):
             return "\n".join([*lines, f"range     none: {planned.reason}", *self._partitions()])
-        time = planned.end.floor.time
+        time = planned.end.floor.lowest
         lines += [f"range     {planned.reason}", f"cut       {Moment(time) if time >= 0 else 'none'}"]
         return "\n".join([*lines, *self._partitions(), *_in_batches(planned, self.batches)])
 
     @property
     def _outlook(self) -> str:
         if self.error is not None:
-            return f"fail: {self.error}"
-        return (
-            f"{'start' if self.verdict.run else 'be skipped' if self.verdict.skip else 'wait'}: {self.verdict.reason}"
-        )
+            return f"a run would fail: {self.error}"
+        if self.verdict.run or self.verdict.skip:
+            return f"a run would {'start' if self.verdict.run else 'be skipped'}: {self.verdict.reason}"
+        return f"a scheduled run would wait: {self.verdict.reason}"
 
     def _partitions(self) -> list[str]:
         more = len(self.parts) - SHOWN
-        return [f"  {part}" for part in self.parts[:SHOWN]] + ([f"  and {more:,} more partitions"] if more > 0 else [])
+        return [f"  {part}" for part in self.parts[:SHOWN]] + (
+            [f"  and {counted(more, 'more partition')}"] if more > 0 else []
+        )
 
     def to_json(self) -> dict[str, Any]:
         """For programs; times are milliseconds since the epoch."""
@@ -115,6 +121,7 @@ class Preview:
             "error": None if self.error is None else str(self.error),
             "range": planned.to_value() if isinstance(planned, Range) else None,
             "why": planned.reason,
+            "remarks": list(self.remarks),
             "partitions": [
                 {
                     **part.partition._asdict(),
@@ -132,55 +139,62 @@ class Preview:
 
 def preview(config: KafkaConfig, terms: Terms, store: LedgerStore | None, now: int) -> Preview:
     """What the next run of an incremental load would load; without a store, its first run."""
+    brokers = Brokers(config)
     ledger = None if store is None else store.ledger()
     if store is not None and ledger is not None and ledger.open is not None:
         opened = store.range(ledger.open.range_id)
         reason = f"{status_of(ledger, ledger.open.range_id).sentence}; a run would take it over, or skip while its "
         verdict = Verdict(run=True, reason=f"{reason}owner is active")
         if opened is not None:
-            return _of_range(config, opened, Preview(terms.load, ledger.revision, verdict, opened))
-    return _next(config, terms, _with_first_looks(config, terms, ledger, now), now)
+            return _of_range(brokers, opened, Preview(terms.load, ledger.revision, verdict, opened))
+    looked_at, remarks = _with_first_looks(brokers, terms, ledger, now)
+    return replace(_next(brokers, terms, looked_at, now), remarks=remarks)
 
 
 def preview_replay(
     config: KafkaConfig, terms: Terms, asked: tuple[Start, Start], now: int, rows: int | None = None
 ) -> Preview:
     """What a replay would load."""
-    planned = plan_replay(config, terms, asked, digest="", now=now, rows=rows)
+    brokers = Brokers(config)
+    planned = plan_replay(brokers, terms, asked, now=now, rows=rows)
     if isinstance(planned, NothingToLoad):
         return Preview(terms.load, None, Verdict(run=False, reason=planned.reason, skip=True), planned)
-    return _of_range(config, planned, Preview(terms.load, None, Verdict(run=True, reason="it is a replay"), planned))
+    return _of_range(brokers, planned, Preview(terms.load, None, Verdict(run=True, reason="it is a replay"), planned))
 
 
-def _with_first_looks(config: KafkaConfig, terms: Terms, ledger: Ledger | None, now: int) -> Ledger:
-    """The ledger as a run would make it, or add new topics to it, before it plans."""
+def _with_first_looks(
+    brokers: Brokers, terms: Terms, ledger: Ledger | None, now: int
+) -> tuple[Ledger, tuple[str, ...]]:
+    """The ledger as a run would make it, or add new topics to it, before it plans; and remarks on their start."""
     if ledger is None:
-        first = ranges.first_look(config, terms, now)
-        return imagined(terms.load, instance="imagined", home_dag=None, place=first.place, topics=first.topics, now=now)
-    added = [topic for topic in names(terms.subscription) if topic not in ledger.topics]
-    if not added:
-        return ledger
-    first = ranges.first_look(config, terms, now, added)
-    return joined(ledger, first.place.offsets, first.topics)
+        first = ranges.first_look(brokers, terms, now)
+        made = imagined(terms.load, instance="imagined", home_dag=None, place=first.place, topics=first.topics, now=now)
+        return made, first.remarks
+    added = lacking(terms.subscription, ledger.topics, ledger.place.offsets)
+    if added is None:
+        return ledger, ()
+    first = ranges.first_look(brokers, terms, now, added)
+    return joined(ledger, first.place.offsets, first.topics), first.remarks
 
 
-def _next(config: KafkaConfig, terms: Terms, ledger: Ledger, now: int) -> Preview:
+def _next(brokers: Brokers, terms: Terms, ledger: Ledger, now: int) -> Preview:
     spent = limit_spent(ledger, terms.row_limit)
     if spent is not None:
         return Preview(terms.load, ledger.revision, Verdict(run=False, reason=spent, skip=True), NothingToLoad(spent))
     try:
-        seen = survey(config, terms, now, ledger.place)
+        seen = survey(brokers, terms, now, ledger.place)
     except UnknownTopicError as error:
         return _failing(terms, ledger, error)
-    special = _special(config, terms, ledger, seen)
+    special = _special(brokers, terms, ledger, seen)
     try:
+        check_chosen(ledger, terms.subscription)
         ranges.check(terms, ledger, seen)
-        verdict, planned = ranges.verdict_on(config, terms, ledger, seen), ranges.plan_of(config, terms, ledger, seen)
+        verdict, planned = ranges.verdict_on(brokers, terms, ledger, seen), ranges.plan_of(brokers, terms, ledger, seen)
     except OrderedKafkaError as error:
         return _only_special(_failing(terms, ledger, error), seen, ledger, special)
     found = Preview(terms.load, ledger.revision, verdict, planned)
     if isinstance(planned, Range):
-        return _of_range(config, planned, found, special)
+        return _of_range(brokers, planned, found, special)
     return _only_special(found, seen, ledger, special)
 
 
@@ -194,43 +208,44 @@ def _only_special(found: Preview, seen: Survey, ledger: Ledger, special: Special
     return replace(found, parts=tuple(Part(p, span.start[p], span.end[p], special=each) for p, each in special.items()))
 
 
-def _special(config: KafkaConfig, terms: Terms, ledger: Ledger, seen: Survey) -> Special:
+def _special(brokers: Brokers, terms: Terms, ledger: Ledger, seen: Survey) -> Special:
     """What is special about partitions, in words; those about which nothing is are left out."""
-    begins = log_starts(config, seen.found.partitions)
-    found = {p: tuple(_specials(terms, ledger, seen, p, begins[p])) for p in seen.found.partitions}
+    begins, stands = brokers.log_starts(seen.found.partitions), seen.span(ledger.place).start
+    found = {p: tuple(_specials(terms, ledger, seen, p, begins[p] - stands[p])) for p in seen.found.partitions}
     return {p: each for p, each in found.items() if each}
 
 
-def _specials(terms: Terms, ledger: Ledger, seen: Survey, p: TopicPartition, begins: int) -> Iterable[str]:
-    stands, was = ledger.place.offsets.get(p), ledger.topics.get(p.topic)
+def _specials(terms: Terms, ledger: Ledger, seen: Survey, p: TopicPartition, deleted: int) -> Iterable[str]:
+    was = ledger.topics.get(p.topic)
     if was is not None and seen.found.ids[p.topic] != was:
         yield "its topic was deleted and created again"
         return
-    if stands is None:
+    if p not in ledger.place.offsets:
         yield "new"
-    if stands is not None and begins > stands:
+    if deleted > 0:
         then = "counted as lost" if terms.on_data_loss == "count" else "which fails the load"
-        yield f"{begins - stands:,} offsets were deleted before they were read, {then}"
+        were = "was deleted before it was read" if deleted == 1 else "were deleted before they were read"
+        yield f"{counted(deleted, 'offset')} {were}, {then}"
     if p.topic in seen.found.compacted:
         yield "compacted"
     held = seen.ends.written.get(p, 0) - seen.ends.offsets[p]
     if held > 0:
-        yield f"open transactions hold {held:,} offsets back"
+        yield f"open transactions hold {counted(held, 'offset')} back"
 
 
-def _of_range(config: KafkaConfig, planned: Range, found: Preview, special: Special = NOTHING_SPECIAL) -> Preview:
+def _of_range(brokers: Brokers, planned: Range, found: Preview, special: Special = NOTHING_SPECIAL) -> Preview:
     """With the partitions of the range and its first batches, as an application with the default slices plans them."""
-    log, start, end = KafkaLog(config, planned.isolation), planned.start.offsets, planned.end.offsets
+    log, start, end = brokers.log(planned.isolation), planned.start.offsets, planned.end.offsets
     times = _times(log, planned, [p for p in end if start[p] < end[p]][:SHOWN])
     parts = tuple(Part(p, start[p], end[p], times.get(p, (None, None)), special.get(p, ())) for p in end)
     try:
-        return replace(found, parts=parts, batches=tuple(_batches(config, log, planned)))
+        return replace(found, parts=parts, batches=tuple(_batches(brokers, log, planned)))
     except DataLossError as error:  # the application would find it out, too
         return replace(found, parts=parts, error=error)
 
 
 def _times(
-    log: KafkaLog, planned: Range, partitions: Sequence[TopicPartition]
+    log: Log, planned: Range, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, tuple[int | None, int | None]]:
     """The timestamps of the first and the last visible record."""
     if not partitions:
@@ -247,16 +262,15 @@ def _known(time: int) -> int | None:
     return time if time >= 0 else None
 
 
-def _batches(config: KafkaConfig, log: KafkaLog, planned: Range) -> list[Planned]:
-    from airflow_provider_orderedkafka.kafka.read.samples import average_bytes
-    from airflow_provider_orderedkafka.kafka.reading import ReadSettings
+def _batches(brokers: Brokers, log: Log, planned: Range) -> list[Planned]:
+    from airflow_provider_orderedkafka.kafka.read.slices import average_bytes
+    from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
 
     if not planned.offsets:
         return []
-    settings = ReadSettings(config, planned.isolation, on_data_loss=planned.on_data_loss, topic_ids=planned.topics)
-    average = average_bytes(planned.span, settings)
+    average = average_bytes(planned.span, ReadSettings.of_range(brokers.config, planned))
     size = size_of(planned, average if needs_sample(planned) else None)
-    compacted = discover(config, Named(planned.end.offsets.topics)).compacted
+    compacted = brokers.discover(Named(planned.end.offsets.topics)).compacted
     ends = Planner(log, planned.span, compacted).ends(size.offsets, WINDOW)
     return window(planned, 1, planned.start, ends, replace(size, average=average))
 
@@ -269,7 +283,7 @@ def _in_batches(planned: Range, batches: Sequence[Planned]) -> list[str]:
     size = "" if first.bytes is None else f", some {_bytes(first.bytes)}"
     if first.bytes is not None and first.batches > 1:
         size += f"; in all some {_bytes(first.bytes * planned.offsets // first.offsets)}"
-    lines = [f"batches   {about}{first.batches:,}, of {first.offsets:,} offsets{size}"]
+    lines = [f"batches   {about}{first.batches:,}, of {counted(first.offsets, 'offset')}{size}"]
     for each in batches[:SHOWN_ENDS]:
         ends = list(each.end(planned).offsets.items())
         more = f" and {len(ends) - SHOWN_ENDS:,} more" if len(ends) > SHOWN_ENDS else ""

@@ -1,95 +1,117 @@
-"""The next range of a load, or whether to run at all, from its settings, its ledger and Kafka.
+"""The next range of a load, or of one run alone, from its settings, its ledger and Kafka; and whether to run at all.
 
-Kafka is surveyed once for each answer, so that everything in a range is from one moment.
+Kafka is surveyed once for each answer, so that everything in a range is from one moment. A range of one run alone, of
+its data interval or of a replay, leaves the ledger alone. An interval has the same records whenever it is planned, in
+any order or in parallel.
 """
 
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import replace
 
 from airflow_provider_orderedkafka.core.documents import Kind, Ledger, Range
-from airflow_provider_orderedkafka.core.limits import limit_spent, rows_left
-from airflow_provider_orderedkafka.core.next_range import NothingToLoad, Survey, new_range, next_place
+from airflow_provider_orderedkafka.core.limits import NO_BOUND, AtMost, least, limit_spent, rows_left
+from airflow_provider_orderedkafka.core.next_range import (
+    Deleted,
+    NothingToLoad,
+    Survey,
+    check_ends,
+    deleted_at,
+    new_range,
+    next_place,
+    place_at,
+)
 from airflow_provider_orderedkafka.core.next_range import verdict as decided
-from airflow_provider_orderedkafka.core.notation.starts import without
-from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, names, only
-from airflow_provider_orderedkafka.core.order.cuts import Floor, Place, Span
+from airflow_provider_orderedkafka.core.notation.spelling import counted
+from airflow_provider_orderedkafka.core.notation.starts import Moment, Start
+from airflow_provider_orderedkafka.core.notation.subscriptions import (
+    Discovery,
+    Named,
+    Subscription,
+    covers,
+    reads,
+    within,
+)
+from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Floor, Place, Span
 from airflow_provider_orderedkafka.core.order.positions import Offsets
-from airflow_provider_orderedkafka.core.pacing import Verdict
-from airflow_provider_orderedkafka.core.terms import Terms
-from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
-from airflow_provider_orderedkafka.kafka.lookup.survey import resolve, survey
-from airflow_provider_orderedkafka.kafka.lookup.topics import discover
-from airflow_provider_orderedkafka.loads.waiting import First
+from airflow_provider_orderedkafka.core.pacing import Since, Terms, Verdict
+from airflow_provider_orderedkafka.errors import DataLossError, SettingError, UnknownTopicError
+from airflow_provider_orderedkafka.kafka.clients.answers import listed
+from airflow_provider_orderedkafka.kafka.lookup.brokers import Kafka
+from airflow_provider_orderedkafka.kafka.lookup.survey import ResolvedStart, resolve, survey
+
+from .books import First
+from .boundaries import Decider, Sight, interval
+from .ledger import LedgerStore
 
 _log = logging.getLogger(__name__)
 
 
-def first_look(config: KafkaConfig, terms: Terms, now: int, topics: Sequence[str] = ()) -> First:
-    """Resolve the start policy for these topics; by default for all topics of the load."""
-    named = names(terms.subscription)
-    wanted = topics or named
-    found = discover(config, only(terms.subscription, wanted))
-    start = resolve(config, terms, without(terms.start, set(named) - set(wanted)), found.partitions, now)
+def first_look(kafka: Kafka, terms: Terms, now: int, wanted: Subscription | None = None) -> First:
+    """Resolve the start policy for what is wanted; by default for all topics of the load."""
+    found = kafka.discover(wanted or terms.subscription)
+    start = resolve(kafka, terms, within(terms.start, wanted) if wanted else terms.start, found, now)
     for remark in start.remarks:
         _log.warning("%s: %s", terms.load, remark)
-    return First(Place(start.offsets, Floor()), found.ids)
+    return First(Place(start.offsets, Floor()), found.ids, start.remarks)
 
 
-def look_at(config: KafkaConfig, terms: Terms, ledger: Ledger, now: int) -> Survey:
+def look_at(kafka: Kafka, terms: Terms, ledger: Ledger, now: int) -> Survey:
     """Survey Kafka from the ledger's place; raises if that place means something else now."""
-    seen = survey(config, terms, now, ledger.place)
+    seen = survey(kafka, terms, now, ledger.place)
     check(terms, ledger, seen)
     return seen
 
 
 def check(terms: Terms, ledger: Ledger, seen: Survey) -> None:
     """Raise if the ledger's place means something else now; topics that the load dropped do not count."""
-    named = names(terms.subscription)
-    topics = {topic: was for topic, was in ledger.topics.items() if not named or topic in named}
+    topics = {topic: was for topic, was in ledger.topics.items() if reads(terms.subscription, topic)}
     seen.check(ledger.place, topics, terms.way_out)
 
 
-def _glance(config: KafkaConfig, terms: Terms, ledger: Ledger, now: int) -> Survey:
+def _glance(kafka: Kafka, terms: Terms, ledger: Ledger, now: int) -> Survey:
     """A survey of only the partitions that the ledger knows."""
-    named = names(terms.subscription)
-    known = tuple(partition for partition in ledger.place.offsets if partition.topic in named)
-    return survey(config, terms, now, ledger.place, Discovery("", (), known))
+    known = tuple(partition for partition in ledger.place.offsets if covers(terms.subscription, partition))
+    return survey(kafka, terms, now, ledger.place, Discovery("", (), known))
 
 
-def verdict(config: KafkaConfig, terms: Terms, ledger: Ledger, now: int, *, known: bool = False) -> Verdict:
+def verdict(kafka: Kafka, terms: Terms, ledger: Ledger, now: int, *, known: bool = False) -> Verdict:
     """Whether to run now.
 
     With `known` only partitions in the ledger are surveyed, with a third of the requests.
     """
-    seen = _glance(config, terms, ledger, now) if known else look_at(config, terms, ledger, now)
-    return verdict_on(config, terms, ledger, seen)
+    seen = _glance(kafka, terms, ledger, now) if known else look_at(kafka, terms, ledger, now)
+    return verdict_on(kafka, terms, ledger, seen)
 
 
-def verdict_on(config: KafkaConfig, terms: Terms, ledger: Ledger, seen: Survey) -> Verdict:
+def verdict_on(kafka: Kafka, terms: Terms, ledger: Ledger, seen: Survey) -> Verdict:
     """Whether to run at the moment of a survey."""
-    since = ledger.first_looked_at if ledger.last_run_at is None else ledger.last_run_at
-    return decided(KafkaLog(config, terms.isolation), ledger.place, seen, terms, since)
+    since = Since(ledger.first_looked_at, ledger.last_run_at)
+    return decided(kafka.log(terms.isolation), ledger.place, seen, terms, since)
 
 
 def plan(
-    config: KafkaConfig, terms: Terms, ledger: Ledger, *, digest: str, now: int, name: str = ""
+    kafka: Kafka, terms: Terms, ledger: Ledger, *, now: int, name: str = "", most: AtMost = NO_BOUND
 ) -> Range | NothingToLoad:
-    """The next incremental range. `name` is the prefix of its id, by default the load's name."""
+    """The next incremental range. `name` is the prefix of its id, by default the load's name.
+
+    `most` is what this run was asked for; the smaller one of that and of what the load allows counts.
+    """
     if spent := limit_spent(ledger, terms.row_limit):
         return NothingToLoad(spent)
-    return plan_of(config, terms, ledger, look_at(config, terms, ledger, now), digest=digest, name=name)
+    return plan_of(kafka, terms, ledger, look_at(kafka, terms, ledger, now), name=name, most=most)
 
 
 def plan_of(
-    config: KafkaConfig, terms: Terms, ledger: Ledger, seen: Survey, *, digest: str = "", name: str = ""
+    kafka: Kafka, terms: Terms, ledger: Ledger, seen: Survey, *, name: str = "", most: AtMost = NO_BOUND
 ) -> Range | NothingToLoad:
     """The next incremental range at the moment of a survey."""
-    end = next_place(KafkaLog(config, terms.isolation), ledger.place, seen, terms)
+    bounded = replace(terms, max_offsets=least(terms.max_offsets, most.offsets))
+    end = next_place(kafka.log(terms.isolation), ledger.place, seen, bounded)
     if isinstance(end, NothingToLoad):
         return end
-    span, rows = seen.span(ledger.place), rows_left(terms.row_limit, ledger.rows)
+    span, rows = seen.span(ledger.place), least(rows_left(terms.row_limit, ledger.rows), most.rows)
     return new_range(
         new_id(terms, "incremental", name),
         terms,
@@ -97,11 +119,18 @@ def plan_of(
         seen.found,
         (Place(span.start, span.floor), end),
         now=seen.now,
-        digest=digest,
-        reason=_reason(terms, span, end.offsets, rows),
+        reason=_reason(terms, span, end.offsets, rows, most) + _joining(ledger, span.start),
         revision=ledger.revision,
         rows_left=rows,
     )
+
+
+def _joining(ledger: Ledger, start: Offsets) -> str:
+    """Which topics the ledger does not know yet: those that a pattern has come to match."""
+    new = [topic for topic in start.topics if topic not in ledger.topics]
+    begun = [p.at(offset) for p, offset in start.items() if p.topic in new and offset > 0]
+    gone = f", of which {listed(begun)} is the earliest that there is" if begun else ""
+    return f"; new since the last run: {listed(list(map(repr, new)))}{gone}" if new else ""
 
 
 def new_id(terms: Terms, kind: Kind, name: str = "") -> str:
@@ -109,9 +138,142 @@ def new_id(terms: Terms, kind: Kind, name: str = "") -> str:
     return f"{name or f'{terms.load}-{kind}'}-{secrets.token_hex(6)}"
 
 
-def _reason(terms: Terms, span: Span, end: Offsets, rows: int | None) -> str:
+def _reason(terms: Terms, span: Span, end: Offsets, rows: int | None, most: AtMost) -> str:
     offsets, rest = end.since(span.start), span.end.since(end)
-    full = terms.max_offsets is not None and offsets >= terms.max_offsets
-    why = f"the most that max_offsets={terms.max_offsets:,} allows" if full else "up to the cut"
-    limit = "" if rows is None else f"; the row limit lets {rows:,} more rows pass"
-    return f"{offsets:,} offsets in {len(end):,} partitions, {why}; {rest:,} wait for the next run{limit}"
+    why = ""
+    if most.offsets is not None and offsets >= most.offsets:
+        why = ", the most that this run was asked for"
+    elif terms.max_offsets is not None and offsets >= terms.max_offsets:
+        why = f", the most that max_offsets={terms.max_offsets:,} allows"
+    wait = f"; {rest:,} wait for the next run" if rest else ""
+    allows = "what this run was asked for" if rows is not None and rows == most.rows else "the row limit"
+    limit = "" if rows is None else f"; {allows} lets {counted(rows, 'more row')} pass"
+    return f"{counted(offsets, 'offset')} in {counted(len(end), 'partition')}{why}{wait}{limit}"
+
+
+def plan_interval(
+    kafka: Kafka,
+    terms: Terms,
+    store: LedgerStore,
+    times: tuple[int, int],
+    *,
+    now: Callable[[], int],
+) -> Range | NothingToLoad:
+    found = kafka.discover(terms.subscription)
+    _check_still_there(store, terms, found, times)
+    terms = replace(terms, subscription=Named(tuple(found.ids)))  # a pattern matches other topics later
+    decider = Decider(store, terms, now, lambda floor: sight(kafka, terms, now(), floor))
+    begin, end = (decider.boundary(time) for time in times)
+    span = start, stop = interval(begin, end, found.ids)
+    offsets = stop.offsets.since(start.offsets)
+    between = f"between {Moment(times[0])} and {Moment(times[1])}"
+    unsure = store.uncertain(times[0])
+    maybe, older = (Offsets({p: each[p] for p in each if p in stop.offsets}) for each in (unsure.maybe, unsure.older))
+    deleted = Deleted(times[0], maybe, older)
+    if terms.on_data_loss == "fail":
+        _check_all_there(deleted, between)
+    remarks = deleted.remarks
+    if not offsets:
+        return NothingToLoad("; ".join([f"nothing to load {between}", *remarks]))
+    reason = "; ".join([f"{counted(offsets, 'offset')} {between}", *remarks])
+    range_id = new_id(terms, "interval")
+    return new_range(range_id, terms, "interval", found, span, now=now(), reason=reason)
+
+
+def _check_still_there(store: LedgerStore, terms: Terms, found: Discovery, times: tuple[int, int]) -> None:
+    """Raise `UnknownTopicError` if a topic that a pattern matches was there for these times, or an interval before."""
+    known = store.boundaries()
+    before = [time for time in known if time <= times[1]][-1:]
+    for time in {*times, *before}:
+        boundary = store.boundary(time)
+        for topic in () if boundary is None else boundary.topics:
+            if topic not in found.ids and reads(terms.subscription, topic):
+                raise UnknownTopicError(
+                    f"topic {topic!r} is not among what is read any more, and the boundary at {Moment(time)} of load "
+                    f"{store.load!r} knows it: {terms.way_out.left_out.format(topic=topic)}",
+                    topic=topic,
+                )
+
+
+def sight(kafka: Kafka, terms: Terms, now: int, floor: Floor = NO_FLOOR) -> Sight:
+    """A survey of the whole log. Records below the floor are late for the boundary, so nothing waits for them."""
+    seen = survey(kafka, terms, now, Place(Offsets(), floor))
+    log = kafka.log(terms.isolation)
+    return Sight(
+        seen,
+        lambda time: place_at(log, seen, time),
+        lambda time: deleted_at(log, seen.starts, seen.found.topics, time, now),
+    )
+
+
+def _check_all_there(deleted: Deleted, between: str) -> None:
+    for partition, start in deleted.maybe.items():
+        raise DataLossError(
+            f"the interval {between} may not find all records: {deleted.remarks[0]}. Load what is there with "
+            "on_data_loss='count'; or begin with an interval that the topic still has as a whole",
+            **partition._asdict(),
+            offset=start,
+        )
+
+
+def plan_replay(
+    kafka: Kafka, terms: Terms, asked: tuple[Start, Start], *, now: int, rows: int | None = None
+) -> Range | NothingToLoad:
+    """Everything between two starts, or the first `rows` rows of it.
+
+    With `on_data_loss="fail"` it raises DataLossError if some of it is gone, or may be: where a log starts above 0 and
+    holds nothing older than the start, nobody knows what was there.
+    """
+    terms, between = replace(terms, end=asked[1]), f"from {asked[0]} to {asked[1]}"
+    found = kafka.discover(terms.subscription)
+    start = resolve(kafka, terms, asked[0], found, now)
+    _check_there(terms, between, start)
+    begin = Place(start.offsets, _floor(asked[0]))
+    seen = survey(kafka, terms, now, begin, found)
+    check_ends(begin.offsets, seen.ends.offsets, f"the replay goes {between}; swap them, or ask for a later end")
+    span, remarks = seen.span(begin), [*start.remarks, *seen.ends.remarks, *_ahead(asked[1], now)]
+    _check_size(terms, between, span.offsets)
+    if not span.offsets:
+        return NothingToLoad("; ".join([f"nothing to load {between}", *remarks]))
+    limit = [] if rows is None else [f"the row limit lets {counted(rows, 'row')} pass"]
+    return new_range(
+        new_id(terms, "replay"),
+        terms,
+        "replay",
+        found,
+        (begin, Place(span.end, _floor(asked[1]))),
+        now=now,
+        reason="; ".join([f"{counted(span.offsets, 'offset')} {between}", *remarks, *limit]),
+        rows_left=rows,
+    )
+
+
+def _check_there(terms: Terms, between: str, start: ResolvedStart) -> None:
+    deleted = next((each for each in start.deleted if each.maybe), None)
+    if terms.on_data_loss == "count" or deleted is None:
+        return
+    partition, offset = next(iter(deleted.maybe.items()))
+    raise DataLossError(
+        f"the replay {between} may not find all records: {deleted.remarks[0]}; ask for a later start, for "
+        "offsets, or for 'earliest', all that is there; or accept losses with on_data_loss='count'",
+        **partition._asdict(),
+        offset=offset,
+    )
+
+
+def _check_size(terms: Terms, between: str, offsets: int) -> None:
+    if terms.max_offsets is not None and offsets > terms.max_offsets:
+        raise SettingError(
+            f"the replay {between} spans {counted(offsets, 'offset')}, more than max_offsets={terms.max_offsets:,}: "
+            "ask for less, or raise max_offsets"
+        )
+
+
+def _ahead(end: Start, now: int) -> list[str]:
+    if not isinstance(end, Moment) or end.time <= now:
+        return []
+    return [f"the end is in the future: what is written after {Moment(now)} is not loaded, whatever its time"]
+
+
+def _floor(asked: Start) -> Floor:
+    return Floor(asked.time) if isinstance(asked, Moment) else Floor()

@@ -5,13 +5,25 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from airflow_provider_orderedkafka.core import moves
-from airflow_provider_orderedkafka.core.documents import CLAIMS_KEPT, OUTCOMES_KEPT, Claim, Kind, Ledger, Range
-from airflow_provider_orderedkafka.core.lifecycle import Action, RangeState, RangeStatus, Step
+from airflow_provider_orderedkafka.core.documents import (
+    CLAIMS_KEPT,
+    OUTCOMES_KEPT,
+    Claim,
+    Intervals,
+    Kind,
+    Ledger,
+    Range,
+    Times,
+)
+from airflow_provider_orderedkafka.core.lifecycle import Action, RangeState, RangeStatus, Step, parted
+from airflow_provider_orderedkafka.core.limits import NO_BOUND, AtMost
 from airflow_provider_orderedkafka.core.next_range import NothingToLoad
+from airflow_provider_orderedkafka.core.notation.starts import Moment
 from airflow_provider_orderedkafka.errors import LifecycleError
-from airflow_provider_orderedkafka.loads.books import Books, Memory
-from airflow_provider_orderedkafka.loads.changed_settings import store_changes, with_changes
-from airflow_provider_orderedkafka.loads.waiting import opened
+from airflow_provider_orderedkafka.job import Job
+
+from .books import Books, Memory, opened
+from .loading import store_changes, with_changes
 
 RANGE_KEY = "range_id"
 REVISION_KEY = "revision"
@@ -22,38 +34,55 @@ PlanNext = Callable[[Ledger], Range | NothingToLoad]
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The range to load, or None to skip the run, and why; `times` is how often it was loaded before."""
+    """The range to load, or None to skip the run, and why; `times` is how often it was loaded before.
+
+    `job` is what it is loaded with, `checkpoint` where an attempt has begun.
+    """
 
     action: Action
     reason: str
     range: Range | None = None
     times: int = 0
+    job: Job | None = None
+    checkpoint: str | None = None
 
 
-def resolve(books: Books, memory: Memory, ledger: Ledger, plan: PlanNext, digest: str = "") -> Resolved:
-    """Keep, take over or plan the range of an incremental run.
+def resolve(
+    books: Books,
+    memory: Memory,
+    ledger: Ledger,
+    plan: PlanNext,
+    job: Job | None = None,
+    *,
+    most: AtMost = NO_BOUND,
+) -> Resolved:
+    """Keep, take over or plan the range of an incremental run; it takes over none that may load more than `most`.
 
     A range that this run has committed is returned too, so that its commit emits the event again; nothing is loaded.
     """
     found = _remembered(books, memory, ledger) or opened(books, ledger)
     if found is None:
-        return _plan(books, memory, ledger, plan)
+        return _plan(books, memory, ledger, plan, job)
     if isinstance(found, NothingToLoad):
         return Resolved(Action.SKIP, found.reason)
     does = books.decide(found, Step.RESOLVE)
     if does is Action.SKIP:
         return Resolved(does, found.sentence)
     loaded = books.range(found.range_id)
-    after = with_changes(books, ledger, found, loaded, digest)
+    after, job = with_changes(books, ledger, found, loaded, job)
     if does is Action.TAKE_OVER:
+        most.check_taken_over(loaded)
         books.store.save(moves.taken_over(ledger, books.run), ledger)
     memory.set(RANGE_KEY, found.range_id)
-    store_changes(books, after, loaded)
-    return Resolved(does, f"{does}: {found.sentence}; {after.reason}", after)
+    store_changes(books, after, job, loaded)
+    where = None if ledger.open is None else ledger.open.checkpoint
+    return Resolved(does, f"{does}: {found.sentence}; {after.reason}", after, 0, job, where)
 
 
-def resolve_own(books: Books, planned: PlanOwn, key: str, *, again: bool, digest: str = "", memory: Memory) -> Resolved:
-    """The range of an interval's or a replay's run, which belongs to that run alone.
+def resolve_own(
+    books: Books, planned: PlanOwn, key: str, *, again: bool, job: Job | None = None, memory: Memory
+) -> Resolved:
+    """The range under a claim: a replay's belongs to its run alone, an interval's to the run that claimed it.
 
     With `again`, a committed range is opened again, to be loaded anew. It keeps its id: tables replace the rows with
     that id, and in a topic a batch looks for its rows only after its own note, behind those of the first time. A range
@@ -61,48 +90,140 @@ def resolve_own(books: Books, planned: PlanOwn, key: str, *, again: bool, digest
     """
     if books.store.claim(key) is None and memory.get(RANGE_KEY) == key:
         return _forgotten(key, again=again)
-    found = _own(books, planned, key, again=again, digest=digest)
+    found = _own(books, planned, key, again=again, job=job)
     if found.range is not None:
         memory.set(RANGE_KEY, key)
     return found
 
 
+def resolve_interval(
+    books: Books, planned: PlanOwn, times: Times, *, again: bool, job: Job | None = None, memory: Memory
+) -> Resolved:
+    """The range of an interval: of all runs that are asked for these times, one loads it.
+
+    Other runs skip it, and take it over where its run has ended without a commit. With `again`, the run that committed
+    it loads it anew.
+    """
+    key = _interval_key(books, times)
+    if books.store.claim(key) is None:
+        known = books.store.intervals()
+        if memory.get(RANGE_KEY) in _interval_keys(books, times):
+            return _forgotten(key, again=again)
+        if known.cover(times):
+            reason = f"what lies {_between(times)} belongs to intervals that were claimed before"
+            return _not_again(reason, again=again)
+        _check_unclaimed(books.store.load, known, times)
+    return resolve_own(books, planned, key, again=again, job=job, memory=memory)
+
+
+def _interval_keys(books: Books, times: Times) -> tuple[str, str]:
+    """The key of an interval's claim, and the one that earlier releases gave it, with the run in it."""
+    load, asked = books.store.load, (times.begin, times.end)
+    return claim_key(load, "interval", asked), claim_key(load, "interval", parted(books.run)[0], asked)
+
+
+def _interval_key(books: Books, times: Times) -> str:
+    """The key under which an interval is claimed, or else is to be claimed."""
+    store, keys = books.store, _interval_keys(books, times)
+    found = [key for key in keys if store.claim(key) is not None]
+    if not found and store.intervals().meet(times):
+        found = [key for claimed, key in store.claimed() if claimed == times]
+    return found[0] if found else keys[0]
+
+
+def _check_unclaimed(load: str, known: Intervals, times: Times) -> None:
+    if known.meet(times):
+        raise LifecycleError(
+            f"a part of what lies {_between(times)} belongs to intervals of load {load!r} that were claimed before, "
+            "with other times: load what is missing with a replay"
+        )
+    if times.end <= known.unknown_until:
+        raise LifecycleError(
+            f"whether load {load!r} has loaded what lies {_between(times)} is not known any more: until "
+            f"{Moment(known.unknown_until)} only the last {CLAIMS_KEPT:,} intervals were remembered; if it is missing, "
+            "load it with a replay"
+        )
+
+
+def _between(times: Times) -> str:
+    return f"between {Moment(times.begin)} and {Moment(times.end)}"
+
+
 def _forgotten(key: str, *, again: bool) -> Resolved:
     reason = f"the range of {key!r} was committed, longer ago than the last {CLAIMS_KEPT:,} of this load"
+    return _not_again(reason, again=again)
+
+
+def _not_again(reason: str, *, again: bool) -> Resolved:
     if again:
         raise LifecycleError(f"{reason}: it cannot be opened once more; load its offsets with a replay")
     return Resolved(Action.SKIP, reason)
 
 
-def _own(books: Books, planned: PlanOwn, key: str, *, again: bool, digest: str) -> Resolved:
+def _own(books: Books, planned: PlanOwn, key: str, *, again: bool, job: Job | None) -> Resolved:
     claim = books.store.claim(key)
     if claim is None:
-        return _claim(books, planned, key, None)
+        return _claim(books, planned, key, None, job)
     range_id = claim.range_id or key
     where = books.status(claim, range_id)
+    _check_dag(books, where)
     does = books.decide(where, Step.RESOLVE)
     if does is Action.PLAN:
-        return _claim(books, planned, key, claim)
+        return _claim(books, planned, key, claim, job)
     if does is Action.SKIP:
         return Resolved(does, where.sentence)
+    if does is Action.TAKE_OVER:
+        before, claim = claim, moves.taken_over(claim, books.run)
+        books.store.save(claim, before, key)
+        books.store.check_stands(claim, key)
     loaded, times = books.range(range_id), len(claim.outcomes)
     if again and where.state is RangeState.COMMITTED:
+        after = loaded if job is None else replace(loaded, job=job.key, digest="")
+        store_changes(books, after, job, loaded)
         books.store.save(moves.reopened(claim, books.run), claim, key)
-        return Resolved(Action.KEEP, f"loaded once more: {where.sentence}", loaded, times)
-    after = with_changes(books, claim, where, loaded, digest)
-    store_changes(books, after, loaded)
-    return Resolved(does, f"{does}: {where.sentence}; {after.reason}", after, times)
+        return Resolved(Action.KEEP, f"loaded once more: {where.sentence}", after, times, job)
+    after, job = with_changes(books, claim, where, loaded, job)
+    store_changes(books, after, job, loaded)
+    begun = None if claim.open is None else claim.open.checkpoint
+    return Resolved(does, f"{does}: {where.sentence}; {after.reason}", after, times, job, begun)
 
 
-def _plan(books: Books, memory: Memory, ledger: Ledger, plan: PlanNext) -> Resolved:
-    planned = plan(ledger)
-    if isinstance(planned, NothingToLoad):
-        return Resolved(Action.SKIP, planned.reason)
+def _check_dag(books: Books, found: RangeStatus) -> None:
+    """Raise `LifecycleError` where another DAG loads intervals under the same name."""
+    home = (found.owner or books.run).partition("/")[0]
+    if home != books.run.partition("/")[0]:
+        raise LifecycleError(
+            f"{found.sentence}, a run of DAG {home!r}: two DAGs load intervals as {books.store.load!r}. Give each load "
+            "a name of its own; or, when the DAG was renamed, mark what is loaded as success"
+        )
+
+
+def _plan(books: Books, memory: Memory, ledger: Ledger, plan: PlanNext, job: Job | None) -> Resolved:
+    found = plan(ledger)
+    if isinstance(found, NothingToLoad):
+        return Resolved(Action.SKIP, found.reason)
+    planned = _with_job(books, found, job)
     memory.set(REVISION_KEY, ledger.revision)
     memory.set(RANGE_KEY, planned.id)
     books.store.add_range(planned)
     books.store.save(moves.opened(ledger, planned.id, books.run), ledger)
-    return Resolved(Action.PLAN, planned.reason, planned)
+    return Resolved(Action.PLAN, planned.reason, planned, 0, job)
+
+
+def _with_job(books: Books, planned: Range, job: Job | None) -> Range:
+    """The range with its job, which is stored before anything points at it."""
+    if job is None:
+        return planned
+    books.store.add_job(job)
+    return replace(planned, job=job.key)
+
+
+def replay_key(books: Books, memory: Memory, *facts: object) -> str:
+    """The key of the claim on a replay's range; earlier releases did not know the Airflow of its run."""
+    runs = dict.fromkeys((books.run, parted(books.run)[0]))
+    keys = [claim_key(books.store.load, "replay", run, *facts) for run in runs]
+    known = (key for key in keys if key == memory.get(RANGE_KEY) or books.store.claim(key) is not None)
+    return next(known, keys[0])
 
 
 def claim_key(load: str, kind: Kind, *facts: object) -> str:
@@ -110,7 +231,7 @@ def claim_key(load: str, kind: Kind, *facts: object) -> str:
     return f"{load}-{kind}-{sha256(repr(facts).encode()).hexdigest()[:12]}"
 
 
-def _claim(books: Books, planned: PlanOwn, key: str, before: Claim | None) -> Resolved:
+def _claim(books: Books, planned: PlanOwn, key: str, before: Claim | None, job: Job | None) -> Resolved:
     """Store the claim with the range's id, then the range, then open it; continues after a kill in between."""
     found = None if before is None else books.store.range(before.range_id)
     planning = found or planned()
@@ -120,10 +241,18 @@ def _claim(books: Books, planned: PlanOwn, key: str, before: Claim | None) -> Re
     if before is None:
         books.store.save(claim, None, key)
     if found is None:
-        found = replace(planning, id=claim.range_id, claim=key)
+        found = _with_job(books, replace(planning, id=claim.range_id, claim=key), job)
         books.store.add_range(found)
-    books.store.save(moves.opened(claim, found.id, books.run), claim, key)
-    return Resolved(Action.PLAN, found.reason, found)
+    elif job is not None and found.job != job.key:  # nothing is open yet
+        loaded, found = found, _with_job(books, found, job)
+        books.store.replace_range(found, loaded)
+    after = moves.opened(claim, found.id, books.run)
+    if found.times is not None:
+        books.store.add_interval(found.times)
+    books.store.save(after, claim, key)
+    if found.times is not None:
+        books.store.check_stands(after, key)
+    return Resolved(Action.PLAN, found.reason, found, 0, job)
 
 
 def _remembered(books: Books, memory: Memory, ledger: Ledger) -> RangeStatus | NothingToLoad | None:

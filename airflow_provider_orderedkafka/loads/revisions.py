@@ -14,8 +14,9 @@ from typing import Any
 
 from airflow_provider_orderedkafka.core.codec import canonical
 from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError, StateError
-from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 from airflow_provider_orderedkafka.storage.store import State
+
+from .ledger import LedgerStore
 
 KEPT = 8
 """How many revisions of a key are kept. They are deleted from the oldest on."""
@@ -64,7 +65,6 @@ class Revisions:
         self._delete(key, [number for number in numbers if number <= newest - self._kept])
 
     def delete(self, key: str) -> None:
-        """Remove the key, if it exists."""
         self._seen.pop(key, None)
         self._delete(key, self._numbers(key))
         if not self._numbers(key):

@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from airflow_provider_orderedkafka.assets import output_alias
-from airflow_provider_orderedkafka.context import beside, books_of, fail, ledger_asset, now_ms, skip
+from airflow_provider_orderedkafka.context import books_of, fail, ledger_asset, now_ms, skip, with_assets
 from airflow_provider_orderedkafka.core.documents import DOUBTS, Outcome, Place
 from airflow_provider_orderedkafka.core.lifecycle import Action
+from airflow_provider_orderedkafka.core.notation.spelling import arguments
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.core.pacing import Lag
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError
+from airflow_provider_orderedkafka.job import Rows, job_of
 from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.loads.books import in_numbers
 from airflow_provider_orderedkafka.loads.committing import CommitResult, commit
-from airflow_provider_orderedkafka.loads.shown import in_numbers
-from airflow_provider_orderedkafka.outputs import KafkaOutput, Output
-from airflow_provider_orderedkafka.parsing import settled
+from airflow_provider_orderedkafka.outputs import Output
+from airflow_provider_orderedkafka.parsing import RENAMED
 from airflow_provider_orderedkafka.telling import docs, metrics, status
 
 if TYPE_CHECKING:
@@ -33,21 +35,20 @@ class CommitOffsetRangeOperator(BaseOperator):
 
     :param load: The load.
     :param range_id: ID of the range. Default: the open range of this run.
-    :param output_topic: The topic whose asset is emitted.
-    :param output: The output whose asset is emitted, as a value or as a template of `<format>:<name>`.
+    :param to: The output whose asset is emitted, where the range does not say it itself.
     :param asset: The asset to emit instead.
     """
 
-    template_fields: Sequence[str] = ("range_id", "output_topic", "output_value")
+    template_fields: Sequence[str] = ("range_id",)
     ui_color = "#e2f0d9"
 
+    @arguments(**RENAMED)
     def __init__(
         self,
         *,
         load: OrderedLoad,
         range_id: "str | XComArg | None" = None,
-        output_topic: str | None = None,
-        output: Output | str | None = None,
+        to: Output | str | None = None,
         asset: "Asset | None" = None,
         **kwargs: Any,
     ) -> None:
@@ -62,11 +63,10 @@ class CommitOffsetRangeOperator(BaseOperator):
             "inlets": [ledger_asset(load.name, load.ledger)],
             "outlets": [output_alias(load.name), *status.outlets(load)],
         }
-        super().__init__(**beside(ours, given))
+        super().__init__(**with_assets(ours, given))
         self.load = load
         self.range_id: Any = range_id
-        self.output_topic = output_topic
-        self.output_value = output
+        self.to = to
         self.asset = asset
 
     def execute(self, context: "Context") -> dict[str, Any]:
@@ -76,17 +76,17 @@ class CommitOffsetRangeOperator(BaseOperator):
         except OrderedKafkaError as error:
             fail(error)
         left = None if committed.report is None or committed.ledger is None else self._left(committed.ledger.place)
-        said = committed.reason + self._counted(committed, left)
-        self.log.info("%s: %s", self.load.name, said)
+        sentence = committed.reason + self._counted(committed, left)
+        self.log.info("%s: %s", self.load.name, sentence)
         if committed.outcome is None:
             skip(context, committed.reason)
         status.committed(context, self.load, committed, left)
-        context["ti"].xcom_push(key="in_words", value=said)
-        told = _told(self.load.name, committed.outcome)
-        asset = self.asset or self._output_asset()
+        context["ti"].xcom_push(key="in_words", value=sentence)
+        extra = _extra(self.load.name, committed.outcome)
+        asset = self.asset or self._output_asset(context, committed.outcome.range_id)
         if asset is not None:
-            context["outlet_events"][output_alias(self.load.name)].add(asset, extra=told)
-        return told
+            context["outlet_events"][output_alias(self.load.name)].add(asset, extra=extra)
+        return extra
 
     def _counted(self, committed: CommitResult, left: Offsets | None) -> str:
         """What the commit came to, sent to the metrics and as a sentence for the log."""
@@ -94,7 +94,7 @@ class CommitOffsetRangeOperator(BaseOperator):
             return ""
         ledger = committed.ledger
         lag = None if ledger is None or left is None else Lag.of(ledger.place, sum(left.values()), now_ms())
-        metrics.committed(self.load.name, committed.report, lag)
+        metrics.committed(self.load.name, committed.report, lag, left)
         return f": {in_numbers(committed.report)}" + ("" if lag is None else f"; {lag}")
 
     def _left(self, place: Place) -> Offsets | None:
@@ -106,33 +106,35 @@ class CommitOffsetRangeOperator(BaseOperator):
             self.log.warning("%s: the lag is not known: %s", self.load.name, error)
             return None
 
-    def _output_asset(self) -> "Asset | None":
+    def _output_asset(self, context: "Context", range_id: str) -> "Asset | None":
         from airflow.sdk import Asset
 
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
-        output = settled(self.output_value)
-        if output is not None and output.uri is not None:
-            return Asset(uri=output.uri)
-        topic, cluster = self.output_topic, self.load.kafka_conn_id
-        if isinstance(output, KafkaOutput):
-            topic, cluster = output.topic, output.kafka_conn_id or cluster
-        if not topic:
+        store = books_of(self.load.name, context, self.load.ledger).store
+        loaded = store.range(range_id)
+        job = store.job(loaded.job) if loaded is not None and loaded.job else None
+        job = job or job_of(self.to, Rows(), lambda text: str(self.render_template(text, context)))
+        if job.table is not None:
+            return Asset(uri=job.table.uri)
+        output = job.kafka
+        if output is None or output.topic is None:
             return None
+        topic, cluster = output.topic, output.kafka_conn_id or self.load.kafka_conn_id
         first = OrderedKafkaHook(cluster).config.servers.split(",", maxsplit=1)[0]
         return Asset(uri=f"kafka://{first}/{topic}")
 
     def _commit(self, context: "Context") -> CommitResult:
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
-        mirror = OrderedKafkaHook(self.load.kafka_conn_id).mirror(self.load.name, self.load.topics)
+        mirror = OrderedKafkaHook(self.load.kafka_conn_id).mirror(self.load.name, self.load.named)
         committed = commit(books_of(self.load.name, context, self.load.ledger), self.range_id or None, mirror)
         if committed.action is Action.REFUSE:
             raise LifecycleError(f"nothing is committed for load {self.load.name!r}: {committed.reason}")
         return committed
 
 
-def _told(load: str, outcome: Outcome) -> dict[str, Any]:
+def _extra(load: str, outcome: Outcome) -> dict[str, Any]:
     return {
         "load": load,
         "range": outcome.range_id,

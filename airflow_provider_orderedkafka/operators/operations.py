@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_orderedkafka.context import beside, books_of, fail, is_active, ledger_asset, now_ms, run_of
+from airflow_provider_orderedkafka.context import books_of, fail, is_active, ledger_asset, now_ms, run_of, with_assets
 from airflow_provider_orderedkafka.core.documents import Ledger
+from airflow_provider_orderedkafka.core.notation.spelling import arguments
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.loads import operations
+from airflow_provider_orderedkafka.loads import ledger_operations
+from airflow_provider_orderedkafka.loads.books import First
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
-from airflow_provider_orderedkafka.loads.waiting import First
 from airflow_provider_orderedkafka.telling import docs
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class LedgerOperationsOperator(BaseOperator):
     template_fields: Sequence[str] = ("action", "to", "topics", "reason", "confirmed")
     ui_color = "#f2dcdb"
 
+    @arguments()
     def __init__(
         self,
         *,
@@ -53,7 +55,7 @@ class LedgerOperationsOperator(BaseOperator):
         ledger: str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**beside({"inlets": [ledger_asset(load, ledger)]}, {"doc_md": docs.OPERATIONS, **kwargs}))
+        super().__init__(**with_assets({"inlets": [ledger_asset(load, ledger)]}, {"doc_md": docs.OPERATIONS, **kwargs}))
         self.load = load
         self.action = action
         self.to = to
@@ -66,36 +68,36 @@ class LedgerOperationsOperator(BaseOperator):
     def execute(self, context: "Context") -> str:
         """Make the change, or describe it."""
         try:
-            told = self._operate(context)
+            summary = self._operate(context)
         except OrderedKafkaError as error:
             fail(error)
-        self.log.info("%s", told)
-        return told
+        self.log.info("%s", summary)
+        return summary
 
     def _operate(self, context: "Context") -> str:
         if self.action not in ACTIONS:
             raise SettingError(f"action must be one of {', '.join(map(repr, ACTIONS))}, found {self.action!r}")
         store = books_of(self.load, context, self.ledger).store
-        ledger = operations.ledger_of(store)
+        ledger = ledger_operations.ledger_of(store)
         if self.action == "show":
-            return operations.shown(ledger, operations.opened_range(store, ledger))
+            return ledger_operations.shown(ledger, ledger_operations.opened_range(store, ledger))
         found = self._found(ledger) if self.action == "rewind" else None
         preview = (
-            operations.preview_of_abandon(ledger)
+            ledger_operations.preview_of_abandon(ledger)
             if found is None
-            else operations.preview(ledger, found.place, found.topics)
+            else ledger_operations.preview(ledger, found.place, found.topics)
         )
         if str(self.confirmed) == "True":
             return f"{preview}\ndone: the ledger is at revision {self._do(context, store, found).revision}"
-        objection = operations.objection(ledger, self.action, is_active)
+        objection = ledger_operations.objection(ledger, self.action, is_active)
         outlook = "confirm it to do it" if objection is None else f"it would be refused, as {objection}"
         return f"{preview}\nNothing was changed: {outlook}."
 
     def _do(self, context: "Context", store: LedgerStore, found: First | None) -> Ledger:
-        person = operations.Person(_who(context), self.reason, now_ms(), is_active)
+        person = ledger_operations.Person(_who(context), self.reason, now_ms(), is_active)
         if found is None:
-            return operations.abandon(store, person)
-        return operations.rewind(store, self._hook().mirror(self.load), person, found.place, found.topics)
+            return ledger_operations.abandon(store, person)
+        return ledger_operations.rewind(store, self._hook().mirror(self.load), person, found.place, found.topics)
 
     def _found(self, ledger: Ledger) -> First:
         if not self.to.strip():
@@ -104,11 +106,11 @@ class LedgerOperationsOperator(BaseOperator):
                 "stay and let another DAG go on from there"
             )
         if self.to.strip().lower() == CURRENT:
-            return First(ledger.place, operations.NO_TOPICS)
+            return First(ledger.place, ledger_operations.NO_TOPICS)
         names = self.topics.split(",") if isinstance(self.topics, str) else self.topics
-        topics = operations.named(ledger, [name.strip() for name in names if name.strip()])
+        topics = ledger_operations.named(ledger, [name.strip() for name in names if name.strip()])
         found: First = self._hook().resolve(self.to, topics)
-        return replace(found, place=operations.rewound_place(ledger, found.place.offsets, found.topics))
+        return replace(found, place=ledger_operations.rewound_place(ledger, found.place.offsets, found.topics))
 
     def _hook(self) -> Any:
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook

@@ -9,32 +9,39 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 from airflow.sdk import BaseOperator
 
 from airflow_provider_orderedkafka.context import (
-    beside,
     books_of,
     fail,
+    home_of,
     interval_of,
     ledger_asset,
     memory_of,
     refuse_backfill,
     skip,
+    with_assets,
 )
-from airflow_provider_orderedkafka.core.codec import packed
-from airflow_provider_orderedkafka.core.documents import Kind, Range
+from airflow_provider_orderedkafka.core.documents import Kind, Range, Times
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.core.next_range import NothingToLoad
+from airflow_provider_orderedkafka.core.notation.spelling import arguments
 from airflow_provider_orderedkafka.core.notation.starts import Start, goes_back, parse_start
-from airflow_provider_orderedkafka.core.outputs import NewOutput, check_not_fed_back
+from airflow_provider_orderedkafka.core.notation.subscriptions import Assigned
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
+from airflow_provider_orderedkafka.forms import asked, check_replay
+from airflow_provider_orderedkafka.job import Job, Rows, Work, job_of
 from airflow_provider_orderedkafka.links import RangeLink
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.loads.books import Books
+from airflow_provider_orderedkafka.loads.books import Books, in_words, look
 from airflow_provider_orderedkafka.loads.loading import place_of
-from airflow_provider_orderedkafka.loads.resolving import PlanOwn, Resolved, claim_key, resolve, resolve_own
-from airflow_provider_orderedkafka.loads.shown import in_words
-from airflow_provider_orderedkafka.loads.waiting import look
-from airflow_provider_orderedkafka.outputs import Output
-from airflow_provider_orderedkafka.parsing import TEMPLATED, settled, topics_here
-from airflow_provider_orderedkafka.reports import for_spark
+from airflow_provider_orderedkafka.loads.resolving import (
+    Resolved,
+    replay_key,
+    resolve,
+    resolve_interval,
+    resolve_own,
+)
+from airflow_provider_orderedkafka.locations import for_spark, keep_work
+from airflow_provider_orderedkafka.outputs import TEMPLATED, Output
+from airflow_provider_orderedkafka.parsing import RENAMED, check_first_rows, check_job, topics_here
 from airflow_provider_orderedkafka.telling import docs, metrics, status
 
 if TYPE_CHECKING:
@@ -43,6 +50,7 @@ if TYPE_CHECKING:
     from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
 OnClear = Literal["skip", "reload"]
+Planned = Range | NothingToLoad
 
 
 class ResolveOffsetRangeOperator(BaseOperator):
@@ -59,32 +67,23 @@ class ResolveOffsetRangeOperator(BaseOperator):
     :param end: Where a replay ends, exclusive; the same values.
     :param on_clear: What clearing a loaded interval or replay does: `"skip"` it, or `"reload"` it as a whole, for
         outputs that it replaces.
-    :param digest: What the range is loaded with (output, application, options), as `name=value` lines. An open range
-        takes on a changed digest until its first batch is begun; after that the change is refused.
+    :param to: Where the range is to be written, as for `ordered_load`. Topics have to exist before a range is written
+        down, or are created then. An open range takes on a changed job until its first batch is begun; after that the
+        change is refused.
+    :param rows: How its records become rows.
     :param checkpoint: Folder for checkpoints; the XCom `checkpoint` is the range's folder in it.
-    :param outputs: Topics that the load writes to. They have to exist before a range is written down.
-    :param output: Where the range is to be written, as a value or a template of `<format>:<name>`: its topics are
-        among the `outputs`.
-    :param create_output: How to create those that do not exist: `{"partitions": 6, "replication": 3, "config": {...}}`.
-        One that exists stays as it is.
+    :param hands_over: Whether another operator than `SubmitOrderedLoadOperator` runs the application, which is told by
+        the XCom `work` then.
     :param row_limit: The most rows that a replay writes: the first ones in order.
     :param plan_only: Whether a replay only logs what it would load, as its XCom `plan`, and skips the rest: `True`, or
         `"True"` from a template.
     """
 
-    template_fields: Sequence[str] = (
-        "start",
-        "end",
-        "digest",
-        "checkpoint",
-        "outputs",
-        "output_value",
-        "row_limit",
-        "plan_only",
-    )
+    template_fields: Sequence[str] = ("start", "end", "checkpoint", "row_limit", "plan_only")
     operator_extra_links = (RangeLink(),)
     ui_color = "#dbe9f6"
 
+    @arguments(**{**RENAMED, "kind": "it is mode="})
     def __init__(
         self,
         *,
@@ -93,11 +92,10 @@ class ResolveOffsetRangeOperator(BaseOperator):
         start: Any = None,
         end: Any = None,
         on_clear: OnClear = "skip",
-        digest: str = "",
+        to: Output | str | None = None,
+        rows: Rows = Rows(),
         checkpoint: str | None = None,
-        outputs: Sequence[str] = (),
-        output: Output | str | None = None,
-        create_output: Mapping[str, Any] | None = None,
+        hands_over: bool = False,
         row_limit: int | str | None = None,
         plan_only: bool | str = False,
         **kwargs: Any,
@@ -109,17 +107,16 @@ class ResolveOffsetRangeOperator(BaseOperator):
                 "what its next run would load with `orderedkafka plan`"
             )
         ours = {"inlets": [ledger_asset(load.name, load.ledger)], "outlets": status.outlets(load)}
-        super().__init__(**beside(ours, {"doc_md": docs.RESOLVE, **kwargs}))
+        super().__init__(**with_assets(ours, {"doc_md": docs.RESOLVE, **kwargs}))
         self.load = load
         self.mode = mode
         self.start = start
         self.end = end
         self.on_clear = on_clear
-        self.digest = digest
+        self.to = to
+        self.rows = rows
         self.checkpoint = checkpoint
-        self.outputs = list(outputs)
-        self.output_value = output
-        self.create_output = None if create_output is None else NewOutput.parse(create_output, load.name)
+        self.hands_over = hands_over
         self.row_limit = row_limit
         self.plan_only = plan_only
 
@@ -128,19 +125,19 @@ class ResolveOffsetRangeOperator(BaseOperator):
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
         ti = context["ti"]
-        modes: dict[str, Callable[[Context, OrderedKafkaHook, Books], Resolved]] = {
+        modes: dict[str, Callable[[Context, OrderedKafkaHook, Books, Job], Resolved]] = {
             "incremental": self._incremental,
             "interval": self._interval,
             "replay": self._replay,
         }
         try:
-            self._settle_output()
+            job = self._job(context)
             hook = OrderedKafkaHook(self.load.kafka_conn_id)
             if str(self.plan_only) == "True":
-                self._only_tell(context, hook)
-            resolved = modes[self.mode](context, hook, books_of(self.load.name, context, self.load.ledger))
+                self._only_tell(context, hook, job)
+            resolved = modes[self.mode](context, hook, books_of(self.load.name, context, self.load.ledger), job)
             if resolved.action in {Action.KEEP, Action.TAKE_OVER}:
-                self._make_ready(hook)
+                self._make_ready(hook, resolved.job or job)
         except OrderedKafkaError as error:
             fail(error)
         self.log.info("%s: %s", self.load.name, resolved.reason)
@@ -149,66 +146,70 @@ class ResolveOffsetRangeOperator(BaseOperator):
         if resolved.action is not Action.EMIT_AGAIN:  # what is committed already is planned no more
             status.planned(context, self.load, resolved.range)
             metrics.planned(resolved.range)
-        said = in_words(resolved.range)
-        self.log.info("%s", said)
+        sentence = in_words(resolved.range)
+        self.log.info("%s", sentence)
         ti.xcom_push(key="range", value=resolved.range.to_text())
-        ti.xcom_push(key="in_words", value=said)
-        ti.xcom_push(key="packed_range", value=packed(resolved.range.to_text()))
-        if self.checkpoint:
-            place = place_of(self.checkpoint, resolved.range.id, resolved.times)
-            ti.xcom_push(key="checkpoint", value=place)
-            ti.xcom_push(key="spark_checkpoint", value=for_spark(place))
+        ti.xcom_push(key="in_words", value=sentence)
+        self._tell_place(ti, resolved, resolved.range)
         return resolved.range.id
 
-    def _incremental(self, context: "Context", hook: "OrderedKafkaHook", books: Books) -> Resolved:
+    def _tell_place(self, ti: Any, resolved: Resolved, loaded: Range) -> None:
+        """Say where the application keeps its state, and what else it has to know: where it was begun, if it was."""
+        root = None if self.checkpoint is None else place_of(self.checkpoint, loaded.id, resolved.times)
+        place = resolved.checkpoint or root
+        if place is None:
+            return
+        ti.xcom_push(key="checkpoint", value=place)
+        if self.hands_over and resolved.job is not None:
+            work = Work(loaded, resolved.job, for_spark(place))
+            ti.xcom_push(key="work", value=work.word(partial(keep_work, place)))
+
+    def _incremental(self, context: "Context", hook: "OrderedKafkaHook", books: Books, job: Job) -> Resolved:
         refuse_backfill(context, self.load.name)
-        home = context["ti"].dag_id
-        mirror = hook.mirror(self.load.name, self.load.topics)
-        ledger = look(books, mirror, partial(hook.first_look, self.load), self.load.topics, home=home)
-        return resolve(
-            books,
-            memory_of(books, context),
-            ledger,
-            lambda seen: self._planned(hook, lambda: hook.plan(self.load, seen, self.digest)),
-            self.digest,
-        )
+        home = home_of(context)
+        mirror = hook.mirror(self.load.name, self.load.named)
+        ledger = look(books, mirror, partial(hook.first_look, self.load), self.load.subscription, home=home)
+        most = asked(context).most
+        check_first_rows(self.load, job.rows, most.rows)
+        planned = self._planned(hook, job, lambda seen: hook.plan(self.load, seen, most))
+        return resolve(books, memory_of(books, context), ledger, planned, job, most=most)
 
-    def _interval(self, context: "Context", hook: "OrderedKafkaHook", books: Books) -> Resolved:
+    def _interval(self, context: "Context", hook: "OrderedKafkaHook", books: Books, job: Job) -> Resolved:
         times = interval_of(context, self.load.name)
-        plan = partial(hook.plan_interval, self.load, books.store, times, self.digest)
-        return self._own(context, books, partial(self._planned, hook, plan), times)
+        planned = self._planned(hook, job, partial(hook.plan_interval, self.load, books.store, times))
+        return resolve_interval(books, planned, Times(*times), **self._how(context, books, job))
 
-    def _replay(self, context: "Context", hook: "OrderedKafkaHook", books: Books) -> Resolved:
-        asked, rows = self._asked(), self._rows()
-        plan = partial(hook.plan_replay, self.load, asked, self.digest, rows)
-        return self._own(context, books, partial(self._planned, hook, plan), *map(str, asked))
+    def _replay(self, context: "Context", hook: "OrderedKafkaHook", books: Books, job: Job) -> Resolved:
+        ends, rows = self._ends(), self._rows()
+        planned = self._planned(hook, job, partial(hook.plan_replay, self.load, ends, rows))
+        key = replay_key(books, memory_of(books, context), *map(str, ends))
+        return resolve_own(books, planned, key, **self._how(context, books, job))
 
-    def _own(self, context: "Context", books: Books, plan: PlanOwn, *facts: object) -> Resolved:
-        return resolve_own(
-            books,
-            plan,
-            claim_key(self.load.name, self.mode, books.run, *facts),
-            again=self.on_clear == "reload",
-            digest=self.digest,
-            memory=memory_of(books, context),
-        )
+    def _how(self, context: "Context", books: Books, job: Job) -> dict[str, Any]:
+        return {"again": self.on_clear == "reload", "job": job, "memory": memory_of(books, context)}
 
-    def _settle_output(self) -> None:
-        """Know a templated output, and refuse one that the load reads, before anything is written down."""
-        self.output_value = settled(self.output_value)
-        topics = topics_here(self.load, self.output_value)
-        check_not_fed_back(self.load.name, self.load.topics, topics)
-        self.outputs = list(dict.fromkeys([*self.outputs, *topics]))
+    def _job(self, context: "Context") -> Job:
+        """The job, its templates rendered; refused where it writes what the load reads, before anything is stored."""
+        job = job_of(self.to, self.rows, lambda text: str(self.render_template(text, context)))
+        check_job(self.load, job.to, job.rows)
+        if self.mode == "replay":
+            check_replay(context, job)
+            check_first_rows(self.load, job.rows, self._rows())
+        return job
 
-    def _planned(self, hook: "OrderedKafkaHook", plan: PlanOwn) -> Range | NothingToLoad:
-        self._make_ready(hook)
-        return plan()
+    def _planned(self, hook: "OrderedKafkaHook", job: Job, plan: Callable[..., Planned]) -> Callable[..., Planned]:
+        def planned(*seen: Any) -> Planned:
+            self._make_ready(hook, job)
+            return plan(*seen)
 
-    def _make_ready(self, hook: "OrderedKafkaHook") -> None:
-        for remark in hook.make_ready(self.outputs, self.create_output):
+        return planned
+
+    def _make_ready(self, hook: "OrderedKafkaHook", job: Job) -> None:
+        create = None if job.kafka is None else job.kafka.create
+        for remark in hook.make_ready(topics_here(self.load, job), create):
             self.log.warning("%s: %s", self.load.name, remark)
 
-    def _asked(self) -> tuple[Start, Start]:
+    def _ends(self) -> tuple[Start, Start]:
         return parse_start(self.start, "start"), parse_start(self.end, "end")
 
     def _rows(self) -> int | None:
@@ -220,11 +221,11 @@ class ResolveOffsetRangeOperator(BaseOperator):
             raise SettingError(f"load {self.load.name!r}: row_limit is an integer from 1 on, found {self.row_limit!r}")
         return int(text)
 
-    def _only_tell(self, context: "Context", hook: "OrderedKafkaHook") -> NoReturn:
-        if self.create_output is None:
-            self._make_ready(hook)  # raises what the run would fail with
-        target = ", ".join(f"topic {topic!r}" for topic in self.outputs) or getattr(self.output_value, "of", "")
-        preview = replace(hook.preview_replay(self.load, self._asked(), self._rows()), target=target)
+    def _only_tell(self, context: "Context", hook: "OrderedKafkaHook", job: Job) -> NoReturn:
+        if job.kafka is None or job.kafka.create is None:
+            self._make_ready(hook, job)  # raises what the run would fail with
+        target = job.table.of if job.table is not None else ", ".join(f"topic {topic!r}" for topic in job.topics)
+        preview = replace(hook.preview_replay(self.load, self._ends(), self._rows()), target=target)
         self.log.info("%s", preview.text)
         context["ti"].xcom_push(key="plan", value=preview.text)
         if preview.error is not None:
@@ -240,12 +241,17 @@ def _check(load: OrderedLoad, mode: str, start: Any, end: Any, on_clear: str) ->
     if on_clear == "reload" and mode == "incremental":
         raise SettingError(
             f"load {load.name!r}: on_clear='reload' and mode='incremental' do not go together: a committed range of "
-            "the ledger is loaded again by `orderedkafka ledger rewind`; or use mode='interval'"
+            "the ledger is loaded again by `orderedkafka ledger rewind`; or use ordered_intervals()"
         )
     if {start is not None, end is not None} != {mode == "replay"}:
         raise SettingError(f"load {load.name!r}: a replay needs start= and end=, and nothing else takes them")
     if mode == "replay":
         _check_constants(load, start, end)
+    if mode == "interval" and isinstance(load.subscription, Assigned):
+        raise SettingError(
+            f"load {load.name!r} names partitions ({load.subscription}) and mode='interval': a boundary between "
+            "intervals is kept for whole topics; name the topics, or load what is new with ordered_load()"
+        )
     for name in ("row_limit", *(["max_offsets"] if mode == "interval" else [])):
         if mode != "incremental" and getattr(load, name) is not None:
             raise SettingError(

@@ -1,6 +1,6 @@
 // Elements from values. Text is always text: nothing that a load or a topic is called becomes HTML.
 
-import { moment, relative } from "./words.js";
+import { moment, relative, span } from "./words.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -21,8 +21,13 @@ export const svg = (name, attributes = {}, ...children) =>
 export const ago = (at) =>
   h("time", { datetime: new Date(at).toISOString(), title: moment(at), "data-at": at }, relative(at));
 
+/** How long ago a moment was, as a duration that grows. */
+export const age = (at) =>
+  h("time", { datetime: new Date(at).toISOString(), title: moment(at), "data-since": at }, span(Date.now() - at));
+
 export function keepTimesTrue() {
   for (const time of document.querySelectorAll("time[data-at]")) time.textContent = relative(Number(time.dataset.at));
+  for (const time of document.querySelectorAll("time[data-since]")) time.textContent = span(Date.now() - Number(time.dataset.since));
 }
 
 /** A table whose rows become cards on a narrow screen; its roles are said, as such rows would lose them. */

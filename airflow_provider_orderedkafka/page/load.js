@@ -3,7 +3,7 @@
 import { taskPage } from "./airflow.js";
 import { plot } from "./charts.js";
 import { ago, bar, h, table } from "./html.js";
-import { behind, duration, isOpen, limit, links, nextRun, openRanges, progress, remarks, state } from "./parts.js";
+import { audited, behind, duration, hasLedger, isOpen, limit, links, nextRun, openRanges, progress, remarks, state } from "./parts.js";
 import { count, day, moment, number, percent, short, span } from "./words.js";
 
 /** The sections of a load's page, each with what it shows, so that only what changes is drawn anew. */
@@ -11,9 +11,10 @@ export function sections({ status, tasks, run }) {
   const open = openRanges(status);
   return [
     ["stands", [status.lag, status.rows, status.row_limit, open.length], () => stands(status)],
-    ["open", [open, tasks], () => opened(open, tasks)],
+    ["open", [open, tasks], () => opened(status, open, tasks)],
     ["plots", status.ranges.filter((range) => !isOpen(range)), () => plots(status)],
     ["ranges", [status.ranges, run], () => ranges(status, run)],
+    ["moves", status.moves, () => moved(status.moves ?? [])],
     ["partitions", status.lag?.partitions, () => partitions(status.lag)],
   ];
 }
@@ -21,10 +22,12 @@ export function sections({ status, tasks, run }) {
 const section = (title, ...children) => h("section", {}, h("h2", {}, title), children);
 
 function stands(status) {
+  if (!hasLedger(status)) return null;
+  const limited = status.row_limit === null ? [] : [["Row limit", limit(status)]];
   const facts = [
     ["Behind", behind(status)],
     ["Next run", nextRun(status)],
-    ["Row limit", limit(status)],
+    ...limited,
     ["Loaded so far", [h("div", { class: "main" }, count(status.rows, "row")), revision(status)]],
   ];
   const tiles = facts.map(([name, value]) => h("div", { class: "tile" }, h("dt", {}, name), h("dd", {}, value)));
@@ -34,12 +37,12 @@ function stands(status) {
 
 const revision = ({ revision: at }) => (at === null ? null : h("div", { class: "quiet" }, `ledger at revision ${number(at)}`));
 
-function opened(open, tasks) {
+function opened(status, open, tasks) {
   if (!open.length) return section("Open range", h("p", { class: "quiet" }, "None: no run has a range to load."));
-  return section(open.length > 1 ? "Open ranges" : "Open range", open.toReversed().map((range) => one(range, tasks[range.id] ?? [])));
+  return section(open.length > 1 ? "Open ranges" : "Open range", open.toReversed().map((range) => one(status, range, tasks[range.id] ?? [])));
 }
 
-function one(range, tasks) {
+function one(status, range, tasks) {
   return h(
     "div",
     { class: "panel open" },
@@ -47,16 +50,42 @@ function one(range, tasks) {
     h("p", { class: "quiet" }, range.reason),
     progress(range),
     range.error ? h("pre", { class: "error" }, range.error) : null,
+    range.state === "failed" ? whatToDo(status, range) : null,
     remarks(range),
     tasks.length ? steps(range, tasks) : links(range),
     range.written.length ? h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Batches" }, batches(range)) : null,
   );
 }
 
+/** How a load that failed goes on: what is written stays, and is left out when its range is loaded again. */
+function whatToDo(status, range) {
+  const task = range.task ? h("a", { href: taskPage(range.run, range.task), "data-leave": true }, "the task") : "the task";
+  const reason = `orderedkafka ledger abandon ${status.load} --reason "..."`;
+  const give = range.kind === "incremental" ? [" To give the range up instead: ", h("code", {}, reason), "."] : null;
+  return h("p", { class: "quiet todo" }, "What to do: mend what the message says, then clear ", task,
+    ". It goes on where it stopped, and leaves out what is written already.", give);
+}
+
+const ORDER = ["wait", "check", "resolve", "load", "commit", "audit"];
+
+const inOrder = (tasks) => tasks.toSorted((one, other) => ORDER.indexOf(one.name) - ORDER.indexOf(other.name));
+
 const steps = (range, tasks) =>
-  h("ol", { class: "steps" }, tasks.map((task) =>
+  h("ol", { class: "steps" }, inOrder(tasks).map((task) =>
     h("li", {}, h("a", { href: taskPage(range.run, task.id), "data-leave": true }, task.name),
       h("span", { class: "quiet" }, ` ${task.state ?? "to come"}${task.attempt > 1 ? `, try ${task.attempt}` : ""}`))));
+
+/** Who moved the ledger, and why. */
+function moved(rows) {
+  if (!rows.length) return null;
+  const columns = [
+    { name: "When", kind: "unbroken", head: true, cell: (row) => h("span", { title: moment(row.at) }, day(row.at)) },
+    { name: "What", cell: (row) => row.kind },
+    { name: "By", cell: (row) => row.by },
+    { name: "Why", kind: "why", cell: (row) => row.reason },
+  ];
+  return section("Moves of the ledger", h("div", { class: "panel" }, table("Moves of the ledger", columns, rows.toReversed(), { class: "cards" })));
+}
 
 function batches(range) {
   const rows = range.written.map((batch, index) => {
@@ -105,7 +134,7 @@ function ranges(status, run) {
   const rows = status.ranges.toReversed().map((range) => ({ ...range, marked: run !== null && range.run === run }));
   const columns = [
     { name: "Planned", kind: "unbroken", head: true, cell: (range) => h("span", { title: moment(range.planned_at) }, day(range.planned_at)) },
-    { name: "State", cell: (range) => [state(range), range.error && !isOpen(range) ? h("div", { class: "quiet error" }, range.error) : null] },
+    { name: "State", cell: (range) => [state(range), range.error && !isOpen(range) ? h("div", { class: "quiet error" }, range.by ? `by ${range.by}: ` : null, range.error) : null, audited(range)] },
     { name: "Offsets", kind: "number", cell: (range) => number(range.offsets) },
     { name: "Rows", kind: "number", cell: (range) => [number(range.rows_written), remarks(range)] },
     { name: "Took", kind: "number", cell: (range) => (duration(range) === null ? "–" : span(duration(range))) },

@@ -3,11 +3,12 @@
 import { HAS_STATE, Refused, SEES_COOKIES, dagOf, loads, tasksOf, version, withStatus } from "./airflow.js";
 import { h, keepTimesTrue, show } from "./html.js";
 import { sections } from "./load.js";
-import { overview } from "./overview.js";
-import { openRanges } from "./parts.js";
+import { filtered, overview, summary } from "./overview.js";
+import { openRanges, output } from "./parts.js";
 
 const CALM_SECONDS = 10;
 const BUSY_SECONDS = 3;
+const FILTERED_FROM = 4;
 
 // Airflow 3.1 puts a run's id into the address of its tab as it is, and a plus would be read as a blank.
 const asked = new URLSearchParams(location.search.replaceAll("+", "%2B"));
@@ -46,13 +47,18 @@ function head(title, subtitle, inside) {
   document.title = inside ? `${title} · Kafka loads` : title;
   part("title").textContent = title;
   part("subtitle").textContent = subtitle;
+  part("filter").hidden = true;
   show(part("trail"), [inside], () => (inside && asked.get("dag") === null ? h("a", { href: "?" }, "All loads") : null));
 }
 
 function drawOverview(mine) {
-  head("Kafka loads", "", false);
+  head("Kafka loads", summary(mine), false);
   whole(["overview", mine], () => overview(mine));
+  part("filter").hidden = mine.length < FILTERED_FROM;
+  filter();
 }
+
+const filter = () => filtered(part("main").querySelectorAll("tbody tr"), part("filter").hidden ? "" : part("filter").value);
 
 /** Show one thing, in place of a load's sections, too. */
 function whole(key, make) {
@@ -66,7 +72,8 @@ async function drawLoad(load, run) {
   busy = open.length > 0;
   const tasks = Object.fromEntries(await Promise.all(open.map(async (range) => [range.id, await tasksOf(range)])));
   const more = status.of_topics > status.topics.length ? ` and ${status.of_topics - status.topics.length} more` : "";
-  head(load.name, `${status.topics.join(", ")}${more}`, true);
+  const to = output(status) ? ` to ${output(status)}` : "";
+  head(load.name, `${status.topics.join(", ")}${more}${to}`, true);
   const main = part("main");
   const drawn = sections({ status, tasks, run });
   if (main.dataset.load !== load.name) {
@@ -131,5 +138,6 @@ function leave(event) {
 }
 
 document.addEventListener("click", leave);
+part("filter").addEventListener("input", filter);
 setInterval(keepTimesTrue, 1_000);
 keepDrawing();

@@ -1,10 +1,11 @@
 // What the overview and the page of a load both say.
 
 import { dagOf, runIdOf, runPage, taskPage } from "./airflow.js";
-import { ago, bar, h } from "./html.js";
-import { count, number, percent, span } from "./words.js";
+import { age, ago, bar, h } from "./html.js";
+import { count, moment, number, percent, span } from "./words.js";
 
 const OPEN = new Set(["planned", "loading", "failed", "loaded"]);
+const FINDINGS = ["missing", "doubled", "altered", "out_of_order", "stray", "unknown"];
 const STATES = {
   planned: "planned",
   loading: "loading",
@@ -17,7 +18,15 @@ const STATES = {
 
 export const isOpen = (range) => OPEN.has(range.state);
 export const openRanges = (status) => status.ranges.filter(isOpen);
-export const lastEnded = (status) => status.ranges.findLast((range) => !isOpen(range));
+export const lastSuccess = (status) => status.ranges.findLast((range) => range.state === "committed");
+export const failed = (status) => openRanges(status).some((range) => range.state === "failed");
+
+/** Whether it follows a ledger: one in intervals and a replay have no lag, no next run and no revision. */
+export const hasLedger = (status) => status.lag !== null || status.revision !== null || !status.ranges.length
+  || status.ranges.some((range) => range.kind === "incremental");
+
+/** Where a load writes to: "topic:orders-ordered" as "topic orders-ordered". */
+export const output = ({ output: place }) => (place ? place.replace(":", " ") : null);
 
 export const state = (range) => h("span", { class: `state ${range.state}` }, STATES[range.state] ?? range.state);
 
@@ -35,6 +44,16 @@ export function remarks(range) {
   return told.length ? h("ul", { class: "remarks" }, told) : null;
 }
 
+/** What was found when a range's output was read again; nothing where nobody did. */
+export function audited({ audit }) {
+  if (!audit) return null;
+  const counts = FINDINGS.filter((what) => audit[what]).map((what) => `${number(audit[what])} ${what.replaceAll("_", " ")}`);
+  const bad = audit.verdict === "found";
+  const words = { clean: "audited: clean", found: `audit found ${counts.join(", ")}`, unknown: "audited: cannot be known" };
+  return h("div", { class: bad ? "quiet error" : "quiet", title: moment(audit.at) }, words[audit.verdict],
+    audit.said ? [": ", audit.said] : null);
+}
+
 export const duration = (range) =>
   range.begun_at !== null && range.ended_at !== null ? Math.max(range.ended_at - range.begun_at, 0) : null;
 
@@ -45,15 +64,15 @@ export function links(range) {
   return h("div", { class: "links" }, runLink(range), log ? [" · ", log] : null, h("div", { class: "quiet" }, dagOf(range.run)));
 }
 
-/** How far the load is behind: offsets as they were seen, and the time up to which all is loaded. */
+/** How far the load is behind, in time and in offsets as they were seen: all that is older is loaded. */
 export function behind(status) {
   const lag = status.lag;
   if (!lag) return h("span", { class: "quiet" }, loadedTo(status) ?? "not looked at yet");
+  const offsets = [lag.at_least ? "at least " : "", count(lag.offsets, "offset")];
+  const timed = lag.loaded_to !== null && lag.offsets > 0;
   return [
-    h("div", { class: "main" }, lag.at_least ? "at least " : "", lag.offsets ? count(lag.offsets, "offset") : "nothing waits"),
-    lag.loaded_to !== null && lag.offsets > 0
-      ? h("div", { class: "quiet" }, "loaded up to ", ago(lag.loaded_to))
-      : null,
+    h("div", { class: "main" }, timed ? age(lag.loaded_to) : lag.offsets ? offsets : "nothing waits"),
+    timed ? h("div", { class: "quiet" }, offsets) : null,
     h("div", { class: "quiet" }, "seen ", ago(lag.at)),
   ];
 }
@@ -71,14 +90,16 @@ export function nextRun(status) {
   if (openRanges(status).some(({ kind }) => kind === "incremental")) return h("span", { class: "quiet" }, "after the open range");
   if (!lag) return h("span", { class: "quiet" }, "not known yet");
   if (lag.waiting === null) return h("span", { class: "quiet" }, "decided at the next look");
-  return [enough(lag), delay(lag)];
+  const found = [enough(lag), delay(lag)].filter(Boolean);
+  return found.length ? found : h("div", { class: "quiet" }, lag.reason);
 }
 
 function enough({ waiting, enough: asked }) {
   if (asked === null) return null;
   const missing = Math.max(asked - waiting, 0);
-  const words = missing ? `${count(missing, "offset")} missing of ${number(asked)}` : `${number(asked)} offsets are there`;
-  return [h("div", { class: "main" }, words), bar(waiting / asked, `${number(waiting)} of ${number(asked)} offsets are there`)];
+  const there = `${count(waiting, "offset")} ${waiting === 1 ? "is" : "are"} there`;
+  const words = missing ? `${count(missing, "offset")} missing of ${number(asked)}` : there;
+  return [h("div", { class: "main" }, words), bar(waiting / asked, missing ? `${number(waiting)} of ${count(asked, "offset")}` : there)];
 }
 
 function delay({ due, waiting, enough: asked }) {
@@ -95,7 +116,11 @@ export function progress(range) {
   const share = all ? done / all : 1;
   const words = [found ? `${percent(share)} of ${count(all, "offset")}` : count(all, "offset")];
   if (found?.batch !== undefined) words.push(`batch ${number(found.batch)}${of(found)}`);
-  if (found?.seconds_left && range.state === "loading") words.push(`about ${span(found.seconds_left * 1_000)} left`);
+  if (found && range.state === "loading") {
+    words.push(`${count(found.rows_read, "row")} read`);
+    if (found.rows_per_second) words.push(`${count(found.rows_per_second, "row")} a second`);
+    if (found.seconds_left) words.push(`about ${span(found.seconds_left * 1_000)} left`);
+  }
   const label = `${percent(share)} loaded`;
   return [h("div", { class: "quiet" }, words.join(", ")), range.state === "planned" ? null : bar(share, label, range.state)];
 }

@@ -1,27 +1,34 @@
 """Wait until there is enough to load."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_provider_orderedkafka.context import (
-    beside,
     books_of,
     fail,
+    gives_way,
+    home_of,
     interval_of,
+    is_by_hand,
     ledger_asset,
     now_ms,
     refuse_backfill,
     skip,
+    with_assets,
 )
 from airflow_provider_orderedkafka.core.documents import Kind, Ledger
+from airflow_provider_orderedkafka.core.notation.spelling import arguments
 from airflow_provider_orderedkafka.core.pacing import Remarks, Verdict, until
-from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError
+from airflow_provider_orderedkafka.errors import CredentialsError, LifecycleError, OrderedKafkaError, SettingError
+from airflow_provider_orderedkafka.forms import asked
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.loads.waiting import look, wait
+from airflow_provider_orderedkafka.loads.books import look, wait
+from airflow_provider_orderedkafka.parsing import RENAMED
 from airflow_provider_orderedkafka.telling import docs, metrics, status
 
 if TYPE_CHECKING:
@@ -29,15 +36,20 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 5.0
 
+Wait = Literal["scheduled", "always"]
+
 
 class OffsetRangeSensor(BaseSensorOperator):
     """Wait for `min_offsets` new offsets, or for `max_delay` and at least one new record.
 
-    The first run's delay is counted from the first poll. The sensor ends at once if an ended run left a range open, and
-    skips if the row limit is reached. Its XCom is the reason, as a sentence.
+    `delay_from` of the load says what that is counted from. The sensor ends at once if an ended run left a range open,
+    and skips if the row limit is reached. Its XCom is the reason, as a sentence.
 
     :param load: The load.
     :param kind: `"incremental"`; or `"interval"`, to wait until the run's data interval is over by `grace`.
+    :param wait: Which runs of an incremental load wait. `"scheduled"`: those that a schedule or an asset started; one
+        that a person started loads what is there, and one that waits is skipped when another is queued behind it.
+        `"always"`: all of them.
     :param deferrable: Wait in the triggerer. Otherwise wait as a plain sensor, in the `mode` given.
     :param poke_interval: Seconds between two polls of Kafka.
     """
@@ -45,19 +57,26 @@ class OffsetRangeSensor(BaseSensorOperator):
     template_fields: Sequence[str] = ()
     ui_color = "#f4e8c1"
 
+    @arguments(**RENAMED)
     def __init__(
         self,
         *,
         load: OrderedLoad,
         kind: Kind = "incremental",
+        wait: Wait = "scheduled",
         deferrable: bool = True,
         poke_interval: timedelta | float = POLL_SECONDS,
         **kwargs: Any,
     ) -> None:
+        if wait not in get_args(Wait):
+            raise SettingError(
+                f"load {load.name!r}: wait must be {' or '.join(map(repr, get_args(Wait)))}, found {wait!r}"
+            )
         ours = {"inlets": [ledger_asset(load.name, load.ledger)]}
-        super().__init__(poke_interval=poke_interval, **beside(ours, {"doc_md": docs.WAIT, **kwargs}))
+        super().__init__(poke_interval=poke_interval, **with_assets(ours, {"doc_md": docs.WAIT, **kwargs}))
         self.load = load
         self.kind = kind
+        self.wait = wait
         self.deferrable = deferrable
         self._remarks = Remarks()
 
@@ -67,13 +86,14 @@ class OffsetRangeSensor(BaseSensorOperator):
             return super().execute(context)
         verdict, ledger = self._look(context)
         self.log.info("%s: %s", self.load.name, verdict.reason)
-        return verdict.reason if verdict.run else self._defer(verdict, ledger)
+        return verdict.reason if verdict.run else self._defer(context, verdict, ledger)
 
-    def _defer(self, verdict: Verdict, ledger: Ledger | None) -> NoReturn:
+    def _defer(self, context: "Context", verdict: Verdict, ledger: Ledger | None) -> NoReturn:
         from airflow_provider_orderedkafka.triggers.offsets import OffsetRangeTrigger
 
+        dag_id = context["ti"].dag_id if self._gives_way else None
         self.defer(
-            trigger=OffsetRangeTrigger.waiting(self.load, ledger, self.poke_interval, verdict.due),
+            trigger=OffsetRangeTrigger.waiting(self.load, ledger, self.poke_interval, verdict.due, dag_id),
             method_name="resume",
             timeout=timedelta(seconds=self.timeout),
         )
@@ -84,10 +104,13 @@ class OffsetRangeSensor(BaseSensorOperator):
             self.log.info("%s: %s", self.load.name, verdict.reason)
         return PokeReturnValue(is_done=verdict.run, xcom_value=verdict.reason)
 
-    def resume(self, context: "Context", event: dict[str, Any]) -> str:  # noqa: ARG002 - Airflow's signature
-        """Return the trigger's reason, or fail with its error."""
+    def resume(self, context: "Context", event: dict[str, Any]) -> str:
+        """Return the trigger's reason; skip, or fail with its error."""
         if "error" in event:
-            fail(LifecycleError(event["error"]))
+            kind = CredentialsError if event.get("kind") == CredentialsError.__name__ else LifecycleError
+            fail(kind(event["error"]))
+        if "skip" in event:
+            skip(context, event["skip"])
         self.log.info("%s: %s", self.load.name, event["reason"])
         return str(event["reason"])
 
@@ -97,12 +120,12 @@ class OffsetRangeSensor(BaseSensorOperator):
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
         hook = OrderedKafkaHook(self.load.kafka_conn_id)
-        books, home = books_of(self.load.name, context, self.load.ledger), context["ti"].dag_id
+        books, home = books_of(self.load.name, context, self.load.ledger), home_of(context)
         try:
             refuse_backfill(context, self.load.name)
-            mirror = hook.mirror(self.load.name, self.load.topics)
-            ledger = look(books, mirror, partial(hook.first_look, self.load), self.load.topics, home=home)
-            verdict = wait(books, ledger, self.load.row_limit) or hook.verdict(self.load, ledger)
+            mirror = hook.mirror(self.load.name, self.load.named)
+            ledger = look(books, mirror, partial(hook.first_look, self.load), self.load.subscription, home=home)
+            verdict = wait(books, ledger, self.load.row_limit) or self._asked(context, hook.verdict(self.load, ledger))
         except OrderedKafkaError as error:
             fail(error)
         metrics.waits(self.load.name, ledger, verdict)
@@ -110,6 +133,19 @@ class OffsetRangeSensor(BaseSensorOperator):
         if verdict.skip:
             skip(context, verdict.reason)
         return verdict, ledger
+
+    @property
+    def _gives_way(self) -> bool:
+        return self.wait == "scheduled" and self.kind == "incremental"
+
+    def _asked(self, context: "Context", verdict: Verdict) -> Verdict:
+        """The verdict for this run: one that somebody asked for goes on, any other lets it."""
+        if verdict.run or not self._gives_way:
+            return verdict
+        if is_by_hand(context) and asked(context).now is not False:
+            return replace(verdict, run=True, reason=f"started by hand, so it waits for no more: {verdict.reason}")
+        behind = gives_way(context["ti"].dag_id)
+        return verdict if behind is None else replace(verdict, skip=True, reason=f"{behind}; {verdict.reason}")
 
     def _look_at_the_clock(self, context: "Context") -> Verdict:
         try:

@@ -16,22 +16,24 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from airflow_provider_orderedkafka.core.documents import Report
-from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
+from airflow_provider_orderedkafka.core.notation.secrets import masked
+from airflow_provider_orderedkafka.core.notation.spelling import arguments
 from airflow_provider_orderedkafka.errors import TERMINATED, OrderedKafkaError, exit_code
+from airflow_provider_orderedkafka.outputs import OPTIONS_VARIABLE
+from airflow_provider_orderedkafka.spark.application.attempt import Loader, MakeSink
 from airflow_provider_orderedkafka.spark.application.command import read_arguments
-from airflow_provider_orderedkafka.spark.application.loading import Loader, MakeSink
 from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments, Transform
 
 if TYPE_CHECKING:
+    from airflow_provider_orderedkafka.spark.application.batch_loop import Writer
     from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
-    from airflow_provider_orderedkafka.spark.lanes.writer import Writer
 
 
+@arguments()
 def run_available_now(
     transform: Transform | None = None,
     *,
@@ -55,10 +57,10 @@ def run_available_now(
         arguments = read_arguments(sys.argv[1:] if argv is None else argv, program)
         if argv is None:
             os.environ.pop(OPTIONS_VARIABLE, None)
-        return Loader(_with(arguments, transform, arrow_transform), sink or _sink).load()
+        return Loader(arguments.with_functions(transform, arrow_transform), sink or _sink).load()
     except OrderedKafkaError as error:
         sys.stdout.flush()
-        print(f"{program}: {error}", file=sys.stderr, flush=True)
+        print(f"{program}: {masked(str(error))}", file=sys.stderr, flush=True)
         raise SystemExit(exit_code(error)) from None
     except KeyboardInterrupt as error:
         raise SystemExit(exit_code(error)) from None
@@ -66,11 +68,11 @@ def run_available_now(
 
 def _sink(arguments: Arguments, frames: "RangeFrames") -> "Writer":
     """The sink that the output asks for, imported once it is known that this machine has numpy and pyarrow."""
-    if arguments.output is None:
+    if arguments.job.table is None:
         from airflow_provider_orderedkafka.spark.lanes.kafka_lanes import writer_for
 
         return writer_for(arguments, frames)
-    from airflow_provider_orderedkafka.spark.table_sink import table_sink
+    from .table_sink import table_sink
 
     return table_sink(arguments, frames)
 
@@ -78,10 +80,3 @@ def _sink(arguments: Arguments, frames: "RangeFrames") -> "Writer":
 def _terminated(*_: object) -> NoReturn:
     """Exit cleanly on SIGTERM: stop the tasks, release the lease."""
     raise SystemExit(TERMINATED)
-
-
-def _with(arguments: Arguments, transform: Transform | None, arrow_transform: Transform | None) -> Arguments:
-    """A transform on the command line overrides the program's."""
-    if arguments.transform or arguments.arrow_transform:
-        return arguments
-    return replace(arguments, transform=transform, arrow_transform=arrow_transform)

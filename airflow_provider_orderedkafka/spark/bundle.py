@@ -1,20 +1,27 @@
-"""The part of this package that runs on a cluster, as one zip for `spark-submit --py-files`.
+"""Write the part of this package that runs on a cluster, as one zip for `spark-submit --py-files`.
 
-    python -m airflow_provider_orderedkafka.spark.bundle bundle.zip
+    orderedkafka bundle bundle.zip
+    orderedkafka bundle bundle.zip --requirements requirements.txt --spark 3.5
 
-Driver and executors need nothing else of ours: neither Airflow nor an installed package. What has compiled parts
-(confluent-kafka, pyarrow, numpy) has to be in their Python.
+Driver and executors need nothing else of ours: neither Airflow nor an installed package. What has compiled parts has to
+be in their Python: --requirements writes it as `pip install -r` takes it.
 """
 
 import argparse
+import re
 import zipfile
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
+from typing import Final
+
+from airflow_provider_orderedkafka.errors import SettingError
 
 PACKAGE = Path(__file__).parent.parent
 PARTS = (
     "__init__.py",
     "errors.py",
+    "job.py",
     "load.py",
     "outputs.py",
     "core",
@@ -27,6 +34,21 @@ PARTS = (
     "compat/spark.py",
 )
 EPOCH = (1980, 1, 1, 0, 0, 0)
+
+DISTRIBUTION: Final = "airflow-provider-orderedkafka"
+NEEDS: Final = {
+    "": "for every load",
+    "spark": "for PySpark's own functions over Arrow, in the driver",
+    "decode": "to decode Avro and Protobuf, and to ask a schema registry",
+}
+"""What it is needed for, by the extra that has it."""
+
+OF_AIRFLOW_OR_SPARK: Final = re.compile(r"apache-airflow|pyspark")
+BEFORE_SPARK_4: Final = ("numpy<2", "pandas<2.3", "pyarrow<19", "setuptools<81")
+"""Spark 3.5 knows nothing newer."""
+
+REQUIREMENT: Final = re.compile(r"([^;]+?)\s*(?:;\s*extra == ['\"](\w+)['\"])?")
+SPARK: Final = re.compile(r"(\d+)\.\d+(\.\d+)?")
 
 
 def build_bundle(target: Path) -> Path:
@@ -47,7 +69,44 @@ def _sources() -> Iterator[Path]:
         yield from [path] if path.is_file() else path.rglob("*.py")
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog=f"python -m {PACKAGE.name}.spark.bundle")
-    parser.add_argument("target", type=Path, metavar="BUNDLE.zip")
-    print(build_bundle(parser.parse_args().target))
+def requirements(spark: str) -> str:
+    """The packages that driver and executors need besides this version of Spark and the zip, for pip.
+
+    `SettingError` if this package is not installed here, whose metadata says so.
+    """
+    try:
+        stated = metadata.requires(DISTRIBUTION) or []
+    except metadata.PackageNotFoundError as error:
+        raise SettingError(
+            f"what a cluster needs stands in the metadata of {DISTRIBUTION}, and it is not installed for this Python: "
+            "run `orderedkafka bundle` where Airflow runs"
+        ) from error
+    found = [match for each in stated if (match := REQUIREMENT.fullmatch(each)) and not OF_AIRFLOW_OR_SPARK.match(each)]
+    lines = [f"# Beside Spark {spark}, in the Python of its driver and its executors."]
+    for extra, why in NEEDS.items():
+        lines += [f"# {why}", *sorted(match[1] for match in found if (match[2] or "") == extra)]
+    old = BEFORE_SPARK_4 if spark.startswith("3.") else ()
+    return "\n".join([*lines, *(["# what this Spark knows", *old] if old else []), ""])
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("target", type=Path, metavar="BUNDLE.zip", help="where to write the zip")
+    needed = "write there what else the cluster's Python needs"
+    parser.add_argument("--requirements", type=Path, metavar="FILE", help=needed)
+    parser.add_argument("--spark", default="4.2", metavar="VERSION", help="of the cluster; default: %(default)s")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the files, and print where they are; the requirements themselves, too. `SettingError` if it cannot."""
+    if not SPARK.fullmatch(arguments.spark):
+        raise SettingError(f"--spark must be a version such as 3.5 or 4.2, found {arguments.spark!r}")
+    try:
+        print(build_bundle(arguments.target))
+        if arguments.requirements:
+            text = requirements(arguments.spark)
+            arguments.requirements.write_text(text, "utf-8")
+            print(f"{arguments.requirements}\n\n{text}", end="")
+    except OSError as error:
+        raise SettingError(f"{str(error.filename)!r} cannot be written: {error.strerror}") from error
+    return 0

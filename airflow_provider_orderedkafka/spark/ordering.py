@@ -1,7 +1,6 @@
 """Keep the order from source to sink: rows that belong together go through one task, in order.
 
     keep_order(frame, by="key", writers=None, partitions=None) -> DataFrame with `_seq`
-    default_writers(session) -> int
 
 Kafka keeps the order of one writer. After narrow transformations `monotonically_increasing_id()` is the order of the
 rows, because Spark partition i holds slice i. The sink checks `_seq` in each task and writes it nowhere.
@@ -10,18 +9,20 @@ rows, because Spark partition i holds slice i. The sink checks `_seq` in each ta
 from typing import TYPE_CHECKING, Final, get_args
 
 from airflow_provider_orderedkafka.core.lanes import OrderBy
+from airflow_provider_orderedkafka.core.notation.spelling import arguments
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.provenance import SEQUENCE, SOURCE
-from airflow_provider_orderedkafka.spark.connector.versions import arrow_udf, dealt_by
+from airflow_provider_orderedkafka.spark.connector.versions import arrow_udf, distributed_by
 from airflow_provider_orderedkafka.spark.session.plans import read_any_plan
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
 ONE_WRITER_UP_TO: Final = 2
 """With so few cores a shuffle costs more than writing side by side gains."""
 
 
+@arguments()
 def keep_order(
     frame: "DataFrame", by: OrderBy = "key", writers: int | None = None, partitions: int | None = None
 ) -> "DataFrame":
@@ -39,12 +40,13 @@ def keep_order(
         the key as Java's producers do. Rows without a key are spread by their `_source`, or in turns. Write the result
         with `usePartition`.
     """
-    found = dealt(frame, by, default_writers(frame.sparkSession) if writers is None else writers, partitions)
+    cores = frame.sparkSession.sparkContext.defaultParallelism
+    found = distributed(frame, by, default_writers(cores) if writers is None else writers, partitions)
     read_any_plan(frame).check_ordered("write them in no order, without keep_order")
     return found
 
 
-def dealt(frame: "DataFrame", by: OrderBy, writers: int, partitions: int | None = None) -> "DataFrame":
+def distributed(frame: "DataFrame", by: OrderBy, writers: int, partitions: int | None = None) -> "DataFrame":
     """`keep_order` without its check of the plan: the caller checks the plan that runs."""
     _check(frame, by, writers, partitions)
     frame = _numbered(frame)
@@ -52,12 +54,11 @@ def dealt(frame: "DataFrame", by: OrderBy, writers: int, partitions: int | None 
         frame = _with_partition(frame, partitions)
     if writers == 1 or (by == "key" and "key" not in frame.columns):
         return frame.coalesce(1)
-    return dealt_by(frame, by, writers, _writer(by, writers)).sortWithinPartitions(SEQUENCE)
+    return distributed_by(frame, by, writers, _writer(by, writers)).sortWithinPartitions(SEQUENCE)
 
 
-def default_writers(session: "SparkSession") -> int:
-    """The default number of tasks that write in parallel."""
-    cores = session.sparkContext.defaultParallelism
+def default_writers(cores: int) -> int:
+    """How many tasks write in parallel, if nothing says it."""
     return 1 if cores <= ONE_WRITER_UP_TO else cores
 
 
@@ -96,7 +97,7 @@ def _with_partition(frame: "DataFrame", partitions: int) -> "DataFrame":
     spread = _spread(frame, partitions)
     if "key" not in frame.columns:
         return frame.withColumn("partition", spread)
-    from airflow_provider_orderedkafka.kafka.write.murmur2 import partitions_of
+    from airflow_provider_orderedkafka.kafka.write.partitioners import partitions_of
 
     def partition(key):  # type: ignore[no-untyped-def]
         return partitions_of(key, partitions)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_orderedkafka.decoding.column_types import arrow_type, parsed_columns
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.kafka.provenance import ERROR, SOURCE
-from airflow_provider_orderedkafka.spark.lanes.arrow_transforms import ArrowTransform, with_source
+from airflow_provider_orderedkafka.spark.lanes.making import ArrowTransform, with_source
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -31,7 +31,7 @@ def row_transform(columns: str) -> Callable[[RowFunction], ArrowTransform]:
 
     The function gets the record's columns by name, and returns the row's: a dictionary, several ones in a list, or None
     for no row. What is left out is null. A record on which it raises, or whose rows have other columns or types, is a
-    bad record: it becomes a dead letter with its own bytes, up to `max_bad_records`. An error of
+    bad record: it becomes a dead letter with its own bytes, as many as `Rows(bad_records=...)` allows. An error of
     `airflow_provider_orderedkafka.errors` ends the load instead.
 
     :param columns: The columns of rows, as Spark writes them: `"key binary, value string"`. `_source` is added.
@@ -54,7 +54,7 @@ def row_transform(columns: str) -> Callable[[RowFunction], ArrowTransform]:
 def _transformed(batch: "RecordBatch", function: RowFunction, kind: Any) -> "RecordBatch":
     import pyarrow as pa
 
-    from airflow_provider_orderedkafka.decoding.salvage import sound
+    from airflow_provider_orderedkafka.decoding.bad_records import sound
 
     names = [name for name in batch.schema.names if name != SOURCE]
     made: list[list[Row]] = []
@@ -82,9 +82,9 @@ def _rows(found: Row | Iterable[Row] | None, names: set[str]) -> list[Row]:
 
 
 def _told(error: Exception) -> str:
-    from airflow_provider_orderedkafka.decoding.salvage import told
+    from airflow_provider_orderedkafka.decoding.bad_records import message_of
 
-    return f"{type(error).__name__}: {told(error)}"
+    return f"{type(error).__name__}: {message_of(error)}"
 
 
 def _with_errors(sources: Any, rows: Any, errors: dict[int, str]) -> "RecordBatch":

@@ -3,8 +3,7 @@
     run_available_now(sink=table_sink)    with --output, or with --sink-option path=... or table=...
 
 A table of Iceberg or Delta gets each batch by one commit, in its own layout; a replay knows by the table's history
-whether it landed. Files go to a folder for each batch, and a table of Hive or Spark's own has a partition for each;
-both are written in place of what an earlier attempt left there.
+whether it landed. Files go to a folder for each write of a batch, and a manifest says which one counts.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,17 +13,19 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow_provider_orderedkafka.core.batches import Setup
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.provenance import ERROR, SOURCE
-from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings
+from airflow_provider_orderedkafka.kafka.replay.replays import OutputBrokers, Outputs
+from airflow_provider_orderedkafka.kafka.write.settings import WriteSettings
 from airflow_provider_orderedkafka.kafka.write.writing import plan_write
 from airflow_provider_orderedkafka.loads.loading import name_at
-from airflow_provider_orderedkafka.outputs import CatalogOutput, DeltaOutput, FilesOutput, IcebergOutput
-from airflow_provider_orderedkafka.spark.connector.columns import spark_columns
+from airflow_provider_orderedkafka.outputs import DeltaOutput, FilesOutput, IcebergOutput
+from airflow_provider_orderedkafka.spark.connector.reading import spark_columns
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.lanes.kafka_output import OutputTopics
-from airflow_provider_orderedkafka.spark.tables.dead_letters import DeadLetters, LetterTable, Topic
-from airflow_provider_orderedkafka.spark.tables.delta import DeltaTable
-from airflow_provider_orderedkafka.spark.tables.files import CatalogTable, Files
-from airflow_provider_orderedkafka.spark.tables.iceberg import IcebergTable
+from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint, open_state
+from airflow_provider_orderedkafka.spark.state.hadoop_state import HadoopState
+from airflow_provider_orderedkafka.spark.tables.dead_letters import DeadLetters, DeadLetterTable, DeadLetterTopic
+from airflow_provider_orderedkafka.spark.tables.files import Files
+from airflow_provider_orderedkafka.spark.tables.lakes import DeltaTable, IcebergTable
 from airflow_provider_orderedkafka.spark.tables.table import Table
 from airflow_provider_orderedkafka.spark.tables.writer import TableWriter, writer_of
 
@@ -32,19 +33,30 @@ if TYPE_CHECKING:
     from airflow_provider_orderedkafka.outputs import TableOutput
     from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
 
-_TABLES: Final[Mapping[type, Callable[[RangeFrames, Any], Table]]] = {
-    IcebergOutput: lambda frames, output: IcebergTable(frames.session, output),
-    DeltaOutput: lambda frames, output: DeltaTable(frames.session, output),
-    FilesOutput: lambda frames, output: Files(frames.session, output, frames.loaded.id),
-    CatalogOutput: lambda frames, output: CatalogTable(frames.session, output, frames.loaded.id),
+Tables = Mapping[type, Callable[[RangeFrames, Any, str], Table]]
+
+TABLES: Final[Tables] = {
+    IcebergOutput: lambda frames, output, _: IcebergTable(frames.engine.session, output),
+    DeltaOutput: lambda frames, output, _: DeltaTable(frames.engine.session, output),
+    FilesOutput: lambda frames, output, checkpoint: Files(
+        HadoopState.of(output.path, frames.engine.session),
+        output,
+        frames.loaded.id,
+        name_at(checkpoint, frames.loaded.id),
+        _counted(checkpoint, frames),
+    ),
 }
 
 
-def table_sink(arguments: "Arguments", frames: RangeFrames) -> TableWriter:
+def table_sink(
+    arguments: "Arguments", frames: RangeFrames, outputs: Outputs | None = None, tables: Tables = TABLES
+) -> TableWriter:
     """Write to a table or to files, as `run_available_now(sink=table_sink)`; called once for each attempt.
 
     :param arguments: The application's command line.
     :param frames: The range, as DataFrames of its batches.
+    :param outputs: The cluster that a topic of dead letters is in; by default the one that the options name.
+    :param tables: How a table is opened, by the kind of its output.
     """
     output = _output(arguments)
     frames = replace(frames, making=replace(frames.making, columns=frames.made_columns()))
@@ -58,9 +70,15 @@ def table_sink(arguments: "Arguments", frames: RangeFrames) -> TableWriter:
         transform=arguments.transform_name,
         reason="tables are written from DataFrames",
     )
-    table = _TABLES[type(output)](frames, output)
-    called = name_at(arguments.checkpoint, frames.loaded.id)
-    return writer_of(frames, table, called, setup, _dead_letters(arguments, frames, output))
+    table = tables[type(output)](frames, output, arguments.checkpoint)
+    range_name = name_at(arguments.checkpoint, frames.loaded.id)
+    return writer_of(frames, table, range_name, setup, _dead_letters(arguments, frames, output, outputs))
+
+
+def _counted(checkpoint: str, frames: RangeFrames) -> int:
+    """The last batch that earlier attempts have counted; 0 if none was."""
+    counts = Checkpoint(open_state(checkpoint, frames.engine.session)).counts()
+    return 0 if counts is None else counts.batch
 
 
 def _check_errors(frames: RangeFrames) -> None:
@@ -72,25 +90,33 @@ def _check_errors(frames: RangeFrames) -> None:
         )
 
 
-def _dead_letters(arguments: "Arguments", frames: RangeFrames, output: "TableOutput") -> DeadLetters | None:
-    """Where bad records go; None if nothing says it, so that none may be bad."""
-    named = None if arguments.decode is None else arguments.decode.dead_letters
-    topic = arguments.sink.dead_letter_topic
+def _dead_letters(
+    arguments: "Arguments", frames: RangeFrames, output: "TableOutput", outputs: Outputs | None
+) -> DeadLetters | None:
+    """Where bad records go; None if the job names no place, so that none may be bad."""
+    named = arguments.job.rows.dead_letters
     if isinstance(named, IcebergOutput | DeltaOutput):
-        return _letter_table(named, frames, output)
-    return None if topic is None else DeadLetters(frames, Topic(_letter_topic(topic, arguments, frames)))
+        return _letter_table(named, arguments, frames, output)
+    return (
+        None
+        if named is None
+        else DeadLetters(frames, DeadLetterTopic(_letter_topic(named, arguments, frames, outputs)))
+    )
 
 
-def _letter_table(named: IcebergOutput | DeltaOutput, frames: RangeFrames, output: "TableOutput") -> DeadLetters:
+def _letter_table(
+    named: IcebergOutput | DeltaOutput, arguments: "Arguments", frames: RangeFrames, output: "TableOutput"
+) -> DeadLetters:
     if (named.kind, named.place) == (output.kind, output.place):
         raise SettingError(f"dead letters cannot go to {named.of} itself: they have other columns; name another table")
-    table: Any = _TABLES[type(named)](frames, named)
-    found = LetterTable(table, frames.loaded.id)
+    table: Any = TABLES[type(named)](frames, named, arguments.checkpoint)
+    found = DeadLetterTable(table, name_at(arguments.checkpoint, frames.loaded.id), frames.engine)
     table.prepare(found.rows(frames.bad, 1))
     return DeadLetters(frames, found)
 
 
-def _letter_topic(topic: str, arguments: "Arguments", frames: RangeFrames) -> OutputTopics:
+def _letter_topic(topic: str, arguments: "Arguments", frames: RangeFrames, outputs: Outputs | None) -> OutputTopics:
+    outputs = outputs or OutputBrokers(arguments.source.kafka)
     # Without the names of other topics: a record's own topic is where it was read from, and is not written to.
     settings = WriteSettings(
         arguments.source.kafka,
@@ -98,30 +124,29 @@ def _letter_topic(topic: str, arguments: "Arguments", frames: RangeFrames) -> Ou
         dead_letter_topic=topic,
         output_topics=(topic,),
         source="columns",
+        lend=outputs.lend,
     )
     columns = list(spark_columns(include_headers=frames.loaded.include_headers).items())
-    return OutputTopics(frames.loaded.id, plan_write(settings, columns))
+    return OutputTopics(frames.loaded.id, plan_write(settings, columns, outputs), outputs)
 
 
 def _output(arguments: "Arguments") -> "TableOutput":
-    if arguments.output is not None:
-        return arguments.output
-    if arguments.sink.topic or arguments.sink.output_topics:
-        raise SettingError("this application writes tables: name one with --output, or --sink-option path= or table=")
-    raise SettingError("no output is set: name one with --output, or set either --sink-option path=... or table=...")
+    if arguments.job.table is None:
+        raise SettingError("this application writes tables: name one with --sink-option path= or table=")
+    return arguments.job.table
 
 
 def _described(output: "TableOutput") -> str:
-    """The output as a setup has it: a batch that was begun without identities is not ended with them."""
-    if isinstance(output, FilesOutput | CatalogOutput):
+    """The output in a setup, identities included: a batch that was begun without them is not continued with them."""
+    if isinstance(output, FilesOutput):
         return f"{output.format} {output.place}"
     return f"{output.kind} {output.place}{'' if output.identity else ' without identities'}"
 
 
 def _letters_described(arguments: "Arguments") -> Iterator[str]:
-    """Where the dead letters are, as a setup has it: those of a batch are looked for in one place."""
-    named = None if arguments.decode is None else arguments.decode.dead_letters
-    if isinstance(named, IcebergOutput | DeltaOutput):
+    """The dead letters' place in a setup: those of a batch are looked for in one place."""
+    named = arguments.job.rows.dead_letters
+    if isinstance(named, str):
+        yield f"dead letters in topic {named}"
+    elif named is not None:
         yield f"dead letters in {named.kind} {named.place}"
-    elif topic := arguments.sink.dead_letter_topic:
-        yield f"dead letters in topic {topic}"

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.storage.store import TEMPORARY, failure, join
+
+from .store import TEMPORARY, failure, join
 
 PRECONDITIONS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
 """The protocols of fsspec whose file systems let the store itself decide who creates an object."""
@@ -111,8 +112,8 @@ class ObjectState:
         except OrderedKafkaError:
             raise
         except Exception as error:
-            said = (str(error) or type(error).__name__).splitlines()[0]
-            raise failure(action, join(self._location, name), said) from error
+            reason = (str(error) or type(error).__name__).splitlines()[0]
+            raise failure(action, join(self._location, name), reason) from error
 
     def _path(self, name: str) -> str:
         return join(self._base, name) if name else self._base

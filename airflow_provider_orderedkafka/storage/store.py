@@ -41,7 +41,7 @@ class State(Protocol):
         ...
 
     def date(self, name: str, seconds: int) -> None:
-        """Say that the document was changed so many seconds from now, where the store lets us."""
+        """Set the document's modification time to `seconds` from now, where the store supports it."""
         ...
 
     def get(self, name: str) -> str | None:

@@ -3,44 +3,43 @@
 Airflow's OpenLineage provider asks for it, where it is installed; nothing else imports it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from airflow_provider_orderedkafka.core.documents import Report
-from airflow_provider_orderedkafka.core.outputs import DEAD_LETTERS, SERVERS, TO_TABLES, Outputs
-from airflow_provider_orderedkafka.outputs import DeltaOutput, IcebergOutput, KafkaOutput, Output
+from airflow_provider_orderedkafka.job import Job
+from airflow_provider_orderedkafka.outputs import TableOutput
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.openlineage.facet import InputDataset, OutputDataset
 
+CHECKED = ("missing", "doubled", "altered", "out_of_order", "stray", "unknown")
+"""What an audit counts; nothing of it is in an output that is as it was promised."""
+
 STORES = {"s3a": "s3", "s3n": "s3"}
 """What OpenLineage calls them, where Hadoop has other names."""
-
-OF_DEAD_LETTERS = (DEAD_LETTERS, "dead_letters")
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
     """What a load has moved, from where to where.
 
-    `output` is a value, or what a command line says. `spark` is the connection in whose catalogs tables are, `letters`
-    where a `Decode` has its dead letters, `elsewhere` the servers of the output's own connection.
+    `spark` is the connection in whose catalogs tables are, `elsewhere` the servers of the output's own connection.
     """
 
     servers: str
     topics: Sequence[str]
-    output: Output | Outputs
+    job: Job
     spark: str
     report: Report
-    letters: str | IcebergOutput | DeltaOutput | None = None
     elsewhere: str | None = None
 
     @property
     def there(self) -> str:
         """The servers of the output topics."""
-        return self.elsewhere or self.output.options.get(SERVERS, self.servers)
+        return self.elsewhere or self.servers
 
 
 def facets(flow: Flow | None) -> Any:
@@ -49,6 +48,34 @@ def facets(flow: Flow | None) -> Any:
 
     return (
         OperatorLineage() if flow is None else OperatorLineage(inputs=list(_read(flow)), outputs=list(_written(flow)))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """What an audit has counted in the output of a flow."""
+
+    flow: Flow
+    counts: Mapping[str, int]
+
+
+def checked(found: Checks | None) -> Any:
+    """The lineage of an audit: it reads source and output, and asserts of the output that nothing is wrong with it."""
+    from airflow.providers.common.compat.openlineage.facet import InputDataset
+    from airflow.providers.openlineage.extractors import OperatorLineage
+
+    if found is None:
+        return OperatorLineage()
+    told = {"dataQualityAssertions": _assertions(found.counts)}
+    written = (InputDataset(namespace=space, name=name, inputFacets=told) for space, name in _places(found.flow))
+    return OperatorLineage(inputs=[*_read(found.flow), *written])
+
+
+def _assertions(counts: Mapping[str, int]) -> Any:
+    from openlineage.client.generated import data_quality_assertions_dataset as quality
+
+    return quality.DataQualityAssertionsDatasetFacet(
+        assertions=[quality.Assertion(assertion=f"no row is {name}", success=not counts[name]) for name in CHECKED]
     )
 
 
@@ -65,37 +92,36 @@ def _read(flow: Flow) -> "Iterator[InputDataset]":
 def _written(flow: Flow) -> "Iterator[OutputDataset]":
     from airflow.providers.common.compat.openlineage.facet import OutputDataset, OutputStatisticsOutputDatasetFacet
 
-    names = [*_topics(flow, dead=False), *_tables(flow, flow.output)]
-    told = {"outputStatistics": OutputStatisticsOutputDatasetFacet(rowCount=flow.report.rows_emitted)}
+    names = _places(flow)
+    facets = {"outputStatistics": OutputStatisticsOutputDatasetFacet(rowCount=flow.report.rows_emitted)}
     for namespace, name in names:
-        yield OutputDataset(namespace=namespace, name=name, outputFacets=told if len(names) == 1 else {})
+        yield OutputDataset(namespace=namespace, name=name, outputFacets=facets if len(names) == 1 else {})
     yield from (OutputDataset(namespace=space, name=name) for space, name in _dead_letters(flow))
 
 
-def _tables(flow: Flow, output: Output | Outputs) -> Iterator[tuple[str, str]]:
+def _places(flow: Flow) -> list[tuple[str, str]]:
+    topics = () if flow.job.kafka is None else flow.job.kafka.named
+    return [*((_cluster(flow.there), topic) for topic in topics), *_table(flow, flow.job.table)]
+
+
+def _table(flow: Flow, output: TableOutput | None) -> Iterator[tuple[str, str]]:
     """The namespace and name of a table or folder, as OpenLineage names datasets."""
-    said = output.options if isinstance(output, Outputs) else {name: getattr(output, name, None) for name in TO_TABLES}
-    if table := said.get("table"):
+    if table := getattr(output, "table", None):
         yield f"spark://{flow.spark}", table
-    if path := said.get("path"):
+    if path := getattr(output, "path", None):
         parts = urlsplit(path.rstrip("/"))
         bucket = f"{STORES.get(parts.scheme, parts.scheme)}://{parts.netloc}"
         yield (bucket, parts.path.lstrip("/")) if parts.netloc else ("file", parts.path)
 
 
 def _dead_letters(flow: Flow) -> Iterator[tuple[str, str]]:
-    if not flow.report.dead_letters:
+    letters = flow.job.rows.dead_letters
+    if not flow.report.dead_letters or letters is None:
         return
-    yield from _topics(flow, dead=True)
-    if isinstance(flow.letters, str):
-        yield _cluster(flow.there), flow.letters
-    elif flow.letters is not None:
-        yield from _tables(flow, flow.letters)
-
-
-def _topics(flow: Flow, *, dead: bool) -> Iterator[tuple[str, str]]:
-    named = flow.output.named if isinstance(flow.output, KafkaOutput | Outputs) else {}
-    yield from ((_cluster(flow.there), topic) for topic, name in named.items() if (name in OF_DEAD_LETTERS) == dead)
+    if isinstance(letters, str):
+        yield _cluster(flow.there), letters
+    else:
+        yield from _table(flow, letters)
 
 
 def _cluster(servers: str) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from airflow_provider_orderedkafka.compat.airflow import stats
 from airflow_provider_orderedkafka.context import now_ms
 from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
+from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.core.pacing import Lag, Verdict
 
 COUNTS = {
@@ -20,7 +21,10 @@ def waits(load: str, ledger: Ledger | None, verdict: Verdict, *, in_triggerer: b
     if ledger is None or verdict.waiting is None or verdict.lag is None:
         return
     lag = _of_lag(Lag.of(ledger.place, verdict.lag, now_ms()))
-    _gauges(load, {"waiting_offsets": verdict.waiting, **lag}, in_triggerer=in_triggerer)
+    span = verdict.span
+    behind = None if span is None else Offsets({p: end - span.start[p] for p, end in span.end.items()})
+    numbers = {"waiting_offsets": verdict.waiting, **lag, **_of_partitions(behind)}
+    _gauges(load, numbers, in_triggerer=in_triggerer)
 
 
 def planned(loaded: Range) -> None:
@@ -32,12 +36,17 @@ def attempted(load: str) -> None:
     _count(load, {"attempts": 1})
 
 
-def committed(load: str, report: Report, lag: Lag | None) -> None:
-    """A range was committed, for the first time."""
+def committed(load: str, report: Report, lag: Lag | None, left: Offsets | None = None) -> None:
+    """A range was committed, for the first time, and so much is `left` in each partition."""
     _count(load, {"commits": 1, **{name: getattr(report, field) for name, field in COUNTS.items()}})
     stats().timing(f"orderedkafka.{load}.duration", report.ended_at - report.started_at, tags={"load": load})
     if lag is not None:
-        _gauges(load, _of_lag(lag))
+        _gauges(load, {**_of_lag(lag), **_of_partitions(left)})
+
+
+def _of_partitions(behind: Offsets | None) -> dict[str, float]:
+    """How unevenly the partitions are behind."""
+    return {} if behind is None else {f"partition_lag_{name}": count for name, count in behind.spread.items()}
 
 
 def _of_lag(lag: Lag) -> dict[str, float]:

@@ -12,15 +12,16 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-from airflow_provider_orderedkafka.compat.airflow import asset_state, has_asset_state
+from airflow_provider_orderedkafka.compat.airflow import asset_state, has_asset_state, lost_supervisor
 from airflow_provider_orderedkafka.context import SCHEME, ledger_asset, now_ms, run_of, tell
+from airflow_provider_orderedkafka.core import status
 from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
+from airflow_provider_orderedkafka.core.notation.secrets import masked
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.core.pacing import Verdict
 from airflow_provider_orderedkafka.core.progress import Progress
-from airflow_provider_orderedkafka.core.status import steps
-from airflow_provider_orderedkafka.core.status.documents import Status
-from airflow_provider_orderedkafka.core.status.steps import Teller
+from airflow_provider_orderedkafka.core.status import AuditRow, Status, Updater
+from airflow_provider_orderedkafka.job import Rows, job_of
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.committing import CommitResult
 
@@ -35,13 +36,13 @@ SECONDS = 3.0
 LARGEST_EVENT = 10_000
 """Characters of a status in an event: there are two of them for each run, and Airflow keeps them all."""
 
-Change = Callable[[Status, Teller], Status]
+Change = Callable[[Status, Updater], Status]
 
 log = logging.getLogger(__name__)
 
 
 def outlets(load: OrderedLoad) -> "list[Asset]":
-    """The outlets by which a step tells the status where Airflow has no asset state store."""
+    """The outlets that carry the status where Airflow has no asset state store."""
     from airflow.sdk import Asset
 
     asset = Asset(
@@ -54,43 +55,48 @@ def outlets(load: OrderedLoad) -> "list[Asset]":
 
 
 def looked(context: "Context | None", load: OrderedLoad, ledger: Ledger, verdict: Verdict) -> None:
-    """Kafka was looked at; in the triggerer, without a context."""
-    _update(context, load, lambda before, teller: steps.looked(before, teller, ledger, verdict))
+    """Kafka was asked; in the triggerer, without a context."""
+    _update(context, load, lambda before, updater: status.looked(before, updater, ledger, verdict))
 
 
 def planned(context: "Context", load: OrderedLoad, loaded: Range) -> None:
     """A range was resolved."""
-    _update(context, load, lambda before, teller: steps.planned(before, teller, loaded))
+    _update(context, load, lambda before, updater: status.planned(before, updater, loaded))
 
 
 def begun(context: "Context", load: OrderedLoad, loaded: Range, attempt: int) -> None:
     """An attempt begins."""
-    _update(context, load, lambda before, teller: steps.begun(before, teller, loaded, attempt))
+    _update(context, load, lambda before, updater: status.begun(before, updater, loaded, attempt))
 
 
 def loaded(context: "Context", load: OrderedLoad, done: Range, report: Report) -> None:
     """A range was loaded."""
-    _update(context, load, lambda before, teller: steps.done(before, teller, done, report))
+    _update(context, load, lambda before, updater: status.done(before, updater, done, report))
 
 
 def committed(context: "Context", load: OrderedLoad, found: CommitResult, left: Offsets | None = None) -> None:
-    """A range was committed, and so much is `left`."""
+    """A range was committed, with this lag `left`."""
     if found.range is not None and found.report is not None:
         parts = found.range, found.report, found.ledger
         _update(
-            context, load, lambda was, teller: steps.committed(was, teller, *parts, left=left, task=_loader(context))
+            context, load, lambda was, updater: status.committed(was, updater, *parts, left=left, task=_loader(context))
         )
 
 
+def audited(context: "Context", load: OrderedLoad, range_id: str, found: AuditRow) -> None:
+    """The output of a range was read again."""
+    _update(context, load, lambda before, _: status.audited(before, range_id, found))
+
+
 class Attempt:
-    """Tells that an attempt begins, its progress every few seconds at most, and why it failed, if it does."""
+    """Records that an attempt begins, its progress every few seconds at most, and why it failed, if it does."""
 
     def __init__(self, context: "Context", load: OrderedLoad, loaded: Range, attempt: int) -> None:
         self._context = context
         self._load = load
         self._range = loaded
         self._attempt = attempt
-        self._untold: list[Progress] = []
+        self._pending: list[Progress] = []
         self._next = 0.0
 
     def __enter__(self) -> Self:
@@ -98,42 +104,42 @@ class Attempt:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._tell()
+        self._flush()
         if error is not None:
-            why = str(error) or type(error).__name__
-            _update(self._context, self._load, lambda was, teller: steps.failed(was, teller, self._range, why))
+            why = masked(str(error)) or type(error).__name__
+            _update(self._context, self._load, lambda was, updater: status.failed(was, updater, self._range, why))
 
     def progress(self, found: Progress) -> None:
-        """Take what the application told; a batch that is not told now is told with a later one."""
-        self._untold.append(found)
+        """Record a progress, at once or together with a later one."""
+        self._pending.append(found)
         if time.monotonic() >= self._next:
-            self._tell()
+            self._flush()
 
-    def _tell(self) -> None:
-        untold, self._untold = self._untold, []
-        if not untold:
+    def _flush(self) -> None:
+        pending, self._pending = self._pending, []
+        if not pending:
             return
         with _lost_without_harm(self._load.name):
-            tell(self._context, "progress", untold[-1].to_value())
-        _update(self._context, self._load, partial(self._changed, untold))
+            tell(self._context, "progress", pending[-1].to_value())
+        _update(self._context, self._load, partial(self._changed, pending))
         self._next = time.monotonic() + SECONDS
 
-    def _changed(self, untold: list[Progress], before: Status, teller: Teller) -> Status:
-        for each in untold:
-            before = steps.progressed(before, teller, self._range, each)
+    def _changed(self, pending: list[Progress], before: Status, updater: Updater) -> Status:
+        for each in pending:
+            before = status.progressed(before, updater, self._range, each)
         return before
 
 
 def _update(context: "Context | None", load: OrderedLoad, change: Change) -> None:
     with _lost_without_harm(load.name):
-        teller = _teller(context, load)
+        updater = _updater(context, load)
         if has_asset_state():
             asset = ledger_asset(load.name, load.ledger)
             store: Any = asset_state(asset) if context is None else context["asset_state_store"][asset]
-            found = change(teller.begin(_known(store.get(KEY))), teller)
+            found = change(updater.begin(_known(store.get(KEY))), updater)
             store.set(KEY, found.fitting().to_value())
         elif context is not None:
-            found = change(teller.begin(None), teller)
+            found = change(updater.begin(None), updater)
             for asset in outlets(load):  # an operator that does not name it emits nothing
                 context["outlet_events"][asset].extra[KEY] = found.fitting(LARGEST_EVENT).to_value()
 
@@ -148,14 +154,14 @@ def _loader(context: "Context") -> str:
 def _lost_without_harm(load: str) -> Iterator[None]:
     try:
         yield
-    except (OSError, EOFError):  # the supervisor is gone: Airflow tries this task again, beside whatever still runs
-        raise
-    except Exception as error:  # noqa: BLE001 - no load fails by what is shown of it
+    except Exception as error:  # no load fails because of its status
+        if lost_supervisor(error):  # Airflow retries this task while this process still runs
+            raise
         log.warning("%s: its status could not be updated (%s); only the page lacks it", load, error)
 
 
 def _known(stored: Any) -> Status | None:
-    """The status that is stored; None for one that another release wrote, or something else did."""
+    """The stored status; None if it cannot be read."""
     try:
         return None if stored is None else Status.from_value(stored)
     except ValueError as error:
@@ -163,15 +169,24 @@ def _known(stored: Any) -> Status | None:
         return None
 
 
-def _teller(context: "Context | None", load: OrderedLoad) -> Teller:
+def _updater(context: "Context | None", load: OrderedLoad) -> Updater:
     ti: Any = None if context is None else context["ti"]
-    return Teller(
+    return Updater(
         load=load.name,
-        topics=tuple(load.topics),
+        topics=load.named or (str(load.subscription),),
         row_limit=load.row_limit,
         pace=load.pace,
         dag="" if ti is None else ti.dag_id,
         run="" if context is None else run_of(context),
         task="" if ti is None else ti.task_id,
         now=now_ms(),
+        output="" if context is None else _output(context),
     )
+
+
+def _output(context: "Context") -> str:
+    """Where this task's load writes to, as `<format>:<place>`; empty if the task does not know it."""
+    task: Any = context["task"]
+    asked = getattr(task, "to", None)
+    to = None if asked is None else job_of(asked, Rows(), lambda text: str(task.render_template(text, context))).to
+    return "" if to is None else f"{'topic' if to.kind == 'kafka' else getattr(to, 'format', to.kind)}:{to.place}"

@@ -1,1 +1,1 @@
-"""For a person at a desk: commands, demo, doctor, a broker."""
+"""For a person at a desk: commands, doctor, a broker."""

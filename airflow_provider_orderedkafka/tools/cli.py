@@ -2,41 +2,49 @@
 
 import argparse
 import importlib
-import importlib.util
 import os
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from airflow_provider_orderedkafka import __version__
+from airflow_provider_orderedkafka.core.notation.secrets import masked
 from airflow_provider_orderedkafka.core.notation.spelling import meant
-from airflow_provider_orderedkafka.errors import USAGE, OrderedKafkaError, SettingError, exit_code
+from airflow_provider_orderedkafka.errors import USAGE, OrderedKafkaError, exit_code
+
+from .paint import RED, painted
 
 _PROGRAM = "orderedkafka"
+_AGO = re.compile(r"-\d")
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A command: its module, its summary for `--help`, and the packages of the extra `tools` that it needs.
+    """A command: its module, and its summary for `--help`.
 
     The module has `add_arguments(parser)`, and `run(arguments)`, which returns the exit code.
     """
 
     module: str
     summary: str
-    needs: tuple[str, ...] = ()
 
 
 _HERE = "airflow_provider_orderedkafka.tools"
+_SPARK = "airflow_provider_orderedkafka.spark"
 COMMANDS = {
-    "demo": Tool(
-        f"{_HERE}.demo.command", "see it work: load events in time order, and check them", ("matplotlib", "psutil")
-    ),
-    "broker": Tool(f"{_HERE}.embedded.command", "run a real Kafka on this machine", ("psutil",)),
+    "broker": Tool(f"{_HERE}.commands.broker", "run a real Kafka on this machine"),
     "doctor": Tool(f"{_HERE}.doctor", "check the installation and the connections"),
-    "ledger": Tool(f"{_HERE}.commands.ledger", "show, abandon, rewind, restore or move a ledger"),
+    "loads": Tool(f"{_HERE}.commands.loads", "show how each load stands: state, lag, last success, error"),
+    "ledger": Tool(f"{_HERE}.commands.ledger", "show, abandon, rewind, restore or move a ledger; who did, and why"),
     "dead-letters": Tool(f"{_HERE}.commands.dead_letters", "show what could not be loaded, and why"),
+    "audit": Tool(f"{_HERE}.commands.audit", "compare what a load wrote with what its source has"),
+    "read": Tool(f"{_HERE}.commands.read", "read topics in time order: a table, JSON, Arrow or Parquet"),
+    "bundle": Tool(f"{_SPARK}.bundle", "write what a cluster needs of this package, and beside it"),
     "plan": Tool(f"{_HERE}.commands.plan", "show what a load's next run would load, and why"),
+    "explain": Tool(f"{_HERE}.commands.explain", "explain an exit code, an error or a message, and what to do"),
+    "completion": Tool(f"{_HERE}.commands.completion", "print a script that completes commands and options by Tab"),
 }
 
 
@@ -45,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(list(sys.argv[1:] if argv is None else argv))
     except OrderedKafkaError as error:
-        print(f"{_PROGRAM}: {error}", file=sys.stderr)
+        print(f"{painted(_PROGRAM, RED, sys.stderr)}: {masked(str(error))}", file=sys.stderr)
         return exit_code(error)
     except KeyboardInterrupt as error:
         return exit_code(error)
@@ -60,25 +68,48 @@ def _run(argv: list[str]) -> int:
     if arguments.command is None:
         parser.print_help()
         return USAGE
-    command = COMMANDS.get(arguments.command)
-    if command is None:
+    if arguments.command not in COMMANDS:
         parser.error(_unknown(arguments.command))
-    _check_installed(arguments.command, command.needs)
-    module = importlib.import_module(command.module)
-    own = argparse.ArgumentParser(prog=f"{_PROGRAM} {arguments.command}", description=module.__doc__)
-    module.add_arguments(own)
-    code: int = module.run(own.parse_args(arguments.rest))
+    module, own = _of(arguments.command)
+    code: int = module.run(_parsed(own, _joined(arguments.rest)))
     sys.stdout.flush()
     return code
 
 
-def _check_installed(name: str, needs: Sequence[str]) -> None:
-    missing = [package for package in needs if importlib.util.find_spec(package) is None]
-    if missing:
-        raise SettingError(
-            f"`{_PROGRAM} {name}` needs {' and '.join(missing)}, of the extra 'tools': "
-            "pip install 'airflow-provider-orderedkafka[tools]' (from a checkout: pip install '.[tools]')"
-        )
+def parsers() -> dict[str, argparse.ArgumentParser]:
+    """The parser of each command."""
+    return {name: _of(name)[1] for name in COMMANDS}
+
+
+def _of(name: str) -> tuple[Any, argparse.ArgumentParser]:
+    """The module of a command, and its parser."""
+    module = importlib.import_module(COMMANDS[name].module)
+    own = argparse.ArgumentParser(prog=f"{_PROGRAM} {name}", description=module.__doc__)
+    module.add_arguments(own)
+    own.set_defaults(parsers=parsers)
+    return module, own
+
+
+def _parsed(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.Namespace:
+    """The arguments; an option that there is not is an error with the nearest one."""
+    found, unknown = parser.parse_known_args(given)
+    if unknown:
+        completion = importlib.import_module(COMMANDS["completion"].module)
+        known = sorted({option for _, options in completion.words(parser) for option in options})
+        hint = meant(unknown[0].partition("=")[0], known, f"see {parser.prog} --help")
+        parser.error(f"there is no {unknown[0]!r}: {hint}")
+    return found
+
+
+def _joined(arguments: Sequence[str]) -> list[str]:
+    """The arguments, each time ago joined to its option: argparse takes the `-2h` of `--start -2h` for another one."""
+    found: list[str] = []
+    for text in arguments:
+        if found and found[-1].startswith("--") and "=" not in found[-1] and _AGO.match(text):
+            found[-1] += f"={text}"
+        else:
+            found.append(text)
+    return found
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -14,17 +14,25 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from airflow_provider_orderedkafka.compat.airflow import asset_state
-from airflow_provider_orderedkafka.context import is_active, ledger_asset, now_ms
-from airflow_provider_orderedkafka.core.documents import Ledger
+from airflow_provider_orderedkafka.compat.airflow import StateOfAsset, asset_state
+from airflow_provider_orderedkafka.context import gives_way, is_active, ledger_asset, now_ms
+from airflow_provider_orderedkafka.core.documents import Ledger, Open
 from airflow_provider_orderedkafka.core.limits import limit_spent
-from airflow_provider_orderedkafka.core.pacing import Remarks, Verdict, until
-from airflow_provider_orderedkafka.core.watching import Seen, WatcherState, fired, noticed, silent
-from airflow_provider_orderedkafka.errors import OrderedKafkaError
-from airflow_provider_orderedkafka.ledgers import ledger_in, location_for
+from airflow_provider_orderedkafka.core.pacing import (
+    Remarks,
+    Seen,
+    Verdict,
+    WatcherState,
+    fired,
+    noticed,
+    silent,
+    until,
+)
+from airflow_provider_orderedkafka.errors import CredentialsError, OrderedKafkaError
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
-from airflow_provider_orderedkafka.loads.operations import ledger_of
+from airflow_provider_orderedkafka.loads.ledger_operations import ledger_of
+from airflow_provider_orderedkafka.locations import ledger_in, location_for
 from airflow_provider_orderedkafka.telling import metrics, status
 
 if TYPE_CHECKING:
@@ -33,7 +41,7 @@ if TYPE_CHECKING:
 PATH = "airflow_provider_orderedkafka.triggers.offsets.OffsetRangeTrigger"
 POLL_SECONDS = 5.0
 THOROUGH_SECONDS = 60.0
-"""Seconds between looking for new partitions and reading the connection again."""
+"""Seconds between looking for new partitions, and between reading the connection or the ledger again."""
 
 LOOKS_AT_ONCE = 16
 
@@ -57,6 +65,7 @@ class OffsetRangeTrigger(BaseEventTrigger):
     :param moment: Without a ledger: the time to wait for, in milliseconds since the epoch.
     :param backoff: Delay before a watcher starts another run for the same revision, in milliseconds.
     :param stored: Read the ledger of a deferred run from its store, because it is too large for an argument.
+    :param dag_id: The DAG of a deferred run that ends, to be skipped, when another one is queued behind it.
     """
 
     def __init__(
@@ -68,6 +77,7 @@ class OffsetRangeTrigger(BaseEventTrigger):
         backoff: int = 60_000,
         *,
         stored: bool = False,
+        dag_id: str | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.load = load
@@ -76,15 +86,26 @@ class OffsetRangeTrigger(BaseEventTrigger):
         self.moment = moment
         self.backoff = backoff
         self.stored = stored
+        self.dag_id = dag_id
         self._looked_thoroughly = 0.0
         self._remarks = Remarks()
+        self._known: Ledger | None = None
+        self._known_at = time.monotonic()
+        self._kept: tuple[WatcherState | None, Seen] | None = None
 
     @classmethod
-    def waiting(cls, load: OrderedLoad, ledger: Ledger | None, poll_interval: float, moment: int | None) -> Self:
+    def waiting(
+        cls,
+        load: OrderedLoad,
+        ledger: Ledger | None,
+        poll_interval: float,
+        moment: int | None,
+        dag_id: str | None = None,
+    ) -> Self:
         """For a deferred run: wait until the load is due or, without a ledger, until the moment."""
         text = None if ledger is None else replace(ledger, open=None, outcomes=()).to_text()
         large = text is not None and len(text) > LARGEST
-        return cls(load.to_json(), None if large else text, poll_interval, moment, stored=large)
+        return cls(load.to_json(), None if large else text, poll_interval, moment, stored=large, dag_id=dag_id)
 
     @classmethod
     def watching(cls, load: OrderedLoad, poll_interval: float = POLL_SECONDS, backoff: int = 60_000) -> Self:
@@ -93,7 +114,7 @@ class OffsetRangeTrigger(BaseEventTrigger):
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """The class path and the arguments."""
-        names = ("load", "ledger", "poll_interval", "moment", "backoff", "stored")
+        names = ("load", "ledger", "poll_interval", "moment", "backoff", "stored", "dag_id")
         return PATH, {name: getattr(self, name) for name in names}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -106,30 +127,56 @@ class OffsetRangeTrigger(BaseEventTrigger):
             yield event
 
     async def _wait(self, load: OrderedLoad) -> AsyncIterator[TriggerEvent]:
-        """Outages of Kafka are waited out; an error that a retry cannot mend ends the wait."""
-        ledger = None if self.ledger is None else Ledger.from_text(self.ledger)
-        if self.stored:
-            ledger = await _in_thread(lambda: ledger_of(ledger_store(load)))
+        """Outages, also those of Airflow itself, are waited out; an error that a retry cannot mend ends the wait."""
+        self._known = None if self.ledger is None else Ledger.from_text(self.ledger)
         while True:
             try:
-                verdict = await self._verdict(load, ledger)
-            except OrderedKafkaError as error:
-                if not error.retryable:
-                    yield _event(error=str(error))
+                verdict = await self._verdict(load)
+            except Exception as error:  # noqa: BLE001 - Airflow's errors, and those of its stores, share no base
+                if _ends_a_wait(error):
+                    yield _event(error=str(error), kind=type(error).__name__)
                     return
                 self.log.warning("%s: %s", load.name, error)
             else:
                 if self._remarks.new(verdict.reason, now_ms()) or verdict.run:
                     self.log.info("%s: %s", load.name, verdict.reason)
-                if verdict.run:
-                    yield _event(reason=verdict.reason)
+                if verdict.run or verdict.skip:
+                    yield _event(**{"reason" if verdict.run else "skip": verdict.reason})
                     return
             await asyncio.sleep(self.poll_interval)
 
-    async def _verdict(self, load: OrderedLoad, ledger: Ledger | None) -> Verdict:
-        if ledger is None:
+    async def _verdict(self, load: OrderedLoad) -> Verdict:
+        if self.ledger is None and not self.stored:
             return until(self.moment or 0, now_ms())
-        return await _in_thread(lambda: self._ask(load, ledger))
+        return await _in_thread(lambda: self._now(load, self._present(load)))
+
+    def _present(self, load: OrderedLoad) -> Ledger:
+        """The ledger as it is kept, read once a minute: a person may rewind it, another run may move it.
+
+        Where it cannot be read now, it stays as it was seen, which is logged.
+        """
+        if self._known is not None and time.monotonic() - self._known_at <= THOROUGH_SECONDS:
+            return self._known
+        self._known_at = time.monotonic()
+        try:
+            self._known = ledger_of(ledger_store(load))
+        except Exception as error:
+            if self._known is None or (isinstance(error, OrderedKafkaError) and not error.retryable):
+                raise
+            self.log.warning("%s: a rewind would not be seen, as its ledger cannot be read: %s", load.name, error)
+        return self._known
+
+    def _now(self, load: OrderedLoad, ledger: Ledger) -> Verdict:
+        """Whether the waiting run is to go on; while another run loads a range, it waits for that."""
+        seen = _seen(load, ledger)
+        if seen.owner is not None and seen.owner_active:
+            return Verdict(run=False, reason=f"{seen.owner} loads a range of this load")
+        reason = limit_spent(ledger, load.row_limit) if ledger.open is None else _taken_over(ledger.open)
+        if reason is not None:
+            return Verdict(run=True, reason=reason)
+        verdict = self._ask(load, ledger)
+        behind = None if verdict.run else gives_way(self.dag_id)
+        return verdict if behind is None else replace(verdict, skip=True, reason=f"{behind}; {verdict.reason}")
 
     async def _watch(self, load: OrderedLoad) -> AsyncIterator[TriggerEvent]:
         """A watcher that returned would be started again at once, so this never does, whatever happens."""
@@ -144,16 +191,32 @@ class OffsetRangeTrigger(BaseEventTrigger):
             await asyncio.sleep(self.poll_interval)
 
     def _due(self, load: OrderedLoad) -> str | None:
-        """Why to start a run now, if at all; stored before the run starts."""
+        """Why to start a run now, if at all; stored before the run starts.
+
+        What is kept is read once a minute, after a run was started, and once more before one is.
+        """
+        kept = self._kept if time.monotonic() - self._known_at <= THOROUGH_SECONDS else None
+        watch, seen = kept or self._kept_now(load)
+        seen = replace(seen, now=now_ms())
+        reason = self._reason(load, watch, seen)
+        if reason is not None and kept is not None:
+            watch, seen = self._kept_now(load)
+            reason = self._reason(load, watch, seen)
+        if reason is not None:
+            self._kept = None
+            ledger_store(load).save_watch(fired(watch, seen))
+        return reason
+
+    def _kept_now(self, load: OrderedLoad) -> tuple[WatcherState | None, Seen]:
+        """The watcher's own state and the ledger, with what is new there."""
+        self._known_at = time.monotonic()
         store = ledger_store(load)
         before, seen = store.watch(), _seen(load, store.ledger())
         watch = noticed(before, seen)
         if watch is not None and watch != before:
             store.save_watch(watch)
-        reason = self._reason(load, watch, seen)
-        if reason is not None:
-            store.save_watch(fired(watch, seen))
-        return reason
+        self._kept = watch, seen
+        return self._kept
 
     def _reason(self, load: OrderedLoad, watch: WatcherState | None, seen: Seen) -> str | None:
         if silent(watch, seen, self.backoff) is not None:
@@ -161,13 +224,16 @@ class OffsetRangeTrigger(BaseEventTrigger):
         if seen.ledger is None:
             return "the first look"
         if seen.ledger.open is not None:
-            return f"range {seen.ledger.open.range_id} of {seen.ledger.open.owner} is to be taken over"
+            return _taken_over(seen.ledger.open)
         verdict = self._ask(load, seen.ledger)
         return verdict.reason if verdict.run else None
 
     def _ask(self, load: OrderedLoad, ledger: Ledger) -> Verdict:
         thorough = time.monotonic() - self._looked_thoroughly > THOROUGH_SECONDS
-        verdict = hook_of(load.kafka_conn_id).verdict(load, ledger, known=not thorough)
+        try:
+            verdict = hook_of(load.kafka_conn_id).verdict(load, ledger, known=not thorough)
+        except CredentialsError:  # they may have been changed since they were read
+            verdict = hook_of(load.kafka_conn_id, anew=True).verdict(load, ledger, known=not thorough)
         metrics.waits(load.name, ledger, verdict, in_triggerer=True)
         if thorough:
             status.looked(None, load, ledger, verdict)
@@ -182,12 +248,15 @@ async def _in_thread(work: Callable[[], Found]) -> Found:
 _hooks: "dict[str, tuple[float, OrderedKafkaHook]]" = {}
 
 
-def hook_of(conn_id: str) -> "OrderedKafkaHook":
-    """The hook that all triggers of this process share; its connection is read again every minute."""
+def hook_of(conn_id: str, *, anew: bool = False) -> "OrderedKafkaHook":
+    """The hook that all triggers of this process share; its connection is read again every minute, or `anew`.
+
+    `OrderedKafkaError` if that fails, which is tried again at the next look: what was read before may be outdated.
+    """
     from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
     made, hook = _hooks.get(conn_id, (0.0, None))
-    if hook is None or time.monotonic() - made > THOROUGH_SECONDS:
+    if hook is None or anew or time.monotonic() - made > THOROUGH_SECONDS:
         hook = OrderedKafkaHook(conn_id)
         _ = hook.config
         _hooks[conn_id] = (time.monotonic(), hook)
@@ -199,7 +268,7 @@ def ledger_store(load: OrderedLoad) -> LedgerStore:
     location = location_for(load.name, load.ledger)
     if location is not None:
         return ledger_in(load.name, location)
-    return LedgerStore(load.name, asset_state(ledger_asset(load.name)))
+    return LedgerStore(load.name, StateOfAsset(asset_state(ledger_asset(load.name))))
 
 
 def _seen(load: OrderedLoad, ledger: Ledger | None) -> Seen:
@@ -208,5 +277,14 @@ def _seen(load: OrderedLoad, ledger: Ledger | None) -> Seen:
     return Seen(ledger, owner is not None and is_active(owner), spent, now_ms())
 
 
-def _event(**told: str) -> TriggerEvent:
-    return TriggerEvent(told)  # type: ignore[no-untyped-call]
+def _ends_a_wait(error: Exception) -> bool:
+    """Whether waiting does not mend it. Credentials that are refused alarm, or the task's retry takes new ones."""
+    return isinstance(error, CredentialsError) or (isinstance(error, OrderedKafkaError) and not error.retryable)
+
+
+def _taken_over(opened: Open) -> str:
+    return f"range {opened.range_id} of {opened.owner} is to be taken over"
+
+
+def _event(**payload: str) -> TriggerEvent:
+    return TriggerEvent(payload)  # type: ignore[no-untyped-call]

@@ -1,7 +1,79 @@
-"""Suggest a known name for a misspelled one."""
+"""Durations, counts and names as people spell them.
 
-from collections.abc import Iterable
+`"15m"`, `"1h30m"` or `"250ms"` become whole milliseconds; for a misspelled name the known one is suggested,
+for an old name the new one. A value is shown as it would be written.
+
+A bare number is refused as a duration, because Spark reads it as milliseconds and Airflow as seconds; zero needs no
+unit. So is a duration too long to add to any date.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, Field, fields
+from datetime import timedelta
 from difflib import get_close_matches
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Any, Final, TypeVar
+
+from airflow_provider_orderedkafka.errors import SettingError
+
+Made = TypeVar("Made", bound=Callable[..., Any])
+
+MILLISECONDS: Final = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
+LONGEST: Final = timedelta(days=1_000_000)
+ALLOWED: Final = (
+    "numbers with units from large to small, such as '15m', '1h30m', '2d' or '250ms' (d, h, m, s, ms), up to 1000000d"
+)
+
+_PART: Final = r"(?:(?P<{0}>[0-9]{{1,12}})\s*{0})?\s*"
+_WRITTEN: Final = re.compile("".join(_PART.format(unit) for unit in MILLISECONDS))
+
+
+def parse_duration(value: object, name: str) -> int:
+    """Parse the duration of the setting `name`; a `SettingError` says what is allowed."""
+    if isinstance(value, timedelta) and timedelta() <= value <= LONGEST:
+        return value // timedelta(milliseconds=1)
+    if value == 0 and not isinstance(value, bool):
+        return 0
+    if isinstance(value, str):
+        text = value.strip()
+        found = None if "M" in text else _WRITTEN.fullmatch(text.lower())
+        if text == "0":
+            return 0
+        if text and found:
+            total = sum(int(number) * MILLISECONDS[unit] for unit, number in found.groupdict().items() if number)
+            if total <= LONGEST // timedelta(milliseconds=1):
+                return total
+    raise SettingError(f"{name!r} must be {ALLOWED}, found {value!r}{_hint(value)}")
+
+
+def format_duration(milliseconds: int) -> str:
+    """A duration as `parse_duration` reads it."""
+    return "".join(_parts(milliseconds)) or "0s"
+
+
+def shown_duration(milliseconds: int) -> str:
+    """The duration in its two largest units; milliseconds are left out after seconds."""
+    return "".join(_parts(milliseconds // 1_000 * 1_000 or milliseconds)[:2]) or "0s"
+
+
+def _parts(milliseconds: int) -> list[str]:
+    parts, left = [], milliseconds
+    for unit, size in MILLISECONDS.items():
+        number, left = divmod(left, size)
+        if number:
+            parts.append(f"{number}{unit}")
+    return parts
+
+
+def _hint(value: object) -> str:
+    number = str(value).strip()
+    if not isinstance(value, bool) and number.isascii() and number.isdigit():
+        return f": a number alone has no unit; did you mean '{number}s' or '{number}m'?"
+    if isinstance(value, str) and "M" in value and _WRITTEN.fullmatch(value.strip().lower()):
+        return f": M may be months to some, minutes are m; did you mean '{value.strip().lower()}'?"
+    return ""
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -15,3 +87,81 @@ def meant(name: str, known: Iterable[str], otherwise: str, prefix: str = "") -> 
     """The question whether the nearest name was meant, or `otherwise` if none is near."""
     found = nearest(name, known)
     return otherwise if found is None else f"did you mean {prefix + found!r}?"
+
+
+def counted(number: int, noun: str) -> str:
+    """How many there are: `1 batch`, `2 batches`, `1,000 rows`."""
+    plural = "" if number == 1 else "es" if noun.endswith("ch") else "s"
+    return f"{number:,} {noun}{plural}"
+
+
+def shown(value: Any) -> str:
+    """A dataclass as it would be written: without what is the default."""
+    values = ((each, getattr(value, each.name)) for each in fields(value) if each.repr)
+    return f"{type(value).__name__}({', '.join(f'{each.name}={v!r}' for each, v in values if v != _usual(each))})"
+
+
+def _usual(field: "Field[Any]") -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def parameters(taker: type) -> set[str]:
+    """The names of what a class and its bases take."""
+    made = [vars(each)["__init__"] for each in taker.__mro__ if "__init__" in vars(each)]
+    return {name for each in made for name in signature(each).parameters} - {"self", "args", "kwargs"}
+
+
+def arguments(**instead: str) -> Callable[[Made], Made]:
+    """Let a public class or function refuse names that it does not take with those that it does, and say what misses.
+
+    A class, which is a dataclass, is also shown as it would be written. Of an operator, its `__init__` is decorated.
+
+    `instead` says for some what to do: what earlier releases called otherwise, what means nothing here, or is missing.
+    """
+
+    def decorate(made: Made) -> Made:
+        called: Any = made.__init__ if isinstance(made, type) else made  # type: ignore[misc]
+        name = made.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+        taken = list(signature(called).parameters.values())
+
+        @wraps(called)
+        def checked(*given: Any, **named: Any) -> Any:
+            _check_known(name, taken, given, named, instead)
+            _check_enough(name, taken, len(given), named, instead)
+            return called(*given, **named)
+
+        if isinstance(made, type):
+            made.__init__, made.__repr__ = checked, shown  # type: ignore[misc,method-assign,assignment]
+            return made
+        return checked  # type: ignore[return-value]
+
+    return decorate
+
+
+def _check_known(
+    called: str, taken: list[Parameter], given: tuple[Any, ...], named: Iterable[str], instead: Mapping[str, str]
+) -> None:
+    own = [each.name for each in taken if each.name != "self" and each.kind is not Parameter.VAR_KEYWORD]
+    passed_on = any(each.kind is Parameter.VAR_KEYWORD for each in taken)
+    known = own + (sorted(parameters(type(given[0]))) if passed_on else [])
+    for name in named:
+        if name not in known:
+            near = nearest(name, [*known, *instead]) or ""
+            hint = instead.get(name) or instead.get(near) or meant(name, known, f"known are {', '.join(own)}")
+            raise SettingError(f"{called}() takes no argument {name!r}: {hint}")
+
+
+def _check_enough(
+    called: str, taken: list[Parameter], given: int, named: Mapping[str, Any], instead: Mapping[str, str]
+) -> None:
+    ordered = [each.name for each in taken if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
+    if given > len(ordered):
+        plain = ", ".join(each for each in ordered if each != "self")
+        others = [f"name the others, such as {each.name}=..." for each in taken if each.name not in ordered]
+        hint = [*others, "leave it out"][0]
+        raise SettingError(f"{called}() takes {plain} without a name, and more was given: {hint}")
+    needed = [each.name for each in taken if each.default is Parameter.empty and each.kind is not Parameter.VAR_KEYWORD]
+    missing = [each for each in needed if each not in {*named, *ordered[:given]}]
+    if missing:
+        hints = [instead.get(each, f"it is {called}({each}=...)") for each in missing]
+        raise SettingError(f"{called}() needs {' and '.join(f'{each}=' for each in missing)}: {'; '.join(hints)}")

@@ -3,20 +3,22 @@
     "earliest"  "latest"  "committed:<group>"  "2026-01-31T12:00:00Z"  1769860800000  "-2h"
     {"orders": [23, 0, -2]}     an array indexed by partition
     {"orders": {"0": 23}}       as Spark's connector writes it
+    {"orders": "earliest", "metrics": "-1h"}   a start for each topic
 
 In explicit offsets -2 stands for the earliest and -1 for the latest, as in Spark. `str` formats a start for people.
 """
 
 import json
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from airflow_provider_orderedkafka.core.notation.durations import format_duration, parse_duration
 from airflow_provider_orderedkafka.core.order.positions import LARGEST, TopicPartition
 from airflow_provider_orderedkafka.errors import SettingError
+
+from .spelling import format_duration, nearest, parse_duration
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -28,7 +30,8 @@ _SHOWN: Final = 200
 _COMMITTED: Final = "committed:"
 _ALLOWED: Final = (
     "'earliest', 'latest', 'committed:<group>', a moment with a time zone ('2026-01-31T12:00:00Z', or milliseconds "
-    "since 1970), a time ago ('-2h'), or offsets ({\"topic\": [offset of partition 0, of partition 1, ...]})"
+    "since 1970), a time ago ('-2h'), offsets ({\"topic\": [offset of partition 0, of partition 1, ...]}), or one of "
+    'these for each topic ({"topic": "earliest", ...})'
 )
 _MOMENT: Final = "a moment with a time zone, such as '2026-01-31T12:00:00Z', or milliseconds since 1970"
 
@@ -99,14 +102,18 @@ class Explicit:
 
 _NAMED: Final = {EARLIEST: "{p}@earliest", LATEST: "{p}@latest"}
 
-Start = Earliest | Latest | Committed | Moment | Ago | Explicit
+
+@dataclass(frozen=True, slots=True)
+class ByTopic:
+    """A start for each topic, by name; every topic that is read must be named."""
+
+    starts: "tuple[tuple[str, Start], ...]"
+
+    def __str__(self) -> str:
+        return ", ".join(f"{start}" if isinstance(start, Explicit) else f"{t}@{start}" for t, start in self.starts)
 
 
-def without(start: Start, topics: Container[str]) -> Start:
-    """The same start for all but these topics."""
-    if not isinstance(start, Explicit):
-        return start
-    return Explicit(tuple((p, offset) for p, offset in start.offsets if p.topic not in topics))
+Start = Earliest | Latest | Committed | Moment | Ago | Explicit | ByTopic
 
 
 def goes_back(start: Start, end: Start) -> bool:
@@ -125,14 +132,14 @@ def goes_back(start: Start, end: Start) -> bool:
 def parse_start(value: object, name: str) -> Start:
     """Read a start policy given for the setting `name`; a `SettingError` says what is wrong and what is allowed."""
     if isinstance(value, dict):
-        return _explicit(value, name)
+        return _by_topic(value, name)
     if not isinstance(value, str):
         return parse_moment(value, name, _ALLOWED)
     text = value.strip()
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     if text.startswith("{"):
-        return _explicit(read_json(text, name), name)
+        return _by_topic(read_json(text, name), name)
     if text.startswith(_COMMITTED) and text != _COMMITTED:
         return Committed(text.removeprefix(_COMMITTED))
     if text.startswith("-"):
@@ -158,7 +165,17 @@ def parse_moment(value: object, name: str, allowed: str = _MOMENT) -> Moment:
         except ValueError as error:
             if isinstance(error, SettingError):
                 raise
-    raise SettingError(f"{name!r} must be {allowed}, found {value!r}")
+    raise SettingError(f"{name!r} must be {allowed}, found {value!r}{_hint(value)}")
+
+
+def _hint(value: object) -> str:
+    text = str(value).strip()
+    if (near := nearest(text, _WORDS)) is not None:
+        return f"; did you mean {near!r}?"
+    try:
+        return f"; did you mean '-{text}'?" if parse_duration(text, "") else ""
+    except SettingError:
+        return ""
 
 
 def _moment(moment: datetime, name: str, given: object) -> Moment:
@@ -199,6 +216,20 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [key for key, _ in pairs]
         raise ValueError(f"{next(key for key in names if names.count(key) > 1)!r} is named twice")
     return found
+
+
+def _by_topic(value: dict[str, Any], name: str) -> Start:
+    """A number alone could be an offset or a time, so it is neither."""
+    if not any(isinstance(each, str | datetime) for each in value.values()):
+        return _explicit(value, name)
+    starts = ((topic, _of_one(topic, each, name)) for topic, each in value.items())
+    return ByTopic(tuple(sorted(starts, key=lambda each: each[0])))
+
+
+def _of_one(topic: str, value: Any, name: str) -> Start:
+    if isinstance(value, str | datetime):
+        return parse_start(value, f"{name}.{topic}")
+    return _explicit({topic: value}, name)
 
 
 def _explicit(value: dict[str, Any], name: str) -> Explicit:

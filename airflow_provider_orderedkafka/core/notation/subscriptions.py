@@ -1,20 +1,25 @@
 """Subscriptions as in Spark's connector: a list of topics, a pattern, or partitions.
 
-Named(("orders", "refunds"))                    subscribe          "orders,refunds"
-Matching("orders-.*")                           subscribePattern   "orders-.*"
-Assigned((TopicPartition("orders", 0),))        assign             {"orders": [0]}
+                                             in Python                    as an option of Spark
+Named(("orders", "refunds"))                 ["orders", "refunds"]        subscribe         orders,refunds
+Matching("orders-.*")                        re.compile("orders-.*")      subscribePattern  orders-.*
+Assigned((TopicPartition("orders", 0),))     {"orders": [0]}              assign            {"orders": [0]}
 
 A `Discovery` is what that means on a cluster at one moment.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from airflow_provider_orderedkafka.core.notation.starts import read_json
-from airflow_provider_orderedkafka.core.order.positions import TopicPartition
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition, is_integer
 from airflow_provider_orderedkafka.errors import SettingError
+
+from .starts import ByTopic, Explicit, Start, read_json
+
+Topics = str | Sequence[str] | re.Pattern[str] | Mapping[str, Sequence[int]]
+"""How topics are said in Python: names, a pattern that matches whole names, or partitions by topic."""
 
 TOPIC_NAMES: Final = "Kafka allows 1 to 249 letters, digits and ._-"
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -29,6 +34,9 @@ def is_topic_name(value: object) -> bool:
 class Named:
     topics: tuple[str, ...]
 
+    def __str__(self) -> str:
+        return ", ".join(map(repr, self.topics))
+
 
 @dataclass(frozen=True, slots=True)
 class Matching:
@@ -36,12 +44,18 @@ class Matching:
 
     pattern: str
 
+    def __str__(self) -> str:
+        return f"topics like {self.pattern!r}"
+
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
     """Partitions by name and number, in order."""
 
     partitions: tuple[TopicPartition, ...]
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.partitions))
 
 
 Subscription = Named | Matching | Assigned
@@ -54,11 +68,68 @@ def names(subscription: Subscription) -> tuple[str, ...]:
     return subscription.topics if isinstance(subscription, Named) else ()
 
 
-def only(subscription: Subscription, topics: Sequence[str]) -> Subscription:
-    """The same for some of the topics that are named."""
+def reads(subscription: Subscription, topic: str) -> bool:
+    """Whether the topic, or a part of it, is among what is read, wherever it is."""
+    if isinstance(subscription, Matching):
+        return re.fullmatch(subscription.pattern, topic) is not None
+    return topic in names(subscription)
+
+
+def covers(subscription: Subscription, partition: TopicPartition) -> bool:
+    """Whether the partition is among what is read, where it exists."""
     if isinstance(subscription, Assigned):
-        return Assigned(tuple(partition for partition in subscription.partitions if partition.topic in topics))
-    return Named(tuple(topics)) if isinstance(subscription, Named) else subscription
+        return partition in subscription.partitions
+    return reads(subscription, partition.topic)
+
+
+def lacking(
+    subscription: Subscription, topics: Container[str], partitions: Container[TopicPartition]
+) -> Subscription | None:
+    """What of it is named and is neither among these topics nor among these partitions."""
+    if isinstance(subscription, Assigned):
+        left = tuple(partition for partition in subscription.partitions if partition not in partitions)
+        return Assigned(left) if left else None
+    new = tuple(topic for topic in names(subscription) if topic not in topics)
+    return Named(new) if new else None
+
+
+def within(start: Start, wanted: Subscription) -> Start:
+    """The part of a start that is about what is wanted."""
+    if isinstance(start, Explicit):
+        return Explicit(tuple((partition, offset) for partition, offset in start.offsets if covers(wanted, partition)))
+    if isinstance(start, ByTopic):
+        return ByTopic(tuple((topic, within(each, wanted)) for topic, each in start.starts if reads(wanted, topic)))
+    return start
+
+
+def check_start(start: Start, subscription: Subscription) -> None:
+    """Raise `SettingError` for a start that names what is not read, or leaves out some of what is named."""
+    if isinstance(start, ByTopic):
+        said = dict(start.starts)
+        _check_named(said, [topic for topic in said if not reads(subscription, topic)], set(names(subscription)))
+        for each in said.values():
+            _check_offsets(each, subscription)
+    elif isinstance(start, Explicit):
+        topics = dict.fromkeys(partition.topic for partition, _ in start.offsets)
+        _check_named(topics, [topic for topic in topics if not reads(subscription, topic)], set(names(subscription)))
+        _check_offsets(start, subscription)
+
+
+def _check_named(said: Iterable[str], odd: Sequence[str], wanted: set[str]) -> None:
+    if odd:
+        raise SettingError(f"the start names {odd[0]!r}, which is not read: leave it out")
+    if missing := sorted(wanted - set(said)):
+        raise SettingError(f"the start leaves out {missing[0]!r}, which is read: give it one, such as 'earliest'")
+
+
+def _check_offsets(start: Start, subscription: Subscription) -> None:
+    if not (isinstance(start, Explicit) and isinstance(subscription, Assigned)):
+        return  # how many partitions a topic has is not known here
+    said, topics = [partition for partition, _ in start.offsets], {partition.topic for partition, _ in start.offsets}
+    if odd := [partition for partition in said if partition not in subscription.partitions]:
+        raise SettingError(f"the start names {odd[0]}, which is not read: leave it out")
+    if missing := [p for p in subscription.partitions if p.topic in topics and p not in said]:
+        raise SettingError(f"the start leaves out {missing[0]}, which is read: give it an offset, or -2 for earliest")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +179,37 @@ def _named(text: str, name: str) -> Named:
     return Named(topics)
 
 
+def subscription_of(topics: object, name: str = "topics") -> Subscription:
+    """What topics in Python mean; a `SettingError` says what is wrong with them."""
+    if isinstance(topics, re.Pattern) and isinstance(topics.pattern, str):
+        return _matching(_with_flags(topics), name)
+    if isinstance(topics, Mapping):
+        return _assigned_of(topics, name)
+    listed = (topics,) if isinstance(topics, str) else topics
+    if not listed or not isinstance(listed, Iterable):
+        raise SettingError(
+            f"{name!r} must be names of topics, such as ['orders'], re.compile('orders-.*'), or partitions by topic, "
+            f"such as {{'orders': [0, 1]}}, found {topics!r}"
+        )
+    wrong = [topic for topic in listed if not is_topic_name(topic)]
+    if wrong:
+        raise SettingError(
+            f"{name!r}: {wrong[0]!r} cannot be a topic's name; {TOPIC_NAMES}; a pattern is re.compile('orders-.*')"
+        )
+    return Named(tuple(sorted(set(listed))))
+
+
+_FLAGS: Final = {re.IGNORECASE: "i", re.MULTILINE: "m", re.DOTALL: "s", re.VERBOSE: "x"}
+
+
+def _with_flags(pattern: re.Pattern[str]) -> str:
+    """The pattern's text, with the flags that it was compiled with and does not say itself."""
+    missing = pattern.flags & ~re.compile(pattern.pattern).flags
+    letters = "".join(letter for flag, letter in _FLAGS.items() if missing & flag)
+    end = "\n" if "x" in letters else ""  # it may end in a comment
+    return f"(?{letters}:{pattern.pattern}{end})" if letters else pattern.pattern
+
+
 def _matching(text: str, name: str) -> Matching:
     try:
         re.compile(text)
@@ -120,15 +222,24 @@ def _matching(text: str, name: str) -> Matching:
 
 def _assigned(text: str, name: str) -> Assigned:
     value = read_json(text, name)
-    if not isinstance(value, dict) or not value:
+    if not isinstance(value, dict):
         raise SettingError(f'{name!r} must name partitions by topic, such as {{"orders": [0, 1]}}, found {text!r}')
+    return _assigned_of(value, name)
+
+
+def _assigned_of(value: Mapping[str, Any], name: str) -> Assigned:
+    if not value:
+        raise SettingError(f'{name!r} must name partitions by topic, such as {{"orders": [0, 1]}}, found none')
+    for topic in value:
+        if not is_topic_name(topic):
+            raise SettingError(f"{name!r}: {topic!r} cannot be a topic's name; {TOPIC_NAMES}")
     return Assigned(
         tuple(sorted({TopicPartition(t, p) for t, numbers in value.items() for p in _numbers(t, numbers, name)}))
     )
 
 
 def _numbers(topic: str, numbers: Any, name: str) -> list[int]:
-    valid = isinstance(numbers, list) and all(type(each) is int and each >= 0 for each in numbers)
+    valid = isinstance(numbers, list | tuple | range) and all(is_integer(each) for each in numbers)
     if not valid or not numbers:
         raise SettingError(f"'{name}.{topic}' must be an array of partitions, such as [0, 1], found {numbers!r}")
     return list(numbers)

@@ -12,13 +12,14 @@ The rules that everything else rests on:
   time) it stands at one partition: the partitions before that have left the time behind, those after have not begun it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
-from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition, is_integer
 from airflow_provider_orderedkafka.errors import DocumentError
+
+from .positions import Offsets, TopicPartition, is_integer
 
 FUTURE_TOLERANCE = 5 * 60 * 1_000
 """How far in the future a timestamp may be and still count, by default."""
@@ -27,12 +28,23 @@ BEFORE_TIME = -1
 """The order time of a record before any timestamp: one millisecond before the epoch."""
 
 
+class OrderTimes(Offsets):
+    """The lowest order time that is left to each of some partitions."""
+
+    __slots__ = ()
+    LEAST = BEFORE_TIME
+
+
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """No record that follows gets an order time below `time`; in partitions before `split`, below `time + 1`."""
+    """No record that follows gets an order time below `time`; in partitions before `split`, below `time + 1`.
+
+    Partitions that begin `anew`, after a rewind, are held by lower times of their own until these have risen as far.
+    """
 
     time: int = BEFORE_TIME
     split: TopicPartition | None = None
+    anew: OrderTimes = OrderTimes()  # noqa: RUF009 - it never changes
 
     def __post_init__(self) -> None:
         if self.time < BEFORE_TIME:
@@ -40,16 +52,43 @@ class Floor:
 
     def of(self, partition: TopicPartition) -> int:
         """The lowest order time that a record of this partition can get."""
+        own = self.anew.get(partition)
+        return self._of_others(partition) if own is None else own
+
+    def _of_others(self, partition: TopicPartition) -> int:
         return self.time + 1 if self.split is not None and partition < self.split else self.time
 
+    @property
+    def lowest(self) -> int:
+        """The lowest order time that a record of any partition can get."""
+        return min(self.anew.values(), default=self.time)
+
+    def raised(self, time: int, split: TopicPartition | None = None) -> "Floor":
+        """At least as high as this for every partition."""
+        reached = Floor(time, split)
+        highest = max(self, reached, key=lambda floor: (floor.time, floor.split or ()))
+        return highest._where({p: max(own, reached.of(p)) for p, own in self.anew.items()})
+
+    def without(self, partitions: Iterable[TopicPartition]) -> "Floor":
+        """Nothing holds these partitions any more; all others are held as before."""
+        return self._where({**self.anew, **dict.fromkeys(partitions, BEFORE_TIME)})
+
+    def _where(self, anew: Mapping[TopicPartition, int]) -> "Floor":
+        lower = OrderTimes({p: time for p, time in anew.items() if time < self._of_others(p)})
+        return Floor(self.time, self.split, lower)
+
     def to_json(self) -> dict[str, Any]:
-        split = self.split
-        return {"time": self.time} | ({} if split is None else {"topic": split.topic, "partition": split.partition})
+        split, anew = self.split, self.anew
+        of_split = {} if split is None else {"topic": split.topic, "partition": split.partition}
+        return {"time": self.time, **of_split} | ({"anew": anew.to_json()} if anew else {})
 
     @classmethod
     def from_json(cls, value: Any, path: str = "floor") -> Self:
         """Parse the canonical form; a `DocumentError` has the path of what is wrong."""
         match value:
+            case {"anew": anew, **others}:
+                found = cls.from_json(others, path)
+                return cls(found.time, found.split, OrderTimes.from_json(anew, f"{path}.anew"))
             case {"time": time, **split} if is_integer(time, BEFORE_TIME) and not split:
                 return cls(time)
             case {"time": time, "topic": str(topic), "partition": partition, **rest} if not rest:

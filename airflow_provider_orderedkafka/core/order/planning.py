@@ -8,16 +8,13 @@ Where the index is blind, because the record it points at hides many older ones,
 share of the span once and uses an index of its own. Without it slices would be correct, only uneven.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from airflow_provider_orderedkafka.core.order.cuts import Bound, Cut, Floor, Place, Slice, Span, slices
-from airflow_provider_orderedkafka.core.order.index import OwnIndex, Row, TimeIndex
-from airflow_provider_orderedkafka.core.order.places import PATIENCE, Places
-from airflow_provider_orderedkafka.core.order.ports import Log
-from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.core.order.search import Search
+from .cuts import Bound, Cut, Floor, Place, Slice, Span, slices
+from .positions import Offsets, TopicPartition
+from .timeline import PATIENCE, Log, OwnIndex, Places, Row, Search, Sighting, TimeIndex
 
 LARGE_TIE = 2
 """A tie is cut inside when it holds more than this many slices."""
@@ -56,17 +53,50 @@ class Planner:
     def end(self, most: int | None = None, time: int | None = None) -> Place:
         """The literal end of what is older than `time` and spans at most `most` offsets, exactly if there are more.
 
-        Without a time it is the span's end, and no new floor follows from it.
+        Without a time it is the span's end, and the floor there is the last place in the order that the span reaches.
         """
         _check_most(most)
-        floor = self.span.floor if time is None else Floor(time)
-        whole = time is None or time > self.span.latest
-        if whole and (most is None or self.span.offsets <= most):
-            return self._place(self.index.beyond(floor.time), floor)
-        last = self.index.last() if whole else self._places.at(floor.time)
+        if time is None or time > self.span.latest:
+            return self._whole(most, time)
+        last = self._places.at(time)
         if most is not None and last.total > most:
             return self._end_at(most, Search(self.index, last))
-        return self._place(last, floor)
+        return self._place(last, self.span.floor.raised(time))
+
+    def _whole(self, most: int | None, time: int | None) -> Place:
+        if most is not None and self.span.offsets > most:
+            return self._end_at(most, Search(self.index, self.index.last()))
+        if time is None:
+            return Place(self.span.end, self._reached())
+        return self._place(self.index.beyond(time), self.span.floor.raised(time))
+
+    def _reached(self) -> Floor:
+        """The floor behind the span: its highest order time, and the last partition that has it."""
+        floors = {p: self.span.floor.of(p) for p in self._with_records()}
+        if not floors:
+            return self.span.floor
+        low, high, step = max(floors.values()), self.index.last().time, 1
+        lowest = low
+        while high > low + 1:
+            time = max(high - step, low + 1) if low == lowest else (low + high) // 2
+            times = [seen.timestamp for seen in self._begun(floors, time).values()]
+            low, high, step = (max(times), high, step) if times else (low, time, step * 2)
+        last = {p: max(floor, low) if p in self._begun(floors, low) else floor for p, floor in floors.items()}
+        time, split = max((time, partition) for partition, time in last.items())
+        return self.span.floor.raised(time, split)
+
+    def _with_records(self) -> Sequence[TopicPartition]:
+        """The partitions that reach what holds them; where others begin anew, markers of transactions alone do not."""
+        spanned = [p for p, start in self.span.start.items() if start < self.span.end[p]]
+        if not self.span.floor.anew:
+            return spanned
+        seen = self._places.look({p: Bound(self.span.start[p]) for p in spanned})
+        return [p for p, sighting in seen.items() if sighting.offset is not None]
+
+    def _begun(self, floors: Mapping[TopicPartition, int], time: int) -> dict[TopicPartition, Sighting]:
+        """What stands where partitions reach a time above their floor; those that do not are left out."""
+        seen = self._places.sightings(time)
+        return {p: seen[p] for p, floor in floors.items() if time > floor and seen[p].offset is not None}
 
     def ends(self, most: int, count: int) -> list[Place]:
         """The literal ends of the next `count` batches of `most` offsets each, the last one at the span's end.
@@ -84,8 +114,7 @@ class Planner:
         return list(_following(found))
 
     def _place(self, row: Row, floor: Floor) -> Place:
-        offsets = Offsets(zip(self.span.partitions, row.offsets, strict=True))
-        return Place(offsets, floor if floor.time > self.span.floor.time else self.span.floor)
+        return Place(Offsets(zip(self.span.partitions, row.offsets, strict=True)), floor)
 
     def _end_at(self, most: int, search: Search) -> Place:
         """The last cut with at most this many offsets, filled up from the tie after it."""
@@ -109,7 +138,7 @@ class Planner:
         """Take what is left from the tie at the end of `low`, partition by partition."""
         left = most - low.total
         if left == 0:
-            return self._place(low, Floor(low.time))
+            return self._place(low, self.span.floor.raised(low.time))
         after, offsets, split = self._places.at(low.until + 1), [], None
         for partition, begin, end in zip(self.span.partitions, low.offsets, after.offsets, strict=True):
             taken = min(left, max(end - begin, 0))
@@ -117,7 +146,7 @@ class Planner:
             offsets.append(begin + taken)
             if split is None and taken < end - begin:
                 split = partition
-        floor = Floor(low.until + 1) if split is None else Floor(low.until, split)
+        floor = self.span.floor.raised(low.until + (split is None), split)
         return Place(Offsets(zip(self.span.partitions, offsets, strict=True)), floor)
 
     def slices(self, each: int) -> list[Slice]:
@@ -130,7 +159,7 @@ class Planner:
 
     def slices_before(self, last: Row, each: int) -> list[Slice]:
         """The same, where it is known which time everything in the span comes before."""
-        inner = self._cuts(each, last) if last.time > self.span.floor.time else []
+        inner = self._cuts(each, last) if last.time > self.span.floor.lowest else []
         return slices(self._edges.limits, [self._edges.first, *inner, self._edges.last], self.span.latest)
 
     def _cuts(self, each: int, last: Row) -> list[Cut]:
@@ -145,11 +174,11 @@ class Planner:
             if high.total - low.total > LARGE_TIE * each and high.time <= low.until + 1:
                 found.extend(self._inside_tie(low, high, each))
             if high is not last:
-                found.append(Cut(Floor(high.time), tuple(self._bounds(high, high.time))))
+                found.append(Cut(self.span.floor.raised(high.time), tuple(self._bounds(high, high.time))))
         return list(_rising(found))
 
     def _rows(self, each: int, last: Row) -> tuple[list[Row], list[tuple[Row, Row]]]:
-        """The row at the start, those nearest to every so many offsets, and the last; and where a millisecond jumps."""
+        """The first row and the last, the rows nearest to each `each` offsets, and those where a millisecond jumps."""
         count = -(-last.total // each)
         targets = [last.total * number // count for number in range(1, count)]
         search = Search(self.index, last)
@@ -189,7 +218,7 @@ class Planner:
             while first is not None and offset < end:
                 if offset > first:
                     bounds = (*left[:place], Bound(offset), *begun[place + 1 :])
-                    yield Cut(Floor(tie, self.span.partitions[place]), bounds)
+                    yield Cut(self.span.floor.raised(tie, self.span.partitions[place]), bounds)
                     passed = begin - offset
                 offset += each
             passed += end - begin
@@ -272,11 +301,13 @@ def _rising(cuts: Iterable[Cut]) -> Iterator[Cut]:
 def split(slice_: Slice, log: Log, each: int) -> list[Slice]:
     """Cut a slice again into slices of about `each` offsets, in order; the same slice alone if it cannot be cut."""
     stretches = slice_.stretches
-    limits = Offsets((stretch.partition, stretch.limit) for stretch in stretches)
+    limits = Offsets((s.partition, s.limit if s.end.time is not None else s.end.offset) for s in stretches)
     start = Offsets((stretch.partition, stretch.start.offset) for stretch in stretches)
     end = Offsets((s.partition, min(max(s.end.offset, s.start.offset), s.limit)) for s in stretches)
     first = Cut(slice_.floor, tuple(stretch.start for stretch in stretches))
     last = Cut(slice_.floor, tuple(stretch.end for stretch in stretches))
     planner = Planner(log, Span(start, end, slice_.floor, slice_.latest), edges=Edges(first, last, limits))
+    # Where the slice ends inside a tie, some of its records are of that time: everything comes before the next one.
     times = [stretch.end.time for stretch in stretches if stretch.end.time is not None]
-    return planner.slices_before(planner.index.beyond(min([*times, slice_.latest + 1])), each)
+    beyond = min([slice_.latest, *times]) + 1
+    return planner.slices_before(planner.index.beyond(beyond), each)

@@ -6,7 +6,7 @@ for each topic, indexed by partition, with null for missing partitions.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from airflow_provider_orderedkafka.errors import DocumentError
 
@@ -52,11 +52,12 @@ class Offsets(Mapping[TopicPartition, int]):
     """An immutable mapping of partitions to offsets, in the order of partitions."""
 
     __slots__ = ("_by_partition",)
+    LEAST: ClassVar = 0
 
     def __init__(self, offsets: Mapping[TopicPartition, int] | Iterable[tuple[TopicPartition, int]] = ()) -> None:
         pairs: list[tuple[TopicPartition, int]] = sorted(offsets.items() if isinstance(offsets, Mapping) else offsets)
         for partition, offset in pairs:
-            if offset < 0 or partition.partition < 0:
+            if offset < self.LEAST or partition.partition < 0:
                 raise ValueError(f"offsets and partitions start at 0, found {partition.at(offset)}")
         self._by_partition: dict[TopicPartition, int] = dict(pairs)
 
@@ -87,6 +88,12 @@ class Offsets(Mapping[TopicPartition, int]):
         """How many offsets lie between `start` and here; a partition that `start` lacks counts from 0."""
         return sum(offset - start.get(partition, 0) for partition, offset in self.items())
 
+    @property
+    def spread(self) -> dict[str, float]:
+        """The least, the most and the average of counts by partition; nothing where there are none."""
+        counts = self._by_partition.values()
+        return {"min": min(counts), "max": max(counts), "avg": sum(counts) / len(counts)} if counts else {}
+
     def __add__(self, more: Mapping[TopicPartition, int]) -> Self:
         """Counts by partition and more of them."""
         return self.updated({partition: self.get(partition, 0) + count for partition, count in more.items()})
@@ -114,9 +121,8 @@ class Offsets(Mapping[TopicPartition, int]):
             for partition, offset in enumerate(array):
                 if offset is None:
                     continue
-                if not is_integer(offset):
-                    raise DocumentError(
-                        f"'{path}.{topic}[{partition}]' must be an integer from 0 to {LARGEST}, found {offset!r}"
-                    )
+                if not is_integer(offset, cls.LEAST):
+                    where, expected = f"{path}.{topic}[{partition}]", f"an integer from {cls.LEAST} to {LARGEST}"
+                    raise DocumentError(f"{where!r} must be {expected}, found {offset!r}")
                 found[TopicPartition(topic, partition)] = offset
         return cls(found)

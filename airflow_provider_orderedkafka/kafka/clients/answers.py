@@ -2,12 +2,16 @@
 
     gather(client, ask, questions, Patience(15, "the end of")) -> {question: answer}
 
-`ask(questions, seconds)` sends some questions and returns a future for each. What waiting cannot fix is raised at once:
-missing permissions, a topic that does not exist, an unexpected answer.
+`ask(questions, seconds)` sends some questions and returns a future for each. What waiting cannot fix is raised at once,
+and how to fix it is said: missing permissions, credentials, certificates, a topic that does not exist, an unexpected
+answer.
 """
 
+import re
+import socket
+import ssl
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, Protocol, TypeVar
 
@@ -16,11 +20,98 @@ from confluent_kafka import KafkaError, KafkaException
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import (
     AccessDeniedError,
+    CredentialsError,
     OrderedKafkaError,
     UnknownTopicError,
     UnreachableError,
 )
-from airflow_provider_orderedkafka.kafka.clients.refusals import way_out
+
+from .config import client_config
+
+_CREDENTIALS: Final = "check user name, password and mechanism, or where its tokens come from, and 'security.protocol'"
+_CHANGED: Final = "if they were changed meanwhile, the next attempt takes them as its connection has them then"
+DENIED: Final = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "the principal needs DESCRIBE (and READ) on the topic",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "the principal needs DESCRIBE (and READ) on the group",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "the principal needs DESCRIBE on the cluster",
+}
+_UNKNOWN_CLIENT: Final = {KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._AUTHENTICATION}
+DENIED_WRITES: Final = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "the principal needs WRITE on the topic",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "the principal needs WRITE on the topic, and before Kafka 2.8 "
+    "IDEMPOTENT_WRITE on the cluster",
+}
+_UNTRUSTED: Final = "certificate verify failed"
+_TRUST: Final = (
+    "'ssl.ca.location' (or 'ssl.ca.pem') must name who signed the broker's certificate, and that must not have expired "
+    "and be for the host that is connected to"
+)
+# OpenSSL's words for a broker's alert. Its other alerts may be transient, or not about certificates.
+_REFUSED: Final = re.compile(r"alert (?:[a-z ]*certificate|unknown ca)")
+_IDENTITY: Final = (
+    "the broker wants a certificate of this client's ('ssl.certificate.location' and 'ssl.key.location', or "
+    "'ssl.keystore.location') that has not expired and is signed by whom it trusts"
+)
+_BROKER: Final = re.compile(r"\w+://\[?(?P<host>[^/\]]+)\]?:(?P<port>\d+)/")
+_LOOK_SECONDS: Final = 2.0
+
+
+def refusal(error: KafkaError, config: Mapping[str, str], what: str) -> AccessDeniedError | None:
+    """The error for a refusal, with the way out: Kafka refuses `what`. None if it may be transient."""
+    message = f"Kafka refuses {what}: {error.str()}"
+    if error.code() in DENIED:
+        return AccessDeniedError(f"{message}; {DENIED[error.code()]}")
+    remedy = _credentials(error, config)
+    return None if remedy is None else CredentialsError(f"{message}; {remedy}; {_CHANGED}")
+
+
+def _credentials(error: KafkaError, config: Mapping[str, str]) -> str | None:
+    """What is wrong with passwords, tokens or certificates, if it is these."""
+    reported = error.str() or ""
+    if error.code() in _UNKNOWN_CLIENT:
+        return _CREDENTIALS
+    if _UNTRUSTED in reported:
+        return f"{_why_untrusted(reported, config)}{_TRUST}"
+    return _IDENTITY if _REFUSED.search(reported) else None
+
+
+def check_allowed(topic: str, operations: Collection[str], needed: str, why: str) -> None:
+    """Raise `AccessDeniedError` if Kafka lists what the principal may do with a topic, and this is not among it."""
+    if operations and needed not in operations:
+        raise AccessDeniedError(
+            f"the principal needs {needed} on topic {topic!r}, {why}: grant it; `orderedkafka doctor --output-topic "
+            f"{topic}` tells what else is missing"
+        )
+
+
+def _why_untrusted(reported: str, config: Mapping[str, str]) -> str:
+    """Verify the broker's certificate with Python, which gives a reason; Kafka's client gives none."""
+    broker = _BROKER.search(reported)
+    if broker is None:
+        return ""
+    settings = client_config(config, "admin")
+    try:
+        plain = socket.create_connection((broker["host"], int(broker["port"])), _LOOK_SECONDS)
+        with plain, _context(settings).wrap_socket(plain, server_hostname=broker["host"]):
+            return ""
+    except ssl.SSLCertVerificationError as error:
+        return f"{error.verify_message}; "
+    except (OSError, ValueError):
+        return ""
+
+
+def _context(settings: Mapping[str, Any]) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if settings.get("ssl.endpoint.identification.algorithm") == "none":
+        context.check_hostname = False
+    if pem := settings.get("ssl.ca.pem"):
+        context.load_verify_locations(cadata=pem)
+    elif place := settings.get("ssl.ca.location"):
+        context.load_verify_locations(place)
+    else:
+        context.load_default_certs()
+    return context
+
 
 Question = TypeVar("Question", bound=Hashable)
 
@@ -112,7 +203,7 @@ class Client(Protocol):
 
     @property
     def client(self) -> Any:
-        """Another one after it connected anew: what the one before was asked is not answered any more."""
+        """The client, replaced on reconnect, which abandons pending requests."""
 
     def troubles(self, since: float) -> list[Any]: ...
 
@@ -220,7 +311,7 @@ class _Wait:
     def _refusal(self) -> KafkaError | None:
         """A refusal that the client reported in the background; the request itself only times out."""
         troubles = self._client.troubles(self._patience.begun)
-        return next((trouble for trouble in troubles if way_out(trouble, self._client.config)), None)
+        return next((trouble for trouble in troubles if refusal(trouble, self._client.config, "")), None)
 
     def _look(self) -> None:
         """See whether the answers may come no more: their broker or their connection is gone."""
@@ -238,8 +329,8 @@ class _Wait:
 
 def _raise_if_final(error: KafkaError, question: object, patience: Patience, config: Mapping[str, str]) -> None:
     code = error.code()
-    if remedy := way_out(error, config):
-        raise AccessDeniedError(f"Kafka refuses {patience.what} {question}: {error.str()}; {remedy}")
+    if refused := refusal(error, config, f"{patience.what} {question}"):
+        raise refused
     if code in UNKNOWN and patience.waited > SHOWS_AFTER:
         place = question._asdict() if isinstance(question, TopicPartition) else {}
         raise UnknownTopicError(f"{question} does not exist: {error.str()}", **place)
@@ -251,11 +342,13 @@ def _unanswered(
     client: Client, questions: Sequence[object], patience: Patience, last: KafkaError | None
 ) -> UnreachableError:
     """With the best known reason: an error that the client reported in the background, or else its last answer."""
-    said = [error.str() for error in client.troubles(patience.begun) if error.code() != KafkaError._ALL_BROKERS_DOWN]
-    told = said[-1] if said else "no answer came" if last is None else last.str()
+    reported = [
+        error.str() for error in client.troubles(patience.begun) if error.code() != KafkaError._ALL_BROKERS_DOWN
+    ]
+    message = reported[-1] if reported else "no answer came" if last is None else last.str()
     return UnreachableError(
         f"Kafka at {client.config['bootstrap.servers']!r} did not answer within {patience.seconds:g} s, asked for "
-        f"{patience.what} {listed(questions)} ({told}); is it up, can it be reached from here, and is "
+        f"{patience.what} {listed(questions)} ({message}); is it up, can it be reached from here, and is "
         "'security.protocol' right?"
     )
 

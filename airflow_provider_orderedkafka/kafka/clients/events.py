@@ -21,9 +21,9 @@ from airflow_provider_orderedkafka.errors import (
     UnknownTopicError,
     UnreachableError,
 )
-from airflow_provider_orderedkafka.kafka.clients.answers import RECHECK_AFTER, UNKNOWN, listed
-from airflow_provider_orderedkafka.kafka.clients.consumers import PooledConsumer
-from airflow_provider_orderedkafka.kafka.clients.refusals import way_out
+
+from .answers import RECHECK_AFTER, UNKNOWN, listed, refusal
+from .pools import PooledConsumer
 
 _ANSWER_SECONDS: Final = 10.0
 _DAMAGED: Final = {KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError.INVALID_MSG}
@@ -80,8 +80,8 @@ class PartitionEvents:
             if event.what is What.LOG_END:
                 self._log_ends[partition] = event.offset
             return event
-        if remedy := self._way_out(error):
-            raise AccessDeniedError(f"Kafka refuses to give {partition}: {error.str()}; {remedy}")
+        if refused := self._refusal(error, f"to give {partition}"):
+            raise refused
         if code in _DAMAGED:
             damaged = f"{partition.at(message.offset())}: the record cannot be read: {error.str()}"
             raise DataLossError(damaged, **partition._asdict(), offset=message.offset())
@@ -113,8 +113,8 @@ class PartitionEvents:
         Raises AccessDeniedError, what `recheck` raises, or UnreachableError after the deadline.
         """
         for error in self._pooled.troubles:
-            if remedy := self._way_out(error):
-                raise AccessDeniedError(f"Kafka refuses this client: {error.str()}; {remedy}")
+            if refused := self._refusal(error, "this client"):
+                raise refused
         silent = time.monotonic() - self._last_progress
         if silent > min(RECHECK_AFTER, self._deadline) and not self._rechecked:
             self._rechecked = True
@@ -136,11 +136,11 @@ class PartitionEvents:
                     f"{waited}: the log ends at {partition.at(end)}, and should go on to "
                     f"{partition.at(stops[partition])}; its leader may lag, or have lost records"
                 )
-        said = [error.str() for error in self._pooled.troubles if error.code() != KafkaError._ALL_BROKERS_DOWN]
-        return UnreachableError(f"{waited}: {said[-1]}" if said else waited)
+        reported = [error.str() for error in self._pooled.troubles if error.code() != KafkaError._ALL_BROKERS_DOWN]
+        return UnreachableError(f"{waited}: {reported[-1]}" if reported else waited)
 
-    def _way_out(self, error: Any) -> str | None:
-        return None if error.code() in _OF_NO_CONCERN else way_out(error, self._pooled.config)
+    def _refusal(self, error: Any, what: str) -> AccessDeniedError | None:
+        return None if error.code() in _OF_NO_CONCERN else refusal(error, self._pooled.config, what)
 
     def _note(self, error: Any) -> None:
         if error.code() not in _OF_NO_CONCERN:

@@ -1,6 +1,7 @@
 """OAuth tokens without Airflow: functions that `orderedkafka.resolver` may name for managed clusters."""
 
 import re
+import sys
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
@@ -32,6 +33,9 @@ def _msk_token(region: str, _config: str) -> tuple[str, float]:
     try:
         signer = import_module("aws_msk_iam_sasl_signer").MSKAuthTokenProvider
     except ImportError as error:
-        raise SettingError("Amazon MSK with IAM needs the package aws-msk-iam-sasl-signer-python here") from error
+        raise SettingError(
+            f"Amazon MSK with IAM needs aws-msk-iam-sasl-signer-python, which this Python ({sys.executable}) does not "
+            "have: pip install 'airflow-provider-orderedkafka[msk]' in Airflow, and that package where Spark runs"
+        ) from error
     token, expiry = signer.generate_auth_token(region)
     return token, expiry / 1000

@@ -1,27 +1,172 @@
-"""`KafkaLog`: the records of some partitions, as the planner asks for them."""
+"""The log of some partitions: consumed, looked up as the planner asks for it, and seen to its very end.
 
-from collections.abc import Iterator, Mapping, Sequence
+A `PartitionReader`'s position follows its records and the ends of its log that the client reports, so it also passes
+markers and compacted records, which consumers do not see. If retention has deleted a position, reading continues at the
+log's start. `KafkaLog` answers the planner.
+
+A leader tells consumers its high watermark, which may lag behind the log while a follower does. But it answers a fetch
+from between the two with nothing, and refuses one from past the log's end. So a refusal proves that the log ends there:
+that is what a `Fence` finds out.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import starmap
 from typing import Final
 
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, Message
+from confluent_kafka import TopicPartition as KafkaPartition
 
 from airflow_provider_orderedkafka.core.documents import Isolation
 from airflow_provider_orderedkafka.core.order.cuts import Bound, counts
-from airflow_provider_orderedkafka.core.order.ports import Answer, Sighting
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
+from airflow_provider_orderedkafka.core.order.timeline import Answer, Sighting
 from airflow_provider_orderedkafka.kafka.clients.answers import DEADLINE
-from airflow_provider_orderedkafka.kafka.clients.consumers import pooled_consumer
-from airflow_provider_orderedkafka.kafka.lookup.offsets import first_at, newest
-from airflow_provider_orderedkafka.kafka.lookup.partition_reader import PartitionReader
-from airflow_provider_orderedkafka.kafka.lookup.topics import recheck
-from airflow_provider_orderedkafka.kafka.reading import ReadSettings
+from airflow_provider_orderedkafka.kafka.clients.events import PartitionEvents, What
+from airflow_provider_orderedkafka.kafka.clients.pools import PooledConsumer, pooled_consumer
+from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
+
+from .offsets import first_at, newest
+from .topics import recheck
+
+_ASK: Final = 2_000
+_BLINK: Final = 0.05
+_TOPIC, _PARTITION, _OFFSET = Message.topic, Message.partition, Message.offset
+_TIME, _ERROR = Message.timestamp, Message.error
+
+
+class PartitionReader:
+    """Reads partitions until they are let go; `positions` has the next offset of each.
+
+    `gone` counts offsets of each that retention deleted before they were read. `recheck` is called when nothing arrived
+    for a while, and may raise what it finds out about the partitions.
+    """
+
+    def __init__(
+        self,
+        pooled: PooledConsumer,
+        limits: Mapping[TopicPartition, int],
+        deadline: float,
+        recheck: Callable[[], None],
+    ) -> None:
+        self.positions: dict[TopicPartition, int] = {}
+        self.gone: Counter[TopicPartition] = Counter()
+        self._pooled = pooled
+        self._limits = limits
+        self._events = PartitionEvents(pooled, deadline, recheck)
+
+    def begin(self, starts: Mapping[TopicPartition, int]) -> None:
+        self.positions |= starts
+        if starts:
+            self._pooled.consumer.incremental_assign([KafkaPartition(*p, offset) for p, offset in starts.items()])
+
+    def let_go(self, partitions: Iterable[TopicPartition]) -> None:
+        """Stop reading these, so that the broker stops sending them."""
+        gone = [
+            KafkaPartition(*partition) for partition in partitions if self.positions.pop(partition, None) is not None
+        ]
+        if gone:
+            self._pooled.consumer.incremental_unassign(gone)
+
+    def take(self) -> list[Message]:
+        """The next records, in order within each partition; none if nothing arrived for a moment.
+
+        Raises UnreachableError if nothing arrives until the deadline, AccessDeniedError, UnknownTopicError, or
+        DataLossError if a log was truncated or a record is damaged.
+        """
+        messages: list[Message] = self._pooled.consumer.consume(_ASK, 0) or self._pooled.consumer.consume(1, _BLINK)
+        if any(map(_ERROR, messages)):
+            for event in [message for message in messages if message.error() is not None]:
+                self._hear(event)
+            messages = [message for message in messages if message.error() is None]
+        if not messages:
+            self._events.silence(self.positions, self._limits)
+        places = zip(map(_TOPIC, messages), map(_PARTITION, messages), strict=True)
+        for (topic, number), offset in dict(zip(places, map(_OFFSET, messages), strict=True)).items():
+            self._move(TopicPartition(topic, number), offset + 1)
+        return messages
+
+    def _move(self, partition: TopicPartition, position: int) -> None:
+        if partition in self.positions:
+            self._events.progress()
+            self.positions[partition] = max(position, self.positions[partition])
+
+    def _hear(self, message: Message) -> None:
+        event = self._events.event(message)
+        if event is None or event.partition not in self.positions:
+            return
+        if event.what is What.LOG_END:
+            self._move(event.partition, event.offset)
+        else:
+            self._go_on_at_log_start(event.partition)
+
+    def _go_on_at_log_start(self, partition: TopicPartition) -> None:
+        position = self.positions[partition]
+        start = self._events.log_start(partition, position)
+        self.gone[partition] += max(start - position, 0)
+        self.let_go([partition])
+        self.begin({partition: max(start, position)})
+
+
+_ANSWER_SECONDS: Final = 0.5
+_WIDER: Final = 16
+_FARTHEST: Final = _WIDER**8
+
+
+def ended(config: Mapping[str, str], offsets: Mapping[TopicPartition, int]) -> set[TopicPartition]:
+    """The partitions whose log is proven to end at or before the offset; nothing is known of the others."""
+    # Without a rack the leader itself answers: a follower's log may be shorter.
+    settings = ReadSettings({**config, "client.rack": ""}, isolation="read_uncommitted")
+    refused: set[TopicPartition] = set()
+    unanswered = dict(offsets)
+    until = time.monotonic() + _ANSWER_SECONDS
+    with pooled_consumer(settings) as pooled:
+        pooled.consumer.incremental_assign([KafkaPartition(*partition, at + 1) for partition, at in offsets.items()])
+        while unanswered and (message := pooled.consumer.poll(max(until - time.monotonic(), 0.0))) is not None:
+            partition = TopicPartition(message.topic(), message.partition())
+            asked = unanswered.pop(partition, None)
+            error = message.error()
+            if asked is not None and error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET:
+                refused.add(partition)
+    return refused
+
+
+class Fence:
+    """Marks, for each log, an end that it had at some moment after the fence was made.
+
+    A log that is being written is always longer than what was read of it. So fetches are tried further and further
+    ahead until one is refused; the fence is passed once the log was read that far.
+    """
+
+    def __init__(self, config: Mapping[str, str]) -> None:
+        self._config = config
+        self._ends: dict[TopicPartition, int] = {}
+        self._ahead: dict[TopicPartition, int] = {}
+
+    def passed(self, positions: Mapping[TopicPartition, int]) -> bool:
+        """Whether everything was read that the logs held at some moment after this fence was made."""
+        before = self._before(positions)
+        asked = {partition: at + self._ahead.get(partition, 0) for partition, at in before.items()}
+        refused = ended(self._config, asked) if asked else set()
+        for partition, at in asked.items():
+            if partition in refused:
+                self._ends[partition] = min(at, self._ends.get(partition, at))
+            self._ahead[partition] = 0 if partition in refused else self._further(partition)
+        return not self._before(positions)
+
+    def _further(self, partition: TopicPartition) -> int:
+        return min(max(1, self._ahead.get(partition, 0)) * _WIDER, _FARTHEST)
+
+    def _before(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The partitions that were not read up to their fence, or have no fence yet."""
+        return {partition: at for partition, at in positions.items() if at < self._ends.get(partition, at + 1)}
+
 
 NO_TIMESTAMP: Final = -1
 
-_OFFSET, _TIME = Message.offset, Message.timestamp
 # A look needs one record of each partition, so the broker should send little.
 _LITTLE: Final = {"fetch.message.max.bytes": "16384", "queued.min.messages": "1"}
 

@@ -1,69 +1,238 @@
-"""Ask Kafka for everything that the next range depends on."""
+"""Ask Kafka for everything that the next range depends on, and resolve a `Start` to offsets, now."""
 
+import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from airflow_provider_orderedkafka.core.documents import Isolation
-from airflow_provider_orderedkafka.core.next_range import Ends, Survey
-from airflow_provider_orderedkafka.core.notation.starts import Start
-from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery
-from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Bound, Floor, Place
-from airflow_provider_orderedkafka.core.order.places import PATIENCE
-from airflow_provider_orderedkafka.core.order.ports import Log
+from airflow_provider_orderedkafka.core.next_range import Deleted, Ends, Survey, deleted_at
+from airflow_provider_orderedkafka.core.notation.starts import (
+    EARLIEST,
+    LATEST,
+    Ago,
+    ByTopic,
+    Committed,
+    Earliest,
+    Explicit,
+    Latest,
+    Moment,
+    Start,
+)
+from airflow_provider_orderedkafka.core.notation.subscriptions import Assigned, Discovery, Topic
+from airflow_provider_orderedkafka.core.order.cuts import FUTURE_TOLERANCE, NO_FLOOR, Bound, Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.core.terms import Terms
-from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
-from airflow_provider_orderedkafka.kafka.lookup.offsets import high_ends, log_starts
-from airflow_provider_orderedkafka.kafka.lookup.starts import ResolvedStart, resolve_start
-from airflow_provider_orderedkafka.kafka.lookup.topics import discover
+from airflow_provider_orderedkafka.core.order.timeline import PATIENCE, Log
+from airflow_provider_orderedkafka.core.pacing import Terms
+from airflow_provider_orderedkafka.errors import DataLossError, SettingError
+from airflow_provider_orderedkafka.kafka.clients.answers import listed
+
+from .brokers import Kafka
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedStart:
+    """Where each partition starts, with remarks for people about how it was found.
+
+    `deleted` has for each time that it starts at where records from then on may be gone.
+    """
+
+    offsets: Offsets
+    remarks: tuple[str, ...] = ()
+    deleted: tuple[Deleted, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The context of resolving. `clamp` moves a deleted offset to the log's start, with a remark.
+
+    `word` is "start" or "end" in errors: an end can be given like a start.
+    """
+
+    kafka: Kafka
+    partitions: tuple[TopicPartition, ...]
+    now: int
+    isolation: Isolation
+    latest: int
+    clamp: bool
+    word: str
+    topics: Sequence[Topic]
+
+    def log_starts(self) -> Offsets:
+        return self.kafka.log_starts(self.partitions)
+
+    def high_ends(self) -> Offsets:
+        return self.kafka.high_ends(self.partitions, self.isolation)
+
+
+def resolve_start(
+    kafka: Kafka,
+    start: Start,
+    partitions: Sequence[TopicPartition],
+    now: int,
+    *,
+    isolation: Isolation = "read_committed",
+    future_tolerance: int = FUTURE_TOLERANCE,
+    clamp: bool = False,
+    word: str = "start",
+    topics: Sequence[Topic] = (),
+) -> ResolvedStart:
+    """The offsets that `start` means for these partitions at the moment `now`.
+
+    The settings of the partitions' `topics` tell what retention cannot have deleted.
+    An offset that retention has deleted raises DataLossError, or is moved to the log's start by `clamp`. An offset
+    beyond the high end, or a missing partition, raises SettingError; one that does not exist UnknownTopicError.
+    """
+    place = _Place(kafka, tuple(partitions), now, isolation, now + future_tolerance, clamp, word, topics)
+    return _resolved(place, start)
+
+
+def _resolved(place: _Place, start: Start) -> ResolvedStart:
+    match start:
+        case Earliest():
+            return ResolvedStart(place.log_starts())
+        case Latest():
+            return ResolvedStart(place.high_ends())
+        case Committed(group):
+            return _committed(place, group)
+        case Moment(time):
+            return _at(place, time)
+        case Ago():
+            return _at(place, start.at(place.now).time)
+        case Explicit(offsets):
+            return _explicit(place, dict(offsets))
+        case ByTopic(starts):
+            return _by_topic(place, dict(starts))
+
+
+def _by_topic(place: _Place, starts: Mapping[str, Start]) -> ResolvedStart:
+    """Topics with the same start are asked about together."""
+    read = {partition.topic for partition in place.partitions}
+    if odd := sorted(read ^ starts.keys()):
+        wrong = "is not read: leave it out" if odd[0] in starts else "is not named: give it one, such as 'earliest'"
+        raise SettingError(f"the {place.word} is one for each topic, and {odd[0]!r} {wrong}")
+    found: dict[TopicPartition, int] = {}
+    remarks: list[str] = []
+    deleted: list[Deleted] = []
+    for start in dict.fromkeys(starts.values()):
+        some = tuple(partition for partition in place.partitions if starts[partition.topic] == start)
+        resolved = _resolved(replace(place, partitions=some), start)
+        found.update(resolved.offsets)
+        remarks += resolved.remarks
+        deleted += resolved.deleted
+    return ResolvedStart(Offsets(found), tuple(remarks), tuple(deleted))
+
+
+def _at(place: _Place, time: int) -> ResolvedStart:
+    """The first visible record at or after the time, or else the high end; and where older ones may be gone."""
+    log = place.kafka.log(place.isolation)
+    index, ends = log.first_at(place.partitions, [time])[0], place.high_ends()
+    bounds = {partition: Bound(answer.offset, time) for partition, answer in index.items()}
+    seen = log.look(bounds, ends, place.latest, sys.maxsize)
+    found = {partition: sighting.offset for partition, sighting in seen.items() if sighting.offset is not None}
+    if place.word != "start":  # what lies behind an end is not asked for
+        return ResolvedStart(ends.updated(found))
+    deleted = deleted_at(log, place.log_starts(), place.topics, time, place.now)
+    return ResolvedStart(ends.updated(found), deleted.remarks, (deleted,))
+
+
+def _committed(place: _Place, group: str) -> ResolvedStart:
+    """A partition that the group never committed is new to it, and starts at 0."""
+    found = place.kafka.committed(group, place.partitions)
+    if not found:
+        raise SettingError(
+            f"group {group!r} never committed any of {listed(place.partitions)}: check its name, or choose another "
+            f"{place.word}, such as 'earliest'"
+        )
+    never = [partition for partition in place.partitions if partition not in found]
+    checked = _checked(place, f"group {group!r} stands at", found | dict.fromkeys(never, 0))
+    if not never:
+        return checked
+    remark = f"group {group!r} never committed {listed(never)}: the {place.word} is offset 0 there"
+    return ResolvedStart(checked.offsets, (remark, *checked.remarks))
+
+
+def _explicit(place: _Place, wanted: dict[TopicPartition, int]) -> ResolvedStart:
+    if odd := sorted(set(wanted) - set(place.partitions)):
+        place.kafka.discover(Assigned(tuple(odd)))  # raises for one that does not exist
+        raise SettingError(f"the {place.word} names {listed(odd)}, which is not among what is read: leave it out")
+    if missing := [partition for partition in place.partitions if partition not in wanted]:
+        raise SettingError(
+            f"the {place.word} names no offset for {listed(missing)}: name every partition that is read, with "
+            f"{EARLIEST} for the earliest offset and {LATEST} for the high end"
+        )
+    return _checked(place, f"the {place.word} is", wanted)
+
+
+def _checked(place: _Place, what: str, wanted: Mapping[TopicPartition, int]) -> ResolvedStart:
+    """Resolve "earliest" and "latest"; other offsets must lie within the log."""
+    starts, ends = place.log_starts(), place.high_ends()
+    found, remarks = {}, []
+    for partition, offset in wanted.items():
+        first, end = starts[partition], ends[partition]
+        found[partition] = {EARLIEST: first, LATEST: end}.get(offset, offset)
+        if found[partition] > end:
+            raise SettingError(
+                f"{what} {partition.at(offset)}, beyond the high end {partition.at(end)}: was the topic created again, "
+                f"or is it another cluster? Choose another {place.word}, such as 'latest'"
+            )
+        if found[partition] < first:
+            gone = f"{what} {partition.at(offset)}, which is gone: the log starts at {partition.at(first)}"
+            if not place.clamp:
+                raise DataLossError(
+                    f"{gone}; start there ({EARLIEST}), or accept losses to go on without these records",
+                    **partition._asdict(),
+                    offset=offset,
+                )
+            remarks.append(f"{gone}; {first - offset:,} offsets are lost")
+            found[partition] = first
+    return ResolvedStart(Offsets(found), tuple(remarks))
+
 
 NOWHERE: Final = Place(Offsets(), NO_FLOOR)
 
 
-def survey(
-    config: Mapping[str, str], terms: Terms, now: int, place: Place = NOWHERE, found: Discovery | None = None
-) -> Survey:
+def survey(kafka: Kafka, terms: Terms, now: int, place: Place = NOWHERE, found: Discovery | None = None) -> Survey:
     """What Kafka has, seen from this place; `found` if the topics were looked up already."""
-    found = found or discover(config, terms.subscription)
+    found = found or kafka.discover(terms.subscription)
     new = [partition for partition in found.partitions if partition not in place.offsets]
-    starts = log_starts(config, new) if new else Offsets()
-    ends = _ends(config, terms, found.partitions, now, place)
+    starts = kafka.log_starts(new) if new else Offsets()
+    ends = _ends(kafka, terms, found, now, place)
     return Survey(now, now + terms.future_tolerance, found, ends, starts, fixed=terms.end is not None)
 
 
-def _ends(
-    config: Mapping[str, str], terms: Terms, partitions: Sequence[TopicPartition], now: int, place: Place
-) -> Ends:
+def _ends(kafka: Kafka, terms: Terms, found: Discovery, now: int, place: Place) -> Ends:
     if terms.end is not None:
-        end = resolve(config, terms, terms.end, partitions, now, word="end")
+        end = resolve(kafka, terms, terms.end, found, now, word="end")
         return Ends(end.offsets, written=Offsets(), remarks=end.remarks)
-    return readable_ends(config, partitions, terms.isolation, now + terms.future_tolerance, floor=place.floor)
+    return readable_ends(kafka, found.partitions, terms.isolation, now + terms.future_tolerance, floor=place.floor)
 
 
 def resolve(
-    config: Mapping[str, str],
+    kafka: Kafka,
     terms: Terms,
     asked: Start,
-    partitions: Sequence[TopicPartition],
+    found: Discovery,
     now: int,
     *,
     word: str = "start",
 ) -> ResolvedStart:
-    """The offsets of a start, or of an end given like one, for these partitions and terms."""
+    """The offsets of a start, or of an end given like one, in these topics and with these terms."""
     return resolve_start(
-        config,
+        kafka,
         asked,
-        partitions,
+        found.partitions,
         now,
         isolation=terms.isolation,
         future_tolerance=terms.future_tolerance,
         clamp=terms.on_data_loss == "count",
         word=word,
+        topics=found.topics,
     )
 
 
 def readable_ends(
-    config: Mapping[str, str],
+    kafka: Kafka,
     partitions: Sequence[TopicPartition],
     isolation: Isolation,
     latest: int,
@@ -76,13 +245,13 @@ def readable_ends(
     in any case.
     """
     if isolation == "read_uncommitted":
-        ends = high_ends(config, partitions, isolation)
+        ends = kafka.high_ends(partitions, isolation)
         return Ends(ends, ends)
     # In this order: what was in the log before the stable end was read, and lies behind it, is really held back.
-    written = high_ends(config, partitions, "read_uncommitted")
-    stable = high_ends(config, partitions, "read_committed")
+    written = kafka.high_ends(partitions, "read_uncommitted")
+    stable = kafka.high_ends(partitions, "read_committed")
     held = Offsets({partition: end for partition, end in written.items() if end > stable[partition]})
-    since = _open_since(KafkaLog(config, "read_uncommitted"), stable, held, latest, floor)
+    since = _open_since(kafka.log("read_uncommitted"), stable, held, latest, floor)
     return Ends(stable, written, held.since(stable), since)
 
 

@@ -28,8 +28,8 @@ from airflow_provider_orderedkafka.errors import (
     UnknownTopicError,
     UnreachableError,
 )
-from airflow_provider_orderedkafka.kafka.clients.admin import Admin, admin
 from airflow_provider_orderedkafka.kafka.clients.answers import DEADLINE, Patience, at_once, gather, listed
+from airflow_provider_orderedkafka.kafka.clients.pools import Admin, admin
 
 _SHORT: Final = 1.0
 """Seconds for the first try of a blocking call, after which reported refusals are checked."""

@@ -1,89 +1,61 @@
-"""Which rows of a batch are already in its outputs, by the positions and ordinals of their records.
+"""Which rows of a batch are in its outputs already, by the positions and ordinals of their records; leave these out.
 
-Offsets are kept in chunks of 65,536 that are created on demand, with a bit for each where there are many and two bytes
-where there are few. So a span that was mostly compacted away takes little memory.
+How many rows a record gives decides what they are known by:
+
+    "one"      at most one: its position is enough
+    "many"     several, in an order that comes again: position and ordinal
+    "joined"   usually one; if a joined table matches several times, the order of these rows may differ next time, so
+               they are all passed on, and `resent` counts those that had landed
+
+A record may be bad in one attempt and not in another. Once its dead letter has landed, none of its rows is passed on.
+Once rows of it have landed, its dead letter is passed on only where there may be more rows than those; `resent` counts
+them, as the letter has them too.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from airflow_provider_orderedkafka.core.order.cuts import Slice
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
-from airflow_provider_orderedkafka.kafka.write.sources import Source
+from airflow_provider_orderedkafka.kafka.provenance import ORDINAL, WHOLE_RECORD, SourceColumns
+from airflow_provider_orderedkafka.kafka.write.rows import Ints, Ordinals, Position, Source, with_ordinals
 
-Ints = NDArray[np.int64]
-Chunk = NDArray[Any]
-"""A chunk: sorted 16-bit numbers, or a bitmap once that is smaller."""
+Rows = dict[tuple[TopicPartition, int], Ints]
+"""Offsets in their order, each once, by partition and ordinal."""
 
-_BITS: Final = 16
-_SIZE: Final = 1 << _BITS
-_LAST: Final = _SIZE - 1
-_FEW: Final = _SIZE // 16
-
-
-class OffsetSet:
-    """A set of offsets that can grow."""
-
-    __slots__ = ("_chunks",)
-
-    def __init__(self) -> None:
-        self._chunks: dict[int, Chunk] = {}
-
-    def add(self, offsets: Ints) -> None:
-        for number, places in _by_chunk(np.sort(offsets)):
-            there = self._chunks.get(number)
-            self._chunks[number] = _packed(places) if there is None else _union(there, places)
-
-    def contains(self, offsets: Ints) -> NDArray[np.bool_]:
-        found, numbers = np.zeros(len(offsets), np.bool_), offsets >> _BITS
-        for number in np.unique(numbers).tolist():
-            chunk = self._chunks.get(number)
-            if chunk is not None:
-                rows = np.flatnonzero(numbers == number)
-                found[rows] = _has(chunk, offsets[rows] & _LAST)
-        return found
-
-    def within(self, start: int, end: int) -> "OffsetSet":
-        """The subset from `start` on and before `end`."""
-        found = OffsetSet()
-        for number, chunk in self._chunks.items():
-            first = number << _BITS
-            if start <= first and first + _SIZE <= end:
-                found._chunks[number] = chunk  # never changed in place, so it may be shared
-                continue
-            if first >= end or first + _SIZE <= start:
-                continue
-            places = _places(chunk)
-            places = places[(places >= start - first) & (places < end - first)]
-            if len(places):
-                found._chunks[number] = _packed(places)
-        return found
-
-    def __len__(self) -> int:
-        return sum(map(_count, self._chunks.values()))
-
-    def __iter__(self) -> Iterator[int]:
-        for number in sorted(self._chunks):
-            yield from (_places(self._chunks[number]) + (number << _BITS)).tolist()
+_NONE: Final = np.zeros(0, np.int64)
 
 
 class Landed:
-    """The rows that are in the outputs; adding one again changes nothing."""
+    """The rows that are in the outputs; adding one again changes nothing.
+
+    A dead letter may stand for its whole record: then it is in the place of all rows of it.
+    """
 
     __slots__ = ("_dead", "_rows")
 
     def __init__(self) -> None:
-        self._rows: dict[tuple[TopicPartition, int], OffsetSet] = {}
-        self._dead: dict[tuple[TopicPartition, int], OffsetSet] = {}
+        self._rows: Rows = {}
+        self._dead: Rows = {}
+
+    def __getstate__(self) -> tuple[dict[Any, bytes], ...]:
+        return tuple({key: _packed(offsets) for key, offsets in rows.items()} for rows in (self._rows, self._dead))
+
+    def __setstate__(self, state: tuple[dict[Any, bytes], ...]) -> None:
+        self._rows, self._dead = ({key: _unpacked(data) for key, data in rows.items()} for rows in state)
 
     def add(self, partition: TopicPartition, ordinals: Ints, offsets: Ints, *, dead: bool = False) -> None:
         """Add rows of one source partition, found in an output or (`dead`) among the dead letters."""
         for ordinal in np.unique(ordinals).tolist():
+            key, more = (partition, ordinal), offsets[ordinals == ordinal]
             for rows in (self._rows, *([self._dead] if dead else [])):
-                rows.setdefault((partition, ordinal), OffsetSet()).add(offsets[ordinals == ordinal])
+                rows[key] = _together(rows.get(key, _NONE), more)
 
     @property
     def rows(self) -> int:
@@ -94,6 +66,15 @@ class Landed:
     def dead_letters(self) -> int:
         return sum(map(len, self._dead.values()))
 
+    @property
+    def in_letters_too(self) -> int:
+        """How many rows have also a dead letter of their whole record."""
+        return sum(
+            int(_among(offsets, self._rows.get((partition, WHOLE_RECORD), _NONE)).sum())
+            for (partition, ordinal), offsets in self._rows.items()
+            if ordinal != WHOLE_RECORD
+        )
+
     def __bool__(self) -> bool:
         return any(map(len, self._rows.values()))
 
@@ -102,9 +83,9 @@ class Landed:
         found = Landed()
         for mine, theirs in ((self._rows, found._rows), (self._dead, found._dead)):
             for (partition, ordinal), offsets in mine.items():
-                part = offsets.within(*spans.get(partition, (0, 0)))
-                if part:
-                    theirs[partition, ordinal] = part
+                start, end = np.searchsorted(offsets, spans.get(partition, (0, 0)))
+                if start < end:
+                    theirs[partition, ordinal] = offsets[start:end]
         return found
 
     def lost(self, slice_: Slice, lost: Mapping[TopicPartition, int]) -> int:
@@ -115,57 +96,132 @@ class Landed:
         return sum(lost.values()) - len(there)
 
     def has(self, source: Source, ordinals: Ints) -> NDArray[np.bool_]:
+        """Which of these rows are there, or a dead letter of their whole record."""
         found = np.zeros(len(source), np.bool_)
-        for (partition, ordinal), offsets in self._rows.items():
-            if partition.topic not in source.topics:
-                continue
-            code = source.topics.index(partition.topic)
-            mine = (source.codes == code) & (source.partitions == partition.partition) & (ordinals == ordinal)
-            rows = np.flatnonzero(mine)
-            if len(rows):
-                found[rows] = offsets.contains(source.offsets[rows])
+        for ordinal, mine in self._of_records(source):
+            found |= mine & ((ordinal == WHOLE_RECORD) | (ordinals == ordinal))
         return found
+
+    def count(self, source: Source) -> Ints:
+        """How many rows are there of each of these records."""
+        found = np.zeros(len(source), np.int64)
+        for _, mine in self._of_records(source):
+            found += mine
+        return found
+
+    def _of_records(self, source: Source) -> Iterator[tuple[int, NDArray[np.bool_]]]:
+        for (partition, ordinal), offsets in self._rows.items():
+            if partition.topic in source.topics:
+                code = source.topics.index(partition.topic)
+                mine = (source.codes == code) & (source.partitions == partition.partition)
+                mine[mine] = _among(source.offsets[mine], offsets)
+                yield ordinal, mine
 
     def __iter__(self) -> Iterator[tuple[TopicPartition, int, int]]:
         for partition, ordinal in sorted(self._rows):
-            for offset in self._rows[partition, ordinal]:
+            for offset in self._rows[partition, ordinal].tolist():
                 yield partition, offset, ordinal
 
 
-def _by_chunk(offsets: Ints) -> Iterator[tuple[int, Ints]]:
-    numbers = offsets >> _BITS
-    edges = np.flatnonzero(np.diff(numbers)) + 1
-    for part in np.split(offsets, edges):
-        if len(part):
-            yield int(part[0]) >> _BITS, part & _LAST
+def _together(some: Ints, more: Ints) -> Ints:
+    """Both, sorted; numpy's `union1d` takes seconds where most are sorted already."""
+    found = np.sort(np.concatenate([some, more]), kind="stable")
+    return found[np.diff(found, prepend=-1) > 0]
 
 
-def _packed(places: Ints) -> Chunk:
-    return np.unique(places).astype(np.uint16) if len(places) < _FEW else _as_bits(places)
-
-
-def _as_bits(places: Ints) -> Chunk:
-    bits = np.zeros(_SIZE, np.bool_)
-    bits[places] = True
-    return np.packbits(bits)
-
-
-def _union(chunk: Chunk, places: Ints) -> Chunk:
-    if chunk.dtype == np.uint8:
-        return chunk | _as_bits(places)
-    return _packed(np.concatenate([chunk.astype(np.int64), places]))
-
-
-def _places(chunk: Chunk) -> Ints:
-    return np.flatnonzero(np.unpackbits(chunk)) if chunk.dtype == np.uint8 else chunk.astype(np.int64)
-
-
-def _has(chunk: Chunk, places: Ints) -> NDArray[np.bool_]:
-    if chunk.dtype != np.uint8:
-        return np.isin(places, chunk)
-    found: NDArray[np.bool_] = (chunk[places >> 3] >> (7 - (places & 7)) & 1).astype(np.bool_)
+def _among(offsets: Ints, known: Ints) -> NDArray[np.bool_]:
+    places = np.searchsorted(known, offsets)
+    found: NDArray[np.bool_] = known[np.minimum(places, len(known) - 1)] == offsets if len(known) else places < 0
     return found
 
 
-def _count(chunk: Chunk) -> int:
-    return int(np.unpackbits(chunk).sum()) if chunk.dtype == np.uint8 else len(chunk)
+def _packed(offsets: Ints) -> bytes:
+    """The offsets as they travel to tasks: mostly neighbours, so their differences take little."""
+    return zlib.compress(np.diff(offsets, prepend=0).tobytes(), 1)
+
+
+def _unpacked(data: bytes) -> Ints:
+    return np.cumsum(np.frombuffer(zlib.decompress(data), np.int64))
+
+
+RowsPerRecord = Literal["one", "many", "joined"]
+
+
+@dataclass(slots=True)
+class LandedFilter:
+    """Passes on the missing rows of one slice. `began` is the first record of which there were rows."""
+
+    landed: Landed
+    rows_per_record: RowsPerRecord
+    where: SourceColumns
+    resent: int = 0
+    began: Position | None = None
+    _ordinals: Ordinals = field(default_factory=Ordinals)
+
+    def of(self, batches: Iterable[Any]) -> Iterator[Any]:
+        if self.rows_per_record == "one" and not self.landed:
+            yield from batches
+            return
+        for batch in self._whole_records(batches) if self.rows_per_record == "joined" else batches:
+            if batch.num_rows:
+                yield self._missing(batch)
+
+    def _missing(self, batch: Any) -> Any:
+        source = Source.of(batch, self.where)
+        self.began = self.began or source.first()
+        if ORDINAL in batch.schema.names:
+            return batch.filter(self._letters_to_write(source))
+        ordinals = np.zeros(len(source), np.int64) if self.rows_per_record == "one" else self._ordinals.of(source)
+        there = self.landed.has(source, ordinals)
+        if self.rows_per_record == "joined" and there.any():
+            several = _several(source, ordinals) & ~self._in_letters(source)
+            self.resent += int((there & several).sum())
+            there &= ~several
+        if self.rows_per_record != "one":
+            batch = with_ordinals(batch, ordinals)
+        return batch.filter(~there) if there.any() else batch
+
+    def _letters_to_write(self, letters: Source) -> Any:
+        """A mask of the dead letters that are passed on; each is a whole record."""
+        rows = self.landed.count(letters)
+        missing = ~self._in_letters(letters)
+        if self.rows_per_record == "one":
+            return missing & (rows == 0)
+        self.resent += int(rows[missing].sum())
+        return missing
+
+    def _in_letters(self, source: Source) -> Any:
+        """A mask of the records whose dead letter has landed."""
+        return self.landed.has(source, np.full(len(source), WHOLE_RECORD))
+
+    def _whole_records(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """The same rows, with all neighbouring rows of a record in one batch."""
+        held: Any = None
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            rows = batch if held is None else pa.concat_batches([held, batch])
+            edge = _last_record(Source.of(rows, self.where))
+            yield rows.slice(0, edge)
+            held = rows.slice(edge)
+        if held is not None:
+            yield held
+
+
+def _several(source: Source, ordinals: Ints) -> Any:
+    """A mask of rows whose records gave more than one."""
+    keys = np.stack([source.codes, source.partitions, source.offsets])
+    _, which = np.unique(keys, axis=1, return_inverse=True)
+    which = which.reshape(-1)
+    most = np.zeros(which.max() + 1, np.int64)
+    np.maximum.at(most, which, ordinals)
+    return most[which] > 0
+
+
+def _last_record(source: Source) -> int:
+    last = len(source) - 1
+    same = np.ones(len(source), bool)
+    for column in (source.codes, source.partitions, source.offsets):
+        same &= column == column[last]
+    other = np.flatnonzero(~same)
+    return int(other[-1]) + 1 if len(other) else 0

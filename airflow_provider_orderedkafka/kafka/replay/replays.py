@@ -1,30 +1,228 @@
 """Read back which rows of a batch the outputs have: from the ends in its note, by the identity in each header.
 
-Requests of a dead writer may still land, so the outputs are read until they have settled (`settling`). Memory holds
-bits, not rows. Compacted outputs get the whole batch again, in order: then the last value of each key is right, since
-nothing of the dead writer follows it. `again` counts what arrived there since the note.
+Requests of a dead writer may still be on their way, so the outputs are read to their ends again and again until no rows
+of the batch were found for a settle time. Only pauses between reads count: while a read is slow or a broker does not
+answer, requests may be held up as well. What others write does not matter.
+
+A row may also be hidden above the leader's high watermark while a follower lags, for `replica.lag.time.max.ms` or
+longer. So at the end it is checked that everything in the leaders' logs was read. This writes nothing, and takes a
+moment if no follower lags. If it cannot be shown in time, for example with too few replicas in sync, the outputs are
+not settled: they may have rows of the batch that are not visible yet.
+
+Memory holds bits, not rows. Compacted outputs get the whole batch again, in order: then the last value of each key is
+right, since nothing of the dead writer follows it. `again` counts what arrived there since the note.
+
+Where the settings of an output may not be read, its offsets tell: as long as each has its record, nothing was compacted
+away. Where some have none, it may have been, or transactions ended there, which looks the same: it gets the whole batch
+again, too, and it is not known what it has of it.
 """
 
 import logging
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from airflow_provider_orderedkafka.core.notation.subscriptions import Named
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.kafka.lookup.offsets import high_ends
-from airflow_provider_orderedkafka.kafka.lookup.topics import discover
+from airflow_provider_orderedkafka.errors import UnreachableError
+from airflow_provider_orderedkafka.kafka.clients.pools import pooled_consumer
+from airflow_provider_orderedkafka.kafka.lookup.brokers import Brokers, Kafka
+from airflow_provider_orderedkafka.kafka.lookup.log import Fence, PartitionReader
+from airflow_provider_orderedkafka.kafka.lookup.offsets import high_ends, log_starts
+from airflow_provider_orderedkafka.kafka.lookup.topics import recheck
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, located, range_prefix
-from airflow_provider_orderedkafka.kafka.read.headers import headers_of
-from airflow_provider_orderedkafka.kafka.replay.landed import Landed
-from airflow_provider_orderedkafka.kafka.replay.settling import Settle, read_until_settled
+from airflow_provider_orderedkafka.kafka.read.columns import headers_of
+from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
+from airflow_provider_orderedkafka.kafka.write.producer import PooledProducer, lend
 
-_ROWS_KEPT: Final = 200_000
+from .landed import Landed
 
 _log = logging.getLogger(__name__)
+
+_TUNING: Final = {"queued.max.messages.kbytes": "16384", "fetch.max.bytes": "16000000"}
+_LOOK_SECONDS: Final = 0.1
+
+Take = Callable[[Sequence[Any]], int]
+"""Called with all records, in the log's order; says how many of them are rows of the batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """When a batch is settled, and when to give up; all in seconds.
+
+    `still` is how long no rows must arrive. `deadline` is how long to wait since rows last arrived, without the
+    time for reading, and `longest` how long to wait overall after the outputs were read to their ends once.
+    """
+
+    still: float = 2.0
+    deadline: float = 60.0
+    longest: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Whether the outputs have settled, and how many offsets since the note were deleted before they were read.
+
+    `with_gaps` are partitions where some offsets that were read have no record, which retention does not explain: a
+    marker of a transaction stood there, or a record that was compacted away.
+    """
+
+    settled: bool
+    gone: int
+    with_gaps: frozenset[TopicPartition] = frozenset()
+
+
+class Outputs(Kafka, Protocol):
+    """The topics of an output, as a load asks for them and writes to them."""
+
+    def read_until_settled(self, partitions: Sequence[TopicPartition], noted: Offsets, take: Take) -> Settled:
+        """Read partitions from their noted ends on until the batch has settled; those without a note from the start."""
+        ...
+
+    def lend(self, config: Mapping[str, str], /) -> AbstractContextManager[PooledProducer]:
+        """The producer of a task, which is not used again after an error in the block."""
+        ...
+
+
+class Looks(Protocol):
+    """What waiting for outputs to settle needs of them."""
+
+    def look(self) -> bool:
+        """Read everything new; whether rows of the batch were among it."""
+
+    def nothing_hidden(self) -> bool:
+        """Whether everything was read that the logs held at some moment since rows last arrived."""
+
+
+class Clock(Protocol):
+    """The part of `time` that waiting needs."""
+
+    def monotonic(self) -> float: ...
+
+    def sleep(self, seconds: float, /) -> None: ...
+
+
+def read_until_settled(
+    config: Mapping[str, str],
+    partitions: Iterable[TopicPartition],
+    noted: Offsets,
+    take: Take,
+    settle: Settle,
+) -> Settled:
+    """Read partitions from their noted ends on until the batch has settled; those without a note from the start.
+
+    Raises UnknownTopicError, AccessDeniedError (the principal needs READ on its outputs) or UnreachableError.
+    """
+    starts, gone = _starts(config, list(partitions), noted)
+    outputs = _Outputs(config, starts, take)
+    settled = until_still(outputs, settle)
+    return Settled(settled, gone + outputs.gone.total(), outputs.with_gaps())
+
+
+@dataclass(frozen=True)
+class OutputBrokers(Brokers):
+    """The outputs on a cluster."""
+
+    settle: Settle = Settle()
+    lend = staticmethod(lend)
+
+    def read_until_settled(self, partitions: Sequence[TopicPartition], noted: Offsets, take: Take) -> Settled:
+        return read_until_settled(self.config, partitions, noted, take, self.settle)
+
+
+def until_still(outputs: Looks, settle: Settle, clock: Clock = time) -> bool:
+    """Wait until nothing arrives for long enough and nothing is hidden; False if that takes too long."""
+    outputs.look()
+    begun = looked = clock.monotonic()
+    still = waited = 0.0
+    while not (still >= settle.still and outputs.nothing_hidden()):
+        if waited >= settle.deadline or looked - begun >= settle.longest:
+            return False
+        clock.sleep(_LOOK_SECONDS)
+        pause = clock.monotonic() - looked
+        came = outputs.look()
+        looked = clock.monotonic()
+        still, waited = (0.0, 0.0) if came else (still + pause, waited + pause)
+    return True
+
+
+def _starts(
+    config: Mapping[str, str], partitions: Sequence[TopicPartition], noted: Offsets
+) -> tuple[dict[TopicPartition, int], int]:
+    """Where to begin reading, and how many offsets since the note are gone.
+
+    An output that ends before its note was truncated, so all of it is read.
+    """
+    first, last = log_starts(config, partitions), high_ends(config, partitions, "read_uncommitted")
+    starts, gone = {}, 0
+    for partition in partitions:
+        note = noted.get(partition, 0)
+        start = first[partition] if last[partition] < note else max(note, first[partition])
+        starts[partition] = start
+        gone += max(0, start - note) if partition in noted else 0
+    return starts, gone
+
+
+class _Outputs:
+    """The outputs, with how far they were read, and the fence to pass at the end."""
+
+    def __init__(self, config: Mapping[str, str], starts: Mapping[TopicPartition, int], take: Take) -> None:
+        self._config = config
+        self._positions = dict(starts)
+        self._take = take
+        self._fence = Fence(config)
+        self._missing: Counter[TopicPartition] = Counter()
+        self.gone: Counter[TopicPartition] = Counter()
+
+    def look(self) -> bool:
+        ends = high_ends(self._config, self._positions, "read_uncommitted")
+        wanted = {partition: at for partition, at in self._positions.items() if at < ends[partition]}
+        came = self._read(wanted, ends) if wanted else 0
+        if came:
+            self._fence = Fence(self._config)
+        return came > 0
+
+    def with_gaps(self) -> frozenset[TopicPartition]:
+        """Where offsets without a record are not those that retention took."""
+        return frozenset(each for each, count in self._missing.items() if count != self.gone[each])
+
+    def nothing_hidden(self) -> bool:
+        return self._fence.passed(self._positions)
+
+    def _read(self, wanted: Mapping[TopicPartition, int], ends: Offsets) -> int:
+        came, expected = 0, dict(wanted)
+        settings = ReadSettings({**_TUNING, **self._config}, isolation="read_uncommitted")
+        with pooled_consumer(settings) as pooled:
+            reader = PartitionReader(pooled, ends, settings.deadline, partial(recheck, self._config, list(wanted), {}))
+            reader.begin(wanted)
+            while reader.positions:
+                messages = reader.take()
+                came += self._take(messages)
+                self._follow(messages, expected)
+                done = {partition: at for partition, at in reader.positions.items() if at >= ends[partition]}
+                self._positions |= done
+                reader.let_go(done)
+        for partition, at in expected.items():
+            self._missing[partition] += self._positions[partition] - at
+        self.gone += reader.gone
+        return came
+
+    def _follow(self, messages: Sequence[Any], expected: dict[TopicPartition, int]) -> None:
+        """Count the offsets that the records pass over; `expected` has the next one of each partition."""
+        for message in messages:
+            partition, offset = TopicPartition(message.topic(), message.partition()), message.offset()
+            if partition in expected:
+                self._missing[partition] += max(offset - expected[partition], 0)
+                expected[partition] = max(offset + 1, expected[partition])
+
+
+_ROWS_KEPT: Final = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +244,23 @@ class BegunBatch:
 class NotedOutputs:
     """The outputs of a batch: their topics, their ends when it was noted, and which one takes dead letters.
 
-    A partition without an end is read whole. `compacted` are those that keep the last value of each key.
+    A partition without an end is read whole. The `doubtful` ones may have been compacted at some time since.
     """
 
     topics: tuple[str, ...]
     ends: Offsets
     dead_letter_topic: str | None = None
-    compacted: frozenset[str] = frozenset()
+    doubtful: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
     """What landed of a batch.
 
-    `gone` counts offsets since the note that retention deleted, so that what was there is unknown; `unnamed` counts
-    rows of the batch without an identity, `again` the rows that compacted outputs may have twice. `settled` is False if
-    more rows may still arrive, or may be there invisibly.
+    `gone` counts offsets since the note of which it is not known what was there: those that retention deleted, and all
+    of an output that may be compacted. `unnamed` counts rows of the batch without an identity, `again` the rows that
+    compacted outputs may have twice, and those that others have more than once. `settled` is False if more rows may
+    still arrive, or may be there invisibly.
     """
 
     landed: Landed = field(default_factory=Landed)
@@ -71,27 +270,46 @@ class Replay:
     settled: bool = True
 
 
-def find_landed(
-    config: Mapping[str, str], batch: BegunBatch, outputs: NotedOutputs, settle: Settle | None = None
-) -> Replay:
-    """Read the outputs from the note on until they have settled; compacted ones only from now on.
+def find_landed(kafka: Outputs, batch: BegunBatch, outputs: NotedOutputs) -> Replay:
+    """Read the outputs from the note on until they have settled; those that may be compacted only from now on.
 
     Raises UnknownTopicError, AccessDeniedError (the principal needs READ on its outputs) or UnreachableError.
     """
-    found = discover(config, Named(outputs.topics))
-    compacted = [partition for partition in found.partitions if partition.topic in outputs.compacted]
-    noted, now = outputs.ends, high_ends(config, compacted, "read_uncommitted")
-    scan = _Scan(batch, outputs)
-    read = read_until_settled(config, found.partitions, Offsets({**noted, **now}), scan.take, settle or Settle())
-    again = scan.again + sum(max(end - noted.get(partition, 0), 0) for partition, end in now.items())
-    return Replay(scan.landed(), read.gone, scan.unnamed, again, read.settled)
+    found = kafka.discover(Named(outputs.topics))
+    if unheard_of := sorted(set(outputs.ends) - set(found.partitions)):
+        raise UnreachableError(
+            f"{unheard_of[0].at(outputs.ends[unheard_of[0]])} is where the batch was noted, but Kafka at "
+            f"{kafka.servers!r} knows no such partition now: its broker is behind, or the topic was made anew with "
+            "fewer; the next attempt asks again"
+        )
+    silent = {topic.name for topic in found.topics if not topic.settings}
+    scan = _Scan(batch, outputs, found.compacted - silent)
+    read = scan.read(kafka, found.partitions)
+    if in_doubt := (outputs.doubtful - scan.whole) & {partition.topic for partition in read.with_gaps}:
+        _log.warning(
+            "offsets without records since the batch was noted in %s, which may have been compacted meanwhile: it gets "
+            "the batch again whole, and the report counts that; leave cleanup.policy as it is, and let the principal "
+            "DESCRIBE_CONFIGS there",
+            ", ".join(map(repr, sorted(in_doubt))),
+        )
+        scan = _Scan(batch, outputs, scan.whole | in_doubt)
+        read = scan.read(kafka, found.partitions)
+    unknown = sum(count for topic, count in scan.again.items() if topic in in_doubt)
+    landed, again = scan.landed(), scan.again.total() - unknown + scan.twice
+    return Replay(landed, read.gone + unknown, scan.unnamed, again, read.settled)
 
 
 class _Scan:
-    """Collects the batch's rows; the same row twice counts once."""
+    """Collects the batch's rows; the same row twice is one, and `twice` counts how often that was so.
 
-    def __init__(self, batch: BegunBatch, outputs: NotedOutputs) -> None:
-        self.unnamed = self.again = 0
+    Outputs that get the `whole` batch again are only read to settle; `again` counts the rows that each may have twice.
+    """
+
+    def __init__(self, batch: BegunBatch, outputs: NotedOutputs, whole: frozenset[str]) -> None:
+        self.whole = whole
+        self.again: Counter[str] = Counter()
+        self.unnamed = 0
+        self.twice = 0
         self._batch = batch
         self._outputs = outputs
         old = [] if batch.batch is None else [range_prefix(batch.range_id, 1) + batch.batch.to_bytes(4, "big")]
@@ -100,6 +318,14 @@ class _Scan:
         self._rows: dict[tuple[bytes, int, bool], list[tuple[int, int]]] = defaultdict(list)
         self._landed = Landed()
 
+    def read(self, kafka: Outputs, partitions: Sequence[TopicPartition]) -> Settled:
+        """Read from the note on until the outputs have settled; the whole ones only from now on."""
+        noted = self._outputs.ends
+        now = kafka.high_ends([each for each in partitions if each.topic in self.whole], "read_uncommitted")
+        for partition, end in now.items():
+            self.again[partition.topic] += max(end - noted.get(partition, 0), 0)
+        return kafka.read_until_settled(partitions, Offsets({**noted, **now}), self.take)
+
     def take(self, messages: Sequence[Any]) -> int:
         """Collect the rows of the batch among these records; return how many there were."""
         count = 0
@@ -107,8 +333,8 @@ class _Scan:
             for name, value in headers or ():
                 if name == HEADER and value is not None and value.startswith(self._prefixes):
                     count += 1
-                    if message.topic() in self._outputs.compacted:
-                        self.again += 1
+                    if message.topic() in self.whole:
+                        self.again[message.topic()] += 1
                     else:
                         self._note(value, dead=message.topic() == self._outputs.dead_letter_topic)
         if self._waiting > _ROWS_KEPT:
@@ -129,7 +355,9 @@ class _Scan:
             partition = TopicPartition(topic.decode(), number)
             ordinals, offsets = np.array(rows, np.int64).T
             mine = (offsets >= start.get(partition, 0)) & (offsets < end.get(partition, 0))
+            known = self._landed.rows
             self._landed.add(partition, ordinals[mine], offsets[mine], dead=dead)
+            self.twice += int(mine.sum()) - (self._landed.rows - known)
         self._rows.clear()
         self._waiting = 0
 

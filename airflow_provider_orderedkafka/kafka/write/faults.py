@@ -9,10 +9,12 @@ import numpy as np
 import pyarrow.compute as pc
 
 from airflow_provider_orderedkafka.errors import UnknownTopicError
-from airflow_provider_orderedkafka.kafka.read.payloads import nulls
-from airflow_provider_orderedkafka.kafka.write.outputs import OutputTopic, look_up_outputs
-from airflow_provider_orderedkafka.kafka.write.rows import EPOCH, NO_PARTITION, NOW, Ints, Rows, dictionary
-from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings
+from airflow_provider_orderedkafka.kafka.lookup.brokers import Brokers
+from airflow_provider_orderedkafka.kafka.read.columns import nulls
+
+from .output_topics import OutputTopic, look_up_outputs
+from .rows import EPOCH, MOST_HEADERS, NO_PARTITION, NOW, Ints, Rows, dictionary
+from .settings import WriteSettings
 
 FORMAT_BYTES: Final = 100
 """The maximum overhead of a batch of one record, besides its key, value and headers."""
@@ -41,7 +43,7 @@ class Targets:
         if self.settings.output_topics and name not in self.settings.topics:
             return None
         try:
-            return look_up_outputs(self.settings.config, [name])[name]
+            return look_up_outputs(Brokers(self.settings.config), [name])[name]
         except UnknownTopicError:
             return None
 
@@ -121,24 +123,40 @@ def _partition(rows: Rows, aims: Aims) -> Findings:
 def _size(rows: Rows, aims: Aims) -> Findings:
     sizes = rows.record_bytes()
     most = aims.each(aims.targets.max_bytes, _NO_BOUND)
-    yield (
-        sizes > most,
-        lambda index: (
-            f"it has {sizes[index]:,} bytes of key, value and headers, and {aims.name(index)!r} takes "
-            f"{most[index]:,} beside what the format and provenance need (max.message.bytes)"
-        ),
-    )
+    silent = aims.each(lambda output: output.compacted is None, 0) == 1
+
+    def reason(index: int) -> str:
+        bound = f"{most[index]:,} beside what the format and provenance need"
+        takes = f"{aims.name(index)!r} takes {bound} (max.message.bytes)"
+        if silent[index]:
+            takes = (
+                f"Kafka's default is {bound}; what {aims.name(index)!r} takes is not known, as its settings may not be "
+                "read: let the principal DESCRIBE_CONFIGS there"
+            )
+        return f"it has {sizes[index]:,} bytes of key, value and headers, and {takes}"
+
+    yield sizes > most, reason
 
 
 def _key(rows: Rows, aims: Aims) -> Findings:
-    compacted = aims.each(lambda output: output.compacted, 0) == 1
+    compacted = aims.each(lambda output: output.compacted is True, 0) == 1
     if compacted.any():
         null = np.ones(len(rows), bool) if rows.keys is None else nulls(rows.keys)
         yield compacted & null, lambda index: f"it has no key, and {aims.name(index)!r} is compacted"
 
 
-def _headers(rows: Rows, _aims: Aims) -> Findings:
-    if rows.headers is None or not rows.headers.flatten().field("key").null_count:
+def _headers(rows: Rows, aims: Aims) -> Findings:
+    if rows.headers is None:
+        return
+    counts, own = rows.header_counts(), int(aims.targets.settings.range_id is not None)
+    yield (
+        counts + own > MOST_HEADERS,
+        lambda index: (
+            f"it has {counts[index]:,} headers{' beside provenance' * own}, and Kafka's client (librdkafka) reads none "
+            f"of a record that has more than {MOST_HEADERS:,}"
+        ),
+    )
+    if not rows.headers.flatten().field("key").null_count:
         return
     nameless = nulls(rows.headers.flatten().field("key"))
     parents = pc.list_parent_indices(rows.headers).to_numpy()

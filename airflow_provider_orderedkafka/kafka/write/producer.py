@@ -1,22 +1,215 @@
-"""A pool of producers: one for each worker process and configuration, across tasks and batches.
+"""Pass records to a producer, in order, and make sure that each one arrives; and keep producers for those who write.
 
-Worker processes exit without `atexit`, so a borrower settles what it sent before it returns the producer. After a
-failure a producer is discarded with its queue, so that nothing of a failed task is written after its end.
+`send` and `settle` raise DeliveryError with the first cause, the row it concerns, and how many records were not
+acknowledged. The client itself never gives up a record because of its age: that would leave a gap, and a rerun would
+write the record behind its successors. The deadline is kept here, for everything in flight.
+
+There is one producer for each worker process and configuration, across tasks and batches. Worker processes exit without
+`atexit`, so a borrower settles what it sent before it returns the producer. After a failure a producer is discarded
+with its queue, so that nothing of a failed task is written after its end.
 """
 
 import logging
+import operator
+import threading
+import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any, Final
 
+from confluent_kafka import KafkaError, KafkaException
+
+from airflow_provider_orderedkafka.core.notation.spelling import counted
 from airflow_provider_orderedkafka.core.order.positions import whole_number
-from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.errors import AccessDeniedError, DeliveryError, SettingError
+from airflow_provider_orderedkafka.kafka.clients.answers import DENIED_WRITES, refusal
 from airflow_provider_orderedkafka.kafka.clients.config import client_config, new_client
-from airflow_provider_orderedkafka.kafka.clients.per_process import PerProcess, key_of
-from airflow_provider_orderedkafka.kafka.write.sending import PooledProducer
+from airflow_provider_orderedkafka.kafka.clients.pools import PerProcess, key_of
 
 _log = logging.getLogger(__name__)
+
+_POLL_SECONDS: Final = 0.05
+_ROOM: Final = 0.9
+_REPORTS: Final = 10
+# A broker that is starting may refuse valid credentials for a moment.
+_SURE_AFTER: Final = 5.0
+# If a callback left an exception set, Python's next call raises a SystemError caused by it.
+_GAVE_UP: Final = (KafkaException, SystemError)
+
+Describe = Callable[[bytes | None, bytes | None], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Records to send, as columns of equal length.
+
+    `describe(key, value)` says which row a failed record was; it outlives the columns.
+    """
+
+    topics: Sequence[str]
+    values: Sequence[bytes | None]
+    keys: Sequence[bytes | None]
+    partitions: Sequence[int]
+    timestamps: Sequence[int]
+    headers: Sequence[Any]
+    describe: Describe
+
+
+@dataclass(slots=True)
+class Deliveries:
+    """The failed records of one task."""
+
+    failures: int = 0
+    first: tuple[Describe, Any, Any] | None = None
+
+    def callback(self, describe: Describe) -> Callable[[Any, Any], None]:
+        """The producer's callback for each record that failed.
+
+        It must not raise: confluent-kafka may call it while an exception is already set.
+        """
+
+        def failed(error: Any, message: Any) -> None:
+            if self.first is None:
+                self.first = (describe, error, message)
+            self.failures += 1
+
+        return failed
+
+    @property
+    def purged(self) -> bool:
+        """Whether the first failed record was purged, so that the reason is elsewhere."""
+        return self.first is not None and self.first[1].code() == KafkaError._PURGE_QUEUE
+
+    def check(self) -> None:
+        """Raise if a record failed."""
+        if self.first is not None:
+            describe, error, message = self.first
+            if remedy := DENIED_WRITES.get(error.code()):
+                where = describe(message.key(), message.value())
+                raise AccessDeniedError(f"Kafka refuses to take {where}: {error.str()}; {remedy}")
+            raise DeliveryError(
+                f"Kafka did not take {counted(self.failures, 'record')}; the first: {error.str()} ({error.name()}), "
+                f"for {describe(message.key(), message.value())}",
+                topic=message.topic(),
+                partition=message.partition() if message.partition() >= 0 else None,
+            )
+
+
+@dataclass(eq=False, slots=True)
+class PooledProducer:
+    """A producer and how many use it. `lock` keeps one user's `send` out of another's `settle`."""
+
+    producer: Any
+    deadline: float
+    users: int = 0
+    broken: bool = False
+    config: Mapping[str, str] = field(default_factory=dict)
+    troubles: deque[Any] = field(default_factory=lambda: deque(maxlen=1))
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def send(self, chunk: Chunk, deliveries: Deliveries) -> None:
+        """Enqueue a chunk, in order; waits while the queue is full."""
+        sent, failed = 0, deliveries.callback(chunk.describe)
+        with self._failing_well(deliveries):
+            while sent < len(chunk.values):
+                with self.lock:
+                    sent = self._fill(chunk, sent, failed)
+                if sent < len(chunk.values):
+                    self._make_room(deliveries)
+            self.producer.poll(0)
+            deliveries.check()
+
+    def settle(self, deliveries: Deliveries) -> None:
+        """Wait until everything sent is acknowledged."""
+        with self._failing_well(deliveries), self.lock:
+            self._wait(lambda: self.producer.flush(_POLL_SECONDS), 0, deliveries)
+
+    def discard(self) -> None:
+        """Drop the queue, and close."""
+        with suppress(*_GAVE_UP):
+            self.producer.purge()
+            self.producer.flush(_POLL_SECONDS)
+        self.producer.close()
+
+    def _fill(self, chunk: Chunk, sent: int, failed: Callable[[Any, Any], None]) -> int:
+        """Enqueue from row `sent` on; return where the queue was full, or the end. No bytecode runs for a row."""
+        topics = iter(chunk.topics[sent:])
+        columns = [column[sent:] for column in (chunk.values, chunk.keys, chunk.partitions)]
+        more = [column[sent:] for column in (chunk.timestamps, chunk.headers)]
+        calls = map(self.producer.produce, topics, *columns, repeat(failed), repeat(None), *more)
+        try:
+            deque(calls, maxlen=0)
+        except BufferError:
+            return len(chunk.values) - operator.length_hint(topics) - 1
+        except KafkaException as error:
+            row = len(chunk.values) - operator.length_hint(topics) - 1
+            where = chunk.describe(chunk.keys[row], chunk.values[row])
+            raise DeliveryError(
+                f"Kafka's client refused a record: {error.args[0].str()}, for {where}", topic=chunk.topics[row]
+            ) from error
+        return len(chunk.values)
+
+    def _make_room(self, deliveries: Deliveries) -> None:
+        self._wait(lambda: self.producer.poll(_POLL_SECONDS), int(len(self.producer) * _ROOM), deliveries)
+
+    def _wait(self, look: Callable[[], object], target: int, deliveries: Deliveries) -> None:
+        """Poll until at most `target` records are unacknowledged; a deadline without progress is an error."""
+        fewest, last_progress = len(self.producer), time.monotonic()
+        self.troubles.clear()
+        while fewest > target:
+            look()
+            deliveries.check()
+            left, silent = len(self.producer), time.monotonic() - last_progress
+            if left < fewest:
+                fewest, last_progress = left, time.monotonic()
+                self.troubles.clear()
+            elif silent > min(_SURE_AFTER, self.deadline) and (refused := self._refusal()):
+                raise refused
+            elif silent > self.deadline:
+                raise DeliveryError(
+                    f"Kafka acknowledged nothing for {self.deadline:g} s while {left:,} records waited"
+                    f"{self._last_trouble()}; are its brokers up and reachable? ('kafka.delivery.timeout.ms')"
+                )
+        deliveries.check()
+
+    def _refusal(self) -> AccessDeniedError | None:
+        """The error for a refusal that the client reported since it last made progress."""
+        found = (refusal(error, self.config, "to take records") for error in self.troubles)
+        return next(filter(None, found), None)
+
+    def _last_trouble(self) -> str:
+        return f" (last heard: {self.troubles[-1].str()})" if self.troubles else ""
+
+    @contextmanager
+    def _failing_well(self, deliveries: Deliveries) -> Iterator[None]:
+        """On a failure, drop and count what is queued behind it; add the client's reason if it gave up."""
+        try:
+            yield
+        except (AccessDeniedError, DeliveryError, *_GAVE_UP) as error:
+            stalled, waiting = not isinstance(error, _GAVE_UP) and deliveries.first is None, len(self.producer)
+            self._throw_away()
+            if stalled:
+                raise
+            if not isinstance(error, _GAVE_UP) or not deliveries.purged:
+                deliveries.check()
+            reason = error.__cause__ if isinstance(error, SystemError) else error
+            if isinstance(reason, KafkaException) and (remedy := DENIED_WRITES.get(reason.args[0].code())):
+                raise AccessDeniedError(f"Kafka refuses to take records: {reason.args[0].str()}; {remedy}") from error
+            raise DeliveryError(
+                f"Kafka's client gave up: {reason}; {waiting:,} records were not acknowledged"
+            ) from error
+
+    def _throw_away(self) -> None:
+        """Drop queued records; serve their callbacks, and those of records in flight."""
+        with suppress(*_GAVE_UP):
+            self.producer.purge(in_queue=True, in_flight=False)
+        for _ in range(_REPORTS):
+            with suppress(*_GAVE_UP):
+                self.producer.flush(_POLL_SECONDS)
+
 
 DEADLINE_SECONDS: Final = 120.0
 _TIMEOUTS: Final = ("message.timeout.ms", "delivery.timeout.ms")
@@ -126,3 +319,8 @@ def _discard(pooled: PooledProducer) -> None:
 
 
 POOL: Final = ProducerPool()
+
+
+def lend(config: Mapping[str, str]) -> AbstractContextManager[PooledProducer]:
+    """A producer of this process's pool."""
+    return POOL.lend(config)

@@ -8,50 +8,82 @@ without the rows that landed completes the work:
     RowError        a row cannot be written (or, with a dead letter topic, becomes a dead letter and raises nothing)
     DeliveryError   Kafka did not take a record, or not in time
     OrderViolationError   rows did not arrive in the order of `keep_order` (column `_seq`)
+
+A row's partition is chosen here, so that it does not change while a batch is written. Kafka's client would use new
+partitions in the middle of a batch, even such as nobody knows yet who looks for the batch later; here they count from
+the next batch on. A key goes where the producer's partitioner would place it among this many partitions. A row that
+names its partition keeps it. A row without a key is placed by its source: a replay places it in the same partition.
+Dead letters are placed alike.
+
+A dead letter has the row's key, value, headers and timestamp, its provenance, and the header `orderedkafka.error` with
+what was wrong. What its topic would refuse is left out: key, value and headers of a row that is too large, a timestamp
+that is out of bounds.
 """
 
+import logging
+import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from airflow_provider_orderedkafka.core.lanes import Partitioner
 from airflow_provider_orderedkafka.errors import OrderViolationError, RowError, SettingError
-from airflow_provider_orderedkafka.kafka.provenance import SEQUENCE, Stamp
-from airflow_provider_orderedkafka.kafka.write.dead_letters import DeadLetterTopic, dead_letters, payload_bytes
-from airflow_provider_orderedkafka.kafka.write.faults import Targets, find_faults
-from airflow_provider_orderedkafka.kafka.write.outputs import look_up_outputs, with_limits
-from airflow_provider_orderedkafka.kafka.write.placing import placed
-from airflow_provider_orderedkafka.kafka.write.producer import POOL, ProducerPool, producer_config
-from airflow_provider_orderedkafka.kafka.write.rows import Rows, columns_of
-from airflow_provider_orderedkafka.kafka.write.sending import Deliveries, PooledProducer
-from airflow_provider_orderedkafka.kafka.write.write_settings import Column, WriteSettings, Written, check_columns
+from airflow_provider_orderedkafka.kafka.lookup.brokers import Brokers, Kafka
+from airflow_provider_orderedkafka.kafka.provenance import ERROR_HEADER, HEADER, SEQUENCE, Stamp
+from airflow_provider_orderedkafka.kafka.read.columns import as_list, nulls, sizes
+
+from .faults import Targets, find_faults
+from .output_topics import OutputTopic, look_up_outputs, with_limits
+from .partitioners import PARTITIONERS
+from .producer import Chunk, Deliveries, PooledProducer, producer_config
+from .rows import MOST_HEADERS, NO_PARTITION, NOW, Ints, Rows, columns_of, header_lists, sendable, without_provenance
+from .settings import Column, WriteSettings, Written, check_columns
+
+_log = logging.getLogger(__name__)
 
 
-def plan_write(settings: WriteSettings, columns: Sequence[Column]) -> WriteSettings:
+def plan_write(settings: WriteSettings, columns: Sequence[Column], kafka: Kafka | None = None) -> WriteSettings:
     """On the driver: check the settings against columns and topics, and complete them for the tasks.
 
     Raises SettingError, UnknownTopicError, AccessDeniedError or UnreachableError before anything is written.
     """
     check_columns(columns, settings)
     producer_config(settings.config)
-    outputs = look_up_outputs(settings.config, settings.topics)
+    outputs = look_up_outputs(kafka or Brokers(settings.config), settings.topics)
     dead = settings.dead_letter_topic
     if dead is not None and outputs[dead].compacted:
         raise SettingError(f"'deadLetterTopic' {dead!r} is compacted, and would lose all but the last of each key")
+    if dead is not None and outputs[dead].compacted is None:
+        _log.warning(
+            "whether 'deadLetterTopic' %r is compacted is not known, as its settings may not be read: if it is, it "
+            "loses all but the last dead letter of each key; let the principal DESCRIBE_CONFIGS there",
+            dead,
+        )
     return replace(settings, outputs=outputs, config=with_limits(settings.config, outputs))
 
 
-def write(batches: Iterable[Any], settings: WriteSettings, *, pool: ProducerPool = POOL) -> Written:
+def write(batches: Iterable[Any], settings: WriteSettings) -> Written:
     """Write the rows, in order; return when all are acknowledged."""
-    with pool.lend(settings.config) as producer:
+    written = Written()
+    for written in steps(batches, settings):  # noqa: B007 - the last one counts
+        pass
+    return written
+
+
+def steps(batches: Iterable[Any], settings: WriteSettings) -> Iterator[Written]:
+    """The same, step by step: what was handed over after each batch, and last what is acknowledged."""
+    with settings.lend(settings.config) as producer:
         task = _Task(settings, producer)
         for batch in batches:
             task.take(batch)
+            yield task.written
         producer.settle(task.deliveries)
-    return task.written
+    yield task.written
 
 
 @dataclass(slots=True)
@@ -99,7 +131,10 @@ class _Task:
     def _send(self, rows: Rows) -> None:
         stamps = None if self.stamp is None else rows.stamps(self.stamp)
         chunk = columns_of(rows, self.settings.topic, stamps, partial(self._describe, rows, self.written.seen))
-        chunk = replace(chunk, partitions=placed(rows, self.targets))
+        settings = self.settings
+        counts = self.targets.of(rows).each(lambda output: settings.partitions.get(output.name, 0), 0)
+        given = np.full(len(rows), NO_PARTITION) if rows.partitions is None else rows.partitions
+        chunk = replace(chunk, partitions=placed(rows, given, counts, settings))
         self.producer.send(chunk, self.deliveries)
         topics = {self.settings.topic: len(rows)} if self.settings.topic is not None else Counter(chunk.topics)
         self.written += Written(rows=len(rows), bytes=int(rows.sizes().sum()), by_topic=topics)
@@ -109,7 +144,11 @@ class _Task:
         return f"a record with key {key!r}" if index is None else rows.where(index, self.settings, seen + index)
 
     def _send_dead_letters(self, rows: Rows, faults: dict[int, str]) -> None:
-        """Send faulty rows to the dead letter topic; without one, raise for the first."""
+        """Send faulty rows to the dead letter topic; without one, raise for the first.
+
+        They are acknowledged before the rows behind them are sent: should they be sound at the next attempt, they would
+        otherwise be written behind those.
+        """
         index, reason = next(iter(faults.items()))
         topic = self.settings.dead_letter_topic
         output = self.targets.get(topic) if topic is not None else None
@@ -117,13 +156,124 @@ class _Task:
             place = rows.origin(index)
             raise RowError(
                 f"{rows.where(index, self.settings, self.written.seen + index)}: {reason}. Of {len(rows):,} rows "
-                f"checked, {len(faults):,} cannot be written: fix the transform, or send them to a dead letter topic "
-                f"with 'deadLetterTopic'",
+                f"checked, {len(faults):,} cannot be written: fix the transform, or let them go to a topic of dead "
+                f"letters: bad_records=Allow(10, to='<topic>') in a DAG, --bad-records 10 --dead-letters <topic> by "
+                f"hand, the option deadLetterTopic of df.write",
                 **({} if place is None else {**place[0]._asdict(), "offset": place[1]}),
             )
         stamps = None if self.stamp is None else rows.stamps(self.stamp)
         chunk = dead_letters(rows, faults, DeadLetterTopic(output, self.targets.max_bytes(output)), stamps)
+        count = np.full(len(rows), self.settings.partitions.get(output.name, 0))
+        places = placed(rows, np.full(len(rows), NO_PARTITION), count, self.settings)
+        chunk = replace(chunk, partitions=[places[index] for index in faults])
         self.producer.send(chunk, self.deliveries)
+        self.producer.settle(self.deliveries)
         self.written += Written(
             dead_letters=len(faults), bytes=payload_bytes(chunk), by_topic={output.name: len(faults)}
         )
+
+
+_KNOWN: Final[dict[str, Partitioner]] = {
+    "murmur2_random": "murmur2",
+    "murmur2": "murmur2",
+    "consistent_random": "crc32",
+    "consistent": "crc32",
+}
+"""The supported partitioners of Kafka's client; with others the client places the rows."""
+
+
+def partitioner_of(config: Any) -> Partitioner | None:
+    """The partitioner in this configuration of a producer, if it is supported."""
+    return _KNOWN.get(config.get("partitioner", "murmur2_random"))
+
+
+_RUN: Final = 1_000
+"""How many offsets of a source partition go to one partition before the next one's turn: enough for a large batch."""
+
+
+def placed(rows: Rows, given: Ints, counts: Ints, settings: WriteSettings) -> list[int]:
+    """The partition of each row, in a topic with `counts` partitions; -1 leaves it to Kafka's client."""
+    one_by_one = settings.keyless == "one by one"
+    partitioner = "murmur2" if one_by_one else partitioner_of(settings.config)  # as with DataFrames, whatever is set
+    if partitioner is None:
+        return _as_list(given)
+    ours = (given == NO_PARTITION) & (counts > 0)
+    keyed = ours & _keyed(rows, partitioner)
+    for count in np.unique(counts[keyed]).tolist():
+        here = keyed & (counts == count)
+        there = PARTITIONERS[partitioner](rows.keys, count).fill_null(NO_PARTITION).to_numpy()
+        given = np.where(here, there, given)
+    if rows.source is not None and (one_by_one or _spreads(settings.config)):
+        spread = ours & ~keyed & rows.source.known()
+        turn = rows.source.offsets // (1 if one_by_one else _RUN) + rows.source.partitions
+        given = np.where(spread, turn % np.maximum(counts, 1), given)
+    return _as_list(given)
+
+
+def _spreads(config: Any) -> bool:
+    """Whether rows without a key may go to any partition."""
+    return str(config.get("partitioner", "murmur2_random")).endswith("random")
+
+
+def _keyed(rows: Rows, partitioner: Partitioner) -> NDArray[np.bool_]:
+    if rows.keys is None:
+        return np.zeros(len(rows), np.bool_)
+    found: NDArray[np.bool_] = ~nulls(rows.keys)
+    return found & (sizes(rows.keys) > 0) if partitioner == "crc32" else found  # it treats an empty key like none
+
+
+def _as_list(partitions: Ints) -> list[int]:
+    found: list[int] = partitions.tolist()
+    return found
+
+
+_ERROR_BYTES: Final = 2_000
+_OWN_HEADERS: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterTopic:
+    """The dead letter topic, and the maximum bytes of key, value and headers there."""
+
+    output: OutputTopic
+    max_bytes: int
+
+
+def dead_letters(rows: Rows, faults: dict[int, str], target: DeadLetterTopic, stamps: list[bytes] | None) -> Chunk:
+    places = list(faults)
+    sizes = rows.record_bytes()[places]
+    few = rows.header_counts()[places] + _OWN_HEADERS <= MOST_HEADERS
+    fits = ((sizes <= target.max_bytes - _ERROR_BYTES) & few).tolist()
+    own = [[]] * len(rows) if rows.headers is None else header_lists(rows.headers)
+    headers = [
+        _headers(own[place] if fit else [], faults[place], stamps[place] if stamps else None)
+        for place, fit in zip(places, fits, strict=True)
+    ]
+    return Chunk(
+        topics=[target.output.name] * len(places),
+        values=_kept(as_list(rows.values), places, fits),
+        keys=_kept([None] * len(rows) if rows.keys is None else as_list(rows.keys), places, fits),
+        partitions=[NO_PARTITION] * len(places),
+        timestamps=_in_bounds(sendable(rows.timestamps[places]), target.output),
+        headers=headers,
+        describe=lambda key, _value: f"a dead letter with key {key!r}",
+    )
+
+
+def payload_bytes(chunk: Chunk) -> int:
+    return sum(len(payload) for column in (chunk.keys, chunk.values) for payload in column if payload is not None)
+
+
+def _headers(own: list[Any], reason: str, stamp: bytes | None) -> list[Any]:
+    named = [(name, value) for name, value in without_provenance(own) if name is not None]
+    return [*named, (ERROR_HEADER, reason.encode()[:_ERROR_BYTES]), *([] if stamp is None else [(HEADER, stamp)])]
+
+
+def _kept(column: list[Any], places: list[int], fits: list[bool]) -> list[Any]:
+    return [column[place] if fit else None for place, fit in zip(places, fits, strict=True)]
+
+
+def _in_bounds(timestamps: Any, output: OutputTopic) -> list[int]:
+    off = timestamps - int(time.time() * 1_000)
+    kept: list[int] = np.where((off <= output.ahead) & (-off <= output.behind), timestamps, NOW).tolist()
+    return kept

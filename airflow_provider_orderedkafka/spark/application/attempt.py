@@ -1,54 +1,64 @@
-"""An attempt to load a range: from the lease to the report."""
+"""An attempt to load a range, from the lease to the report; and the loader, which runs it as the command line asks."""
 
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, wait
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 
-from airflow_provider_orderedkafka.compat.spark import tasks_running
-from airflow_provider_orderedkafka.core.batches import Counts, Holding
-from airflow_provider_orderedkafka.core.documents import Range, Report
+from airflow_provider_orderedkafka.compat.spark import tasks_running, volatile
+from airflow_provider_orderedkafka.core.batches import Counts, Holding, Planned
+from airflow_provider_orderedkafka.core.documents import Destination, Ends, Range, Report
 from airflow_provider_orderedkafka.core.limits import rows_left
-from airflow_provider_orderedkafka.core.plan import Planned
-from airflow_provider_orderedkafka.core.progress import Tasks
-from airflow_provider_orderedkafka.errors import (
-    FencedError,
-    OrderedKafkaError,
-    SettingError,
-    StateError,
-)
-from airflow_provider_orderedkafka.spark.application.batches import BatchLoop, Work
-from airflow_provider_orderedkafka.spark.application.plan import Plan
-from airflow_provider_orderedkafka.spark.application.progress import ProgressPrinter, Watch
-from airflow_provider_orderedkafka.spark.application.query import Query
-from airflow_provider_orderedkafka.spark.application.report import Ending, report
+from airflow_provider_orderedkafka.core.notation.spelling import counted
+from airflow_provider_orderedkafka.core.progress import STOP_SECONDS, Within
+from airflow_provider_orderedkafka.errors import FencedError, OrderedKafkaError, SettingError, StateError
+from airflow_provider_orderedkafka.job import Job
+from airflow_provider_orderedkafka.kafka.lookup.brokers import Brokers
+from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
+from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
+from airflow_provider_orderedkafka.spark.lanes.engine import SparkEngine
+from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.lanes.limit import RowLimit
-from airflow_provider_orderedkafka.spark.lanes.writer import Writer
-from airflow_provider_orderedkafka.spark.session.executors import check_executors
 from airflow_provider_orderedkafka.spark.session.failures import classify_failure
-from airflow_provider_orderedkafka.spark.session.lazy import LazySession, in_background
-from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
-from airflow_provider_orderedkafka.spark.state.lease import LEASE, Heartbeat, Lease, Outside
-from airflow_provider_orderedkafka.spark.state.machine import SystemClock, SystemProcesses
+from airflow_provider_orderedkafka.spark.session.starting import (
+    LazySession,
+    check_executors,
+    check_location,
+    in_background,
+)
+from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint, open_state
+from airflow_provider_orderedkafka.spark.state.lease import (
+    LEASE,
+    Heartbeat,
+    Lease,
+    Outside,
+    SystemClock,
+    SystemProcesses,
+)
+from airflow_provider_orderedkafka.storage.store import State, join, local_path
 
-LOOK_SECONDS = 0.2
-QUIET_SECONDS = 30.0
+from . import by_hand
+from .batch_loop import BatchLoop, Plan, Work, Writer
+from .query import Query
+from .report import Ending, ProgressPrinter, Watch, ends_before, report, summary
 
 _log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.2
 
 
 class Attempt:
     """One attempt on one checkpoint. `run` once; its report is beside the checkpoint however it ends.
 
-    `needed` names what its tasks import beyond what every load needs.
+    `job` is what is done with the range: its tasks import what its rows need, and the report names it.
     """
 
-    def __init__(
-        self, spark: LazySession, checkpoint: Checkpoint, number: int | None, needed: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, spark: LazySession, checkpoint: Checkpoint, number: int | None, job: Job | None = None) -> None:
         self._spark = spark
-        self._needed = needed
+        self._job = job
         self._checkpoint = checkpoint
         self._clock = SystemClock()
         outside = Outside(checkpoint.state, self._clock, SystemProcesses(), secrets.token_hex(4))
@@ -58,6 +68,8 @@ class Attempt:
         self._query: Query | None = None
         self._running: Future[None] | None = None
         self._unprotected: str | None = None
+        self._destination: Destination | None = None
+        self._after: Ends | None = None
 
     def run(self, loaded: Range, prepare: Callable[[], Writer]) -> Report:
         """Load the range; raise the error that ended it, after the report was written.
@@ -80,8 +92,14 @@ class Attempt:
         error = error or self._heartbeat.lost or self._lost()
         if error is not None and (lost := self._checkpoint.loss()) is not None:
             raise lost  # nothing is written there any more: what lost its notes must not look like a checkpoint
-        ending = Ending(self._lease.attempt, started, self._clock.now(), error, self._unprotected)
-        found = report(loaded, self._checkpoint.counts(), ending)
+        counts = self._checkpoint.counts()
+        ending = Ending(self._lease.attempt, started, self._clock.now(), error, self._unprotected, self._destination)
+        ending = ending if self._job is None else replace(ending, job=self._job.key)
+        ending = ending if self._loop is None else replace(ending, counting=self._loop.counting)
+        if error is None and counts is not None:
+            before = ends_before(self._checkpoint.note, counts.batch)
+            ending = replace(ending, before=before, after=self._after)
+        found = report(loaded, counts, ending)
         if not isinstance(error, FencedError):
             self._checkpoint.put_report(found)
         if error is None:
@@ -100,7 +118,8 @@ class Attempt:
 
     def _loaded(self, loaded: Range, prepare: Callable[[], Writer]) -> OrderedKafkaError | None:
         """Load the range's batches to its end; the error that ended it, if one did."""
-        self._executors = in_background(lambda: check_executors(self._spark.started(), self._needed))
+        needed = () if self._job is None else self._job.rows.needed
+        self._executors = in_background(lambda: check_executors(self._spark.started(), needed))
         self._printer = ProgressPrinter(loaded, self._lease.attempt, self._checkpoint.counts())
         try:
             with Watch(self._look):
@@ -121,13 +140,15 @@ class Attempt:
         In a separate thread: a thread that is interrupted during a call to the JVM cannot call it again, and the main
         thread has to stop the query on SIGTERM.
         """
-        self._unprotected = writer.output.unprotected
+        self._unprotected, self._destination = writer.output.unprotected, writer.destination
         plan, limit = Plan(writer.frames, self._checkpoint), RowLimit.of(writer.frames)
         self._query = query = Query(writer.frames, self._checkpoint)
         work = Work(loaded, self._checkpoint, self._lease, plan, writer, limit, writer.frames.making.max_bad)
         self._loop = loop = BatchLoop(work, self)
         self._running = in_background(lambda: loop.run(query.run))
         self._running.result()
+        if loop.error is None:
+            self._after = _ends(writer)
 
     def ready(self) -> None:
         """Wait for the executors; from here on the speed is counted."""
@@ -135,7 +156,6 @@ class Attempt:
         self._printer.begin(self._clock.now())
 
     def before_a_retry(self) -> None:
-        """Wait until no task of the failed batch runs any more."""
         self._wait_for_tasks()
 
     def tell(self, counts: Counts, planned: Planned) -> None:
@@ -145,10 +165,12 @@ class Attempt:
     def _look(self) -> None:
         """Say what is waited for or loaded, if nothing was said for a while."""
         loading = None if self._loop is None else self._loop.loading
-        self._printer.look(loading or self._doing(), self._tasks, self._clock.now())
+        self._printer.look(loading or self._doing(), self._within, self._clock.now())
 
-    def _tasks(self) -> Tasks | None:
-        return None if self._query is None else self._query.tasks()
+    def _within(self, planned: Planned) -> Within | None:
+        if self._query is None or self._loop is None:
+            return None
+        return self._query.within(planned, written=self._loop.writing)
 
     def _doing(self) -> str:
         if self._spark.there() is None:
@@ -160,7 +182,7 @@ class Attempt:
     def _stop(self) -> None:
         if self._running is not None and not self._running.done():
             self._cancel()
-            wait([self._running], QUIET_SECONDS)
+            wait([self._running], STOP_SECONDS)
         with suppress(Exception):  # the JVM is gone, or about to be
             self._wait_for_tasks()
 
@@ -168,10 +190,10 @@ class Attempt:
         """Called when the lease is lost or the attempt is terminated."""
         if self._loop is not None and self._query is not None:
             self._loop.stop()
-            self._query.stop(QUIET_SECONDS)
+            self._query.stop(STOP_SECONDS)
 
     def _wait_for_tasks(self) -> None:
-        session, deadline = self._spark.there(), self._clock.monotonic() + QUIET_SECONDS
+        session, deadline = self._spark.there(), self._clock.monotonic() + STOP_SECONDS
         while session is not None and tasks_running(session) and self._clock.monotonic() < deadline:
             self._clock.sleep(LOOK_SECONDS / 4)
 
@@ -187,6 +209,15 @@ def already_loaded(checkpoint: Checkpoint, loaded: Range) -> Report | None:
         checkpoint.clean()
         print(f"nothing to do: range {loaded.id} is loaded already, by attempt {found.attempt}", flush=True)
     return found
+
+
+def _ends(writer: Writer) -> Ends | None:
+    """Where the output ends now; a report without it proves a little less, and the range is loaded all the same."""
+    try:
+        return writer.output.ends()
+    except Exception as error:  # noqa: BLE001 - of Kafka, of Spark or of a catalog
+        _log.warning("where the output ends is not known, and the report does not say it: %s", error)
+        return None
 
 
 def _behind(raised: Exception, executors: Future[None]) -> OrderedKafkaError:
@@ -213,4 +244,109 @@ def _tell_waiting(holding: Holding) -> None:
         f"waiting for attempt {holding.attempt} (process {holding.process} on {holding.machine}) to end: at most "
         f"{LEASE:.0f} s after its last heartbeat",
         flush=True,
+    )
+
+
+MakeSink = Callable[[Arguments, RangeFrames], Writer]
+
+
+class Loader:
+    """Loads a range as the command line asks; starts Spark only if there is something to load."""
+
+    def __init__(self, arguments: Arguments, make_sink: MakeSink) -> None:
+        self._arguments = arguments
+        self._make_sink = make_sink
+        self._spark = LazySession(arguments.session)
+        self._clock = SystemClock()
+
+    def load(self) -> Report | None:
+        """Load the range; None if there is nothing to load."""
+        try:
+            if self._arguments.range is None:
+                return self._by_hand()
+            return self._load(self._arguments.range, self._arguments.checkpoint)
+        finally:
+            self._spark.stop()
+
+    def _by_hand(self) -> Report | None:
+        base = self._arguments.checkpoint
+        books = by_hand.books_of(self._state(base), self._clock.now, lambda folder: self._state(join(base, folder)))
+        loaded, why = by_hand.next_range(books, self._arguments, Brokers(self._arguments.source.kafka))
+        print(why, flush=True)
+        if loaded is None:
+            return None
+        found = self._load(loaded, join(base, loaded.id))
+        source = self._arguments.source
+        by_hand.close(books, loaded, by_hand.Alone(source.kafka, source.commit_group))
+        return found
+
+    def _load(self, loaded: Range, location: str) -> Report:
+        checkpoint = Checkpoint(self._state(location))
+        found = already_loaded(checkpoint, loaded)
+        if found is None:
+            found = self._attempted(loaded, checkpoint)
+        _tell(loaded, found, self._arguments.report)
+        return found
+
+    def _attempted(self, loaded: Range, checkpoint: Checkpoint) -> Report:
+        self._spark.begin()
+        print(f"range {loaded.id}: {counted(loaded.offsets, 'offset')}; Spark is starting", flush=True)
+        checkpoint.take_up(loaded, self._arguments.attempt)
+        attempt = Attempt(self._spark, checkpoint, self._arguments.attempt, self._arguments.job)
+        try:
+            return attempt.run(loaded, lambda: self._writer(loaded, checkpoint))
+        except OrderedKafkaError as error:
+            found = None if isinstance(error, FencedError) else checkpoint.report()
+            if found is not None:
+                _tell(loaded, found, self._arguments.report)
+            raise
+
+    def _writer(self, loaded: Range, checkpoint: Checkpoint) -> Writer:
+        arguments = replace(self._arguments, checkpoint=checkpoint.location)  # by hand, a range has one of its own
+        source = arguments.source
+        making = arguments.making(loaded)
+        kafka, read = Brokers(source.kafka), ReadSettings.of_range(source.kafka, loaded)
+        engine = SparkEngine(self._spark)
+        frames = RangeFrames(engine, loaded, kafka, read, source.slice_offsets, arguments.transform, making)
+        writer = self._make_sink(arguments, frames)
+        check_location(self._spark.started(), checkpoint.location)
+        checkpoint.set_up(writer.setup, arguments.job)
+        print(_first_line(loaded, checkpoint, writer), flush=True)
+        if arguments.transform is not None and (found := sorted(volatile(writer.frames.rows))):
+            print(_not_the_same_again(found), flush=True)
+        if page := self._spark.started().sparkContext.uiWebUrl:
+            print(f"Spark's page of it, while it runs: {page}", flush=True)
+        return writer
+
+    def _state(self, location: str) -> State:
+        return open_state(location, None if local_path(location) is not None else self._spark.started())
+
+
+def _tell(loaded: Range, found: Report, copy: str | None) -> None:
+    """Print the report, and copy it to `--report`."""
+    if copy is not None:
+        try:
+            Path(copy).write_text(found.to_text(), "utf-8")
+        except OSError as error:
+            raise StateError(f"--report {copy!r} cannot be written: {error.strerror}") from error
+    print(summary(loaded, found), flush=True)
+
+
+def _not_the_same_again(found: list[str]) -> str:
+    return (
+        f"warning: the transform uses {', '.join(found)}, which gives other values in another attempt: what is written "
+        "again then differs, and a filter by it may lose rows or write them twice. Make such values of the record, "
+        "such as its timestamp"
+    )
+
+
+def _first_line(loaded: Range, checkpoint: Checkpoint, writer: Writer) -> str:
+    before, setup = checkpoint.counts(), writer.setup
+    done = 0 if before is None else before.end.offsets.since(loaded.start.offsets)
+    state = "from its start" if before is None else f"on from batch {before.batch}, {counted(done, 'offset')} done"
+    limit = "" if loaded.rows_left is None else f", at most {counted(loaded.rows_left, 'row')}"
+    spans = f"{counted(loaded.offsets, 'offset')} of {', '.join(sorted(loaded.topics))}"
+    return (
+        f"range {loaded.id}: {spans}{limit}, {state}; "
+        f"to {setup.output} by the {'direct lane' if setup.lane == 'direct' else 'DataFrame lane'}: {setup.reason}"
     )

@@ -8,26 +8,29 @@ A run takes over an open range. The range's lease shows whether an application i
 """
 
 import json
+import platform
 import secrets
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
+from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.codec import canonical
 from airflow_provider_orderedkafka.core.documents import Ledger, Range
 from airflow_provider_orderedkafka.core.lifecycle import Action
-from airflow_provider_orderedkafka.core.notation.subscriptions import names
-from airflow_provider_orderedkafka.core.pacing import Pace
-from airflow_provider_orderedkafka.core.terms import NEW_CHECKPOINT
-from airflow_provider_orderedkafka.errors import DocumentError, LifecycleError, SettingError, StateError
+from airflow_provider_orderedkafka.core.pacing import NEW_CHECKPOINT, Pace
+from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError, SettingError, StateError
+from airflow_provider_orderedkafka.kafka.lookup.brokers import Kafka
+from airflow_provider_orderedkafka.kafka.lookup.offsets import show_place
 from airflow_provider_orderedkafka.loads import ranges
-from airflow_provider_orderedkafka.loads.books import Books
+from airflow_provider_orderedkafka.loads.books import Books, look, wait
 from airflow_provider_orderedkafka.loads.committing import commit
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 from airflow_provider_orderedkafka.loads.loading import load
 from airflow_provider_orderedkafka.loads.resolving import resolve
-from airflow_provider_orderedkafka.loads.waiting import look, wait
 from airflow_provider_orderedkafka.spark.connector.stream import terms_of
 from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
 from airflow_provider_orderedkafka.spark.state.checkpoint import NOTES, Checkpoint
@@ -36,6 +39,9 @@ from airflow_provider_orderedkafka.storage.store import State
 LEDGER = "ledger.json"
 OPEN = "range.json"
 BY_HAND = "by hand"
+TRIES = 3
+"""How often to go by the ledger while another run by hand writes it."""
+
 WAY_OUT = NEW_CHECKPOINT._replace(who="the load")
 
 
@@ -70,14 +76,20 @@ def _is(found: Any, key: str) -> bool:
     return isinstance(found, dict) and key == f"range/{found.get('id')}"
 
 
+@dataclass(frozen=True, slots=True)
 class Alone:
-    """A mirror and a task's memory that do nothing: a load by hand has neither."""
+    """A mirror that is never read, and a task's memory that keeps nothing. `group` is told where the load stands."""
+
+    kafka: Mapping[str, str] = field(default_factory=dict)
+    group: str | None = None
 
     def check(self, ledger: Ledger | None) -> None:
         """Do nothing."""
 
     def write(self, ledger: Ledger) -> None:
-        """Do nothing."""
+        """Commit the ledger's place in the group, if there is one."""
+        if self.group is not None:
+            show_place(self.kafka, self.group, ledger.place.offsets)
 
     def get(self, key: str) -> Any:
         """None, always."""
@@ -102,29 +114,49 @@ def books_of(state: State, now: Callable[[], int], open_state: Callable[[str], S
         now=now,
         report=lambda folder: Checkpoint(open_state(folder)).report(),
         noted=lambda folder: bool(open_state(folder).names(NOTES)),
+        bound=lambda folder: Checkpoint(open_state(folder)).bound,
+        bind=lambda folder, loaded: Checkpoint(open_state(folder)).bind(loaded),
+        machine=platform.node(),
     )
 
 
-def next_range(books: Books, arguments: Arguments) -> tuple[Range | None, str]:
-    """The range to load now, taken over or new, with its attempt recorded; or None; and the reason."""
+def next_range(books: Books, arguments: Arguments, kafka: Kafka) -> tuple[Range | None, str]:
+    """The range to load now, taken over or new, with its attempt recorded; or None; and the reason.
+
+    Where another run writes the ledger at the same moment, it is looked at again.
+    """
+    for _ in range(TRIES - 1):
+        with suppress(LedgerChangedError):
+            return _next_range(books, arguments, kafka)
+    return _next_range(books, arguments, kafka)
+
+
+def _next_range(books: Books, arguments: Arguments, kafka: Kafka) -> tuple[Range | None, str]:
     options = arguments.source
     terms = replace(terms_of(options), load=BY_HAND, row_limit=arguments.row_limit, way_out=WAY_OUT)
-    named = names(terms.subscription)
     now = books.now()
-    ledger = look(books, Alone(), lambda topics: ranges.first_look(options.kafka, terms, now, topics), named, home=None)
-    said = wait(books, ledger, terms.row_limit)
-    if said is None and terms.pace != Pace():
-        said = ranges.verdict(options.kafka, terms, ledger, now)
-    if said is not None and not said.run:
-        return None, said.reason
+    first = partial(ranges.first_look, kafka, terms, now)
+    ledger = look(books, Alone(options.kafka, options.commit_group), first, terms.subscription, home=None)
+    verdict = wait(books, ledger, terms.row_limit)
+    if verdict is None and terms.pace != Pace():
+        verdict = ranges.verdict(kafka, terms, ledger, now)
+    if verdict is not None and not verdict.run:
+        return None, verdict.reason
     name = f"range-{ledger.revision + 1:06d}"  # tells people which came first
-    resolved = resolve(
-        books, Alone(), ledger, lambda seen: ranges.plan(options.kafka, terms, seen, digest="", now=now, name=name)
-    )
+    resolved = resolve(books, Alone(), ledger, lambda seen: ranges.plan(kafka, terms, seen, now=now, name=name))
     if resolved.range is None:
         return None, resolved.reason
-    load(books, resolved.range.id, lambda loaded, _: loaded.id)
-    return resolved.range, f"range {resolved.range.id}: {resolved.reason}"
+    return begun(books, resolved.range, resolved.reason)
+
+
+def begun(books: Books, planned: Range, why: str) -> tuple[Range | None, str]:
+    """The range with its attempt recorded; None if another run has loaded it meanwhile, and the reason."""
+    todo = load(books, planned.id, lambda loaded, _: loaded.id)
+    if todo.action is Action.REFUSE:
+        raise LedgerChangedError(
+            f"{todo.reason}: another run by hand has the checkpoint in use; run again when it ended"
+        )
+    return (None, todo.reason) if todo.action is Action.SKIP else (planned, f"range {planned.id}: {why}")
 
 
 def _check_complete(store: LedgerStore, state: State) -> None:
@@ -141,9 +173,22 @@ def _check_complete(store: LedgerStore, state: State) -> None:
         )
 
 
-def close(books: Books, loaded: Range) -> None:
-    """Move the ledger to where the range stopped, and forget the range."""
-    committed = commit(books, loaded.id, Alone())
-    if committed.action is Action.REFUSE:
-        raise LifecycleError(f"the ledger cannot move: {committed.reason}; run again to go on from where it stands")
-    books.store.forget_ranges([loaded.id])
+def close(books: Books, loaded: Range, mirror: Alone) -> None:
+    """Move the ledger to where the range stopped, and forget the range.
+
+    The report proves that it is loaded. So the ledger moves also if another run has taken the range over meanwhile, and
+    if that one has moved it, there is nothing left to do.
+    """
+    for _ in range(TRIES):
+        with suppress(LedgerChangedError):
+            committed = commit(books, loaded.id, mirror)
+            if committed.action is not Action.REFUSE:
+                return books.store.forget_ranges([loaded.id])
+            ledger = books.store.ledger()
+            if ledger is None or books.proof(ledger, loaded.id) is None:
+                break
+            books.store.save(moves.taken_over(ledger, books.run), ledger)
+    raise LedgerChangedError(
+        f"range {loaded.id!r} is loaded, and another run writes the ledger in the checkpoint at the same moment: "
+        "run again to go on from where it stands"
+    )

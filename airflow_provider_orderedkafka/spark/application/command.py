@@ -1,24 +1,62 @@
-"""The command line of the applications. Needs neither Spark nor Kafka."""
+"""The command line of the applications: a work, or flags that say the same. Needs neither Spark nor Kafka.
+
+Options are read by their names here, and nowhere else: what comes of them is a job.
+"""
 
 import argparse
 import importlib
+import json
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NoReturn
 
+from airflow_provider_orderedkafka.core.codec import PACKED, decode, unpacked
 from airflow_provider_orderedkafka.core.order.positions import whole_number
-from airflow_provider_orderedkafka.core.outputs import DEAD_LETTERS, OF_THE_SINK, OPTIONS_VARIABLE, TO_TOPICS
 from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.decoding.registry import Registry
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-from airflow_provider_orderedkafka.outputs import KafkaOutput, TableOutput, from_text, table_output
-from airflow_provider_orderedkafka.spark.application.help import ARGUMENTS, DESCRIPTION, more
-from airflow_provider_orderedkafka.spark.connector.option_parsing import range_document
-from airflow_provider_orderedkafka.spark.connector.option_tables import APPLICATION_SOURCE
+from airflow_provider_orderedkafka.job import AT, WORK, Allow, Job, Rows, Work
+from airflow_provider_orderedkafka.kafka.clients.config import PREFIX, KafkaConfig
+from airflow_provider_orderedkafka.outputs import (
+    OF_THE_SINK,
+    OPTIONS_VARIABLE,
+    DeltaOutput,
+    FilesOutput,
+    IcebergOutput,
+    KafkaOutput,
+    Output,
+    TableOutput,
+    named,
+)
+from airflow_provider_orderedkafka.spark.connector.option_tables import (
+    APPLICATION_SINK,
+    APPLICATION_SOURCE,
+    range_document,
+)
 from airflow_provider_orderedkafka.spark.connector.options import SourceOptions, parse_options
-from airflow_provider_orderedkafka.spark.connector.sink_options import SinkOptions, application_sink
 from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments, Transform
+
+from .help import ARGUMENTS, DESCRIPTION, more
+
+WITH_A_WORK: Final = {"work", "option", "sink_option", "report", "attempt"}
+"""The flags that may be given together with a work."""
+
+SERVERS: Final = f"{PREFIX}bootstrap.servers"
+OF_TOPICS: Final = {
+    "topic": "topic",
+    "outputTopics": "topics",
+    "keepOrder": "keep_order",
+    "writers": "writers",
+    "usePartition": "use_partition",
+    "includeHeaders": "include_headers",
+    "provenance": "provenance",
+}
+"""The options that are fields of a `KafkaOutput`."""
+
+_KIND: Final = re.compile(r"[a-z]+:")
+_ABSOLUTE: Final = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -29,28 +67,31 @@ class _Parser(argparse.ArgumentParser):
 def read_arguments(argv: Sequence[str], program: str) -> Arguments:
     """Parse the command line; `SettingError` if it is wrong."""
     found = _parser(program).parse_args(argv)
-    if found.transform is not None and found.arrow_transform is not None:
-        raise SettingError("--transform and --arrow-transform cannot be used together: leave one out")
-    told = _from_environment()
+    environment = _from_environment()
     to_cluster = {
-        name.removeprefix(OF_THE_SINK): told.pop(name) for name in sorted(told) if name.startswith(OF_THE_SINK)
+        name.removeprefix(OF_THE_SINK): environment.pop(name)
+        for name in sorted(environment)
+        if name.startswith(OF_THE_SINK)
     }
-    options = {**told, **_pairs("--option", found.option)}
-    decode = None if found.decode is None else Decode.from_text(found.decode)
-    source = _source(options, found.range, found.row_limit)
-    sink, output = _sink(found, to_cluster, decode, source.kafka)
+    options = {**environment, **_pairs("--option", found.option)}
+    for_sink = {**to_cluster, **_pairs("--sink-option", found.sink_option)}
+    work = None if found.work is None else _work(found, for_sink)
+    checkpoint = found.checkpoint if work is None else work.checkpoint
+    if checkpoint is None:
+        raise SettingError("--checkpoint is missing: name the folder that keeps what was done; --help explains it")
+    job = work.job if work is not None else _job(found, for_sink)
+    source = _source(options, found, work)
     return Arguments(
-        checkpoint=found.checkpoint,
+        checkpoint=checkpoint,
+        job=job,
         source=source,
-        sink=sink,
-        output=output,
+        cluster=_cluster(for_sink, job, source.kafka),
         attempt=found.attempt,
-        report=found.report,
+        report=found.report or (None if work is None else work.report),
         row_limit=found.row_limit,
-        transform=_function("--transform", found.transform),
-        arrow_transform=_function("--arrow-transform", found.arrow_transform),
-        decode=decode,
-        registry=Registry.of(options) if decode is not None and decode.registries else None,
+        transform=_function("--transform", job.rows.transform),
+        arrow_transform=_function("--arrow-transform", job.rows.arrow_transform),
+        registry=Registry.of(options) if job.rows.registries else None,
     )
 
 
@@ -65,7 +106,6 @@ def _parser(program: str) -> argparse.ArgumentParser:
     kinds: dict[str, dict[str, Any]] = {
         "count": {"type": _count},
         "pairs": {"action": "append", "default": []},
-        "required": {"required": True},
     }
     for title, arguments in ARGUMENTS.items():
         group = parser.add_argument_group(title)
@@ -74,49 +114,182 @@ def _parser(program: str) -> argparse.ArgumentParser:
     return parser
 
 
-def _source(options: Mapping[str, str], document: str | None, row_limit: int | None) -> SourceOptions:
+def _work(found: argparse.Namespace, for_sink: Mapping[str, str]) -> Work:
+    """The work, of its own text, of a file, or of what lies beside the checkpoint."""
+    named = {name for name, value in vars(found).items() if value not in (None, [])}
+    if odd := sorted(named - WITH_A_WORK):
+        raise SettingError(f"--{odd[0].replace('_', '-')} cannot be used with --work, which says it: leave it out")
+    if odd := sorted(name for name in for_sink if not name.lower().startswith(PREFIX)):
+        raise SettingError(f"--sink-option {odd[0]} cannot be used with --work, which says it: leave it out")
+    word: str = found.work
+    if word.startswith(PACKED):
+        return Work.from_text(unpacked(word))
+    text = _beside(word.removeprefix(AT)) if word.startswith(AT) else _file(word)
+    return Work.from_text(text)
+
+
+def _file(path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8")
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise SettingError(f"--work must be a word of Airflow's, or a path, found {path[:80]!r}: {why}") from error
+
+
+def _beside(location: str) -> str:
+    """What lies at a location, read with Spark's own file system where it is not this machine's."""
+    from airflow_provider_orderedkafka.spark.session.starting import lent_session
+    from airflow_provider_orderedkafka.spark.state.checkpoint import open_state
+
+    folder = location.removesuffix(f"/{WORK}")
+    with lent_session(folder) as session:
+        text = open_state(folder, session).get(WORK)
+    if text is None:
+        raise SettingError(f"--work says that its text is at {location!r}, and there is none: was it deleted?")
+    return text
+
+
+def _source(options: Mapping[str, str], found: argparse.Namespace, work: Work | None) -> SourceOptions:
     given = {name.lower() for name in options}
     for option in APPLICATION_SOURCE.options:
         if option.elsewhere and option.name.lower() in given:
             raise SettingError(f"option {option.name!r} is an argument of an application: {option.elsewhere}")
-    loaded = None if document is None else range_document("--range", document)
-    if loaded is not None and row_limit is not None:
+    loaded = None if work is None else work.range
+    if found.range is not None:
+        loaded = range_document("--range", found.range)
+    if loaded is not None and found.row_limit is not None:
         raise SettingError(
-            f"--row-limit {row_limit} cannot be used with --range: the range has its own "
+            f"--row-limit {found.row_limit} cannot be used with --range: the range has its own "
             f"('rows_left': {loaded.rows_left}); leave --row-limit out"
         )
     return parse_options(options, stream=True, loaded=loaded, table=APPLICATION_SOURCE)
 
 
-def _sink(
-    found: argparse.Namespace, to_cluster: Mapping[str, str], decode: Decode | None, source: KafkaConfig
-) -> tuple[SinkOptions, TableOutput | None]:
-    output, given = _output(found.output, found.output_topic, _pairs("--sink-option", found.sink_option))
-    dead = None if decode is None else decode.dead_letters
-    sink = application_sink(
-        {**to_cluster, **given},
-        source,
-        topic=found.output_topic,
-        output=output if isinstance(output, KafkaOutput) else None,
-        dead_letters=dead if isinstance(dead, str) else None,
+def _job(found: argparse.Namespace, for_sink: Mapping[str, str]) -> Job:
+    """The job that flags say."""
+    if found.transform is not None and found.arrow_transform is not None:
+        raise SettingError("--transform and --arrow-transform cannot be used together: leave one out")
+    if (found.bad_records is None) != (found.dead_letters is None):
+        raise SettingError("--bad-records says how many, --dead-letters where they go: give both, or neither")
+    bad = None if found.bad_records is None else Allow(found.bad_records, _letters(found.dead_letters))
+    rows = Rows(
+        decode=None if found.decode is None else Decode.from_text(found.decode),
+        transform=found.transform,
+        arrow_transform=found.arrow_transform,
+        bad_records=bad,
     )
-    return sink, None if isinstance(output, KafkaOutput) else output
+    job = Job(_output(found, for_sink), rows)
+    job.check()
+    return job
 
 
-def _output(
-    document: str | None, topic: str | None, given: Mapping[str, str]
-) -> tuple[KafkaOutput | TableOutput | None, Mapping[str, str]]:
-    """The output that is said as a value or by the options of a table, and the options that are left for the sink."""
-    of_table = {name: text for name, text in given.items() if name.lower() != DEAD_LETTERS.lower()}
-    table = table_output(of_table)
-    to_topics = topic is not None or any(name.lower() in map(str.lower, TO_TOPICS) for name in given)
-    if document is not None and (to_topics or table is not None):
+def _output(found: argparse.Namespace, for_sink: Mapping[str, str]) -> Output | None:
+    options = {name: text for name, text in for_sink.items() if not name.lower().startswith(PREFIX)}
+    table = table_output(options)
+    fields = {} if table is not None else _fields(options)
+    topic = fields.pop("topic", None)
+    if found.output_topic not in {None, topic or found.output_topic}:
+        raise SettingError(
+            f"'topic' is set twice: {topic!r}, and by --output-topic {found.output_topic!r}; leave one out"
+        )
+    topic = topic or found.output_topic
+    to_topics = topic is not None or "topics" in fields
+    if found.output is not None and (to_topics or table is not None):
         raise SettingError("--output says where to write: leave out --output-topic, and what names a topic or a table")
-    if table is not None and to_topics:
+    if table is not None and found.output_topic is not None:
         raise SettingError(f"the output is set twice: by a topic, and by options as {table.of}: leave one out")
-    if document is not None:
-        return from_text(document), given
-    return table, given if table is None else {name: given[name] for name in given.keys() - of_table}
+    if found.output is not None:
+        named = output_of("--output", found.output)
+        return _with(named, fields) if isinstance(named, KafkaOutput) else named
+    return _topics(topic, fields) if to_topics else table
+
+
+def _topics(topic: str | None, fields: Mapping[str, Any]) -> KafkaOutput:
+    if topic is not None and "topics" in fields:
+        raise SettingError(
+            "options 'topic' and 'outputTopics' exclude each other: the first says where every row goes, "
+            "the second what a column 'topic' may name"
+        )
+    return KafkaOutput(topic, **fields)
+
+
+def _with(output: KafkaOutput, fields: Mapping[str, Any]) -> KafkaOutput:
+    if fields:
+        raise SettingError(f"--output says it as a whole: leave {next(iter(fields))!r} out of --sink-option")
+    return output
+
+
+def _fields(options: Mapping[str, str]) -> dict[str, Any]:
+    """What options say of a `KafkaOutput`."""
+    values = APPLICATION_SINK.parsed(options)
+    if odd := sorted(set(values) - set(OF_TOPICS)):
+        raise SettingError(
+            f"option {odd[0]!r} is for tables and files alone: name one by 'path' or 'table', or leave it out"
+        )
+    fields = {OF_TOPICS[name]: value for name, value in values.items()}
+    return {name: None if (name, value) == ("keep_order", "none") else value for name, value in fields.items()}
+
+
+def output_of(argument: str, text: str) -> Output:
+    """An output as `<format>:<name>`, or as JSON of its fields."""
+    if not text.lstrip().startswith("{"):
+        return named(text)
+    try:
+        found: Output = decode(Output, json.loads(text), argument, older=True)
+    except (ValueError, RecursionError) as error:
+        raise SettingError(f"{argument}: {error}") from error
+    return found
+
+
+def _letters(text: str) -> str | IcebergOutput | DeltaOutput:
+    if not (_KIND.match(text) or text.lstrip().startswith("{")):
+        return text
+    found = output_of("--dead-letters", text)
+    if isinstance(found, KafkaOutput):
+        return str(found.topic)
+    if isinstance(found, FilesOutput):
+        raise SettingError(f"--dead-letters must be a topic or a table of Iceberg or Delta, found {text!r}")
+    return found
+
+
+def _cluster(for_sink: Mapping[str, str], job: Job, source: KafkaConfig) -> KafkaConfig:
+    """The settings of the output's cluster: by default the source's."""
+    options = {name.lower(): text for name, text in for_sink.items() if name.lower().startswith(PREFIX)}
+    output = job.kafka
+    if output is not None and output.kafka_conn_id is not None and SERVERS not in options:
+        raise SettingError(
+            f"the output is on the cluster of connection {output.kafka_conn_id!r}, and nothing says where that is: "
+            f"give its options with --sink-option {SERVERS}=..., or in {OPTIONS_VARIABLE} as '{OF_THE_SINK}{SERVERS}'"
+        )
+    own = {} if output is None else {f"{PREFIX}{name}": value for name, value in output.producer.items()}
+    return KafkaConfig.from_options({**options, **own}, beneath=source)
+
+
+def table_output(given: Mapping[str, str]) -> TableOutput | None:
+    """The output that the sink options `path`, `table` and `format` name; None if they name none."""
+    options = dict(given)
+    named = {name.lower(): options.pop(name) for name in given if name.lower() in {"path", "table", "format"}}
+    path, table, kind = named.get("path"), named.get("table"), named.get("format", "parquet").lower()
+    if path is not None and not _ABSOLUTE.match(path):
+        path = os.path.abspath(path)  # noqa: PTH100 - a text, which may have a scheme
+    if path is None and table is None:
+        return None
+    if path is not None and table is not None:
+        raise SettingError(
+            f"--sink-option path={path!r} and table={table!r} are both set: a load writes to one of them; leave one out"
+        )
+    makers: dict[str, Callable[[], TableOutput]] = {
+        "delta": lambda: DeltaOutput(path, table, options=options),
+        "iceberg": lambda: IcebergOutput(table or str(path), options=options),
+    }
+    if kind in makers:
+        return makers[kind]()
+    if path is None:
+        raise SettingError(
+            f"--sink-option table={table!r}: a table of a catalog is one of Iceberg or Delta, found format={kind!r}: "
+            f"add --sink-option format=iceberg or format=delta; a folder of files is named with path="
+        )
+    return FilesOutput(path, kind, options)
 
 
 def _count(text: str) -> int:
@@ -139,8 +312,6 @@ def _pairs(argument: str, texts: Sequence[str]) -> dict[str, str]:
 
 
 def _from_environment() -> dict[str, str]:
-    import json
-
     text = os.environ.get(OPTIONS_VARIABLE)
     if not text:
         return {}
@@ -156,9 +327,7 @@ def _from_environment() -> dict[str, str]:
 def _function(argument: str, text: str | None) -> Transform | None:
     if text is None:
         return None
-    module_name, colon, name = text.partition(":")
-    if not colon or not module_name or not name:
-        raise SettingError(f"{argument} must be module:function, such as my_transforms:enrich, found {text!r}")
+    module_name, _, name = text.partition(":")
     try:
         function = getattr(importlib.import_module(module_name), name)
     except ImportError as error:

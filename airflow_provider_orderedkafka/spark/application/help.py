@@ -4,9 +4,8 @@ import argparse
 from textwrap import fill
 from typing import Final
 
-from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
-from airflow_provider_orderedkafka.spark.connector.option_parsing import Option
-from airflow_provider_orderedkafka.spark.connector.option_tables import APPLICATION_SINK, APPLICATION_SOURCE
+from airflow_provider_orderedkafka.outputs import OPTIONS_VARIABLE
+from airflow_provider_orderedkafka.spark.connector.option_tables import APPLICATION_SINK, APPLICATION_SOURCE, Option
 
 WIDTH, INDENT = 80, 25
 
@@ -24,6 +23,7 @@ provenance, nothing is written twice. After success, it does nothing."""
 
 ARGUMENTS: Final[dict[str, tuple[tuple[str, str, str, str], ...]]] = {
     "what to load": (
+        ("--work", "WORD", "text", argparse.SUPPRESS),
         ("--range", "RANGE", "text", "a range document, as JSON, packed, or as a path"),
         (
             *("--option", "NAME=VALUE", "pairs"),
@@ -40,7 +40,7 @@ ARGUMENTS: Final[dict[str, tuple[tuple[str, str, str, str], ...]]] = {
         (
             *("--decode", "JSON", "text"),
             "decode keys and values before the transform, such as "
-            '\'{"value": {"format": "avro", "registry": "main"}}\', with --option registry.url=...',
+            '\'{"value": {"kind": "avro", "registry": "main"}}\', with --option registry.url=...',
         ),
         (
             *("--transform", "MODULE:FUNCTION", "text"),
@@ -53,17 +53,22 @@ ARGUMENTS: Final[dict[str, tuple[tuple[str, str, str, str], ...]]] = {
         ),
         (
             *("--output", "OUTPUT", "text"),
-            "where to write, as JSON or packed: what ordered_load(output=...) says; or name a topic, or a table or "
-            "files by options",
+            "where to write, as FORMAT:NAME, such as iceberg:lake.shop.orders, or as JSON with a table's other "
+            "settings; or name a topic, or a table or files by options",
         ),
         ("--output-topic", "TOPIC", "text", "the topic to write to"),
         ("--sink-option", "NAME=VALUE", "pairs", "an option of the output; can be repeated; see below"),
+        ("--bad-records", "MOST", "count", "how many records of a run may be impossible to load; with --dead-letters"),
+        (
+            *("--dead-letters", "OUTPUT", "text"),
+            "where the bytes of these go: a topic, or, for tables, another one, such as iceberg:lake.shop.orders_dead",
+        ),
     ),
     "where to keep state and reports": (
         (
-            *("--checkpoint", "LOCATION", "required"),
-            "a folder on HDFS, in an object store or, with a local master, on local disk. With --range it belongs to "
-            "that range; without, it has a folder for each range",
+            *("--checkpoint", "LOCATION", "text"),
+            "required: a folder on HDFS, in an object store or, with a local master, on local disk. With --range it "
+            "belongs to that range; without, it has a folder for each range",
         ),
         ("--report", "FILE", "text", "where to copy the report; it is always written to <checkpoint>/report.json"),
         ("--attempt", "NUMBER", "count", argparse.SUPPRESS),
@@ -97,7 +102,7 @@ examples:
         --option kafka.bootstrap.servers=broker:9092 --option subscribe=orders \\
         --option startingOffsets=earliest --sink-option path=/data/orders
   run on a cluster, and ship this package to it
-    python -m airflow_provider_orderedkafka.spark.bundle bundle.zip
+    orderedkafka bundle bundle.zip
     spark-submit --master spark://host:7077 --py-files bundle.zip \\
         %(prog)s ...
 
@@ -112,14 +117,14 @@ exit codes:
 
 def more() -> str:
     """The epilog: options, examples, exit codes."""
-    told = {
+    entries = {
         "source": [option for option in APPLICATION_SOURCE.options if not option.elsewhere],
         "sink": APPLICATION_SINK.of_group("sink", "application"),
         "tables": APPLICATION_SINK.of_group("table"),
     }
-    return MORE.format(**{name: "\n".join(map(_entry, options)) for name, options in told.items()})
+    return MORE.format(**{name: "\n".join(map(_entry, options)) for name, options in entries.items()})
 
 
 def _entry(option: Option) -> str:
     start = f"  {option.name:<{INDENT - 2}}"
-    return fill(option.told, WIDTH, initial_indent=start, subsequent_indent=" " * INDENT)
+    return fill(option.full_help, WIDTH, initial_indent=start, subsequent_indent=" " * INDENT)

@@ -15,14 +15,17 @@ import tempfile
 from collections.abc import Sequence
 from concurrent.futures import wait
 from contextlib import suppress
+from dataclasses import replace
 from threading import Lock
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Final
 
-from airflow_provider_orderedkafka.core.plan import Planned
-from airflow_provider_orderedkafka.core.progress import Tasks
+from airflow_provider_orderedkafka.compat.spark import running_plans
+from airflow_provider_orderedkafka.core.batches import Planned
+from airflow_provider_orderedkafka.core.progress import Within
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
-from airflow_provider_orderedkafka.spark.session.lazy import in_background
+from airflow_provider_orderedkafka.spark.session.counting import heard
+from airflow_provider_orderedkafka.spark.session.starting import in_background
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.storage.store import local_path
 
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from airflow_provider_orderedkafka.spark.application.batches import BatchLoop
+    from .batch_loop import BatchLoop
 
 METRICS: Final = "orderedkafka"
 """The name under which a query's progress has its batch, how many offsets that spans, and how many are left."""
@@ -49,6 +52,7 @@ class Query:
         self._name = f"orderedkafka: range {frames.loaded.id}"
         self._lock = Lock()
         self._running: StreamingQuery | None = None
+        self._heard = Within()
 
     def run(self, window: Sequence[Planned], loop: "BatchLoop") -> None:
         """Pass each batch of the window to the loop; return when Spark's query or the loop has ended."""
@@ -70,24 +74,30 @@ class Query:
         stopping, deadline = in_background(query.stop), monotonic() + seconds
         while not stopping.done() and monotonic() < deadline:
             with suppress(Exception):  # the JVM may be gone
-                self._frames.session.sparkContext.cancelJobsWithTag(self._tag)
+                self._frames.engine.session.sparkContext.cancelJobsWithTag(self._tag)
             wait([stopping], LOOK_SECONDS)
 
-    def tasks(self) -> Tasks | None:
-        """The tasks of what Spark does for this query at this moment; None if it does nothing."""
+    def within(self, planned: Planned, *, written: bool) -> Within | None:
+        """How far Spark is with a batch; None if it does nothing. Before the batch is `written`, by its tasks alone."""
         query = self._running
         if query is None:
             return None
-        tracker = self._frames.session.sparkContext.statusTracker()
+        session = self._frames.engine.session
+        if not written:
+            self._heard = Within()
+        elif (heard_of := heard(running_plans(session), planned.offsets)) is not None:
+            self._heard = heard_of
+        tracker = session.sparkContext.statusTracker()
         active = set(tracker.getActiveJobsIds())
         jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(str(query.runId)) if job in active]
         stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
-        found = [stage for stage in stages if stage is not None]
-        return Tasks(sum(s.numCompletedTasks for s in found), sum(s.numTasks for s in found)) if found else None
+        known = [stage for stage in stages if stage is not None]
+        tasks = (sum(s.numTasks for s in known), sum(s.numCompletedTasks for s in known)) if known else (None, None)
+        return replace(self._heard, tasks=tasks[0], tasks_done=tasks[1])
 
     def _begun(self, folder: str, own: str, window: Sequence[Planned], loop: "BatchLoop") -> "StreamingQuery | None":
         """The started query; None if the loop is over."""
-        session = self._frames.session  # outside of the lock: a cluster may take minutes for it
+        session = self._frames.engine.session  # outside of the lock: a cluster may take minutes for it
         with self._lock:
             self._running = None if loop.over else self._start(session, folder, own, window, loop)
             return self._running
@@ -104,7 +114,7 @@ class Query:
                 self._name_jobs(session, planned)
                 loop.take(planned)
             if loop.over:
-                sleep(2 * LOOK_SECONDS)  # meanwhile it is stopped: Spark shall not tell of a batch that nobody loads
+                sleep(2 * LOOK_SECONDS)  # meanwhile it is stopped: Spark must not report a batch that is not loaded
 
         writer = _documents(session, place).writeStream.foreachBatch(load).queryName(self._name)
         return writer.trigger(availableNow=True).start(checkpointLocation=_for_spark(own))
@@ -126,8 +136,8 @@ def _documents(session: "SparkSession", folder: str) -> "DataFrame":
 
     files = session.readStream.format("text").schema(StructType().add("value", StringType()))
     documents = files.options(wholetext=True, maxFilesPerTrigger=1).load(_literal(_for_spark(folder)))
-    told = {"batch": "batch", "offsets": "planned_offsets", "left": "offsets_left"}
-    numbers = {name: f.get_json_object("value", f"$.{field}").cast("long") for field, name in told.items()}
+    fields = {"batch": "batch", "offsets": "planned_offsets", "left": "offsets_left"}
+    numbers = {name: f.get_json_object("value", f"$.{field}").cast("long") for field, name in fields.items()}
     return documents.observe(METRICS, *(f.max(number).alias(name) for name, number in numbers.items()))
 
 

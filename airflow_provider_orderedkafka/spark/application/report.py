@@ -1,24 +1,141 @@
-"""The report: what an attempt did, how it ended, and how to continue."""
+"""What an attempt shows and reports: a progress line while it runs, the report and its summary at the end."""
 
+import sys
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from threading import Event, Lock, Thread
+from typing import Final, Self, TextIO
 
-from airflow_provider_orderedkafka.core.batches import Counts, Tally
-from airflow_provider_orderedkafka.core.documents import Range, Report
+from airflow_provider_orderedkafka.core.batches import Counts, Note, Planned, Tally
+from airflow_provider_orderedkafka.core.documents import Destination, Ends, Range, Report
 from airflow_provider_orderedkafka.core.limits import rows_left
-from airflow_provider_orderedkafka.core.notation.durations import shown_duration
+from airflow_provider_orderedkafka.core.notation.secrets import masked
+from airflow_provider_orderedkafka.core.notation.spelling import counted, shown_duration
 from airflow_provider_orderedkafka.core.notation.starts import Moment
+from airflow_provider_orderedkafka.core.progress import AttemptStart, Progress, Within, progress, running
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
+
+WIDTH = 30
+
+SILENCE: Final = 10_000
+"""After how many milliseconds without a word something is said; on a terminal the bar moves all the time."""
+
+LOOK_SECONDS: Final = 1.0
+
+
+class ProgressPrinter:
+    """Prints a sentence for each batch, and a bar on a terminal or else a line for programs.
+
+    Where nothing was said for a while, `look` says what is waited for, or how far the batch is.
+    """
+
+    def __init__(self, loaded: Range, attempt: int, counts: Counts | None, out: TextIO | None = None) -> None:
+        self._loaded = loaded
+        self._attempt = attempt
+        self._before = self._counts = counts
+        self._begun: AttemptStart | None = None
+        self._out = out or sys.stdout
+        self._terminal = self._out.isatty()
+        self._silence = 0 if self._terminal else SILENCE
+        self._drawn = False
+        self._said: int | None = None
+        self._doing: tuple[str | Planned, int] | None = None
+        self._lock = Lock()
+
+    def begin(self, now: int) -> None:
+        """Start to measure the speed, at the first batch."""
+        if self._begun is None:
+            before = self._before
+            done = 0 if before is None else before.end.offsets.since(self._loaded.start.offsets)
+            rows = 0 if before is None else before.total.rows_read
+            self._begun = AttemptStart(self._loaded, self._attempt, now, done, rows)
+
+    def tell(self, counts: Counts, planned: Planned, now: int) -> None:
+        assert self._begun is not None
+        found = progress(self._begun, counts, planned, now=now)
+        with self._lock:
+            self._counts, self._doing, self._said = counts, None, now
+            self._print(found)
+
+    def look(self, doing: str | Planned, within: Callable[[Planned], Within | None], now: int) -> None:
+        """Say what is done now, a wait or a batch, if nothing was said for a while."""
+        with self._lock:
+            if self._doing is None or self._doing[0] != doing:
+                self._doing = (doing, now)
+            since = self._doing[1]
+            self._said = now if self._said is None else self._said
+            if now - self._said < self._silence:
+                return
+            if isinstance(doing, Planned):
+                assert self._begun is not None
+                batch = running(self._begun, self._counts, doing, within(doing), since=since, now=now)
+                self._draw(batch) if self._terminal else self._print(batch)
+            elif not self._terminal:
+                print(f"{doing}, for {shown_duration(now - since)} so far", file=self._out, flush=True)
+            self._said = now
+
+    def close(self) -> None:
+        """End the bar's line."""
+        with self._lock:
+            if self._drawn:
+                print(file=self._out, flush=True)
+            self._drawn = False
+
+    def _print(self, found: Progress) -> None:
+        if self._terminal:
+            print(f"\r{found.sentence}\x1b[K\n", end="", file=self._out)
+            self._draw(found)
+        else:
+            print(f"{found.sentence}\n{found.line}", file=self._out, flush=True)
+
+    def _draw(self, found: Progress) -> None:
+        print(f"\r{bar(found)}\x1b[K" if self._drawn else bar(found), end="", file=self._out, flush=True)
+        self._drawn = True
+
+
+def bar(found: Progress) -> str:
+    """A progress bar that fits any terminal."""
+    filled = round(found.share * WIDTH)
+    left = found.seconds_left and f", about {shown_duration(found.seconds_left * 1_000)} left"
+    batch = f", batch {found.batch:,}{found.within}" if found.within else ""
+    return f"[{'#' * filled}{'.' * (WIDTH - filled)}] {found.share:.0%}{left or batch}"
+
+
+class Watch:
+    """Calls a function every now and then, in a thread of its own, until it is closed."""
+
+    def __init__(self, look: Callable[[], None]) -> None:
+        self._look = look
+        self._closed = Event()
+
+    def __enter__(self) -> Self:
+        Thread(target=self._run, name="orderedkafka-progress", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closed.set()
+
+    def _run(self) -> None:
+        while not self._closed.wait(LOOK_SECONDS):
+            with suppress(Exception):  # the JVM may be gone: who needs it says so
+                self._look()
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How an attempt ended: at which moment, and with which error, if any."""
+    """How an attempt ended: at which moment, and with which error, if any; where its rows went, and how that ended."""
 
     attempt: int
     started_at: int
     ended_at: int
     error: OrderedKafkaError | None = None
     unprotected: str | None = None
+    destination: Destination | None = None
+    before: Ends | None = None
+    after: Ends | None = None
+    job: str = ""
+    counting: float = 0.0
 
 
 def report(loaded: Range, counts: Counts | None, ending: Ending) -> Report:
@@ -36,12 +153,33 @@ def report(loaded: Range, counts: Counts | None, ending: Ending) -> Report:
         batches=0 if counts is None else counts.batches,
         started_at=ending.started_at,
         ended_at=ending.ended_at,
-        error=None if ending.error is None else str(ending.error),
+        error=None if ending.error is None else masked(str(ending.error)),
         unprotected=ending.unprotected,
         advice=_advice(ending.error, spent=spent),
         **asdict(total),
         fingerprint=loaded.fingerprint,
+        range=loaded,
+        job=ending.job,
+        destination=ending.destination,
+        before=ending.before,
+        after=ending.after,
+        let_through=None if loaded.rows_left is None else total.rows,
+        counting_ms=round(ending.counting * 1_000),
     )
+
+
+def ends_before(note: Callable[[int], Note | None], batches: int) -> Ends | None:
+    """Where the output ended before the first batch, by the notes; what came later, or was made anew, before its own.
+
+    None without a batch.
+    """
+    first, last = note(1), note(batches)
+    if first is None:
+        return None
+    if last is None or last.output_ids != first.output_ids:
+        for each in filter(None, map(note, range(2, batches + 1))):
+            first = first.joined(each.outputs, each.output_ids, "")
+    return Ends(first.outputs, first.output_ids, first.table)
 
 
 def _advice(error: OrderedKafkaError | None, *, spent: bool) -> str:
@@ -63,11 +201,12 @@ def summary(loaded: Range, found: Report) -> str:
     took = shown_duration(found.ended_at - found.started_at)
     lines = [
         f"range {found.range_id}, attempt {found.attempt}: {_outcome(found)} after {took}",
-        f"  read      {done:,} of {loaded.offsets:,} offsets, {found.rows_read:,} rows, {found.bytes_read:,} bytes",
-        f"  written   {found.rows_emitted:,} rows in {found.batches:,} batches",
+        f"  read      {done:,} of {counted(loaded.offsets, 'offset')}, {counted(found.rows_read, 'row')}, "
+        f"{counted(found.bytes_read, 'byte')}",
+        f"  written   {counted(found.rows_emitted, 'row')} in {counted(found.batches, 'batch')}",
     ]
-    if found.stop.floor.time >= 0:
-        lines.append(f"  order     up to {Moment(found.stop.floor.time)}, {found.late:,} late rows")
+    if found.stop.floor.lowest >= 0:
+        lines.append(f"  order     up to {Moment(found.stop.floor.lowest)}, {counted(found.late, 'late row')}")
     remarks = {
         "left out, being there already": found.replayed,
         "sent to the dead letter topic": found.dead_letters,

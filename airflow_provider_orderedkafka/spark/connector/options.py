@@ -1,9 +1,10 @@
-"""The options of the source: those of Spark's own Kafka connector by the same names, and more.
+"""The options of source and sink, as values: the source's have the names of Spark's own Kafka connector, and more.
 
-Everything is checked here, before Kafka is asked anything.
+Everything is checked here, before Kafka is asked anything. How rows become records follows from the options of
+`df.write`, or from an output as a value.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,8 +14,10 @@ from airflow_provider_orderedkafka.core.notation.subscriptions import Subscripti
 from airflow_provider_orderedkafka.core.pacing import Pace
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-from airflow_provider_orderedkafka.spark.connector.option_parsing import OptionTable
-from airflow_provider_orderedkafka.spark.connector.option_tables import ISOLATION, SOURCE
+from airflow_provider_orderedkafka.kafka.write.settings import Column, UsePartition, WriteSettings, source_of
+from airflow_provider_orderedkafka.outputs import KafkaOutput
+
+from .option_tables import ISOLATION, SINK, SOURCE, OptionTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,8 @@ class SourceOptions:
     isolation: Isolation
     on_data_loss: OnDataLoss
     include_headers: bool
+    row_limit: int | None = None
+    commit_group: str | None = None
 
 
 SUBSCRIPTIONS: Final = ("subscribe", "subscribePattern", "assign")
@@ -75,6 +80,8 @@ def parse_options(
         isolation=SOURCE.value(values, ISOLATION),
         on_data_loss="fail" if SOURCE.value(values, "failOnDataLoss") else "count",
         include_headers=SOURCE.value(values, "includeHeaders"),
+        row_limit=values.get("rowLimit"),
+        commit_group=values.get("commitGroup"),
     )
 
 
@@ -92,7 +99,7 @@ def _check(values: Mapping[str, Any], *, stream: bool) -> None:
         if one in values and other in values:
             raise SettingError(f"options {one!r} and {other!r} say the same thing in two ways: set one of them")
     if not stream and (odd := [o.name for o in SOURCE.options if o.stream_only and o.name in values]):
-        raise SettingError(f"option {odd[0]!r} is for streams: use 'endingOffsets' to bound what a batch reads")
+        raise SettingError(f"option {odd[0]!r} is for streams: 'endingOffsets' bounds what a batch reads")
     low, high = values.get("minOffsetsPerTrigger"), values.get("maxOffsetsPerTrigger")
     if low is not None and high is not None and low > high:
         raise SettingError(
@@ -108,7 +115,6 @@ def _beside_range(kafka: KafkaConfig, values: Mapping[str, Any]) -> SourceOption
 
 
 def range_options(kafka: KafkaConfig, loaded: Range, slice_offsets: int) -> SourceOptions:
-    """The options by which a range is read."""
     return SourceOptions(
         kafka=kafka,
         subscription=None,
@@ -125,4 +131,49 @@ def range_options(kafka: KafkaConfig, loaded: Range, slice_offsets: int) -> Sour
         isolation=loaded.isolation,
         on_data_loss=loaded.on_data_loss,
         include_headers=loaded.include_headers,
+    )
+
+
+_USE_PARTITION: Final[dict[bool | None, UsePartition]] = {None: "given", True: "always", False: "never"}
+
+
+def parse_sink_options(
+    given: Mapping[str, str], columns: Sequence[Column], *, overwrite: bool = False
+) -> WriteSettings:
+    """Parse the options of a writer, whose rows' columns decide on partitions and provenance by default.
+
+    Raises `SettingError` for a wrong one.
+    """
+    if overwrite:
+        raise SettingError("a topic can only be appended to: use mode('append') instead of mode('overwrite')")
+    kafka, values = KafkaConfig.from_options(given), SINK.parsed(given)
+    if "topic" in values and "outputTopics" in values:
+        raise SettingError(
+            "options 'topic' and 'outputTopics' exclude each other: the first says where every row goes, "
+            "the second what a column 'topic' may name"
+        )
+    provenance = values.get("provenance")
+    return WriteSettings(
+        kafka,
+        topic=values.get("topic"),
+        use_partition=_USE_PARTITION[values.get("usePartition")],
+        use_headers=values.get("includeHeaders", True),
+        dead_letter_topic=values.get("deadLetterTopic"),
+        source=None if provenance is False else source_of(columns) or ("struct" if provenance else None),
+        output_topics=values.get("outputTopics", ()),
+    )
+
+
+def settings_of(
+    output: KafkaOutput, letters: str | None, kafka: KafkaConfig, columns: Sequence[Column]
+) -> WriteSettings:
+    """The settings to write rows of these columns; the caller adds their range."""
+    return WriteSettings(
+        kafka,
+        topic=output.topic,
+        use_partition=_USE_PARTITION[output.use_partition],
+        use_headers=output.include_headers,
+        dead_letter_topic=letters,
+        source=(source_of(columns) or "struct") if output.provenance else None,
+        output_topics=output.topics,
     )

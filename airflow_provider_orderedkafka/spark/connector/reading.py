@@ -1,18 +1,59 @@
-"""Read slices in a task, with the options of the source and the range."""
+"""Read slices in a task, with the options of the source and the range; and which columns are read.
+
+`spark.read.schema("key binary, value binary")` makes no other columns: they are neither made nor sent from Python to
+Spark. The types are the source's own.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_orderedkafka.compat.spark import spark_schema
 from airflow_provider_orderedkafka.core.documents import Isolation
+from airflow_provider_orderedkafka.core.notation.spelling import meant
 from airflow_provider_orderedkafka.core.order.cuts import Slice
-from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings, ReadTally
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
+    from pyspark.sql.types import StructType
 
-    from airflow_provider_orderedkafka.kafka.read.reader import Make
-    from airflow_provider_orderedkafka.kafka.read.records import Records
-    from airflow_provider_orderedkafka.spark.connector.options import SourceOptions
+    from airflow_provider_orderedkafka.kafka.read.columns import Records
+    from airflow_provider_orderedkafka.kafka.read.slices import Make
+
+    from .options import SourceOptions
+
+
+def spark_columns(*, include_headers: bool) -> dict[str, str]:
+    """The source's columns and their types, in Spark's notation."""
+    from airflow_provider_orderedkafka.kafka.read import columns
+
+    schema = spark_schema(columns.schema(include_headers=include_headers))
+    return {field.name: field.dataType.simpleString() for field in schema}
+
+
+def asked_columns(schema: "StructType", *, include_headers: bool) -> tuple[str, ...] | None:
+    """The names of the columns, or None for all; raises `SettingError` for an unknown one."""
+    there = spark_columns(include_headers=include_headers)
+    if not schema.fields:
+        raise SettingError(f"the schema names no column; there are {', '.join(there)}")
+    for field in schema.fields:
+        if field.name not in there:
+            raise SettingError(_unknown(field.name, list(there)))
+        if field.dataType.simpleString() != there[field.name]:
+            raise SettingError(
+                f"the schema gives column {field.name!r} the type {field.dataType.simpleString()!r}, it is "
+                f"{there[field.name]!r}: read it as it is, and cast it then"
+            )
+    asked = tuple(field.name for field in schema.fields)
+    return None if asked == tuple(there) else asked
+
+
+def _unknown(name: str, there: list[str]) -> str:
+    if name == "headers":
+        return "the schema names column 'headers', which comes with option 'includeHeaders' set to 'true'"
+    hint = meant(name, there, f"there are {', '.join(there)}")
+    return f"the schema names column {name!r}, which is not there; {hint}"
 
 
 def read_settings(options: "SourceOptions", isolation: Isolation, topics: Mapping[str, str]) -> ReadSettings:
@@ -27,14 +68,14 @@ def read_settings(options: "SourceOptions", isolation: Isolation, topics: Mappin
 
 def read_batches(slice_: Slice, settings: ReadSettings, tally: ReadTally | None = None) -> Iterator["RecordBatch"]:
     """The records of a slice, in order, as Arrow batches of at most the byte budget."""
-    from airflow_provider_orderedkafka.kafka.read.arrow import BatchBuilder
+    from airflow_provider_orderedkafka.kafka.read.columns import BatchBuilder
 
     return _read(slice_, settings, tally, BatchBuilder.batch)
 
 
 def read_records(slice_: Slice, settings: ReadSettings, tally: ReadTally | None = None) -> Iterator["Records"]:
     """The same, for a plain copy."""
-    from airflow_provider_orderedkafka.kafka.read.records import Records
+    from airflow_provider_orderedkafka.kafka.read.columns import Records
 
     return _read(slice_, settings, tally, Records.of)
 
@@ -42,7 +83,7 @@ def read_records(slice_: Slice, settings: ReadSettings, tally: ReadTally | None 
 def _read(slice_: Slice, settings: ReadSettings, tally: ReadTally | None, make: "Make") -> Iterator[Any]:
     from airflow_provider_orderedkafka.core.order.planning import split
     from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
-    from airflow_provider_orderedkafka.kafka.read.reader import read_slice
+    from airflow_provider_orderedkafka.kafka.read.slices import read_slice
 
     log = KafkaLog(settings.kafka, settings.isolation)
     return read_slice(slice_, settings, tally, lambda large, each: split(large, log, each), make)

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings, Written
-from airflow_provider_orderedkafka.spark.connector.sink_options import parse_sink_options
+from airflow_provider_orderedkafka.core.notation.spelling import counted
+from airflow_provider_orderedkafka.kafka.write.settings import WriteSettings, Written
+
+from .options import parse_sink_options
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -61,8 +63,7 @@ class OrderedKafkaWriter(DataSourceArrowWriter):
 
 def write_task(iterator: Iterator["RecordBatch"], settings: WriteSettings) -> TaskWritten:
     """Write a task's rows; return when Kafka has acknowledged them all."""
-    from airflow_provider_orderedkafka.kafka.replay.landed import Landed
-    from airflow_provider_orderedkafka.kafka.replay.landed_filter import LandedFilter
+    from airflow_provider_orderedkafka.kafka.replay.landed import Landed, LandedFilter
     from airflow_provider_orderedkafka.kafka.write.writing import write
 
     if settings.source is not None:
@@ -82,4 +83,4 @@ def columns_of(schema: "StructType") -> list[tuple[str, str]]:
 def total(messages: Sequence[WriterCommitMessage | None]) -> str:
     """What the tasks wrote, for the log."""
     found = Written.total(message.written for message in messages if isinstance(message, TaskWritten))
-    return f"{found.rows:,} rows, {found.dead_letters:,} dead letters, {found.bytes:,} bytes"
+    return f"{counted(found.rows, 'row')}, {counted(found.dead_letters, 'dead letter')}, {counted(found.bytes, 'byte')}"

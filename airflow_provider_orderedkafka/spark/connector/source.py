@@ -15,9 +15,9 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from airflow_provider_orderedkafka.spark.connector.columns import asked_columns
-from airflow_provider_orderedkafka.spark.connector.options import parse_options
-from airflow_provider_orderedkafka.spark.connector.versions import check_read_stream, check_write_stream
+from .options import parse_options
+from .reading import asked_columns
+from .versions import check_read_stream, check_write_stream
 
 NAME = "orderedkafka"
 
@@ -31,12 +31,12 @@ class OrderedKafkaDataSource(DataSource):
 
     def schema(self) -> str:
         """The columns of Spark's own connector, `order_time` and `late`."""
-        from airflow_provider_orderedkafka.kafka.read.arrow import columns
+        from airflow_provider_orderedkafka.kafka.read.columns import columns
 
         return columns(include_headers=parse_options(self.options, stream=True).include_headers)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from airflow_provider_orderedkafka.spark.connector.reader import OrderedKafkaReader
+        from .batch_reader import OrderedKafkaReader
 
         options = parse_options(self.options, stream=False)
         return OrderedKafkaReader(options, asked_columns(schema, include_headers=options.include_headers))
@@ -44,19 +44,19 @@ class OrderedKafkaDataSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """For `spark.readStream`, from Spark 4.2 on."""
         check_read_stream()
-        from airflow_provider_orderedkafka.spark.connector.stream_reader import OrderedKafkaStreamReader
+        from .stream_reader import OrderedKafkaStreamReader
 
         options = parse_options(self.options, stream=True)
         return OrderedKafkaStreamReader(options, asked_columns(schema, include_headers=options.include_headers))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from airflow_provider_orderedkafka.spark.connector.sink import batch_writer
+        from .sink import batch_writer
 
         return batch_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """For `df.writeStream`, from Spark 4.1 on."""
         check_write_stream()
-        from airflow_provider_orderedkafka.spark.connector.stream_writer import stream_writer
+        from .stream_writer import stream_writer
 
         return stream_writer(self.options, schema, overwrite)

@@ -1,43 +1,163 @@
-"""A stream: its start, how far it may read, and the end of each batch.
+"""A stream: its start, how far it may read, and the end of each batch; and what it has to know about the cluster.
 
 A batch ends at a cut, at most so many offsets away. What that is decided from is looked at once for an available-now
-query and anew for every trigger otherwise; what shapes the batch goes into its offset, so that a logged batch is
-planned again from that alone.
+query and anew for every trigger otherwise. A `Cluster` has the topics, and the log for the planner.
+
+Spark logs only the end offset of a batch, and plans a logged batch again from two offsets alone. So an offset carries
+its place, the settings its batch was read with, and the times that a minimum and a delay count from.
 """
 
+import json
 import logging
 import time
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
+from airflow_provider_orderedkafka.core.codec import Document
+from airflow_provider_orderedkafka.core.documents import Isolation, Range
+from airflow_provider_orderedkafka.core.limits import place_after
 from airflow_provider_orderedkafka.core.next_range import Ends, NothingToLoad, Survey, check_ends, next_place, verdict
 from airflow_provider_orderedkafka.core.notation.starts import Earliest
-from airflow_provider_orderedkafka.core.notation.subscriptions import Named
-from airflow_provider_orderedkafka.core.order.cuts import Place, Slice
-from airflow_provider_orderedkafka.core.order.positions import Offsets
-from airflow_provider_orderedkafka.core.pacing import Pace
-from airflow_provider_orderedkafka.core.streams import StreamOffset, span_between
-from airflow_provider_orderedkafka.core.terms import Terms
+from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Named, Subscription
+from airflow_provider_orderedkafka.core.order.cuts import Place, Slice, Span
+from airflow_provider_orderedkafka.core.order.planning import Planner
+from airflow_provider_orderedkafka.core.order.positions import Offsets, Position, TopicPartition
+from airflow_provider_orderedkafka.core.order.timeline import Log
+from airflow_provider_orderedkafka.core.pacing import Pace, Since, Terms
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.kafka.lookup.brokers import Brokers, Kafka
+from airflow_provider_orderedkafka.kafka.lookup.offsets import show_place
 from airflow_provider_orderedkafka.kafka.lookup.survey import NOWHERE, resolve, survey
-from airflow_provider_orderedkafka.spark.connector.cluster import Cluster
-from airflow_provider_orderedkafka.spark.connector.options import SourceOptions
+
+from .options import SourceOptions
+from .reading import read_batches, read_settings
 
 if TYPE_CHECKING:
     from airflow_provider_orderedkafka.core.next_range import Own
 
 log = logging.getLogger(__name__)
 
+_PLACE: Final = ("topic", "partition", "offset", "order_time")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+INITIAL: Final = {"initial": True, "version": 1}
+"""The initial offset of every stream: a constant. The first batch resolves the start."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOffset(Document):
+    """The offset of a stream. `added` are the first offsets of partitions that are new in its batch.
+
+    `rows` is how many rows come before it, None where they were not counted.
+    """
+
+    place: Place
+    added: Offsets
+    latest: int
+    isolation: Isolation
+    topics: Mapping[str, str]
+    first_looked_at: int
+    triggered_at: int | None
+    rows: int | None = None
+
+    @property
+    def since(self) -> Since:
+        """The times that a delay counts from: the first look and the last trigger."""
+        return Since(self.first_looked_at, self.triggered_at)
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON value for Spark's log; equal offsets give equal text."""
+        value: dict[str, Any] = json.loads(self.to_text())
+        return value
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "StreamOffset | None":
+        """Parse what Spark stored; None is the initial offset."""
+        return None if value == INITIAL else cls.from_value(value)
+
+
+def span_between(start: StreamOffset, end: StreamOffset) -> Span:
+    """What a batch spans. Partitions that are new in it begin where its end says."""
+    known = {partition: start.place.offsets.get(partition) for partition in end.place.offsets}
+    begin = {p: end.added[p] if offset is None else offset for p, offset in known.items()}
+    return Span(Offsets(begin), end.place.offsets, start.place.floor, end.latest)
+
+
+@dataclass(eq=False)
+class Cluster:
+    """Asks Kafka what a source needs to know. A `loaded` range must have been planned on this cluster."""
+
+    kafka: Kafka
+    subscription: Subscription
+    isolation: Isolation
+    loaded: Range | None = None
+    _compacted: dict[str, bool] = field(default_factory=dict, init=False, repr=False)
+
+    @classmethod
+    def of_range(cls, kafka: Kafka, loaded: Range) -> "Cluster":
+        return cls(kafka, Named(tuple(loaded.topics)), loaded.isolation, loaded)
+
+    @cached_property
+    def log(self) -> Log:
+        return self.kafka.log(self.isolation)
+
+    def topics(self) -> Discovery:
+        """The topics and partitions that are read, at present."""
+        return self._found(self.subscription)
+
+    def compacted(self, topics: Iterable[str]) -> list[str]:
+        """Those of the topics whose records may be compacted away."""
+        wanted = sorted(topics)
+        if not self._compacted.keys() >= set(wanted):
+            self._found(Named(tuple(wanted)))
+        return [topic for topic in wanted if self._compacted[topic]]
+
+    def planner(self, span: Span, own: "Own | None" = None, *, literal: bool = False) -> Planner:
+        """The planner of a span; `own` keeps what it read of the log for the next one.
+
+        With `literal`, or where records may be compacted away, each cut is a literal offset, found by looking.
+        """
+        topics = span.start.topics if span.offsets else ()
+        return Planner(self.log, span, topics if literal else self.compacted(topics), own)
+
+    def _found(self, subscription: Subscription) -> Discovery:
+        found = self.kafka.discover(subscription)
+        if self.loaded is not None:
+            _check_cluster(self.loaded, found.cluster_id, self.kafka.servers)
+        self._compacted.update((topic.name, topic.compacted) for topic in found.topics)
+        return found
+
+
+def _check_cluster(loaded: Range, found: str, servers: str) -> None:
+    """Raise if it is another cluster, where offsets mean nothing; not checked if a cluster gives no id."""
+    if loaded.cluster_id and found and loaded.cluster_id != found:
+        raise SettingError(
+            f"range {loaded.id!r} was planned on the cluster {loaded.cluster_id!r}, and {servers!r} is the cluster "
+            f"{found!r}: its offsets mean something else there. Set 'kafka.bootstrap.servers' (in Airflow, the Kafka "
+            f"connection) to the cluster that it was planned on, then run the same range again"
+        )
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
 
 class Stream:
     """A stream or a batch read, by its options; asks Kafka."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, kafka: Kafka | None = None, now: Callable[[], int] = now_ms) -> None:
         self._options = options
-        self._cluster = _cluster(options)
+        self._now = now
+        self._kafka = kafka or Brokers(options.kafka)
+        self._cluster = _cluster(self._kafka, options)
         self._terms = terms_of(options)
         self._fixed: Survey | None = None
         self._decided: bool | None = None
         self._own: Own = {}
+        self._shown: Offsets | None = None
 
     def fix_target(self) -> None:
         """Read no further than to the present ends; decide once whether that is enough."""
@@ -51,7 +171,7 @@ class Stream:
                 given.start, Offsets(), given.latest, given.isolation, given.topics, given.planned_at, None
             )
         seen = self._fixed or self._look(NOWHERE)
-        start = resolve(self._options.kafka, self._terms, self._terms.start, seen.found.partitions, seen.now)
+        start = resolve(self._kafka, self._terms, self._terms.start, seen.found, seen.now)
         for remark in start.remarks:
             log.warning("%s", remark)
         if seen.fixed:
@@ -62,6 +182,9 @@ class Stream:
 
     def after(self, at: StreamOffset, most: int | None) -> StreamOffset | None:
         """The end of the next batch; None if no batch is due."""
+        self.done(at)
+        if self._spent(at):
+            return None
         seen = self._fixed or self._look(at.place)
         seen.check(at.place, at.topics, self._terms.way_out)
         if not self._enough(at, seen):
@@ -72,7 +195,46 @@ class Stream:
             return None
         added = {p: offset for p, offset in seen.span(at.place).start.items() if p not in at.place.offsets}
         place = Place(at.place.offsets.updated(end.offsets), end.floor)
-        return self._offset(place, Offsets(added), seen, at.first_looked_at, seen.now)
+        return self._limited(at, self._offset(place, Offsets(added), seen, at.first_looked_at, seen.now))
+
+    def done(self, at: StreamOffset) -> None:
+        """Show in the group that is to be told, if there is one, that all before this place is done."""
+        group = self._options.commit_group
+        if group is not None and self._shown != at.place.offsets:
+            show_place(self._options.kafka, group, at.place.offsets)
+            self._shown = at.place.offsets
+
+    def _spent(self, at: StreamOffset) -> bool:
+        """Whether no more rows may come."""
+        limit = self._options.row_limit
+        if limit is not None and at.rows is None:
+            raise SettingError(
+                f"the row limit of {limit:,} is new to this stream, and how many rows came before was not counted: "
+                "start with a new checkpoint, or leave it out"
+            )
+        return limit is not None and (at.rows or 0) >= limit
+
+    def _limited(self, at: StreamOffset, end: StreamOffset) -> StreamOffset:
+        """The end with its rows counted, by reading, and no further than the row limit goes."""
+        limit = self._options.row_limit
+        if limit is None:
+            return end
+        left = limit - (at.rows or 0)
+        settings = replace(read_settings(self._options, end.isolation, end.topics), columns=_PLACE)
+        for slice_ in self.slices(at, end):
+            for batch in read_batches(slice_, settings):
+                if batch.num_rows >= left:
+                    last = batch.slice(left - 1, 1).to_pylist()[0]
+                    return replace(self._behind(at, end, last), rows=limit)
+                left -= batch.num_rows
+        return replace(end, rows=limit - left)
+
+    def _behind(self, at: StreamOffset, end: StreamOffset, row: Mapping[str, Any]) -> StreamOffset:
+        """The end right behind this row."""
+        time = (row["order_time"] - _EPOCH) // timedelta(milliseconds=1)
+        record = Position(time, TopicPartition(row["topic"], row["partition"]), row["offset"])
+        place = place_after(self._cluster.log, span_between(at, end), record)
+        return replace(end, place=Place(end.place.offsets.updated(place.offsets), place.floor))
 
     def whole(self) -> tuple[StreamOffset, StreamOffset]:
         """Start and end of a batch read."""
@@ -91,7 +253,14 @@ class Stream:
         if at is None:
             return {"high_ends": ends.to_json()}
         stands = {partition: min(at.place.offsets.get(partition, 0), end) for partition, end in ends.items()}
-        return {"high_ends": ends.to_json(), "offsets_behind": ends.since(stands)}
+        behind = Offsets({partition: end - stands[partition] for partition, end in ends.items()})
+        spread = {f"{name}OffsetsBehindLatest": count for name, count in behind.spread.items()}  # as Spark's own has it
+        return {
+            "high_ends": ends.to_json(),
+            "offsets_behind": sum(behind.values()),
+            "behind": behind.to_json(),
+            **spread,
+        }
 
     def _look(self, place: Place) -> Survey:
         given = self._options.range
@@ -100,7 +269,7 @@ class Stream:
             return Survey(
                 given.planned_at, given.latest, found, Ends(given.end.offsets, Offsets()), Offsets(), fixed=True
             )
-        return survey(self._options.kafka, self._terms, time.time_ns() // 1_000_000, place)
+        return survey(self._kafka, self._terms, self._now(), place)
 
     def _enough(self, at: StreamOffset, seen: Survey) -> bool:
         """Whether there is enough for a trigger; an available-now query decides it once."""
@@ -119,18 +288,18 @@ class Stream:
         if given is not None and place.offsets == given.end.offsets:
             place = given.end
         isolation, topics = self._terms.isolation, seen.found.ids
-        return StreamOffset(place, added, seen.latest, isolation, topics, first_looked_at, triggered_at)
+        rows = None if self._options.row_limit is None else 0
+        return StreamOffset(place, added, seen.latest, isolation, topics, first_looked_at, triggered_at, rows)
 
 
-def _cluster(options: SourceOptions) -> Cluster:
+def _cluster(kafka: Kafka, options: SourceOptions) -> Cluster:
     if options.range is not None:
-        return Cluster.of_range(options.kafka, options.range)
+        return Cluster.of_range(kafka, options.range)
     assert options.subscription is not None
-    return Cluster(options.kafka, options.subscription, options.isolation)
+    return Cluster(kafka, options.subscription, options.isolation)
 
 
 def terms_of(options: SourceOptions) -> Terms:
-    """What the options ask for."""
     return Terms(
         load="",
         subscription=options.subscription or Named(()),

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from airflow_provider_orderedkafka.core.streams import INITIAL, StreamOffset
-from airflow_provider_orderedkafka.spark.connector.options import SourceOptions
-from airflow_provider_orderedkafka.spark.connector.reader import partitions_of, read_partition
+from .batch_reader import partitions_of, read_partition
+from .options import SourceOptions
+from .stream import INITIAL, StreamOffset
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
-    from airflow_provider_orderedkafka.spark.connector.stream import Stream
+    from .stream import Stream
 
 
 class OrderedKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -26,7 +26,7 @@ class OrderedKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
         self._planned: StreamOffset | None = None
 
     def _live(self) -> "Stream":
-        from airflow_provider_orderedkafka.spark.connector.stream import Stream
+        from .stream import Stream
 
         if self._stream is None:
             self._stream = Stream(self._options)
@@ -69,6 +69,12 @@ class OrderedKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
     def read(self, partition: InputPartition) -> Iterator["RecordBatch"]:
         """The records of a slice, in order."""
         return read_partition(self._options, partition, self._columns)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Everything before this offset is done."""
+        at = StreamOffset.from_json(end)
+        if at is not None:
+            self._live().done(at)
 
     def stop(self) -> None:
         """There is nothing to release."""

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from airflow_provider_orderedkafka.errors import UnreachableError
-from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings
-from airflow_provider_orderedkafka.spark.connector.sink import TaskWritten, columns_of, named, total, write_task
-from airflow_provider_orderedkafka.spark.connector.sink_options import parse_sink_options
+from airflow_provider_orderedkafka.kafka.write.settings import WriteSettings
+
+from .options import parse_sink_options
+from .sink import TaskWritten, columns_of, named, total, write_task
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch

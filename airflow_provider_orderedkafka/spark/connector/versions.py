@@ -48,7 +48,7 @@ def _numbers(version: str) -> list[int]:
     return [int(number) for number in version.split(".")[:DOTS]]
 
 
-def dealt_by(frame: "DataFrame", column: str, writers: int, writer: "Column") -> "DataFrame":
+def distributed_by(frame: "DataFrame", column: str, writers: int, writer: "Column") -> "DataFrame":
     """Distribute rows among writers, those with the same value of a column to the same one.
 
     Before 4.1, Spark chooses the writer by the value's hash: as well for keys, and less evenly for partitions.

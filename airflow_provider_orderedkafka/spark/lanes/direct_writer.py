@@ -1,31 +1,30 @@
 """The direct lane: a Python task reads its share of a batch and writes it, and no record crosses to the JVM."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import pickle
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_orderedkafka.core.batches import Batch, Note, Setup, Surplus, Tally
+from airflow_provider_orderedkafka.core.documents import Destination
 from airflow_provider_orderedkafka.core.lanes import Placement, share_out, sizes
 from airflow_provider_orderedkafka.core.order.cuts import Slice
 from airflow_provider_orderedkafka.core.order.positions import Offsets
-from airflow_provider_orderedkafka.kafka.reading import ReadSettings, ReadTally
-from airflow_provider_orderedkafka.kafka.replay.landed import Landed
-from airflow_provider_orderedkafka.kafka.replay.landed_filter import Giving, LandedFilter
+from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings, ReadTally
+from airflow_provider_orderedkafka.kafka.replay.landed import Landed, LandedFilter, RowsPerRecord
 from airflow_provider_orderedkafka.kafka.write.partitioners import misplaced
-from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings, Written
+from airflow_provider_orderedkafka.kafka.write.settings import WriteSettings, Written
 from airflow_provider_orderedkafka.spark.connector.reading import read_batches, read_records
-from airflow_provider_orderedkafka.spark.lanes.arrow_transforms import check_keys, with_source
-from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
-from airflow_provider_orderedkafka.spark.lanes.kafka_output import (
-    NOTHING_BEFORE,
-    KafkaBefore,
-    OutputTopics,
-    batch_tally,
-    only_attempt,
-)
-from airflow_provider_orderedkafka.spark.lanes.limit import trimmed
-from airflow_provider_orderedkafka.spark.lanes.making import Making
+from airflow_provider_orderedkafka.spark.session.counting import results, telling
+
+from .frames import RangeFrames
+from .kafka_output import NOTHING_BEFORE, KafkaBefore, OutputTopics, batch_tally, only_attempt
+from .limit import trimmed
+from .making import Making, check_keys, whole_records
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
 
 Share = list[tuple[Slice, Landed]]
 
@@ -37,7 +36,7 @@ class TaskSettings:
     read: ReadSettings
     write: WriteSettings
     making: Making
-    giving: Giving
+    rows_per_record: RowsPerRecord
     placement: Placement | None
     same_keys: bool
     surplus: Surplus | None
@@ -51,22 +50,26 @@ class DirectWriter:
     output: OutputTopics
     setup: Setup
 
+    @property
+    def destination(self) -> Destination:
+        return self.output.destination(copied=self.frames.copied, keep_order=self.setup.keep_order)
+
     def write(self, batch: Batch, note: Note, before: KafkaBefore | None) -> Tally:
         """Read and write the batch, without the rows that landed."""
         before = before or NOTHING_BEFORE
-        shares = self._shares(batch, before.landed)
         work = TaskSettings(
             self.frames.read,
             self.output.of_batch(note),
             self.frames.making,
-            self.output.giving,
+            self.output.rows_per_record,
             note.placement,
             self.setup.placed is not None,
             batch.surplus,
         )
+        packed = [pickle.dumps(share) for share in self._shares(batch, before.landed)]
+        tasks = self.frames.engine.numbers(len(packed))
         written, total = Written(), Tally()
-        context = self.frames.session.sparkContext
-        for found, tally in context.parallelize(shares, len(shares)).mapPartitions(partial(_task, work)).collect():
+        for found, tally in results(telling(tasks, partial(_task, work, packed))):
             written, total = written + found, total.plus(tally)
         return total.plus(batch_tally(note, before, written))
 
@@ -84,21 +87,28 @@ def _part(slice_: Slice, task_of: Mapping[int, int], task: int) -> Slice:
     return replace(slice_, stretches=tuple(s for s in slice_.stretches if task_of[s.partition.partition] == task))
 
 
-def _task(work: TaskSettings, shares: Iterable[Share]) -> Iterator[tuple[Written, Tally]]:
-    from airflow_provider_orderedkafka.kafka.write.writing import write
+def _task(
+    work: TaskSettings, packed: Sequence[bytes], numbers: Iterator["RecordBatch"]
+) -> Generator[int, None, tuple[Written, Tally]]:
+    """Read and write the shares whose numbers come in; a task unpacks its own alone."""
+    from airflow_provider_orderedkafka.kafka.write.writing import steps
 
     only_attempt()
-    read = Read(work)
+    read, written = Read(work), Written()
+    shares = (pickle.loads(packed[n]) for batch in numbers for n in batch.column(0).to_pylist())  # noqa: S301 - our own
     slices = (each for share in shares for each in share)
-    written = write((batch for slice_, landed in slices for batch in read.missing(slice_, landed)), work.write)
-    yield written, read.tally
+    rows = (batch for slice_, landed in slices for batch in read.missing(slice_, landed))
+    for written in steps(rows, work.write):  # noqa: B007 - the last one counts
+        yield read.seen
+    return written, read.tally
 
 
 @dataclass(slots=True)
 class Read:
-    """Reads slices, and counts what that comes to."""
+    """Reads slices, and counts what that comes to; `seen` are the records that have come so far."""
 
     work: TaskSettings
+    seen: int = 0
     tally: Tally = field(default_factory=Tally)
 
     def missing(self, slice_: Slice, landed: Landed) -> Iterator[Any]:
@@ -109,25 +119,33 @@ class Read:
         if not work.making.idle:
             batches = self._made(batches)
         batches = trimmed(batches, work.surplus)
-        if work.write.source is not None:
-            batches = LandedFilter(landed, work.giving, work.write.source).of(batches)
-        yield from batches
+        left = None if work.write.source is None else LandedFilter(landed, work.rows_per_record, work.write.source)
+        yield from batches if left is None else left.of(batches)
         lost = landed.lost(slice_, tally.lost)
-        late = Offsets(tally.late)
-        self._count(Tally(tally.records, late=tally.late.total(), late_in=late, bytes_read=tally.bytes, lost=lost))
+        found = Tally(
+            tally.records,
+            late=tally.late.total(),
+            late_in=Offsets(tally.late),
+            read_in=Offsets(tally.read),
+            bytes_read=tally.bytes,
+            lost=lost,
+            may_be_doubled=0 if left is None else left.resent,
+        )
+        self.tally = self.tally.plus(found)
 
     def _made(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """The rows of records, and the bad ones of these, with `_error`."""
+        """The bad ones of records, with `_error`, and the rows of the others."""
         for batch in batches:
             rows, bad = self.work.making.split(batch)
             if self.work.same_keys:
                 check_keys(batch.column("key"), rows)
-            yield rows
             if bad.num_rows:
-                yield with_source(bad)
+                yield whole_records(bad)
+            yield rows
 
     def _looked_at(self, batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
+            self.seen += batch.num_rows
             self._count(Tally(may_be_out_of_order=misplaced(batch, self.work.placement)))
             yield batch
 

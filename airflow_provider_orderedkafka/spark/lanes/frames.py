@@ -1,38 +1,182 @@
-"""The DataFrames of a range: the rows of a batch, with the column `_source`.
+"""The DataFrames of a range: the rows of a batch, with the column `_source`, and the tasks that read them.
 
 Each slice is read by a Python task of Spark. That is what `spark.read` of the source does too; but for a source in
-Python Spark starts two processes with each DataFrame, to ask it what it already told.
+Python Spark starts two processes with each DataFrame, only to ask it again for its partitions. A task makes rows of its
+records at once, and counts both.
+
+A plan shows a function in Python by the name of its class, and `plans` goes by it: `ReadRecords` gives at most one row
+for each record, `ReadSeveral` may give more.
 """
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_orderedkafka.compat.spark import spark_schema
+from airflow_provider_orderedkafka.core.batches import SLICE_OFFSETS, Tally
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.lanes import Placement
 from airflow_provider_orderedkafka.core.order.cuts import Slice, Span
-from airflow_provider_orderedkafka.core.plan import SLICE_OFFSETS
-from airflow_provider_orderedkafka.errors import OrderedKafkaError, TransformError
-from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
+from airflow_provider_orderedkafka.kafka.lookup.brokers import Kafka
 from airflow_provider_orderedkafka.kafka.provenance import ERROR, SOURCE, SOURCE_FIELDS
-from airflow_provider_orderedkafka.kafka.reading import ReadSettings
-from airflow_provider_orderedkafka.spark.connector.cluster import Cluster
-from airflow_provider_orderedkafka.spark.connector.columns import spark_columns
-from airflow_provider_orderedkafka.spark.lanes.making import Making
-from airflow_provider_orderedkafka.spark.lanes.reading_tasks import Counters, ReadBad, ReadRecords, ReadSeveral
+from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings, ReadTally
+from airflow_provider_orderedkafka.kafka.replay.landed import RowsPerRecord
+from airflow_provider_orderedkafka.kafka.write.partitioners import misplaced
+from airflow_provider_orderedkafka.kafka.write.settings import WriteSettings
+from airflow_provider_orderedkafka.spark.connector.reading import read_batches, spark_columns
+from airflow_provider_orderedkafka.spark.connector.stream import Cluster
 from airflow_provider_orderedkafka.spark.session.counting import TaskCounter
-from airflow_provider_orderedkafka.spark.session.lazy import LazySession
+from airflow_provider_orderedkafka.spark.session.failures import failed
+
+from .engine import Engine
+from .kafka_output import only_attempt
+from .making import Making, places, whole_records
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from airflow_provider_orderedkafka.core.batches import Batch
     from airflow_provider_orderedkafka.kafka.replay.landed import Landed
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What tasks count of slices; keys that are placed in another way than `placement` are `misplaced`.
+
+    Bad records, those that were written as dead letters, and the rows that had landed of these.
+    """
+
+    placement: Placement | None
+    records: TaskCounter
+    bytes: TaskCounter
+    losses: TaskCounter
+    misplaced: TaskCounter
+    late: TaskCounter
+    bad: TaskCounter
+    letters: TaskCounter
+    doubled: TaskCounter
+
+    def add(self, number: int, tally: ReadTally, lost: int, elsewhere: int) -> None:
+        """Report a slice that was read, in a task."""
+        self.bytes.add(number, tally.bytes)
+        self.losses.add(number, lost)
+        self.misplaced.add(number, elsewhere)
+        for partition, count in tally.read.items():
+            self.records.add((number, partition), count)
+            self.late.add((number, partition), tally.late[partition])
+
+    def tally(self) -> Tally:
+        """What was counted of the records, once they were read."""
+        read, late = _by_partition(self.records), _by_partition(self.late)
+        return Tally(
+            rows_read=read.total(),
+            bytes_read=self.bytes.total(),
+            late=late.total(),
+            late_in=Offsets(late),
+            read_in=Offsets(read),
+            may_be_out_of_order=self.misplaced.total(),
+            lost=self.losses.total(),
+            may_be_doubled=self.doubled.total(),
+        )
+
+
+def _by_partition(counter: TaskCounter) -> Counter[TopicPartition]:
+    found: Counter[TopicPartition] = Counter()
+    for (_, partition), count in counter.counts.items():
+        found[partition] += count
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Letters:
+    """Writes bad records as dead letters, but for those that are there.
+
+    A task does it before it passes on the rows behind them. So no row lands behind a record that is missing, and that
+    the next attempt might have rows for.
+    """
+
+    settings: WriteSettings
+    rows_per_record: RowsPerRecord
+
+    def write(self, bad: "RecordBatch", landed: "Landed | None", counters: Counters) -> None:
+        from airflow_provider_orderedkafka.kafka.replay.landed import Landed, LandedFilter
+        from airflow_provider_orderedkafka.kafka.write.writing import write
+
+        only_attempt()
+        left = LandedFilter(landed or Landed(), self.rows_per_record, "struct")
+        letters = [whole_records(bad)]
+        written = write(letters if self.settings.range_id is None else left.of(letters), self.settings)
+        place = places(bad.slice(0, 1))[0]
+        counters.letters.add(place, written.dead_letters)
+        counters.doubled.add(place, left.resent)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRecords:
+    """Gives the rows of the slices whose numbers come in. Records in `without` are skipped."""
+
+    packed: Sequence[bytes]
+    settings: ReadSettings
+    making: Making
+    counters: Counters | None = None
+    without: "Landed | None" = None
+    letters: Letters | None = None
+
+    def __call__(self, numbers: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                if number < len(self.packed):
+                    slice_, landed = pickle.loads(self.packed[number])  # noqa: S301 - packed by the driver
+                    yield from self._made(self._left(self._records(number, slice_, landed)), landed)
+
+    def _records(self, number: int, slice_: Slice, landed: "Landed | None") -> "Iterator[RecordBatch]":
+        tally, elsewhere = ReadTally(), 0
+        for records in read_batches(slice_, self.settings, tally):
+            elsewhere += 0 if self.counters is None else misplaced(records, self.counters.placement)
+            yield records
+        if self.counters is not None:
+            lost = sum(tally.lost.values()) if landed is None else landed.lost(slice_, tally.lost)
+            self.counters.add(number, tally, lost, elsewhere)
+
+    def _left(self, records: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
+        if not self.without:
+            return records
+        from airflow_provider_orderedkafka.kafka.replay.landed import LandedFilter
+
+        return LandedFilter(self.without, "one", "columns").of(records)
+
+    def _made(self, records: "Iterator[RecordBatch]", landed: "Landed | None") -> "Iterator[RecordBatch]":
+        for batch in records:
+            rows, bad = self.making.split(batch)
+            if self.counters is not None and bad.num_rows:
+                self.counters.bad.add(places(bad.slice(0, 1))[0], bad.num_rows)
+                if self.letters is not None:
+                    self.letters.write(bad, landed, self.counters)
+            yield rows
+
+
+class ReadSeveral(ReadRecords):
+    """The same, where a record may give several rows."""
+
+    __slots__ = ()
+
+
+class ReadBad(ReadRecords):
+    """Gives the bad records, as the dead letters that they are, with the column `_error`."""
+
+    __slots__ = ()
+
+    def _made(self, records: "Iterator[RecordBatch]", _: "Landed | None") -> "Iterator[RecordBatch]":
+        for batch in records:
+            yield whole_records(self.making.split(batch)[1])
+
 
 SHOWING_SHUFFLES = 2
 """With a single partition there is nothing to shuffle, whatever a transform does."""
@@ -42,9 +186,10 @@ SHOWING_SHUFFLES = 2
 class RangeFrames:
     """The range as DataFrames. Spark partition i is slice i, in order."""
 
-    spark: LazySession
+    engine: Engine
     loaded: Range
-    kafka: KafkaConfig
+    kafka: Kafka
+    read: ReadSettings
     slice_offsets: int = SLICE_OFFSETS
     transform: Callable[["DataFrame"], "DataFrame"] | None = None
     making: Making = field(default_factory=Making)
@@ -52,16 +197,6 @@ class RangeFrames:
     @cached_property
     def cluster(self) -> Cluster:
         return Cluster.of_range(self.kafka, self.loaded)
-
-    @cached_property
-    def read(self) -> ReadSettings:
-        loaded = self.loaded
-        lost = loaded.on_data_loss
-        return ReadSettings(self.kafka, loaded.isolation, loaded.include_headers, lost, topic_ids=loaded.topics)
-
-    @property
-    def session(self) -> "SparkSession":
-        return self.spark.started()
 
     def of_batch(
         self,
@@ -72,18 +207,18 @@ class RangeFrames:
         counters: Counters | None = None,
         making: Making | None = None,
         without: "Landed | None" = None,
+        letters: Letters | None = None,
     ) -> "DataFrame":
         """The rows of a batch, by its slices, counted as they are read; what landed does not count as lost.
 
-        They are made in this way, or in the range's own; records `without` which it is done give none.
+        They are made in this way, or in the range's own; records in `without` are skipped, and bad ones
+        become `letters`.
         """
-        return self._rows(self._packed(batch, slices, landed), making or self.making, counters, without)
-
-    def counter(self) -> TaskCounter:
-        return TaskCounter(self.session.sparkContext)
+        packed = self._packed(batch, slices, landed)
+        return self._rows(packed, making or self.making, counters, without, letters)
 
     def counters(self, placement: Placement | None = None) -> Counters:
-        return Counters(placement, *(self.counter() for _ in range(6)))
+        return Counters(placement, *(self.engine.counter() for _ in range(8)))
 
     def slices(self, batch: "Batch", each: int, *, literal: bool = False) -> list[Slice]:
         """The slices of a batch, of about `each` offsets, `literal` where it has to be known which have which.
@@ -125,7 +260,7 @@ class RangeFrames:
         return self._bad(())
 
     def bad_of_batch(self, batch: "Batch") -> "DataFrame":
-        """The bad records of a batch, as they are, with `_source` and `_error`."""
+        """The bad records of a batch, as the dead letters that they are, with `_error`."""
         return self._bad(self._packed(batch))
 
     def made_columns(self, sampled: "Sequence[RecordBatch]" = ()) -> Any:
@@ -141,26 +276,23 @@ class RangeFrames:
         making: Making,
         counters: Counters | None = None,
         without: "Landed | None" = None,
+        letters: Letters | None = None,
     ) -> "DataFrame":
-        read = ReadRecords if making.transform is None else ReadSeveral
-        rows = self._frame(read(packed, self.read, making, counters, without), making.schema(self._records_schema()))
+        kind = ReadRecords if making.transform is None else ReadSeveral
+        read = kind(packed, self.read, making, counters, without, letters)
+        rows = self._frame(read, making.schema(self._records_schema()))
         if making.transform is not None:
             return rows
-        sourced = with_source(rows)
+        sourced = self.engine.sourced(rows)
         if self.transform is None:
             return sourced
-        try:
-            return self.transform(sourced)
-        except OrderedKafkaError:
-            raise
-        except Exception as error:
-            raise TransformError(f"the transform failed: {type(error).__name__}: {first_line(error)}") from error
+        return _transformed(self.transform, sourced)
 
     def _bad(self, packed: Sequence[bytes]) -> "DataFrame":
         import pyarrow as pa
 
-        columns = self._records_schema().append(pa.field(ERROR, pa.string()))
-        return with_source(self._frame(ReadBad(packed, self.read, self.making), columns))
+        none = pa.RecordBatch.from_pylist([], self._records_schema().append(pa.field(ERROR, pa.string())))
+        return self._frame(ReadBad(packed, self.read, self.making), whole_records(none).schema)
 
     def _packed(
         self, batch: "Batch", slices: Sequence[Slice] | None = None, landed: "Sequence[Landed]" = ()
@@ -170,22 +302,24 @@ class RangeFrames:
         return [pickle.dumps(each) for each in zip_longest(cut, landed)]
 
     def _frame(self, read: ReadRecords, columns: Any) -> "DataFrame":
-        partitions = len(read.packed) or SHOWING_SHUFFLES
-        return self.session.range(0, partitions, 1, partitions).mapInArrow(read, spark_schema(columns))
+        return self.engine.numbers(len(read.packed) or SHOWING_SHUFFLES).mapInArrow(read, spark_schema(columns))
 
     def _records_schema(self) -> Any:
-        from airflow_provider_orderedkafka.kafka.read import arrow
+        from airflow_provider_orderedkafka.kafka.read import columns as arrow
 
         return arrow.schema(include_headers=self.loaded.include_headers)
 
 
-def first_line(error: Exception) -> str:
-    """The first line of an error, without Spark's plan or traceback."""
-    return str(error).strip().split("\n", 1)[0]
-
-
-def with_source(frame: "DataFrame") -> "DataFrame":
-    """The records with `_source`, which a transform must keep."""
-    from pyspark.sql import functions as f
-
-    return frame.withColumn(SOURCE, f.struct(*SOURCE_FIELDS))
+def _transformed(transform: Callable[["DataFrame"], "DataFrame"], rows: "DataFrame") -> "DataFrame":
+    try:
+        found = transform(rows)
+    except OrderedKafkaError:
+        raise
+    except Exception as error:
+        raise failed("the transform", error) from error
+    if not isinstance(found, type(rows)):
+        raise SettingError(
+            f"the transform {getattr(transform, '__qualname__', transform)!r} must return a DataFrame, found "
+            f"{type(found).__name__}: end it with `return` and the rows"
+        )
+    return found

@@ -1,25 +1,32 @@
-"""Kafka as the output of batches: where it ends, and which rows of a batch it already has."""
+"""Kafka as the output of batches: where it ends, which rows of a batch it has, and the tasks that write the rest."""
 
 import logging
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 from airflow_provider_orderedkafka.core.batches import Batch, Doubt, Note, Tally
-from airflow_provider_orderedkafka.core.lanes import Placement
+from airflow_provider_orderedkafka.core.documents import Destination, Ends
+from airflow_provider_orderedkafka.core.lanes import KeepOrder, Placement
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import TaskFailedError
-from airflow_provider_orderedkafka.kafka.lookup.offsets import high_ends
-from airflow_provider_orderedkafka.kafka.provenance import VERSION
-from airflow_provider_orderedkafka.kafka.replay.landed import Landed
-from airflow_provider_orderedkafka.kafka.replay.landed_filter import Giving
-from airflow_provider_orderedkafka.kafka.replay.replays import BegunBatch, NotedOutputs, Replay, find_landed
-from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings, Written
+from airflow_provider_orderedkafka.kafka.provenance import ORDINAL, VERSION
+from airflow_provider_orderedkafka.kafka.replay.landed import Landed, LandedFilter, RowsPerRecord
+from airflow_provider_orderedkafka.kafka.replay.replays import BegunBatch, NotedOutputs, Outputs, Replay, find_landed
+from airflow_provider_orderedkafka.kafka.write.settings import WriteSettings, Written, written_columns
+from airflow_provider_orderedkafka.spark.session.counting import TaskCounter, results, telling
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+    from pyspark.sql import DataFrame
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaBefore:
-    """What earlier attempts left of a batch: `landed` is left out now; and what of it nobody can know."""
+    """What earlier attempts left of a batch: `landed` is left out now; `doubt` is what cannot be known."""
 
     landed: Landed = field(default_factory=Landed)
     doubt: Doubt | None = None
@@ -29,25 +36,25 @@ NOTHING_BEFORE = KafkaBefore()
 
 
 def batch_tally(note: Note, before: KafkaBefore, written: Written) -> Tally:
-    """What a batch has come to, once the rest of it is written."""
+    """The counts of a batch, once its rest is written."""
     landed, dead = before.landed.rows, before.landed.dead_letters
     found = Tally(rows_emitted=written.rows + landed - dead, replayed=landed, dead_letters=written.dead_letters + dead)
-    return found.plus(note.in_doubt(found.rows))
+    return found.plus(note.in_doubt(found.rows)).plus(Tally(may_be_doubled=before.landed.in_letters_too))
 
 
 @dataclass(frozen=True, slots=True)
 class OutputTopics:
     """The output topics of a range.
 
-    `giving` says how many rows a record gives, `code` is a digest of what makes them, `placement` says how keys are
-    placed in the source, where the order relies on that. `untrusted` says why the rows have no lasting identity, if
-    they have none.
+    `code` is a digest of what makes rows of records, `placement` says how keys are placed in the source, where the
+    order relies on that. `untrusted` says why the rows have no lasting identity, if they have none.
     """
 
     range_id: str
     settings: WriteSettings
+    kafka: Outputs
     code: str = ""
-    giving: Giving = "one"
+    rows_per_record: RowsPerRecord = "one"
     untrusted: str | None = None
     placement: Placement | None = None
 
@@ -66,41 +73,54 @@ class OutputTopics:
             return f"the transform may make other rows each time: {self.untrusted}"
         return None
 
+    def destination(self, *, copied: bool, keep_order: KeepOrder) -> Destination:
+        """Where rows go that are made and kept in order like this."""
+        settings = self.settings
+        dead = settings.dead_letter_topic
+        return Destination(
+            output=f"topic:{settings.topic or ','.join(settings.output_topics)}",
+            dead_letters="" if dead is None else f"topic:{dead}",
+            copied=copied,
+            identity=settings.source is not None,
+            headers=settings.use_headers,
+            keep_order=keep_order,
+        )
+
     def noted(self, batch: Batch, attempt: int, _keep: object) -> Note:
-        """The note of a batch that is about to be written for the first time."""
         note = Note(batch.number, attempt, batch.start, batch.end, Offsets(), {}, provenance=VERSION)
         return self.joined(note)
 
     def joined(self, note: Note) -> Note:
-        """The note of a batch in which this attempt takes part."""
-        ids = {name: output.id for name, output in self.settings.outputs.items()}
-        for topic in sorted(note.recreated(ids)):
+        now = self.ends()
+        for topic in sorted(note.recreated(now.ids)):
             _log.warning(
                 "output topic %r was deleted and created again since batch %d was noted: all of it is read",
                 topic,
                 note.batch,
             )
-        return note.joined(self.ends(), ids, self.code).relying_on(self.placement)
+        kept = [name for name, output in self.settings.outputs.items() if output.compacted is False]
+        return note.joined(now.topics, now.ids, self.code, kept).relying_on(self.placement)
 
     def of_batch(self, note: Note) -> WriteSettings:
         range_id = None if self.settings.source is None else self.range_id
         return replace(self.settings, range_id=range_id, partitions=note.partitions)
 
-    def ends(self) -> Offsets:
+    def ends(self) -> Ends:
         """Where the output topics end now."""
         counts = {name: output.partitions for name, output in self.settings.outputs.items()}
         partitions = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
-        return high_ends(self.settings.config, partitions, "read_uncommitted")
+        ids = {name: output.id for name, output in self.settings.outputs.items()}
+        return Ends(self.kafka.high_ends(partitions, "read_uncommitted"), ids)
 
     def before(self, note: Note) -> KafkaBefore:
         """What the outputs have of a noted batch, once they have settled."""
         if self.unprotected is not None:
-            written = sum(max(end - note.outputs.get(p, 0), 0) for p, end in self.ends().items())
+            written = sum(max(end - note.outputs.get(p, 0), 0) for p, end in self.ends().topics.items())
             _log.warning("batch %d is written again whole: %s", note.batch, self.unprotected)
             return KafkaBefore(doubt=Doubt(0, written, settled=True, known=False) if written else None)
         found = self._found(note)
         landed, doubtful = found.landed, found.gone + found.unnamed
-        if self.giving != "one" and set(note.code) > {self.code} and landed:
+        if self.rows_per_record != "one" and set(note.code) > {self.code} and landed:
             _log.warning(
                 "batch %d is written again whole: the transform was changed since it was begun, and gives several rows "
                 "for a record, so it cannot be told which of them are there",
@@ -118,21 +138,57 @@ class OutputTopics:
             note.start.offsets,
             note.end.offsets,
             batch=note.batch if note.provenance < VERSION else None,
-            at_most_one=self.giving == "one",
+            at_most_one=self.rows_per_record == "one",
         )
         topics = tuple(sorted(settings.topics | set(note.output_ids)))
-        compacted = frozenset(name for name, output in settings.outputs.items() if output.compacted)
-        outputs = NotedOutputs(topics, note.outputs, settings.dead_letter_topic, compacted)
-        return find_landed(settings.config, batch, outputs)
+        doubtful = frozenset(topics) - set(note.uncompacted)
+        return find_landed(self.kafka, batch, NotedOutputs(topics, note.outputs, settings.dead_letter_topic, doubtful))
 
 
-def only_attempt() -> int:
-    """The number of this task, for its first attempt; a second one would write beside the first."""
+def only_attempt() -> None:
+    """`TaskFailedError` in a task that is tried again: it would write at the same time as the first one."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    assert context is not None
-    if context.attemptNumber():
+    if context is not None and context.attemptNumber():
         raise TaskFailedError("Spark runs a task a second time: its batch is run again as a whole instead")
-    number: int = context.partitionId()
-    return number
+
+
+def missing(rows: "DataFrame", landed: Landed, rows_per_record: RowsPerRecord, resent: TaskCounter) -> "DataFrame":
+    """The rows that are missing from the output, numbered where that is needed.
+
+    Each task looks among all that landed: where one task has all the rows, Spark does not tell it which slice is which.
+    """
+    from pyspark.sql.types import IntegerType, StructField, StructType
+
+    more = [] if rows_per_record == "one" else [StructField(ORDINAL, IntegerType())]
+    return rows.mapInArrow(partial(_missing, landed, rows_per_record, resent), StructType([*rows.schema.fields, *more]))
+
+
+def _missing(
+    landed: Landed, rows_per_record: RowsPerRecord, resent: TaskCounter, batches: Iterator["RecordBatch"]
+) -> Iterator["RecordBatch"]:
+    left = LandedFilter(landed, rows_per_record, "struct")
+    yield from left.of(batches)
+    if left.began is not None:
+        resent.add(left.began, left.resent)
+
+
+def written_by_tasks(rows: "DataFrame", settings: WriteSettings) -> "DataFrame":
+    """What each task writes, once `total` runs it."""
+    return telling(rows.select(*written_columns(rows.dtypes, settings)), partial(_write_all, settings))
+
+
+def total(rows: "DataFrame") -> Written:
+    """Write, and sum up."""
+    return Written.total(results(rows))
+
+
+def _write_all(settings: WriteSettings, batches: Iterator["RecordBatch"]) -> Generator[int, None, Written]:
+    from airflow_provider_orderedkafka.kafka.write.writing import steps
+
+    only_attempt()
+    written = Written()
+    for written in steps(batches, settings):
+        yield written.rows
+    return written

@@ -8,19 +8,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
+from airflow_provider_orderedkafka.compat.spark import spark_schema
 from airflow_provider_orderedkafka.core.batches import Allotment, Batch, Surplus
 from airflow_provider_orderedkafka.core.limits import allot, passes, place_after
 from airflow_provider_orderedkafka.core.order.positions import Position, TopicPartition
 from airflow_provider_orderedkafka.kafka.provenance import SOURCE, SOURCE_FIELDS
-from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
-from airflow_provider_orderedkafka.spark.session.plans import read_plan
+
+from .frames import RangeFrames
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 GROWTH = 2
-"""Each wave counts so many times the slices of the one before it."""
+"""By this factor each wave counts more slices than the one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class RowLimit:
         return cls(frames, frames.loaded.rows_left is not None and gives_at_most_one(frames))
 
     def allot(self, batch: Batch, left: int) -> Allotment | None:
-        """How far the batch goes with so many rows left; None where all of it passes.
+        """How far the batch goes with `left` rows; None where the whole batch passes.
 
         Begun again if retention or compaction took records meanwhile: those behind them may come earlier then.
         """
@@ -49,7 +51,6 @@ class RowLimit:
         return None
 
     def cut(self, batch: Batch, allotment: Allotment) -> Batch:
-        """The batch, as far as the allotment lets it go."""
         return replace(batch, end=allotment.end, surplus=allotment.surplus)
 
     def _rows(self, batch: Batch) -> "DataFrame":
@@ -57,15 +58,13 @@ class RowLimit:
 
     def _count(self, batch: Batch, left: int) -> list[int]:
         """The rows of the first slices, up to the one where the limit ends."""
-        from pyspark.sql import functions as f
-
-        rows = self._rows(batch).select(f.lit(1))  # a batch without columns has no rows
-        counted = _in_order(rows.mapInArrow(_counted, "rows long")).rdd
+        engine, rows = self.frames.engine, self._rows(batch)
+        least = rows.select(f"{SOURCE}.partition") if SOURCE in rows.columns else rows
+        counted = _in_order(self.frames, least.mapInArrow(_counted, _kinds(rows="int64")))
         counts: list[int] = []
-        wave, total = self.frames.session.sparkContext.defaultParallelism, counted.getNumPartitions()
-        while len(counts) < total and passes(counts, left):
-            slices = range(len(counts), min(len(counts) + wave, total))
-            counts += self.frames.session.sparkContext.runJob(counted, _sum, list(slices))
+        wave = engine.cores
+        while passes(counts, left) and (found := engine.collected(counted, range(len(counts), len(counts) + wave))):
+            counts += [row.rows for row in found]
             wave *= GROWTH
         while counts and not passes(counts[:-1], left):
             counts.pop()
@@ -73,13 +72,24 @@ class RowLimit:
 
     def _behind_last(self, batch: Batch, slices: tuple[int, ...]) -> Allotment | None:
         """What passes, up to the record of the last row; None if its slice has fewer rows now."""
-        found = _last(self._rows(batch), len(slices) - 1, slices[-1])
+        found = self._last(batch, len(slices) - 1, slices[-1])
         if found is None:
             return None
         last, of_it = found
         surplus = None if self.at_most_one else Surplus(*last.partition, last.offset, of_it)
         end = place_after(self.frames.cluster.log, self.frames.span(batch), last)
         return Allotment(batch.number, slices, end, surplus)
+
+    def _last(self, batch: Batch, slice_: int, count: int) -> tuple[Position, int] | None:
+        """Where the record stands that gave the slice's n-th row, and how many of its rows are among those.
+
+        None if the slice has fewer rows now, or is not there any more.
+        """
+        kinds = _kinds(topic="string", partition="int32", offset="int64", order_time="int64", rows="int64")
+        located = _in_order(self.frames, self._rows(batch).select(SOURCE).mapInArrow(_locating(count), kinds))
+        for found in self.frames.engine.collected(located, [slice_]):
+            return Position(found.order_time, TopicPartition(found.topic, found.partition), found.offset), found.rows
+        return None
 
     def _is_exact(self, cut: Batch, left: int) -> bool:
         """Whether no more rows come from the batch as it is cut: only asked where records may be gone meanwhile."""
@@ -88,7 +98,7 @@ class RowLimit:
 
 def gives_at_most_one(frames: RangeFrames) -> bool:
     """Whether each record gives at most one row, by the plan; rows in no order are refused."""
-    return frames.copied or read_plan(_in_order(frames.rows)).at_most_one
+    return frames.copied or frames.engine.facts(_in_order(frames, frames.rows)).at_most_one
 
 
 def without_surplus(rows: "DataFrame", surplus: Surplus | None) -> "DataFrame":
@@ -113,14 +123,10 @@ def trimmed(batches: Iterator["RecordBatch"], surplus: Surplus | None) -> Iterat
         left -= pc.sum(mine, min_count=0).as_py()
 
 
-def _in_order(frame: "DataFrame") -> "DataFrame":
-    """The frame, whose plan keeps the order: one batch may be planned in another way than the next."""
-    read_plan(frame).check_ordered("load without --row-limit")
-    return frame
-
-
-def _sum(rows: Iterator[Any]) -> list[int]:
-    return [sum(row.rows for row in rows)]
+def _in_order(frames: RangeFrames, rows: "DataFrame") -> "DataFrame":
+    """The rows, whose plan keeps the order: one batch may be planned in another way than the next."""
+    frames.engine.facts(rows).check_ordered("load without --row-limit")
+    return rows
 
 
 def _counted(batches: Iterator["RecordBatch"]) -> Iterator["RecordBatch"]:
@@ -129,43 +135,34 @@ def _counted(batches: Iterator["RecordBatch"]) -> Iterator["RecordBatch"]:
     yield RecordBatch.from_pylist([{"rows": sum(batch.num_rows for batch in batches)}])
 
 
-def _last(rows: "DataFrame", slice_: int, count: int) -> tuple[Position, int] | None:
-    """Where the record stands that gave the slice's n-th row, and how many of its rows are among those.
-
-    None if the slice has fewer rows now, or is not there any more.
-    """
-    from pyspark.sql import functions as f
-
-    fields = [f.col(f"{SOURCE}.{name}").alias(name) for name in SOURCE_FIELDS[:-1]]
-    time = f.unix_millis(f"{SOURCE}.order_time").alias("order_time")
-    located = rows.select(*fields, time).mapInArrow(
-        _locating(count), "topic string, partition int, offset long, order_time long, rows long"
-    )
-    slices = _in_order(located).rdd
-    if slice_ >= slices.getNumPartitions():
-        return None
-    rows_found = rows.sparkSession.sparkContext.runJob(slices, list, [slice_])
-    if not rows_found:
-        return None
-    [found] = rows_found
-    return Position(found.order_time, TopicPartition(found.topic, found.partition), found.offset), found.rows
-
-
 def _locating(count: int) -> Any:
+    """Where the record stands that gave a slice's n-th row, and how many of its rows are among those."""
+
     def locate(batches: Iterator["RecordBatch"]) -> Iterator["RecordBatch"]:
         import pyarrow as pa
 
+        from airflow_provider_orderedkafka.kafka.write.rows import milliseconds
+
         left, tail = count, None
         for batch in batches:
-            taken = batch.slice(0, left)
+            taken = pa.RecordBatch.from_struct_array(batch.column(SOURCE)).slice(0, left)
             left -= taken.num_rows
             tail = taken if tail is None else pa.concat_batches([_same_record(tail), taken])
         if left or tail is None:
             return
         record = _same_record(tail)
-        yield record.slice(record.num_rows - 1).append_column("rows", pa.array([record.num_rows], pa.int64()))
+        last = record.slice(record.num_rows - 1)
+        time = {"order_time": milliseconds(last.column("order_time")), "rows": [record.num_rows]}
+        yield pa.RecordBatch.from_pydict({name: last.column(name) for name in SOURCE_FIELDS[:-1]} | time)
 
     return locate
+
+
+def _kinds(**kinds: str) -> "StructType":
+    """Columns of these types; Spark's SQL parser, which takes them as a text, needs half a second to start."""
+    import pyarrow as pa
+
+    return spark_schema(pa.schema({name: pa.type_for_alias(kind) for name, kind in kinds.items()}))
 
 
 def _same_record(batch: "RecordBatch") -> "RecordBatch":

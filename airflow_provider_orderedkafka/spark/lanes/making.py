@@ -4,17 +4,81 @@ A bad record cannot be decoded, or the transform makes a row of it whose column 
 gives no row at all, and stays as it is: a dead letter has the bytes that were read.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airflow_provider_orderedkafka.errors import TransformError
-from airflow_provider_orderedkafka.kafka.provenance import ERROR, SOURCE, SOURCE_FIELDS
-from airflow_provider_orderedkafka.spark.lanes.arrow_transforms import ArrowTransform, applied
+from airflow_provider_orderedkafka.core.notation.spelling import counted
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
+from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError, TransformError
+from airflow_provider_orderedkafka.kafka.provenance import ERROR, SOURCE, SOURCE_FIELDS, WHOLE_RECORD
+from airflow_provider_orderedkafka.spark.session.failures import failed
 
 if TYPE_CHECKING:
-    from pyarrow import RecordBatch, Schema
+    from pyarrow import Array, RecordBatch, Schema
 
-    from airflow_provider_orderedkafka.decoding.records import RecordDecoder
+    from airflow_provider_orderedkafka.decoding.payloads import RecordDecoder
+
+ArrowTransform = Callable[["RecordBatch"], "RecordBatch"]
+
+
+def with_source(batch: "RecordBatch") -> "RecordBatch":
+    """The records with `_source`, which a transform must keep."""
+    import pyarrow as pa
+
+    if SOURCE in batch.schema.names:
+        return batch
+    columns = [batch.column(name) for name in SOURCE_FIELDS]
+    return batch.append_column(SOURCE, pa.StructArray.from_arrays(columns, SOURCE_FIELDS))
+
+
+def applied(transform: ArrowTransform, batch: "RecordBatch") -> "RecordBatch":
+    import pyarrow as pa
+
+    try:
+        found = transform(with_source(batch))
+    except OrderedKafkaError:
+        raise
+    except Exception as error:
+        raise failed(f"the transform {_name(transform)!r}{_given(batch)}", error) from error
+    if not isinstance(found, pa.RecordBatch):
+        raise SettingError(
+            f"the transform {_name(transform)!r} must return a pyarrow.RecordBatch, found {type(found).__name__}"
+        )
+    return found
+
+
+def _given(batch: "RecordBatch") -> str:
+    """Which records a transform got, as far as they say it."""
+    if not batch.num_rows or not set(SOURCE_FIELDS[:3]) <= set(batch.schema.names):
+        return ""
+    topic, partition, offset = (batch.column(name)[0].as_py() for name in SOURCE_FIELDS[:3])
+    return f", given {counted(batch.num_rows, 'record')} from {TopicPartition(topic, partition).at(offset)} on,"
+
+
+def check_keys(keys: "Array", rows: "RecordBatch") -> None:
+    """`SettingError` if rows have other keys than their records, where the transform may not change them."""
+    if rekeys(keys, rows):
+        raise SettingError(
+            "the transform changes keys in some batches only: rows of one key may then be written side by side. Run "
+            "the same range again with --sink-option writers=1"
+        )
+
+
+def rekeys(keys: "Array", found: "RecordBatch") -> bool:
+    """Whether rows have keys that no record had, or lost their keys."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if "key" not in found.schema.names or pa.types.is_nested(found.schema.field("key").type):
+        return True
+    known = pc.is_in(found.column("key").cast("binary"), keys)
+    return not pc.all(known, min_count=0).as_py()
+
+
+def _name(transform: ArrowTransform) -> str:
+    return getattr(transform, "__qualname__", str(transform))
+
 
 Place = tuple[str, int, int]
 """Topic, partition and offset."""
@@ -24,23 +88,20 @@ Place = tuple[str, int, int]
 class Making:
     """What becomes of a batch of records. More than `most` bad ones are an error; None: there may be any number.
 
-    `columns` are those of the transform's rows, where they are known.
+    `columns` are those of the transform's rows, where they are known. `max_bad` is how many records of a run may be
+    bad; None where nothing says it.
     """
 
     decoder: "RecordDecoder | None" = None
     transform: ArrowTransform | None = None
     most: int | None = None
     columns: "Schema | None" = None
+    max_bad: int | None = None
 
     @property
     def idle(self) -> bool:
         """Whether records stay what they are."""
         return self.transform is None and (self.decoder is None or not self.decoder.columns)
-
-    @property
-    def max_bad(self) -> int | None:
-        """How many records of a run may be bad; None where nothing says it."""
-        return None if self.decoder is None else self.decoder.max_bad
 
     def at_most(self, most: int | None) -> "Making":
         """The same, with another number of bad records that a batch may have."""
@@ -57,7 +118,7 @@ class Making:
         """The rows, and the bad records as they are, with `_error`; raises for more of these than may be."""
         import pyarrow as pa
 
-        from airflow_provider_orderedkafka.decoding.salvage import too_many, with_errors
+        from airflow_provider_orderedkafka.decoding.bad_records import too_many, with_errors
 
         rows, bad = (batch, with_errors(batch, {})) if self.decoder is None else self.decoder.split(batch)
         if self.transform is None:
@@ -71,26 +132,35 @@ class Making:
 
 
 def _parted(rows: "RecordBatch", records: "RecordBatch") -> "tuple[RecordBatch, dict[int, str]]":
-    """The rows but for those of bad records, which are told by their index, and why."""
+    """The rows without those of bad records, and the errors of these by their index."""
     import pyarrow as pa
 
     names = rows.schema.names
     if ERROR not in names or SOURCE not in names:  # without its source a row is bad by itself, once it is written
         return rows, {}
     sound = rows.select([name for name in names if name != ERROR])
-    said = rows.column(ERROR)
-    if said.null_count == len(said):
+    errors_of_rows = rows.column(ERROR)
+    if errors_of_rows.null_count == len(errors_of_rows):
         return sound, {}
     index = {place: number for number, place in enumerate(places(records.select(SOURCE_FIELDS)))}
     found = places(pa.RecordBatch.from_struct_array(rows.column(SOURCE)))
     errors: dict[int, str] = {}
-    for place, error in zip(found, said.to_pylist(), strict=True):
+    for place, error in zip(found, errors_of_rows.to_pylist(), strict=True):
         if error is not None:
             if place not in index:
                 raise TransformError(f"a row whose _error is {error!r} has lost its _source: keep the column as it is")
             errors.setdefault(index[place], str(error))
     bad = [index.get(place) in errors for place in found]
     return sound.filter(pa.array([not each for each in bad])), dict(sorted(errors.items()))
+
+
+def whole_records(bad: "RecordBatch") -> "RecordBatch":
+    """Bad records, with `_source`, as the dead letters that they are as a whole."""
+    import numpy as np
+
+    from airflow_provider_orderedkafka.kafka.write.rows import with_ordinals
+
+    return with_ordinals(with_source(bad), np.full(bad.num_rows, WHOLE_RECORD))
 
 
 def places(records: "RecordBatch") -> list[Place]:

@@ -1,50 +1,154 @@
-"""Counts that tasks report to the driver beside their rows, one for each piece of work, such as a slice.
+"""Counts that tasks report to the driver: once they are done with a piece of work, and while they are at it.
 
     TaskCounter(session.sparkContext)    on the driver; it goes to the tasks with the function that they run
-    counter.tell(piece, count)           in a task, once it is done with the piece
-    counter.total(), counter.told        on the driver, once the job is done
+    counter.add(piece, count)            in a task, once it is done with the piece
+    counter.total(), counter.counts      on the driver, once the job is done
 
-It is an accumulator of Spark. A task that fails tells nothing; and where Spark does a piece twice (to sample what it
-will sort, or for both sides of a union) the piece counts once, with the most that was told of it.
+It is an accumulator of Spark. A task that fails reports nothing; and where Spark does a piece twice (to sample what it
+will sort, or for both sides of a union) the piece counts once, with its highest count.
+
+    results(telling(frame, work))        on the driver: what `work` returned in each task
+    heard(running_plans(session), ...)   on the driver, meanwhile: how far the tasks are
+
+A task of Python can report nothing while it works but by its rows, which Spark counts and its executors' heartbeats
+bring to the driver. So a task that `work`s gives rows without content now and then, one for each `UNIT` that is done.
 """
 
-from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+import pickle
+import re
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_provider_orderedkafka.compat.spark import READ, ROWS, SHUFFLED, RunningNode
+from airflow_provider_orderedkafka.core.progress import Within
 
 if TYPE_CHECKING:
+    from pyarrow import RecordBatch
     from pyspark import SparkContext
+    from pyspark.sql import DataFrame
 
-Told = dict[Any, int]
+PieceCounts = dict[Any, int]
+
+UNIT: Final = 1_000
+"""How many records or rows a row without a content stands for."""
+
+SECONDS: Final = 1.0
+"""The shortest time between two tellings of a task."""
+
+_FLUSHING: Final = bytes(2**17)
+"""More than Python's worker keeps before it sends anything to the JVM."""
+
+_FOUND, _BEAT = "found", "beat"
+_FUNCTION = re.compile(r"MapInArrow (\w+)\(")
+_PIECES = re.compile(r"^Range \(.*splits=(?:Some\()?(\d+)")
+
+Work = Callable[[Iterator["RecordBatch"]], Generator[int, None, Any]]
+"""The work of a task: it yields how many records or rows are done so far, and returns what it came to."""
 
 
 class TaskCounter:
     """A sum over pieces of work, reported by tasks."""
 
     def __init__(self, context: "SparkContext") -> None:
-        self._told = context.accumulator({}, _Most())
+        self._counts = context.accumulator({}, _Most())
 
-    def tell(self, piece: Hashable, count: int) -> None:
+    def add(self, piece: Hashable, count: int) -> None:
         """Report the count of a piece, in a task."""
         if count:
-            self._told.add({piece: count})
+            self._counts.add({piece: count})
 
     def total(self) -> int:
         """The sum over all pieces."""
-        return sum(self.told.values())
+        return sum(self.counts.values())
 
     @property
-    def told(self) -> Told:
-        """The count of each piece."""
-        return dict(self._told.value)
+    def counts(self) -> PieceCounts:
+        return dict(self._counts.value)
 
 
 class _Most:
     """Merges reports by the maximum for each piece."""
 
-    def zero(self, _value: Told) -> Told:
+    def zero(self, _value: PieceCounts) -> PieceCounts:
         return {}
 
-    def addInPlace(self, told: Told, more: Told) -> Told:  # noqa: N802 - Spark's name
+    def addInPlace(self, counts: PieceCounts, more: PieceCounts) -> PieceCounts:  # noqa: N802 - Spark's name
         for piece, count in more.items():
-            told[piece] = max(told.get(piece, 0), count)
-        return told
+            counts[piece] = max(counts.get(piece, 0), count)
+        return counts
+
+
+class Telling:
+    """Does the work of a task and reports its progress; a plan shows it by the name of this class."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+
+    def __call__(self, batches: Iterator["RecordBatch"]) -> Iterator["RecordBatch"]:
+        work = self._work(batches)
+        sent, due = 0, monotonic() + SECONDS
+        while True:
+            try:
+                units = next(work) // UNIT - sent
+            except StopIteration as done:
+                yield _row([pickle.dumps(done.value)], [None])
+                return
+            if units > 0 and monotonic() >= due:
+                yield _row([None] * units, [_FLUSHING, *[None] * (units - 1)])
+                sent, due = sent + units, monotonic() + SECONDS
+
+
+def _row(found: list[bytes | None], beat: list[bytes | None]) -> "RecordBatch":
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_arrays([pa.array(found, pa.binary()), pa.array(beat, pa.binary())], [_FOUND, _BEAT])
+
+
+def telling(frame: "DataFrame", work: Work) -> "DataFrame":
+    """The work over each partition of the frame, as a frame; `results` runs it."""
+    from pyspark.sql.types import BinaryType, StructField, StructType
+
+    schema = StructType([StructField(name, BinaryType()) for name in (_FOUND, _BEAT)])  # text would need a parser
+    return frame.mapInArrow(Telling(work), schema).select(_FOUND)
+
+
+def results(rows: "DataFrame") -> list[Any]:
+    """Run the tasks; what each of them came to."""
+    found = (row[_FOUND] for row in rows.collect())
+    return [pickle.loads(each) for each in found if each is not None]  # noqa: S301 - of our own tasks
+
+
+def heard(plans: Sequence[Sequence[RunningNode]], offsets: int) -> Within | None:
+    """The progress of the tasks in a batch of `offsets` offsets, by what Spark has counted; None if it has nothing.
+
+    What goes through a shuffle is read first and written then, and each counts for a part of the whole.
+    """
+    for nodes in reversed(plans):
+        rows = {found[1]: node.counts.get(ROWS, 0) for node in nodes if (found := _FUNCTION.search(node.text))}
+        done = rows.get(Telling.__name__, 0) * UNIT
+        if "ReadRecords" in rows:
+            read, written = rows["ReadRecords"], done
+        elif "ReadSeveral" in rows:
+            read, written = round(_begun(nodes) * offsets), done or rows["ReadSeveral"]
+        elif Telling.__name__ in rows:  # a task that reads and writes
+            read, written = done, 0
+        else:
+            continue
+        shares = [min(read / max(offsets, 1), 1.0), *_passed(nodes)]
+        return Within(share=sum(shares) / len(shares), read=read, written=written)
+    return None
+
+
+def _begun(nodes: Sequence[RunningNode]) -> float:
+    """The share of the slices that a task has begun, but for one that it is at."""
+    for node in nodes:
+        if pieces := _PIECES.search(node.text):
+            return max(node.counts.get(ROWS, 0) - 1, 0) / max(int(pieces[1]), 1)
+    return 0.0
+
+
+def _passed(nodes: Sequence[RunningNode]) -> list[float]:
+    """For each shuffle, the share of its rows that came out again."""
+    shuffles = [node.counts for node in nodes if node.text.startswith("Exchange ")]
+    return [min(counts.get(READ, 0) / max(counts.get(SHUFFLED, 0), 1), 1.0) for counts in shuffles]

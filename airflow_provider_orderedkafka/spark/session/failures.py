@@ -1,15 +1,26 @@
-"""Find the package's own errors in the text of a failed Spark task, and classify the others."""
+"""Find the package's own errors in the text of a failed Spark task, and classify the others.
+
+What a user's code raised is shown with the user's own frames, innermost first; those of Python, PySpark and this
+package are left out. All of it is one line, since an error of a task travels as text.
+"""
 
 import re
+import sysconfig
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
 
 from airflow_provider_orderedkafka import errors
-from airflow_provider_orderedkafka.compat.spark import WORKER_GONE
+from airflow_provider_orderedkafka.compat.spark import NO_CLASSES, NO_MASTER, NOT_FITTING, STOPPED, WORKER_GONE
 from airflow_provider_orderedkafka.errors import (
     OrderedKafkaError,
     PlacedError,
+    SettingError,
     StateError,
     TaskFailedError,
     TransformError,
+    UnreachableError,
 )
 
 _OURS = re.compile(
@@ -26,6 +37,14 @@ _PYTHON = re.compile(r"^(?!java|scala|org\.apache|pyspark\.)[\w.]*(?:Error|Excep
 _FROM_OUTSIDE = re.compile(r"^(?:\w+\.)*(?:OSError|IOError|\w*Timeout\w*|Connection\w*|BrokenPipeError)\b")
 _FROM_KAFKA = re.compile(r"^(?:\w+\.)*(?:Kafka|Produce|Consume)\w*(?:Error|Exception)\b")
 _MOST = 400
+
+_FRAME = re.compile(
+    r'^ *File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)\n(?P<code> +\S.*)?', re.MULTILINE
+)
+_TRACEBACK = "Traceback (most recent call last)"
+_STANDARD, _INSTALLED = sysconfig.get_path("stdlib"), ("site-packages", "dist-packages")
+_NOT_THE_USERS = ("airflow_provider_orderedkafka", "py4j", "pyspark")
+_FRAMES_SHOWN = 4
 
 _KINDS = {
     name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, OrderedKafkaError)
@@ -51,16 +70,39 @@ def classify_failure(error: BaseException) -> OrderedKafkaError:
     if raised is not None:
         return _of_a_task(raised)
     if type(error).__module__.startswith(("pyspark", "py4j")):
-        return TaskFailedError(f"Spark failed: {type(error).__name__}: {_short(text)}")
+        return _of_spark(type(error).__name__, text)
     return OrderedKafkaError(f"an unexpected {type(error).__name__}: {_short(text)}; please report it")
 
 
-def _again(kind: type[OrderedKafkaError], told: re.Match[str]) -> OrderedKafkaError:
-    message = told["message"].strip()
+def _of_spark(name: str, text: str) -> OrderedKafkaError:
+    """What Spark itself says: an error of its setup is told in a sentence, and stays until somebody mends it."""
+    if found := NO_CLASSES.search(text):
+        what = f"catalog {found['catalog']!r}" if found["catalog"] else f"format {found['format']!r}"
+        return SettingError(
+            f"Spark has no classes for the {what}: name the package that brings them, with packages= in Airflow or "
+            "--packages, in the version for this Spark"
+        )
+    if found := NOT_FITTING.search(text):
+        return SettingError(
+            f"a package is missing, or is for another Spark ({_short(found[0])}): name the one that was built for this "
+            "Spark and its Scala, with packages= in Airflow or --packages, or take another Spark"
+        )
+    if found := NO_MASTER.search(text):
+        return SettingError(f"Spark knows no master {found[1]!r}: correct the Spark connection's host, or --master")
+    if STOPPED in text:
+        return UnreachableError(
+            "Spark's context ended before it had begun: the master did not answer, or gave the application up. Is the "
+            "cluster up, does it have room, and can it be reached from the driver?"
+        )
+    return TaskFailedError(f"Spark failed: {name}: {_short(text)}")
+
+
+def _again(kind: type[OrderedKafkaError], match: re.Match[str]) -> OrderedKafkaError:
+    message = match["message"].strip()
     if not issubclass(kind, PlacedError):
         return kind(message)
-    partition, offset = (None if told[name] is None else int(told[name]) for name in ("partition", "offset"))
-    return kind(message, topic=told["topic"], partition=partition, offset=offset)
+    partition, offset = (None if match[name] is None else int(match[name]) for name in ("partition", "offset"))
+    return kind(message, topic=match["topic"], partition=partition, offset=offset)
 
 
 def _of_a_task(raised: str) -> OrderedKafkaError:
@@ -72,10 +114,55 @@ def _of_a_task(raised: str) -> OrderedKafkaError:
 
 
 def _raised_in_python(text: str) -> str | None:
-    if "Traceback (most recent call last)" not in text:
+    """The last error of Python in it, with the user's frames of its traceback."""
+    if _TRACEBACK not in text:
         return None
-    lines = [line.strip() for line in text.splitlines() if _PYTHON.match(line)]
-    return lines[-1][:_MOST] if lines else None
+    lines = [line for line in text.splitlines() if _PYTHON.match(line.strip())]
+    if not lines:
+        return None
+    last = text[: text.rindex(lines[-1])].rpartition(_TRACEBACK)[2]
+    frames = (Frame(f["file"], int(f["line"]), f["function"], (f["code"] or "").strip()) for f in _FRAME.finditer(last))
+    return lines[-1].strip()[:_MOST] + _shown(frames)
+
+
+class Frame(NamedTuple):
+    """One call on the way to an error."""
+
+    file: str
+    line: int
+    function: str
+    code: str
+
+    @property
+    def of_the_user(self) -> bool:
+        """Whether it may be the user's: an installed package may."""
+        parts = Path(self.file).parts
+        standard = self.file.startswith((_STANDARD, "<")) and not self.installed
+        return not standard and not any(name in parts for name in _NOT_THE_USERS)
+
+    @property
+    def installed(self) -> bool:
+        return any(name in Path(self.file).parts for name in _INSTALLED)
+
+    def __str__(self) -> str:
+        return f"{Path(self.file).name}:{self.line}, in {self.function}" + (f": {self.code}" if self.code else "")
+
+
+def failed(what: str, error: Exception) -> TransformError:
+    """The error for a user's function that raised one, with the user's frames."""
+    summary = traceback.extract_tb(error.__traceback__)
+    frames = (Frame(each.filename, each.lineno or 0, each.name, each.line or "") for each in summary)
+    first_line = str(error).strip().split("\n", 1)[0]
+    return TransformError(f"{what} failed: {type(error).__name__}: {first_line[:_MOST]}{_shown(frames)}")
+
+
+def _shown(frames: Iterable[Frame]) -> str:
+    """The user's frames, innermost first: those of files of the user's own, or else of what is installed."""
+    own = [frame for frame in frames if frame.of_the_user]
+    found = [frame for frame in own if not frame.installed] or own
+    return "".join(
+        f"{', called ' if number else ' - '}at {frame}" for number, frame in enumerate(found[: -_FRAMES_SHOWN - 1 : -1])
+    )
 
 
 def _short(text: str) -> str:

@@ -1,8 +1,9 @@
 """The files beside the checkpoint of a range, by name.
 
-range.json            the range: another one is refused here
+range.json            the range, written before its first attempt is counted: another one is refused here
+work.json             range and job, where they are too long for an argument
 lease/<term>.json     who works on it
-setup.json            how it is loaded: what was asked for is kept by every attempt once a batch was noted
+setup.json            how it is loaded, and job.json what was asked for: every attempt keeps that once a batch was noted
 notes/<batch>.json    written before a batch's first write
 allotments/<batch>.json   where the row limit ends inside a batch
 counts/<batch>.json   written after a batch's last write
@@ -14,16 +15,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Note, Setup
+from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Note, Planned, Setup
 from airflow_provider_orderedkafka.core.codec import Document
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.lifecycle import way_out
-from airflow_provider_orderedkafka.core.plan import Planned
 from airflow_provider_orderedkafka.errors import SettingError, StateError
+from airflow_provider_orderedkafka.job import WORK, Job
 from airflow_provider_orderedkafka.storage.store import LocalState, State, join, local_path
 
 RANGE = "range.json"
-SETUP = "setup.json"
+SETUP, JOB = "setup.json", "job.json"
 REPORT = "report.json"
 LEASES = "lease"
 NOTES, ALLOTMENTS, COUNTS = "notes", "allotments", "counts"
@@ -31,7 +32,7 @@ PLAN = "plan"
 OF_SPARK = "spark"
 """What earlier releases kept for Spark's query."""
 
-AFTER_THE_RANGE = frozenset({SETUP, REPORT, LEASES, NOTES, ALLOTMENTS, COUNTS, PLAN, OF_SPARK})
+AFTER_THE_RANGE = frozenset({SETUP, JOB, REPORT, LEASES, NOTES, ALLOTMENTS, COUNTS, PLAN, OF_SPARK})
 """What is only ever written once the range lies there."""
 
 Kind = TypeVar("Kind", bound=Document)
@@ -42,7 +43,7 @@ def open_state(location: str, session: Any = None) -> State:
     path = local_path(location)
     if path is not None:
         return LocalState(path.absolute())
-    from airflow_provider_orderedkafka.spark.state.hadoop_state import HadoopState
+    from .hadoop_state import HadoopState
 
     return HadoopState.of(location, session)
 
@@ -73,7 +74,17 @@ class Checkpoint:
         """Write the report, in place of an earlier attempt's."""
         self.state.put(REPORT, report.to_text())
 
-    def take_up(self, loaded: Range) -> None:
+    @property
+    def bound(self) -> bool:
+        """Whether a range was ever taken here."""
+        return not {RANGE, REPORT}.isdisjoint(self.state.names())
+
+    def bind(self, loaded: Range) -> None:
+        """Write the range here, before an attempt is counted."""
+        if RANGE not in self.state.names():
+            self.state.put(RANGE, loaded.to_text())
+
+    def take_up(self, loaded: Range, attempt: int | None = None) -> None:
         """Bind the checkpoint to this range; raises if it is bound to another one or has lost its notes."""
         found = self._get(RANGE, Range)  # before the report: who is done deletes it after writing that
         report = self.report()
@@ -87,6 +98,8 @@ class Checkpoint:
                 return
         if AFTER_THE_RANGE.intersection(self.state.names()):
             raise self._gone("has lost what was noted of the range: part of it was deleted")
+        if (attempt or 1) > 1:
+            raise self._gone(f"has nothing of the attempts before attempt {attempt}: is it another machine's disk?")
         self.state.put(RANGE, loaded.to_text())
 
     def loss(self) -> StateError | None:
@@ -100,18 +113,27 @@ class Checkpoint:
         """The setup, once a batch was noted; before that it may still change."""
         return self._get(SETUP, Setup) if self.state.names(NOTES) else None
 
-    def set_up(self, setup: Setup) -> None:
-        """Store the setup; raises if it does not fit the one that batches were begun with."""
-        found = self.setup()
+    def set_up(self, setup: Setup, job: Job) -> None:
+        """Store setup and job; raises if they do not fit those that batches were begun with."""
+        found, before = self.setup(), self._job()
+        changed = "" if before is None else before.changes(job)
         if found is not None and not found.fits(setup):
+            changed = f"it was begun with {_told(found)}, now it is {_told(setup)}"
+        if changed:
             raise SettingError(
-                f"the checkpoint {self.location!r} was begun with {_told(found)}, now it is {_told(setup)}: its "
-                f"batches cannot be completed like that. Run it as it was begun, where a place for dead letters or "
-                f"more output topics may be added; or abandon the range and name a new --checkpoint, which writes its "
-                f"rows again"
+                f"the checkpoint {self.location!r} has batches that were begun with other settings, and cannot be "
+                f"completed like that: {changed}. Run it as it was begun, where a place for dead letters or more "
+                "output topics may be added; or abandon the range and name a new --checkpoint, which writes its rows "
+                "again"
             )
         if found != setup:
             self._put(SETUP, setup)
+        if before != job:
+            self._put(JOB, job)
+
+    def _job(self) -> Job | None:
+        """The job, once a batch was noted; earlier releases kept none."""
+        return self._get(JOB, Job) if self.state.names(NOTES) else None
 
     def note(self, batch: int) -> Note | None:
         return self._get(f"{NOTES}/{batch}.json", Note)
@@ -161,7 +183,7 @@ class Checkpoint:
         before the lease       the same: a report that is complete is looked for before a range that is missing
         after the lease        the report
         """
-        for name in (*sorted(set(self.state.names()) - {REPORT, RANGE, LEASES}), RANGE, LEASES):
+        for name in (*sorted(set(self.state.names()) - {REPORT, RANGE, LEASES, WORK}), RANGE, LEASES):
             self.state.delete(name)
 
     def _get(self, name: str, kind: type[Kind]) -> Kind | None:
@@ -198,4 +220,5 @@ class Checkpoint:
 
 
 def _told(setup: Setup) -> str:
-    return f"output {setup.output!r}, order by {setup.keep_order}, transform {setup.transform!r}"
+    where = f" on the cluster {setup.cluster!r}" if setup.cluster else ""
+    return f"output {setup.output!r}{where}, order by {setup.keep_order}, transform {setup.transform!r}"

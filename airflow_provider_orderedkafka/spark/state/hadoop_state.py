@@ -36,7 +36,7 @@ TRIES = 3
 
 MISSING = "java.io.FileNotFoundException"
 TAKEN = ("org.apache.hadoop.fs.FileAlreadyExistsException", "org.apache.hadoop.fs.s3a.RemoteFileChangedException")
-"""What a document that is there already is told by: S3A, which is told so by the precondition, calls it a change."""
+"""Java exceptions that mean that a document exists already: S3A reports a failed precondition as a change."""
 
 PACKAGES = {"s3a": "hadoop-aws", "abfs": "hadoop-azure", "abfss": "hadoop-azure", "gs": "hadoop-gcp"}
 """What brings a scheme to Spark, in the version of Spark's Hadoop."""
@@ -59,19 +59,20 @@ class HadoopState:
         self._location = self._root = location.rstrip("/")
         self._gateway = gateway
         self._tried = False
-        scheme, server = urlsplit(location)[:2]
+        self._scheme, server = urlsplit(location)[:2]
         try:
             path = self._path("")
             self._files = path.getFileSystem(configuration)
+            self._scheme = str(self._files.getUri().getScheme())
             if not server:  # hdfs:///loads is on the default file system
                 self._root = str(self._files.makeQualified(path).toString())
             self._context = None
-            if scheme not in WHOLE_ON_CLOSE:
+            if self._scheme not in WHOLE_ON_CLOSE:
                 contexts = gateway.jvm.org.apache.hadoop.fs.FileContext
                 self._context = contexts.getFileContext(self._files.getUri(), configuration)
         except (Py4JJavaError, PySparkException) as error:
             raise SettingError(
-                f"the location {location!r} cannot be opened ({_cause(error)}): {self._instead(scheme)}"
+                f"the location {location!r} cannot be opened ({_cause(error)}): {self._instead(self._scheme)}"
             ) from error
         self._check_let_in()
 
@@ -89,7 +90,6 @@ class HadoopState:
         return self._location
 
     def put(self, name: str, text: str) -> None:
-        """Write the document, in place of what had this name."""
         path = self._path(name)
         with _explained("write", str(path)):
             if self._context is None:
@@ -100,19 +100,17 @@ class HadoopState:
             self._context.rename(partial, path, self._how("OVERWRITE"))
 
     def create(self, name: str, text: str) -> bool:
-        """Write the document where there is none of this name; whether it was written."""
         with _explained("create", str(self._path(name))):
-            self._check_creates()
+            self.check_creates()
             return self._created(name, text)
 
     def date(self, name: str, seconds: int) -> None:
-        """Say that the document was changed so many seconds from now; object stores do not care."""
+        """Set the document's modification time to `seconds` from now; object stores ignore it."""
         changed = round((time.time() + seconds) * 1000)
         with contextlib.suppress(Py4JError):
             self._files.setTimes(self._path(name), changed, -1)
 
     def get(self, name: str) -> str | None:
-        """The document's text; None where there is none."""
         path = self._path(name)
         with _explained("read", str(path)):
             left = TRIES
@@ -127,7 +125,6 @@ class HadoopState:
                         raise
 
     def names(self, folder: str = "") -> list[str]:
-        """The names directly in this folder, sorted."""
         path = self._path(folder)
         with _explained("list", str(path)):
             try:
@@ -139,7 +136,6 @@ class HadoopState:
         return sorted(name for name in found if not name.endswith(TEMPORARY))
 
     def delete(self, name: str) -> None:
-        """Delete a document, or a folder with all that is in it."""
         path = self._path(name)
         with _explained("delete", str(path)):
             self._files.delete(path, True)  # noqa: FBT003 - Hadoop's own signature
@@ -190,9 +186,9 @@ class HadoopState:
             return "name it with s3a://, as Hadoop's own client for S3 is called"
         return "name one on a file system that this Spark is set up for, such as hdfs://..., s3a://... or file:///..."
 
-    def _check_creates(self) -> None:
+    def check_creates(self) -> None:
         """See once that one of two that create a document is refused: not all that speaks S3 heeds what S3 does."""
-        if self._tried or urlsplit(self._location).scheme in CREATES:
+        if self._tried or self._scheme in CREATES:
             return
         able = self._files.hasPathCapability(self._path(""), ONLY_NEW)
         probe = f"{secrets.token_hex(8)}{TEMPORARY}"

@@ -7,9 +7,13 @@ clocks say proves nothing. A holder looks at each heartbeat, and before each bat
 or whether it was itself unable to write for that long; then it has lost the lease, and must stop.
 """
 
+import os
+import socket
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from threading import Event, Thread
 from typing import NamedTuple, Protocol
 
@@ -165,15 +169,15 @@ class Lease:
     def _wait_for(self, name: str, on_wait: Callable[[Holding], None]) -> None:
         clock = self._outside.clock
         beat, since = -1, clock.monotonic()
-        told = False
+        announced = False
         while (found := self._read(name)) is not None and not self._is_gone(found):
             if found.beat != beat:
                 beat, since = found.beat, clock.monotonic()
             elif clock.monotonic() - since >= LEASE:
                 return
-            if not told:
+            if not announced:
                 on_wait(found)
-                told = True
+                announced = True
             clock.sleep(HEARTBEAT / 8)
             self._keep_beating()
 
@@ -233,3 +237,53 @@ class Heartbeat:
                 self.lost = error
                 self._on_lost()
                 return
+
+
+PROC = Path("/proc")
+NOT_KNOWN = 0
+
+
+class SystemClock:
+    def now(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+class SystemProcesses:
+    """Processes by `/proc`. Where there is none, nothing counts as dead, and the lease's time decides.
+
+    A machine is a boot of one kernel and one space of process numbers in it: containers of one host see each other's
+    numbers as free, and must not take that for death.
+    """
+
+    def this(self) -> Process:
+        number = os.getpid()
+        return Process(_machine(), number, _started(number) or NOT_KNOWN)
+
+    def is_dead(self, process: Process) -> bool:
+        if process.started == NOT_KNOWN or process.machine != _machine():
+            return False
+        return _started(process.number) != process.started
+
+
+def _machine() -> str:
+    boot, numbers = "", ""
+    with suppress(OSError):
+        boot = (PROC / "sys/kernel/random/boot_id").read_text().strip()
+        numbers = str((PROC / "self/ns/pid").readlink())
+    return f"{socket.gethostname()} {boot} {numbers}".strip()
+
+
+def _started(number: int) -> int | None:
+    """Start time in ticks since the boot; None for a process that has ended or is a zombie."""
+    try:
+        text = (PROC / str(number) / "stat").read_text()
+    except OSError:
+        return None
+    state, *rest = text.rpartition(")")[2].split()
+    return None if state in "ZX" else int(rest[18])

@@ -1,11 +1,12 @@
 """The dead letters of a table's batches, in a topic or in a table of their own.
 
-They are written before the batch, and known by their positions: a batch that is tried again, by whatever attempt and
-with whatever format, writes none of them twice, and leaves their records out of its rows.
+They are written before the batch, and recognised by their positions: a batch that is tried again, by any attempt and
+with any format, writes none of them twice, and leaves their records out of its rows.
 """
 
 import secrets
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,16 +14,23 @@ import numpy as np
 
 from airflow_provider_orderedkafka.core.batches import Batch, Note
 from airflow_provider_orderedkafka.core.commits import name_of
+from airflow_provider_orderedkafka.core.documents import Ends
 from airflow_provider_orderedkafka.core.limits import check_bad
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
+from airflow_provider_orderedkafka.kafka.provenance import ORDINAL
 from airflow_provider_orderedkafka.kafka.replay.landed import Landed
+from airflow_provider_orderedkafka.spark.lanes.engine import Engine
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
-from airflow_provider_orderedkafka.spark.lanes.kafka_output import KafkaBefore, OutputTopics
-from airflow_provider_orderedkafka.spark.lanes.kafka_tasks import missing, total, written_by_tasks
-from airflow_provider_orderedkafka.spark.tables.delta import DeltaTable
-from airflow_provider_orderedkafka.spark.tables.iceberg import IcebergTable
-from airflow_provider_orderedkafka.spark.tables.layout import identified
-from airflow_provider_orderedkafka.spark.tables.table import Write
+from airflow_provider_orderedkafka.spark.lanes.kafka_output import (
+    KafkaBefore,
+    OutputTopics,
+    missing,
+    total,
+    written_by_tasks,
+)
+
+from .lakes import DeltaTable, IcebergTable
+from .table import Write, identified
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,87 +42,123 @@ if TYPE_CHECKING:
 PLACE = ("topic", "partition", "offset")
 
 
-class Letterbox(Protocol):
+class DeadLetterOutput(Protocol):
     """Where dead letters go."""
 
+    @property
+    def named(self) -> str:
+        """The place as `<format>:<name>`."""
+        ...
+
+    @property
+    def location(self) -> str:
+        """Where it lies, if its name does not say that and Spark does."""
+        ...
+
+    def ends(self) -> Ends:
+        """Where it ends now, if its rows do not show their identities."""
+        ...
+
     def joined(self, note: Note) -> Note:
-        """The note of a batch in which this attempt takes part."""
+        """The note of a batch that this attempt continues."""
         ...
 
     def before(self, note: Note) -> KafkaBefore:
-        """Those of a noted batch that are there."""
+        """The dead letters of a noted batch that are there."""
         ...
 
-    def put(self, letters: "DataFrame", note: Note) -> None:
-        """Add those of a batch that are not there yet."""
+    def put(self, dead_letters: "DataFrame", note: Note) -> None:
+        """Add dead letters of a batch."""
         ...
 
-    def forget(self) -> None:
-        """Delete those of the range, which is about to be loaded again."""
+    def forget(self, names: Sequence[str]) -> None:
+        """Delete the dead letters of the range under its earlier names, before it is loaded again."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
-    """A topic, whose records say by their headers which ones they are."""
+class DeadLetterTopic:
+    """A topic, whose records have their identities in headers."""
 
     output: OutputTopics
+    location: str = ""
+
+    @property
+    def named(self) -> str:
+        return f"topic:{self.output.settings.dead_letter_topic}"
+
+    def ends(self) -> Ends:
+        return self.output.ends()
 
     def joined(self, note: Note) -> Note:
         """The note, with the topic's ends."""
         return self.output.joined(note)
 
     def before(self, note: Note) -> KafkaBefore:
-        """Those behind the ends that were noted."""
+        """Those after the noted ends."""
         return self.output.before(note)
 
-    def put(self, letters: "DataFrame", note: Note) -> None:
+    def put(self, dead_letters: "DataFrame", note: Note) -> None:
         """Write them, acknowledged."""
-        total(written_by_tasks(letters, self.output.of_batch(note)))
+        total(written_by_tasks(dead_letters, self.output.of_batch(note)))
 
-    def forget(self) -> None:
-        """Nothing: a topic keeps what it has, and the range that is loaded again has dead letters of its own."""
+    def forget(self, _names: Sequence[str]) -> None:
+        """Nothing: a topic keeps its records, and a range that is loaded again writes new dead letters."""
 
 
 @dataclass(frozen=True, slots=True)
-class LetterTable:
-    """A table, whose rows say by their identities which ones they are."""
+class DeadLetterTable:
+    """A table, whose rows have their identities in a column, with `range_name` for the range."""
 
     table: IcebergTable | DeltaTable
-    range_id: str
+    range_name: str
+    engine: Engine
+
+    @property
+    def named(self) -> str:
+        return self.table.output.short
+
+    @property
+    def location(self) -> str:
+        """Where the table lies, if it has a name only."""
+        return self.table.location
+
+    def ends(self) -> Ends:
+        """None: the rows have identities."""
+        return Ends()
 
     def joined(self, note: Note) -> Note:
-        """The note as it is: the rows say enough."""
+        """The note as it is: the rows have identities."""
         return note
 
     def before(self, note: Note) -> KafkaBefore:
         """The rows of the batch."""
-        return KafkaBefore(landed_at(_places(self.table.of_batch(self.range_id, note.batch))))
+        return KafkaBefore(landed_at(_places(self.table.of_batch(self.range_name, note.batch))))
 
-    def put(self, letters: "DataFrame", note: Note) -> None:
-        """Append them by one commit, which is a transaction of its own: a batch may have two."""
-        name = name_of(self.range_id, note.batch, secrets.token_hex(4))
-        self.table.append(self.rows(letters, note.batch), Write(name, note.batch, name, letters.count))
+    def put(self, dead_letters: "DataFrame", note: Note) -> None:
+        """Append them by one commit of a separate transaction, because a batch may have two."""
+        name = name_of(self.range_name, note.batch, secrets.token_hex(4))
+        self.table.append(self.rows(dead_letters, note.batch), Write(name, note.batch, name, dead_letters.count))
 
-    def rows(self, letters: "DataFrame", batch: int) -> "DataFrame":
-        """The rows that dead letters become."""
-        return identified(letters, self.range_id, batch, identity=True)
+    def rows(self, dead_letters: "DataFrame", batch: int) -> "DataFrame":
+        """Dead letters as the table's rows."""
+        return identified(dead_letters.drop(ORDINAL), self.engine, self.range_name, batch, identity=True)
 
-    def forget(self) -> None:
-        """Delete the rows of the range."""
-        self.table.forget(self.range_id)
+    def forget(self, names: Sequence[str]) -> None:
+        """Delete the rows with these names."""
+        self.table.forget(names)
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """The bad records of batches, on their way there."""
+    """Writes the bad records of batches as dead letters."""
 
     frames: RangeFrames
-    to: Letterbox
+    to: DeadLetterOutput
 
     def write(self, batch: Batch, note: Note, there: Landed) -> Landed:
-        """Write those of a batch but for what is `there`, if there are not too many; all that are there then."""
-        bad = missing(self.frames.bad_of_batch(batch), there, "one", self.frames.counter()).persist()
+        """Write those of a batch that are not `there` yet, unless they are too many; return all that are there now."""
+        bad = missing(self.frames.bad_of_batch(batch), there, "one", self.frames.engine.counter()).persist()
         try:
             found = {(partition.topic, partition.partition, offset) for partition, offset, _ in there}
             places = _places(bad)

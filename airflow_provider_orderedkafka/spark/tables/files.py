@@ -1,130 +1,144 @@
-"""What is replaced as a whole: a folder for each batch, or a partition of a table of Spark's own."""
+"""Folders of files: each write of a batch has a folder of its own, and a manifest says which one counts.
+
+`range_id=<range>/batch=<number>/<token>/` is a write. `_orderedkafka/<range>/<number>.json`, the manifest, lists the
+files of the write that was complete first: it is created, and never replaced while the range counts. So an attempt that
+continues after another one took over leaves files that no manifest names, and changes none that a manifest names.
+"""
 
 import json
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider_orderedkafka.core.codec import canonical
-from airflow_provider_orderedkafka.core.commits import MARK, Commit, History, Seen
+from airflow_provider_orderedkafka.core.commits import MARK, Commit, History, TableVersion, name_of
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.outputs import CatalogOutput, FilesOutput
-from airflow_provider_orderedkafka.spark.tables.layout import asked, columns, literal, quoted
+from airflow_provider_orderedkafka.outputs import FilesOutput
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from airflow_provider_orderedkafka.spark.state.hadoop_state import HadoopState
-    from airflow_provider_orderedkafka.spark.tables.table import Write
+
+    from .table import Write
 
 RANGE_ID, BATCH = "range_id", "batch"
 MANIFESTS: Final = f"_{MARK}"
-EMPTY: Final = Seen("", None)
 HIDDEN: Final = ("_", ".")
-
-
-class Replaced:
-    """What is written in place of what is there of a batch: nobody asks which rows of it landed."""
-
-    __slots__ = ()
-    identity: bool = False
-    replaces: bool = True
-
-    def seen(self) -> Seen:
-        """Nothing: a batch is where it belongs."""
-        return EMPTY
-
-    def rows_of(self, _range_id: str, _batch: int) -> tuple[int, int]:
-        """None that are known: rows do not say where they came from."""
-        return 0, 0
-
-    def owned(self, _range_id: str) -> tuple[int, int]:
-        """None: they are where they belong."""
-        return 0, 0
-
-
-@dataclass(frozen=True)
-class Files(Replaced):
-    """A folder of files for each batch, and a manifest that lists them once they are complete: it is the commit."""
-
-    session: "SparkSession"
-    output: FilesOutput
-    range_id: str
-
-    def prepare(self, rows: "DataFrame") -> None:
-        """Check the columns."""
-        _check_columns(rows)
-
-    def history(self, batch: int, seen: Seen | None) -> History:  # noqa: ARG002 - found by its name
-        """The commit of this batch, if it has a manifest."""
-        text = self._state.get(self._manifest(batch))
-        if text is None:
-            return History(EMPTY.table)
-        found = json.loads(text)
-        return History(EMPTY.table, [Commit(1, None, found["name"], found["rows"])])
-
-    def append(self, rows: "DataFrame", write: "Write") -> None:
-        """Write the folder in place of what was there, and then its manifest."""
-        folder = f"{RANGE_ID}={self.range_id}/{BATCH}={write.batch}"
-        self._state.delete(self._manifest(write.batch))
-        writer = rows.write.format(self.output.format).options(**self.output.options)
-        writer.mode("overwrite").save(f"{self.output.path}/{folder}")
-        files = [f"{folder}/{name}" for name in self._state.names(folder) if not name.startswith(HIDDEN)]
-        found = {"version": 1, "name": write.name, "rows": write.count(), "files": files}
-        self._state.put(self._manifest(write.batch), canonical(found))
-
-    def forget(self, range_id: str) -> None:
-        """Delete what there is of a range, its manifests first."""
-        self._state.delete(f"{MANIFESTS}/{range_id}")
-        self._state.delete(f"{RANGE_ID}={range_id}")
-
-    def _manifest(self, batch: int) -> str:
-        return f"{MANIFESTS}/{self.range_id}/{batch}.json"
-
-    @cached_property
-    def _state(self) -> "HadoopState":
-        from airflow_provider_orderedkafka.spark.state.hadoop_state import HadoopState
-
-        return HadoopState.of(self.output.path, self.session)
+OF_SPARK: Final = "part-"
+"""The prefix of files that Spark writes."""
 
 
 @dataclass(frozen=True, slots=True)
-class CatalogTable(Replaced):
-    """A table of Hive's or Spark's own with a partition for each batch, which is overwritten as a whole."""
+class Files:
+    """A folder of files, to which a range adds batches under `range_name`.
 
-    session: "SparkSession"
-    output: CatalogOutput
+    `state` has its manifests; `counted` is the last batch that was counted before this attempt, or 0.
+    """
+
+    state: "HadoopState"
+    output: FilesOutput
     range_id: str
-    written: dict[int, Commit] = field(default_factory=dict)
+    range_name: str
+    counted: int = 0
+    identity: bool = False
+    by_place: bool = True
+    location: str = ""
 
     def prepare(self, rows: "DataFrame") -> None:
-        """Make the table if it is missing, and check the columns."""
+        """Check the columns, and that manifests can be created; complete and clean up what earlier attempts left."""
         _check_columns(rows)
-        named = f"{columns(rows)}, {RANGE_ID} STRING, {BATCH} BIGINT"
-        pairs = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in self.output.options.items())
-        options = f" OPTIONS ({pairs})" if pairs else ""
-        statement = f"CREATE TABLE IF NOT EXISTS {self._name} ({named}) USING {self.output.format}{options}"
-        asked(self.session, f"{statement} PARTITIONED BY ({RANGE_ID}, {BATCH})", self.output.of)
+        self.state.check_creates()
+        self._list_counted()
+        self._tidy(self.counted + 1)
 
-    def history(self, batch: int, seen: Seen | None) -> History:  # noqa: ARG002 - a partition is replaced
-        """What this attempt has written."""
-        return History(EMPTY.table, [self.written[batch]] if batch in self.written else [])
+    def version(self, batch: int) -> TableVersion:
+        """The batch's number if it has a manifest now: then the range was loaded with another checkpoint."""
+        return TableVersion("", batch if self._manifest(batch) else None)
+
+    def history(self, batch: int, noted: TableVersion | None) -> History:
+        """The commit of this batch, if it has a manifest, and had none when it was noted."""
+        found = self._manifest(batch)
+        if found is None or (noted is not None and noted.version == batch):
+            return History("")
+        return History("", [Commit(1, None, found["name"], found["rows"])])
 
     def append(self, rows: "DataFrame", write: "Write") -> None:
-        """Write the partition in place of what was there."""
-        names = ", ".join(map(quoted, rows.columns))
-        partition = f"{RANGE_ID} = {literal(self.range_id)}, {BATCH} = {write.batch}"
-        insert = f"INSERT OVERWRITE TABLE {self._name} PARTITION ({partition}) ({names})"
-        self.session.sql(f"{insert} SELECT {names} FROM {{rows}}", rows=rows)  # noqa: S608 - names are quoted
-        self.written[write.batch] = Commit(1, None, write.name, write.count())
+        """Write a folder, and create the manifest; delete the folder if another write has created one."""
+        folder = f"{_folder(self.range_name, write.batch)}/{write.name.rpartition('/')[2]}"
+        rows.write.format(self.output.format).options(**self.output.options).save(f"{self.output.path}/{folder}")
+        files = [f"{folder}/{name}" for name in self.state.names(folder) if not name.startswith(HIDDEN)]
+        made = _document(write.name, files, write.count())
+        self.state.create(_name(self.range_name, write.batch), made)
+        found = self._manifest(write.batch)
+        if found is not None and found["name"] != write.name:
+            self.state.delete(folder)
+        self._tidy(write.batch)
 
-    def forget(self, range_id: str) -> None:
-        """Drop the partitions of a range."""
-        self.session.sql(f"ALTER TABLE {self._name} DROP IF EXISTS PARTITION ({RANGE_ID} = {literal(range_id)})")
+    def rows_of(self, _called: str, _batch: int) -> tuple[int, int]:
+        """None: the rows have no identities."""
+        return 0, 0
 
-    @property
-    def _name(self) -> str:
-        return quoted(*self.output.table.split("."))
+    def owned(self, _names: Sequence[str]) -> tuple[int, int]:
+        """None: a range's rows are in its own folders."""
+        return 0, 0
+
+    def forget(self, names: Sequence[str]) -> None:
+        """Empty the manifests of a range's earlier names, then delete its files.
+
+        An empty manifest stays for each batch, and for the one after the last: so nothing counts that a frozen attempt
+        may still write under such a name.
+        """
+        for name in names:
+            numbers = [*self._numbers(f"{MANIFESTS}/{name}"), *self._numbers(f"{RANGE_ID}={name}")]
+            for batch in range(1, max(numbers, default=0) + 2):
+                self.state.put(_name(name, batch), _document("", [], 0))
+            self.state.delete(f"{RANGE_ID}={name}")
+
+    def _manifest(self, batch: int) -> dict[str, Any] | None:
+        """The manifest of a batch. An earlier release kept that of a range which was loaded again with the first."""
+        for name in dict.fromkeys((self.range_name, self.range_id)):
+            text = self.state.get(_name(name, batch))
+            found: dict[str, Any] | None = None if text is None else json.loads(text)
+            if found is not None and (name == self.range_name or found["name"].startswith(f"{self.range_name}/")):
+                return found
+        return None
+
+    def _list_counted(self) -> None:
+        """Give counted batches the manifests that an earlier release did not write: their folders are complete."""
+        there = {number for name in {self.range_name, self.range_id} for number in self._numbers(f"{MANIFESTS}/{name}")}
+        for batch in {*range(1, self.counted + 1)} - there:
+            folder = _folder(self.range_id, batch)
+            files = [f"{folder}/{name}" for name in self.state.names(folder) if name.startswith(OF_SPARK)]
+            made = _document(name_of(self.range_name, batch, "listed"), files, None)
+            self.state.create(_name(self.range_name, batch), made)
+
+    def _tidy(self, batch: int) -> None:
+        """Delete all other writes of a batch that has a manifest."""
+        found, folder = self._manifest(batch), _folder(self.range_name, batch)
+        if found is None or not found["name"]:
+            return
+        named = {file.removeprefix(f"{folder}/").partition("/")[0] for file in found["files"]}
+        for name in self.state.names(folder):
+            if name not in named and not name.startswith(HIDDEN):
+                self.state.delete(f"{folder}/{name}")
+
+    def _numbers(self, folder: str) -> list[int]:
+        """The batches in a folder of manifests, or of files."""
+        found = (name.removeprefix(f"{BATCH}=").removesuffix(".json") for name in self.state.names(folder))
+        return [int(each) for each in found if each.isdecimal()]
+
+
+def _folder(name: str, batch: int) -> str:
+    return f"{RANGE_ID}={name}/{BATCH}={batch}"
+
+
+def _name(name: str, batch: int) -> str:
+    return f"{MANIFESTS}/{name}/{batch}.json"
+
+
+def _document(name: str, files: Sequence[str], rows: int | None) -> str:
+    return canonical({"version": 1, "name": name, "rows": rows, "files": list(files)})
 
 
 def _check_columns(rows: "DataFrame") -> None:

@@ -1,30 +1,153 @@
-"""What a table is to the writer of batches, and what a table format has to know to be one."""
+"""What a table is to the writer of batches, and what each format has to know of one.
 
-from collections.abc import Sequence
+Its columns, the names of SQL, and how many files a batch becomes.
+"""
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from math import ceil
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
-from airflow_provider_orderedkafka.core.commits import IDENTITY, History, Seen
+from airflow_provider_orderedkafka.core.commits import IDENTITY, History, TableVersion
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.outputs import DeltaOutput, IcebergOutput
-from airflow_provider_orderedkafka.spark.tables.layout import asked, check_partitions, listed, of_range, quoted
+from airflow_provider_orderedkafka.kafka.provenance import ORDINAL, SOURCE
+from airflow_provider_orderedkafka.kafka.replay.landed import Landed
+from airflow_provider_orderedkafka.outputs import DeltaOutput, IcebergOutput, TableOutput
+from airflow_provider_orderedkafka.spark.lanes.engine import Engine
+from airflow_provider_orderedkafka.spark.lanes.kafka_output import missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType
+
+_log = logging.getLogger(__name__)
 
 LakeOutput = TypeVar("LakeOutput", IcebergOutput, DeltaOutput)
+
+FILE_BYTES: Final = 256 * 2**20
+"""About how many bytes of records go into one file, which is smaller after columns and compression."""
+
+LEAST_BYTES: Final = 32 * 2**20
+"""The smallest file, where files are made smaller to keep all cores busy."""
+
+STRUCT: Final = "STRUCT<range_id: STRING, batch: BIGINT, topic: STRING, partition: INT, offset: BIGINT, ordinal: INT>"
+"""The type of the identity."""
+
+_COLUMN: Final = re.compile(r"\((?:\d+, *)?(\w+)\)|^(\w+)$")
+
+
+def identified(rows: "DataFrame", engine: Engine, range_name: str, batch: int, *, identity: bool) -> "DataFrame":
+    """The rows with their identity in one column in place of `_source`, or without both."""
+    if not identity:
+        return rows.drop(SOURCE)
+    if SOURCE not in rows.columns:
+        raise SettingError(
+            f"the transform makes no column {SOURCE!r}, from which each row gets its identity in the table: keep it, "
+            f"or ask for none with identity=False, found {', '.join(map(repr, rows.columns))}"
+        )
+    if not engine.facts(rows).at_most_one:
+        rows = missing(rows, Landed(), "many", engine.counter())
+    return engine.identified(rows, range_name, batch).drop(SOURCE, ORDINAL)
+
+
+def in_few_files(rows: "DataFrame", cores: int, size: float | None) -> "DataFrame":
+    """The rows of neighbouring slices in one task each, in their order, so that files are not too small."""
+    if size is None:
+        return rows
+    busy = min(int(size // LEAST_BYTES), cores)
+    return rows.coalesce(max(ceil(size / FILE_BYTES), busy, 1))
+
+
+def columns(rows: "DataFrame") -> str:
+    """The columns as CREATE TABLE takes them; all may be null, as columns that are added later have to."""
+    return ", ".join(f"{quoted(field.name)} {_kind(field.dataType)}" for field in rows.schema.fields)
+
+
+def _kind(kind: "DataType") -> str:
+    """A type as SQL takes it: Spark's own text for one does not quote the names in it."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(kind, StructType):
+        return f"STRUCT<{', '.join(f'{quoted(each.name)}: {_kind(each.dataType)}' for each in kind.fields)}>"
+    if isinstance(kind, ArrayType):
+        return f"ARRAY<{_kind(kind.elementType)}>"
+    if isinstance(kind, MapType):
+        return f"MAP<{_kind(kind.keyType)}, {_kind(kind.valueType)}>"
+    return str(kind.simpleString())
+
+
+def check_columns(rows: "DataFrame", there: Sequence[str], of: str, name: str, *, widens: bool = False) -> None:
+    """`SettingError` for a column of the rows that the table lacks."""
+    known = {column.lower() for column in there}
+    lacking = [column for column in rows.columns if column.lower() not in known]
+    if IDENTITY in lacking:
+        raise SettingError(
+            f"{of}: the table has no column {IDENTITY!r} for the rows' identity: add it with ALTER TABLE {name} ADD "
+            f"COLUMN {IDENTITY} {STRUCT}, or ask for none with identity=False"
+        )
+    if lacking and not widens:
+        raise SettingError(
+            f"{of}: the table has no column {lacking[0]!r}, which the rows have: add it with ALTER TABLE, or leave it "
+            f"out in the transform; the table has {', '.join(map(repr, there))}"
+        )
+
+
+def check_partitions(rows: "DataFrame", partition_by: Sequence[str], of: str) -> None:
+    """`SettingError` for a column that a new table would be partitioned by, and that the rows lack."""
+    for each in partition_by:
+        found = _COLUMN.search(each)
+        column = "" if found is None else found[1] or found[2]
+        if column.lower() not in {name.lower() for name in rows.columns}:
+            raise SettingError(
+                f"{of}: partition_by={each!r} names no column of the rows, which are "
+                f"{', '.join(map(repr, rows.columns))}: name one of them, or none with partition_by=()"
+            )
+
+
+def listed(properties: Mapping[str, str]) -> str:
+    """TBLPROPERTIES, if there are any."""
+    pairs = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in properties.items())
+    return f" TBLPROPERTIES ({pairs})" if pairs else ""
+
+
+def quoted(*names: str) -> str:
+    """A name as SQL takes it, part by part."""
+    return ".".join(f"`{name.replace('`', '``')}`" for name in names)
+
+
+def literal(text: str) -> str:
+    """A text as SQL takes it."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def asked(session: "SparkSession", statement: str, of: str) -> "DataFrame":
+    """Run a statement; `SettingError` for what Spark says is wrong with it."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        return session.sql(statement)
+    except AnalysisException as error:
+        raise SettingError(f"{of}: {str(error).strip().splitlines()[0]}") from error
+
+
+def of_range(names: Sequence[str]) -> str:
+    """The condition for the rows of a range, by its names."""
+    return f"{IDENTITY}.range_id IN ({', '.join(map(literal, names))})"
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One write of a batch: how its range is called this time, the batch, and what the commit says of itself.
+    """One write of a batch: the name of its range in this loading, the batch, and the name of the commit.
 
     `count` gives the number of rows, once they are written.
     """
 
-    called: str
+    range_name: str
     batch: int
     name: str
     count: "Callable[[], int]"
@@ -34,55 +157,62 @@ class Table(Protocol):
     """A table to which a batch is added by one commit."""
 
     @property
+    def output(self) -> TableOutput: ...
+
+    @property
     def identity(self) -> bool:
         """Whether its rows say where they came from."""
         ...
 
     @property
-    def replaces(self) -> bool:
-        """Whether a batch is written in place of what is there of it, so that writing it again is always safe."""
+    def by_place(self) -> bool:
+        """Whether each batch has a folder of its own, which shows whether it landed, and whose rows it has."""
+        ...
+
+    @property
+    def location(self) -> str:
+        """Where it lies, if its name does not say that and Spark does; to be asked once it is made."""
         ...
 
     def prepare(self, rows: "DataFrame") -> None:
-        """Make the table if it is missing; `SettingError` if such rows do not fit into it."""
+        """Create the table if it is missing; `SettingError` if such rows do not fit into it."""
         ...
 
-    def seen(self) -> Seen:
-        """The table as it is now, for the note."""
+    def version(self, batch: int) -> TableVersion:
+        """Its version now, for the note of a batch."""
         ...
 
-    def history(self, batch: int, seen: Seen | None) -> History:
-        """The commits that may be this batch's, from the newest back to what was seen, as far as they are known."""
+    def history(self, batch: int, noted: TableVersion | None) -> History:
+        """The commits that may be this batch's, from the newest back to the noted version, as far as they are known."""
         ...
 
     def append(self, rows: "DataFrame", write: Write) -> None:
         """Add the rows of a batch by one commit, which has the write's name."""
         ...
 
-    def rows_of(self, range_id: str, batch: int, /) -> tuple[int, int]:
+    def rows_of(self, range_name: str, batch: int, /) -> tuple[int, int]:
         """How many rows of a batch there are, and how many different ones, by their identities."""
         ...
 
-    def owned(self, range_id: str) -> tuple[int, int]:
-        """How many rows say that they are of a range, and how many do not say of which."""
+    def owned(self, names: Sequence[str], /) -> tuple[int, int]:
+        """The number of rows whose identity has one of these names of a range, and of rows without an identity."""
         ...
 
-    def forget(self, range_id: str) -> None:
-        """Delete the rows of a range, which is about to be loaded again."""
+    def forget(self, names: Sequence[str], /) -> None:
+        """Delete the rows of a range under its earlier names, before it is loaded again under another one."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LakeTable(Generic[LakeOutput]):
-    """What a table of Iceberg and one of Delta have in common: names, how one is made, rows by their identities."""
+    """What tables of Iceberg and Delta have in common: names, their creation, rows by their identities."""
 
     session: "SparkSession"
     output: LakeOutput
-    replaces: bool = False
+    by_place: bool = False
 
     @property
     def identity(self) -> bool:
-        """Whether its rows say where they came from."""
         return self.output.identity
 
     @property
@@ -90,8 +220,20 @@ class LakeTable(Generic[LakeOutput]):
         """The table, as SQL takes it."""
         return quoted(*str(self.output.table).split("."))
 
+    @property
+    def location(self) -> str:
+        """Where it lies; empty where its name says that, or Spark does not. No load fails by it."""
+        try:
+            return self._found()
+        except Exception as error:  # noqa: BLE001 - of Spark, Java or a catalog
+            _log.warning("%s: where it lies is not known, and an audit may not find it: %s", self.output.of, error)
+            return ""
+
+    def _found(self) -> str:
+        raise NotImplementedError
+
     def make(self, rows: "DataFrame", columns: str, parts: Sequence[str]) -> None:
-        """Make the table, unless only one that is there is to be used."""
+        """Create the table; `SettingError` with `create=False`."""
         if not self.output.create:
             raise SettingError(f"{self.output.of}: there is no such table, and create=False: create it")
         check_partitions(rows, self.output.partition_by, self.output.of)
@@ -99,25 +241,24 @@ class LakeTable(Generic[LakeOutput]):
         statement = f"CREATE TABLE IF NOT EXISTS {self.name} ({columns}) USING {self.output.kind}{clause}"
         asked(self.session, statement + listed(self.output.properties), self.output.of)
 
-    def rows_of(self, range_id: str, batch: int) -> tuple[int, int]:
-        """How many rows of a batch there are, and how many different ones, by their identities."""
+    def rows_of(self, range_name: str, batch: int) -> tuple[int, int]:
         counts = ("count(*) AS rows", f"count(DISTINCT {IDENTITY}) AS different")
-        [row] = self.of_batch(range_id, batch).selectExpr(*counts).collect()
+        [row] = self.of_batch(range_name, batch).selectExpr(*counts).collect()
         return int(row["rows"]), int(row["different"])
 
-    def of_batch(self, range_id: str, batch: int) -> "DataFrame":
+    def of_batch(self, range_name: str, batch: int) -> "DataFrame":
         """The rows of a batch, by their identities."""
-        return self.sql(f"SELECT * FROM {self.name} WHERE {of_range(range_id, batch)}")  # noqa: S608 - quoted
+        of_batch = f"{of_range([range_name])} AND {IDENTITY}.batch = {batch}"
+        return self.sql(f"SELECT * FROM {self.name} WHERE {of_batch}")  # noqa: S608 - quoted
 
-    def owned(self, range_id: str) -> tuple[int, int]:
-        """How many rows say that they are of a range, and how many do not say of which."""
-        counts = (f"count_if({of_range(range_id)}) AS own", f"count_if({IDENTITY} IS NULL) AS silent")
+    def owned(self, names: Sequence[str]) -> tuple[int, int]:
+        counts = (f"count_if({of_range(names)}) AS own", f"count_if({IDENTITY} IS NULL) AS silent")
         [row] = self.sql(f"SELECT {', '.join(counts)} FROM {self.name}").collect()  # noqa: S608 - quoted
         return int(row["own"]), int(row["silent"])
 
-    def forget(self, range_id: str) -> None:
-        """Delete the rows of a range, by their identities."""
-        self.sql(f"DELETE FROM {self.name} WHERE {of_range(range_id)}").collect()  # noqa: S608 - quoted
+    def forget(self, names: Sequence[str]) -> None:
+        """Delete the rows of a range under its earlier names; what this loading writes has another name."""
+        self.sql(f"DELETE FROM {self.name} WHERE {of_range(names)}").collect()  # noqa: S608 - quoted
 
     def sql(self, statement: str) -> "DataFrame":
         """Run a statement on the table as it is now."""

@@ -1,4 +1,4 @@
-"""Write batches to a table, each by one commit, and know after a kill whether it landed."""
+"""Write batches to a table, each by one commit, and find out after a kill whether it landed."""
 
 import logging
 import secrets
@@ -8,23 +8,24 @@ from functools import cache
 from typing import TYPE_CHECKING, Self
 
 from airflow_provider_orderedkafka.core.batches import Batch, Doubt, Note, Setup, Tally
-from airflow_provider_orderedkafka.core.commits import Search, Standing, name_of, search, standing
+from airflow_provider_orderedkafka.core.commits import BatchState, Search, batch_state, name_of, search
+from airflow_provider_orderedkafka.core.documents import Destination, Ends
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.errors import DataLossError, LifecycleError, RowError
 from airflow_provider_orderedkafka.kafka.provenance import VERSION
 from airflow_provider_orderedkafka.kafka.replay.landed import Landed
+from airflow_provider_orderedkafka.loads.loading import names_before
 from airflow_provider_orderedkafka.spark.lanes import kafka_output
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.lanes.limit import without_surplus
 from airflow_provider_orderedkafka.spark.session.failures import classify_failure
-from airflow_provider_orderedkafka.spark.session.plans import read_plan
-from airflow_provider_orderedkafka.spark.tables.layout import identified, in_few_files
-from airflow_provider_orderedkafka.spark.tables.table import Table, Write
+
+from .table import Table, Write, identified, in_few_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from airflow_provider_orderedkafka.spark.tables.dead_letters import DeadLetters
+    from .dead_letters import DeadLetters
 
 _log = logging.getLogger(__name__)
 
@@ -33,8 +34,8 @@ _log = logging.getLogger(__name__)
 class TableBefore:
     """What earlier attempts left of a batch, by its commits, or by its rows where these have expired.
 
-    `rows` is how many of its rows are there, if that is known, not counting those that are `doubled`, or may be.
-    `names` are those of the commits that are still known.
+    `rows` is the number of its rows in the table, if known, without those that are `doubled`, or may be. `names` are
+    those of the commits that the history still has. `asked` means that its rows were counted.
     """
 
     names: frozenset[str | None] = frozenset()
@@ -42,11 +43,11 @@ class TableBefore:
     rows: int | None = None
     doubled: int = 0
     asked: bool = False
-    letters: kafka_output.KafkaBefore = kafka_output.NOTHING_BEFORE
+    dead_letters: kafka_output.KafkaBefore = kafka_output.NOTHING_BEFORE
 
     @classmethod
     def of(cls, found: Search) -> Self:
-        """What commits of a batch left of it. Where others may have expired, all of its rows may be there twice."""
+        """From the commits of a batch. Where others may have expired, all of its rows may be there twice."""
         if not found.found:
             return cls()
         doubtful = found.found[:-1] if found.whole else found.found
@@ -56,70 +57,81 @@ class TableBefore:
 
     @property
     def doubt(self) -> Doubt | None:
-        """What nobody can know of the dead letters; of a table's rows `doubled` says it, or the load stops."""
-        return self.letters.doubt
+        """Uncertainty about the dead letters. For the table's rows see `doubled`."""
+        return self.dead_letters.doubt
 
 
 @dataclass(frozen=True, slots=True)
 class OutputTable:
-    """A table as the output of a range's batches. `called` is the range's id, or another one if it is loaded again.
+    """A table as the output of a range's batches. `range_name` is its id, or another name if it is loaded again.
 
-    `letters` are the dead letters beside it: where they go to a topic, the notes have its ends, too.
+    Where its `dead_letters` go to a topic, the notes have the topic's ends, too.
     """
 
     table: Table
     range_id: str
-    called: str
-    letters: "DeadLetters | None" = None
+    range_name: str
+    dead_letters: "DeadLetters | None" = None
     unprotected: None = None
 
-    def noted(self, batch: Batch, attempt: int, keep: Callable[[Note], None]) -> Note:
-        """The note of a new batch, with the table as it is now; a range that is loaded again loses its old rows.
+    def ends(self) -> Ends:
+        """The table's version, and the ends of the dead letters' topic."""
+        return replace(
+            Ends() if self.dead_letters is None else self.dead_letters.to.ends(), table=self.table.version(0)
+        )
 
-        That they may be deleted is noted first: once some are gone, the table does not say it any more.
+    def noted(self, batch: Batch, attempt: int, keep: Callable[[Note], None]) -> Note:
+        """The note of a new batch, with the table's version. Of a range that is loaded again, old rows are deleted.
+
+        That they may be deleted is noted first, because afterwards the table does not show whose they were.
         """
         note = Note(batch.number, attempt, batch.start, batch.end, Offsets(), {}, provenance=VERSION)
         if self._is_anew(note):
             self._check_owned()
             keep(note)
         else:
-            note = replace(note, table=self.table.seen())
+            note = replace(note, table=self.table.version(note.batch))
         return self.joined(note)
 
     def joined(self, note: Note) -> Note:
-        """The note of a batch in which this attempt takes part; while it has no table, old rows may be there."""
+        """The note of a batch that this attempt continues; while it has no table version, old rows may be there."""
         if note.table is None and self._is_anew(note):
-            self.table.forget(self.range_id)
-            if self.letters is not None:
-                self.letters.to.forget()
-            note = replace(note, table=self.table.seen())
-        return note if self.letters is None else self.letters.to.joined(note)
+            before = names_before(self.range_id, self.range_name)
+            self.table.forget(before)
+            if self.dead_letters is not None:
+                self.dead_letters.to.forget(before)
+            note = replace(note, table=self.table.version(note.batch))
+        return note if self.dead_letters is None else self.dead_letters.to.joined(note)
 
     def before(self, note: Note) -> TableBefore:
-        """Whether a noted batch landed; `LifecycleError` if nobody can know."""
+        """Whether a noted batch landed; `LifecycleError` if that cannot be known."""
         found = self.there(note)
-        return found if self.letters is None else replace(found, letters=self.letters.to.before(note))
+        return found if self.dead_letters is None else replace(found, dead_letters=self.dead_letters.to.before(note))
 
     def there(self, note: Note) -> TableBefore:
-        """What the table has of a noted batch; `LifecycleError` if nobody can know."""
-        found = search(self.table.history(note.batch, note.table), note.table, self.called, note.batch)
+        """What the table has of a noted batch; `LifecycleError` if that cannot be known."""
+        found = search(self.table.history(note.batch, note.table), note.table, self.range_name, note.batch)
         known = TableBefore.of(found)
-        does = standing(found, identity=self.table.identity)
-        if self.table.replaces or does in {Standing.LANDED, Standing.MISSING}:
+        state = batch_state(found, identity=self.table.identity)
+        if self.table.by_place or state in {BatchState.LANDED, BatchState.MISSING}:
             return known
-        if does is Standing.LOST:
-            raise LifecycleError(self._lost(note))
-        rows, different = self.table.rows_of(self.range_id, note.batch)
+        if state is BatchState.LOST:
+            raise LifecycleError(self._lost(note, "the rows do not say where they came from (identity=False)"))
+        rows, different = self.table.rows_of(self.range_name, note.batch)
+        if not rows and (silent := self.table.owned([self.range_name])[1]):  # they may be the batch's
+            if known.landed:
+                return known
+            raise LifecycleError(self._lost(note, f"{silent} rows do not say where they came from"))
         if not known.landed:
             known = TableBefore(landed=rows > 0, rows=different or None)
         return replace(known, doubled=rows - different, asked=True)
 
     def _is_anew(self, note: Note) -> bool:
-        return note.batch == 1 and self.called != self.range_id
+        return note.batch == 1 and self.range_name != self.range_id
 
     def _check_owned(self) -> None:
         """`LifecycleError` if rows that may be the range's own do not say so."""
-        if self.table.replaces:
+        if self.table.by_place:
             return
         again, way_out = (
             f"range {self.range_id!r} is to be loaded again",
@@ -129,22 +141,21 @@ class OutputTable:
             raise LifecycleError(
                 f"{again}, and the table's rows do not say which are its own (identity=False): {way_out}"
             )
-        own, silent = self.table.owned(self.range_id)
+        own, silent = self.table.owned(names_before(self.range_id, self.range_name))
         if silent and not own:
             raise LifecycleError(
                 f"{again}, and of the table's rows none says that it is of this range, and {silent} do not say which "
                 f"range they are of: they may be its own, if it was loaded with identity=False. If so, {way_out}"
             )
 
-    def _lost(self, note: Note) -> str:
+    def _lost(self, note: Note, silent: str) -> str:
         seen = None if note.table is None else note.table.version
-        version = "its first version" if seen is None else f"version {seen}"
-        since = "an earlier release began it" if note.table is None else f"{version} is gone"
+        version = "its beginning" if seen is None else f"version {seen}"
+        since = "an earlier release began it" if note.table is None else f"{version} is not in its history"
         return (
             f"batch {note.batch} of range {self.range_id!r} was begun by attempt {note.attempt}, and whether it is in "
-            f"the table cannot be known any more: {since}, and the rows do not say where they came from "
-            f"(identity=False). Look there for rows with order times up to {note.end.floor.time} ms: delete what is of "
-            f"the range, abandon the range, and load it again"
+            f"the table cannot be known any more: {since}, and {silent}. Look there for rows with order "
+            f"times up to {note.end.floor.lowest} ms: delete what is of the range, abandon the range, and load it again"
         )
 
 
@@ -157,64 +168,77 @@ class TableWriter:
     setup: Setup
     average: Callable[[], float | None]
 
-    def write(self, batch: Batch, note: Note, before: TableBefore | None) -> Tally:
-        """Append the batch, unless it has landed; prove that it is there once.
+    @property
+    def destination(self) -> Destination:
+        output = self.output
+        return Destination(
+            output=output.table.output.short,
+            dead_letters="" if output.dead_letters is None else output.dead_letters.to.named,
+            copied=self.frames.copied,
+            identity=output.table.identity,
+            called=output.range_name,
+            location=output.table.location,
+            dead_letters_location="" if output.dead_letters is None else output.dead_letters.to.location,
+        )
 
-        A bad record that is no dead letter yet fails the commit, becomes one, and the rest is written then. So each
+    def write(self, batch: Batch, note: Note, before: TableBefore | None) -> Tally:
+        """Append the batch, unless it has landed, and check that it is there once.
+
+        A bad record that is not yet a dead letter fails the commit and becomes one; then the rest is written. So each
         record is in the table or among the dead letters, wherever an attempt ends, and however the next one decodes.
         """
         before = before or TableBefore()
-        letters = before.letters.landed
+        dead_letters = before.dead_letters.landed
         if before.landed:
-            tally = self._landed(batch, before, letters)
+            tally = self._landed(batch, before, dead_letters)
         else:
             try:
-                tally = self._written(batch, note, letters)
+                tally = self._written(batch, note, dead_letters)
             except Exception as error:
-                if self.output.letters is None or not isinstance(classify_failure(error), RowError):
+                if self.output.dead_letters is None or not isinstance(classify_failure(error), RowError):
                     raise
-                letters = self.output.letters.write(batch, note, letters)
-                tally = self._written(batch, note, letters)
-        return tally.plus(Tally(dead_letters=letters.rows)).plus(note.in_doubt(letters.rows))
+                dead_letters = self.output.dead_letters.write(batch, note, dead_letters)
+                tally = self._written(batch, note, dead_letters)
+        return tally.plus(Tally(dead_letters=dead_letters.rows)).plus(note.in_doubt(dead_letters.rows))
 
-    def _written(self, batch: Batch, note: Note, letters: Landed) -> Tally:
-        rows, tally = self._rows(batch, letters)
-        name = name_of(self.output.called, batch.number, secrets.token_hex(4))
-        write = Write(self.output.called, batch.number, name, lambda: tally().rows_emitted)
-        self.output.table.append(in_few_files(rows, self._bytes(batch)), write)
+    def _written(self, batch: Batch, note: Note, dead_letters: Landed) -> Tally:
+        rows, tally = self._rows(batch, dead_letters)
+        name = name_of(self.output.range_name, batch.number, secrets.token_hex(4))
+        write = Write(self.output.range_name, batch.number, name, lambda: tally().rows_emitted)
+        self.output.table.append(in_few_files(rows, self.frames.engine.cores, self._bytes(batch)), write)
         there = self.output.there(note)
-        if name not in there.names:  # another attempt was faster, or it has expired since
+        if name not in there.names:  # another attempt committed it, or the commit has expired
             self._check_by_another(batch, there)
-            return self._landed(batch, there, letters)
+            return self._landed(batch, there, dead_letters)
         return replace(tally(), may_be_doubled=there.doubled)
 
-    def _rows(self, batch: Batch, letters: Landed, most: int | None = 0) -> "tuple[DataFrame, Callable[[], Tally]]":
-        """A batch's rows, without those of dead letters, and what was counted once they are read.
+    def _rows(
+        self, batch: Batch, dead_letters: Landed, most: int | None = 0
+    ) -> "tuple[DataFrame, Callable[[], Tally]]":
+        """A batch's rows without its dead letters, and a function for their counts, once they are read.
 
-        So many other records may be bad.
+        At most `most` other records may be bad.
         """
-        from pyspark.sql import Observation
-        from pyspark.sql import functions as f
-
-        written, counters = Observation(), self.frames.counters()
+        engine, counters = self.frames.engine, self.frames.counters()
         making = self.frames.making.at_most(most)
-        rows = self.frames.of_batch(batch, counters=counters, making=making, without=letters)
+        rows = self.frames.of_batch(batch, counters=counters, making=making, without=dead_letters)
         rows = without_surplus(rows, batch.surplus)
-        rows = identified(rows, self.output.range_id, batch.number, identity=self.output.table.identity)
+        rows = identified(rows, engine, self.output.range_name, batch.number, identity=self.output.table.identity)
+        rows, written = engine.counted(rows)
 
         def tally() -> Tally:
-            return counters.tally().plus(Tally(rows_emitted=int(written.get["rows"])))
+            return counters.tally().plus(Tally(rows_emitted=written()))
 
-        return rows.observe(written, f.count(f.lit(1)).alias("rows")), tally
+        return rows, tally
 
     def _bytes(self, batch: Batch) -> float | None:
         average = self.average()
         return None if average is None else average * batch.end.offsets.since(batch.start.offsets)
 
     def _check_by_another(self, batch: Batch, there: TableBefore) -> None:
-        """Raise LifecycleError if nothing is there of a batch that was left out.
+        """Raise LifecycleError if the table skipped a batch of which it has nothing.
 
-        If its commit has expired, that may have been one without rows.
+        A commit without rows may have expired.
         """
         if not (there.landed or there.asked):
             raise LifecycleError(
@@ -223,12 +247,12 @@ class TableWriter:
                 f"it with the one that it was begun with, or abandon it"
             )
 
-    def _landed(self, batch: Batch, before: TableBefore, letters: Landed) -> Tally:
+    def _landed(self, batch: Batch, before: TableBefore, dead_letters: Landed) -> Tally:
         """The counts of a batch that landed, by reading it once more without writing."""
         rows = before.rows
         _log.warning("batch %d is in the table already: %s rows are left out", batch.number, rows)
         try:
-            found = self._counted(batch, letters)
+            found = self._counted(batch, dead_letters)
         except Exception as error:
             if rows is None or not isinstance(classify_failure(error), DataLossError):
                 raise
@@ -240,30 +264,30 @@ class TableWriter:
     def _unread(self, gone: int, missing: int) -> int:
         """How many of the records that retention has taken were lost.
 
-        Each row that is in the table and is not made any more was read before. But where a record may give several
-        rows, or compaction may have taken it, that says too little, and all that are gone count: at most so many.
+        A row that is in the table, and that no record gives now, was read before retention took its record. Where a
+        record may give several rows, or compaction may have removed it, this is no proof, and all are counted as lost.
         """
         frames = self.frames
-        if gone and read_plan(frames.rows).at_most_one and not frames.cluster.compacted(frames.loaded.topics):
+        if gone and frames.engine.facts(frames.rows).at_most_one and not frames.cluster.compacted(frames.loaded.topics):
             return max(gone - max(missing, 0), 0)
         return gone
 
-    def _counted(self, batch: Batch, letters: Landed) -> Tally:
-        rows, tally = self._rows(batch, letters, most=None)
+    def _counted(self, batch: Batch, dead_letters: Landed) -> Tally:
+        rows, tally = self._rows(batch, dead_letters, most=None)
         rows.write.format("noop").mode("overwrite").save()
         return tally()
 
 
 def writer_of(
-    frames: RangeFrames, table: Table, called: str, setup: Setup, letters: "DeadLetters | None" = None
+    frames: RangeFrames, table: Table, range_name: str, setup: Setup, dead_letters: "DeadLetters | None" = None
 ) -> TableWriter:
-    """The writer for a table, which is made if it is missing, and checked."""
-    table.prepare(identified(frames.rows, frames.loaded.id, 1, identity=table.identity))
+    """The writer for a table, which is created if it is missing, and checked."""
+    table.prepare(identified(frames.rows, frames.engine, range_name, 1, identity=table.identity))
 
     @cache
     def average() -> float | None:
-        from airflow_provider_orderedkafka.kafka.read.samples import average_bytes
+        from airflow_provider_orderedkafka.kafka.read.slices import average_bytes
 
         return average_bytes(frames.loaded.span, frames.read)
 
-    return TableWriter(frames, OutputTable(table, frames.loaded.id, called, letters), setup, average)
+    return TableWriter(frames, OutputTable(table, frames.loaded.id, range_name, dead_letters), setup, average)

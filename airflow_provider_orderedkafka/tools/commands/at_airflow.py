@@ -1,12 +1,88 @@
-"""Access to Airflow's metadata database and its connections, for commands."""
+"""Airflow's metadata database, with the ledgers in it, and its connections, for commands."""
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
+from urllib.parse import unquote
 
-from airflow_provider_orderedkafka.compat.airflow import server_context
-from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.compat.airflow import (
+    asset_state_backend,
+    asset_state_keys,
+    assets_like,
+    kept_elsewhere,
+    server_context,
+    stored_run_state,
+    to_keep,
+)
+from airflow_provider_orderedkafka.context import ledger_asset, may_act
+from airflow_provider_orderedkafka.core.lifecycle import parted
+from airflow_provider_orderedkafka.core.status import Status
+from airflow_provider_orderedkafka.errors import DocumentError, LifecycleError, SettingError
 from airflow_provider_orderedkafka.loads.ledger import AIRFLOW, LedgerStore
+from airflow_provider_orderedkafka.telling.status import KEY as STATUS
+
+
+class MetadataStore:
+    """The asset state store of a load's ledger, in the database. Values in a worker's backend are fetched."""
+
+    def __init__(self, load: str) -> None:
+        self._backend, self._scope = asset_state_backend(_asset(load).id)
+
+    def get(self, key: str) -> Any:
+        text = self._backend.get(self._scope, key)
+        return None if text is None else kept_elsewhere(json.loads(text))
+
+    def set(self, key: str, value: Any) -> None:
+        """Put a JSON value in place of what was there."""
+        self._backend.set(self._scope, key, json.dumps(to_keep(value, key, self._scope)))
+
+    def keys(self) -> list[str]:
+        return asset_state_keys(self._scope)
+
+    def delete(self, key: str) -> None:
+        self._backend.delete(self._scope, key)
+
+
+def statuses() -> dict[str, Status | None]:
+    """How each load that Airflow knows stands, by its name; None for one that has told nothing that can be read."""
+    names = [unquote(uri.rpartition("/")[2]) for uri in _ledger_assets()]
+    return {name: _status(MetadataStore(name).get(STATUS)) for name in names}
+
+
+def _status(stored: Any) -> Status | None:
+    try:
+        return None if stored is None else Status.from_value(stored)
+    except DocumentError:  # of another release; the next step of a run replaces it
+        return None
+
+
+def run_is_active(owner: str) -> bool:
+    """Whether that DAG run may still do something, as the database says."""
+    dag_id, _, run_id = parted(owner)[0].partition("/")
+    return may_act(stored_run_state(dag_id, run_id))
+
+
+def location_of(load: str) -> str | None:
+    """Where the load's DAG says that its ledger is kept; None if it does not, as with Airflow's own store."""
+    told = (_asset(load).extra or {}).get("ledger")
+    return None if told is None else str(told)
+
+
+def _asset(load: str) -> Any:
+    uri, assets = ledger_asset(load).uri, _ledger_assets()
+    if uri in assets:
+        return assets[uri]
+    known = ", ".join(sorted(repr(each.rpartition("/")[2]) for each in assets)) or "none"
+    raise LifecycleError(
+        f"Airflow knows no load {load!r}; it knows {known}. A load is known once Airflow has parsed its DAG: is this "
+        "the right AIRFLOW_HOME, and does the DAG parse?"
+    )
+
+
+def _ledger_assets() -> dict[str, Any]:
+    return assets_like(f"{ledger_asset('any').uri.rpartition('/')[0]}/%")
 
 
 @contextmanager
@@ -38,8 +114,7 @@ def is_about_airflow(error: Exception) -> bool:
 
 def store_of(load: str, location: str | None = None) -> LedgerStore:
     """The documents of a load, in this location or where its DAG says that they are."""
-    from airflow_provider_orderedkafka.ledgers import check_kept, ledger_in
-    from airflow_provider_orderedkafka.tools.commands.metadata import MetadataStore
+    from airflow_provider_orderedkafka.locations import check_kept, ledger_in
 
     place = place_of(load, location)
     if place != AIRFLOW:
@@ -50,7 +125,6 @@ def store_of(load: str, location: str | None = None) -> LedgerStore:
 
 def place_of(load: str, location: str | None = None) -> str:
     """Where the ledger is: in this location, or where the load's DAG or Airflow's configuration says."""
-    from airflow_provider_orderedkafka.ledgers import location_for
-    from airflow_provider_orderedkafka.tools.commands.metadata import location_of
+    from airflow_provider_orderedkafka.locations import location_for
 
     return location or location_for(load, location_of(load)) or AIRFLOW

@@ -1,6 +1,7 @@
 """Show the dead letters of a topic: where each record came from, what was wrong with it, and its bytes.
 
-Reads the topic; changes nothing. Needs Airflow's configuration (AIRFLOW_HOME) for the Kafka connection, or --servers.
+Reads the topic; changes nothing. Needs Airflow's configuration (AIRFLOW_HOME) for the Kafka connection, or
+--bootstrap-servers.
 
 They have the bytes of their records. Once they can be read, a load of this topic, with the formats, the transform and
 the output of the first one, writes each of them once: in a DAG OrderedLoad("orders_again", topics=["orders-dead"],
@@ -19,7 +20,8 @@ from typing import Any
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import DocumentError
 from airflow_provider_orderedkafka.kafka.provenance import ERROR_HEADER, HEADER, read_provenance
-from airflow_provider_orderedkafka.tools.commands.at_airflow import airflow
+
+from .at_airflow import airflow
 
 ANY_TIME = 2**62
 SHOWN_BYTES = 80
@@ -40,8 +42,10 @@ class DeadLetter:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("topic", help="the dead letter topic")
-    parser.add_argument("--kafka-conn-id", default="kafka_default", help="Kafka connection (default: %(default)s)")
-    parser.add_argument("--servers", metavar="HOST:PORT,...", help="Kafka's address, in place of the connection")
+    parser.add_argument(
+        "--kafka-conn-id", metavar="ID", default="kafka_default", help="Kafka connection (default: %(default)s)"
+    )
+    parser.add_argument("--bootstrap-servers", metavar="SERVERS", help="Kafka's address, in place of the connection")
     parser.add_argument("--range", metavar="ID", help="only those of this range")
     parser.add_argument(
         "--limit", type=int, default=MOST, metavar="COUNT", help="how many to show at most (default: %(default)s)"
@@ -60,8 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _asked(arguments: argparse.Namespace) -> Iterator[DeadLetter]:
-    if arguments.servers is not None:
-        yield from dead_letters({"bootstrap.servers": arguments.servers}, arguments.topic)
+    if arguments.bootstrap_servers is not None:
+        yield from dead_letters({"bootstrap.servers": arguments.bootstrap_servers}, arguments.topic)
         return
     from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
@@ -89,8 +93,8 @@ def dead_letters(config: Any, topic: str) -> Iterator[DeadLetter]:
     from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
     from airflow_provider_orderedkafka.kafka.lookup.offsets import high_ends, log_starts
     from airflow_provider_orderedkafka.kafka.lookup.topics import discover
-    from airflow_provider_orderedkafka.kafka.read.reader import read_slice
-    from airflow_provider_orderedkafka.kafka.reading import ReadSettings
+    from airflow_provider_orderedkafka.kafka.read.slices import read_slice
+    from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
 
     kafka = config if isinstance(config, KafkaConfig) else KafkaConfig(config)
     partitions = discover(kafka, Named((topic,))).partitions

@@ -1,17 +1,21 @@
-"""Show, abandon, rewind, restore or move the ledger of a load.
+"""Show, abandon, rewind, restore or move the ledger of a load, or show who did that and why.
 
 Needs Airflow's configuration (AIRFLOW_HOME) and its metadata database; rewind and restore need Kafka, too.
 """
 
 import argparse
 import getpass
+import json
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 
+from airflow_provider_orderedkafka.core.notation.spelling import counted
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.loads import operations
+from airflow_provider_orderedkafka.loads import ledger_operations
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore, setting_for
-from airflow_provider_orderedkafka.tools.commands.at_airflow import airflow, place_of, store_of
+
+from .at_airflow import airflow, place_of, store_of
 
 START_HELP = "'earliest', 'latest', a timestamp ('2026-01-31T12:00:00Z'), a time ago ('-2h'), or offsets as JSON"
 
@@ -19,9 +23,9 @@ AT_HELP = "where the ledger is: a location, or 'airflow' (default: where the loa
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", required=True, metavar="show|abandon|rewind|restore|move")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="show|history|abandon|rewind|restore|move")
     show = actions.add_parser("show", help="show how far the load has come, and its latest runs")
-    show.add_argument("--json", action="store_true", help="print the ledger as JSON")
+    history = actions.add_parser("history", help="show how its ranges ended and who moved it: when, by whom and why")
     abandon = actions.add_parser("abandon", help="drop the open range; the next run plans a new one from the ledger")
     rewind = actions.add_parser("rewind", help="move the ledger; shows what changes, and asks")
     where = rewind.add_mutually_exclusive_group(required=True)
@@ -36,15 +40,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     move.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     for action in (rewind, restore):
         action.add_argument(
-            "--kafka-conn-id",
-            default="kafka_default",
-            help="Kafka connection (default: %(default)s)",
+            "--kafka-conn-id", metavar="ID", default="kafka_default", help="Kafka connection (default: %(default)s)"
         )
     for action in (abandon, rewind, restore):
         action.add_argument("--reason", required=True, help="why, in a few words; kept in the ledger")
         action.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    for action in (show, abandon, rewind, restore, move):
+    for action in (show, history, abandon, rewind, restore, move):
         action.add_argument("load", help="name of the load")
+        action.add_argument("--json", action="store_true", help="print it, or what it came to, as JSON")
         action.add_argument("--from" if action is move else "--at", dest="at", metavar="LOCATION", help=AT_HELP)
 
 
@@ -54,33 +57,44 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _show(arguments: argparse.Namespace, store: LedgerStore) -> int:
-    ledger = operations.ledger_of(store)
-    shown = ledger.to_text() if arguments.json else operations.shown(ledger, operations.opened_range(store, ledger))
+    ledger = ledger_operations.ledger_of(store)
+    shown = (
+        ledger.to_text()
+        if arguments.json
+        else ledger_operations.shown(ledger, ledger_operations.opened_range(store, ledger))
+    )
     print(shown)
     return 0
 
 
+def _history(arguments: argparse.Namespace, store: LedgerStore) -> int:
+    found = ledger_operations.ledger_of(store).outcomes[::-1]
+    print(json.dumps([asdict(each) for each in found]) if arguments.json else ledger_operations.history(found))
+    return 0
+
+
 def _abandon(arguments: argparse.Namespace, store: LedgerStore) -> int:
-    ledger = operations.ledger_of(store)
+    ledger = ledger_operations.ledger_of(store)
     person = _person(arguments)
-    print(operations.preview_of_abandon(ledger))
-    if operations.objection(ledger, "abandon", person.is_active) is None:
+    _say(arguments, ledger_operations.preview_of_abandon(ledger))
+    if ledger_operations.objection(ledger, "abandon", person.is_active) is None:
         _agreed(arguments, "Abandon the open range?")
-    return _done(operations.abandon(store, person).revision)
+    return _done(arguments, ledger_operations.abandon(store, person).revision)
 
 
 def _rewind(arguments: argparse.Namespace, store: LedgerStore) -> int:
     from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
-    ledger = operations.ledger_of(store)
+    ledger = ledger_operations.ledger_of(store)
     hook = OrderedKafkaHook(arguments.kafka_conn_id)
-    place, topics = ledger.place, operations.NO_TOPICS
+    place, topics = ledger.place, ledger_operations.NO_TOPICS
     if not arguments.to_current:
-        found = hook.resolve(arguments.to, operations.named(ledger, arguments.topic))
-        place, topics = operations.rewound_place(ledger, found.place.offsets, found.topics), found.topics
-    print(operations.preview(ledger, place, topics))
+        found = hook.resolve(arguments.to, ledger_operations.named(ledger, arguments.topic))
+        place, topics = ledger_operations.rewound_place(ledger, found.place.offsets, found.topics), found.topics
+    _say(arguments, ledger_operations.preview(ledger, place, topics))
     _agreed(arguments, "Move the ledger?")
-    return _done(operations.rewind(store, hook.mirror(store.load), _person(arguments), place, topics).revision)
+    after = ledger_operations.rewind(store, hook.mirror(store.load), _person(arguments), place, topics)
+    return _done(arguments, after.revision)
 
 
 def _restore(arguments: argparse.Namespace, store: LedgerStore) -> int:
@@ -90,10 +104,11 @@ def _restore(arguments: argparse.Namespace, store: LedgerStore) -> int:
     mirror = hook.mirror(store.load)
     mirrored = mirror.read()
     if mirrored is not None:
-        print(f"the mirror is at revision {mirrored.revision}, with {mirrored.rows:,} rows written")
+        rows = counted(mirrored.rows, "row")
+        _say(arguments, f"the mirror is at revision {mirrored.revision}, with {rows} written")
         _agreed(arguments, "Restore the ledger from it?")
     topics = {} if mirrored is None else hook.topic_ids(mirrored.place.offsets.topics)
-    return _done(operations.restore(store, mirror, _person(arguments), mirrored, topics).revision)
+    return _done(arguments, ledger_operations.restore(store, mirror, _person(arguments), mirrored, topics).revision)
 
 
 def _move(arguments: argparse.Namespace, store: LedgerStore) -> int:
@@ -103,15 +118,17 @@ def _move(arguments: argparse.Namespace, store: LedgerStore) -> int:
             f"the ledger of load {arguments.load!r} is already at {to!r}: if its DAG names the new location "
             "already, name the old one with --from"
         )
-    print(f"load {arguments.load}: pause its DAG first; after the move, runs that use the old ledger fail")
+    _say(arguments, f"load {arguments.load}: pause its DAG first; after the move, runs that use the old ledger fail")
     _agreed(arguments, f"Move the ledger to {to!r}?")
-    operations.move(store, store_of(arguments.load, to), to)
-    print(f"done: the ledger is at {to!r}; {setting_for(to)} in its OrderedLoad")
+    ledger_operations.move(store, store_of(arguments.load, to), to)
+    done = f"done: the ledger is at {to!r}; {setting_for(to)} in its OrderedLoad"
+    print(json.dumps({"load": arguments.load, "ledger": to}) if arguments.json else done)
     return 0
 
 
 _ACTIONS: dict[str, Callable[[argparse.Namespace, LedgerStore], int]] = {
     "show": _show,
+    "history": _history,
     "abandon": _abandon,
     "rewind": _rewind,
     "restore": _restore,
@@ -119,11 +136,12 @@ _ACTIONS: dict[str, Callable[[argparse.Namespace, LedgerStore], int]] = {
 }
 
 
-def _person(arguments: argparse.Namespace) -> operations.Person:
+def _person(arguments: argparse.Namespace) -> ledger_operations.Person:
     from airflow_provider_orderedkafka.context import now_ms
-    from airflow_provider_orderedkafka.tools.commands.metadata import run_is_active
 
-    return operations.Person(getpass.getuser(), arguments.reason, now_ms(), run_is_active)
+    from .at_airflow import run_is_active
+
+    return ledger_operations.Person(getpass.getuser(), arguments.reason, now_ms(), run_is_active)
 
 
 def _agreed(arguments: argparse.Namespace, question: str) -> None:
@@ -135,6 +153,12 @@ def _agreed(arguments: argparse.Namespace, question: str) -> None:
         raise SettingError("nothing was changed")
 
 
-def _done(revision: int) -> int:
-    print(f"done: the ledger is at revision {revision}")
+def _say(arguments: argparse.Namespace, text: str) -> None:
+    """Say it to a person, also where a program reads what the command prints."""
+    print(text, file=sys.stderr if arguments.json else sys.stdout)
+
+
+def _done(arguments: argparse.Namespace, revision: int) -> int:
+    done = f"done: the ledger is at revision {revision}"
+    print(json.dumps({"load": arguments.load, "revision": revision}) if arguments.json else done)
     return 0

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_orderedkafka.core.notation.starts import parse_start
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError, exit_code
-from airflow_provider_orderedkafka.ledgers import location_for
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.ledger import AIRFLOW, LedgerStore
-from airflow_provider_orderedkafka.tools.commands.at_airflow import airflow, is_about_airflow, store_of
+from airflow_provider_orderedkafka.locations import location_for
+
+from .at_airflow import airflow, is_about_airflow, store_of
 
 if TYPE_CHECKING:
     from airflow_provider_orderedkafka.loads.previews import Preview
@@ -33,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Plan, and print the plan; the exit code is that of the error that a run would fail with."""
     with airflow():
-        found = _preview(_the_load(arguments.dag_file, arguments.load), arguments.start, arguments.end)
+        found = _preview(defined_in(arguments.dag_file, arguments.load)[0], arguments.start, arguments.end)
     print(json.dumps(found.to_json()) if arguments.json else found.text)
     return 0 if found.error is None else exit_code(found.error)
 
@@ -49,14 +50,16 @@ def _preview(load: OrderedLoad, start: str | None, end: str | None) -> "Preview"
     return hook.preview_replay(load, (parse_start(start, "--start"), parse_start(end or "latest", "--end")))
 
 
-def _the_load(path: Path, name: str | None) -> OrderedLoad:
+def defined_in(path: Path, name: str | None) -> tuple[OrderedLoad, list[object]]:
+    """The load of this name that a DAG file defines, or the only one, and all that the file defines."""
     if not path.is_file():
         raise SettingError(f"there is no DAG file {str(path)!r}: name the file that defines the load")
-    found = {value.name: value for value in _defined(path) if isinstance(value, OrderedLoad)}
+    values = list(_defined(path))
+    found = {value.name: value for value in values if isinstance(value, OrderedLoad)}
     if name is None and len(found) == 1:
-        return next(iter(found.values()))
+        return next(iter(found.values())), values
     if name in found:
-        return found[name]
+        return found[name], values
     known = ", ".join(map(repr, sorted(found))) or "none"
     raise SettingError(
         f"{str(path)!r} defines the loads {known}, found {name!r}: name one of them, and keep it in "

@@ -1,71 +1,362 @@
-"""Check whether Airflow has the connections, and whether they work: in a process of its own, `airflow_probe`."""
+"""Check what Airflow has, in a process of its own, because Airflow logs and keeps state.
+
+Of a connection to Kafka: what its principal may do, and until when the certificates are valid.
+
+    python -m airflow_provider_orderedkafka.tools.doctor.connections TRIES HOME
+
+TRIES is JSON, HOME is empty where no Airflow was ever set up; the findings are printed as JSON, without any secret.
+"""
 
 import json
 import os
+import shutil
+import socket
+import ssl
 import subprocess
 import sys
 import tempfile
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from airflow_provider_orderedkafka.tools.doctor.airflow_probe import kafka_finding, spark_findings
-from airflow_provider_orderedkafka.tools.doctor.finding import NOTHING_MORE, Finding, Tries
+from airflow_provider_orderedkafka.core.notation.spelling import counted
+from airflow_provider_orderedkafka.core.notation.subscriptions import Named
+from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
+from airflow_provider_orderedkafka.kafka.clients.answers import Patience, gather
+from airflow_provider_orderedkafka.kafka.clients.pools import admin
+from airflow_provider_orderedkafka.kafka.lookup.topics import discover
+from airflow_provider_orderedkafka.loads.mirror import group_of
 
-_ANSWER_SECONDS = 60
-_LONGER_WITH_SPARK = 5
+from .installed import Finding, Status, Tries
+
+_ANSWER_SECONDS = 10.0
+_READ, _READ_AND_WRITE = ("READ",), ("READ", "WRITE")
+_SOON = timedelta(days=14)
+_HANDSHAKE_SECONDS = 3.0
+
+
+def permissions(config: Mapping[str, str], tries: Tries) -> Iterator[Finding]:
+    """A finding for each topic and for the group, with the operation that is missing."""
+    for name in tries.topics:
+        yield _topic(config, f"topic {name}", name, _READ)
+    for name in tries.outputs:
+        yield _topic(config, f"output {name}", name, _READ_AND_WRITE)
+    if tries.load:
+        yield _group(config, group_of(tries.load))
+
+
+def _topic(config: Mapping[str, str], title: str, name: str, needed: Sequence[str]) -> Finding:
+    try:
+        (topic,) = discover(config, Named((name,)), _ANSWER_SECONDS).topics
+    except OrderedKafkaError as error:
+        return Finding(title, "broken", str(error), f"Create it, or allow its principal {' and '.join(needed)} on it")
+    return _judged(title, topic.operations, needed, f"{topic.partitions} partitions")
+
+
+def _group(config: Mapping[str, str], group: str) -> Finding:
+    asked, title = admin(config), f"group {group}"
+
+    def ask(groups: Sequence[str], seconds: float) -> list[Future[Any]]:
+        wanted = {"include_authorized_operations": True, "request_timeout": seconds}
+        return list(asked.client.describe_consumer_groups(list(groups), **wanted).values())
+
+    try:
+        described = gather(asked, ask, [group], Patience(_ANSWER_SECONDS, "what may be done with group"))[group]
+    except OrderedKafkaError as error:
+        return Finding(title, "broken", str(error), f"Allow its principal READ on group {group!r}")
+    operations = frozenset(each.name for each in described.authorized_operations or ())
+    return _judged(title, operations, _READ, "exists, or may be created")
+
+
+def _judged(title: str, operations: frozenset[str], needed: Sequence[str], good: str) -> Finding:
+    if not operations:
+        return Finding(title, "ok", f"{good}; Kafka does not say what its principal may do")
+    if missing := " and ".join(each for each in needed if each not in operations):
+        return Finding(title, "broken", f"its principal lacks {missing}", f"Allow {missing} on {title}")
+    return Finding(title, "ok", f"{good}; its principal has {' and '.join(needed)}")
+
+
+def certificates(config: Mapping[str, Any]) -> Iterator[Finding]:
+    """A finding for the client's certificate and for each broker's; none where the connection does without TLS.
+
+    What cannot be read or reached has no finding here: that on the connection says why.
+    """
+    from cryptography import x509
+
+    if "SSL" not in str(config.get("security.protocol", "")).upper():
+        return
+    with suppress(OSError, ValueError):
+        own = Path(str(config.get("ssl.certificate.location", ""))).read_bytes()
+        yield _dated("certificate ssl.certificate.location", x509.load_pem_x509_certificates(own)[0])
+    for server in str(config["bootstrap.servers"]).split(","):
+        with suppress(OSError, ValueError):
+            shown = x509.load_der_x509_certificate(_shown_by(server.strip().rpartition("//")[2]))
+            yield _dated(f"certificate of {server.strip()}", shown)
+
+
+def _shown_by(server: str) -> bytes:
+    """The certificate that a broker shows, trusted or not."""
+    host, _, port = server.rpartition(":")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # only its date is looked at, and nothing is sent
+    plain = socket.create_connection((host.strip("[]"), int(port)), _HANDSHAKE_SECONDS)
+    with plain, context.wrap_socket(plain, server_hostname=host.strip("[]")) as wrapped:
+        return wrapped.getpeercert(binary_form=True) or b""
+
+
+def _dated(title: str, certificate: Any) -> Finding:
+    end = certificate.not_valid_after_utc
+    left = end - datetime.now(UTC)
+    if left < _SOON:
+        status: Status = "warning" if left > timedelta() else "broken"
+        return Finding(title, status, f"its last day is {end:%Y-%m-%d}", "Let it be renewed, and name the new one")
+    return Finding(title, "ok", f"valid until {end:%Y-%m-%d}")
+
+
+_SECONDS = 60
+_PARSE_SECONDS = 1_800
+_BROKER_SECONDS = 5
 _SIGNS_OF_AIRFLOW = ("airflow.cfg", "airflow.db")
 _DATABASE_VARIABLES = ("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_CMD")
+_REACHABLE = "Name a location that Airflow's workers, Spark's driver and its executors reach, and let them write there"
 
 
-def connections(kafka_conn_id: str, spark_conn_id: str, tries: Tries = NOTHING_MORE) -> list[Finding]:
-    """Check both connections; without an Airflow database, only those in environment variables."""
+def connections(tries: Tries) -> list[Finding]:
+    """Let another process check what Airflow has; without its database, what is in environment variables."""
     home = Path(os.environ.get("AIRFLOW_HOME") or Path.home() / "airflow").expanduser()
-    configured = any((home / name).exists() for name in _SIGNS_OF_AIRFLOW) or any(
-        map(os.environ.get, _DATABASE_VARIABLES)
-    )
-    if configured:
-        return _asked(kafka_conn_id, spark_conn_id, tries, home)
-    never = Finding(
-        "airflow database",
-        "warning",
-        f"Airflow was never set up in {home}: only AIRFLOW_CONN_... variables were checked",
-        "Run: airflow db migrate (or set AIRFLOW_HOME to the right directory)",
-    )
-    if tries != NOTHING_MORE or _environment_may_say(kafka_conn_id, spark_conn_id):
-        return [never, *_asked(kafka_conn_id, spark_conn_id, tries, None)]
-    undefined = kafka_finding(kafka_conn_id, None, "warning")
-    return [never, undefined, *spark_findings(spark_conn_id, None, "warning")]
+    if any((home / name).exists() for name in _SIGNS_OF_AIRFLOW) or any(map(os.environ.get, _DATABASE_VARIABLES)):
+        return _asked(tries, str(home), os.environ)
+    found = f"Airflow was never set up in {home}: only AIRFLOW_CONN_... variables were checked"
+    remedy = "Run: airflow db migrate (or set AIRFLOW_HOME to the right directory)"
+    with tempfile.TemporaryDirectory() as elsewhere:  # Airflow writes into its home when it is only imported
+        findings = _asked(tries, "", {**os.environ, "AIRFLOW_HOME": elsewhere})
+    return [Finding("airflow database", "warning", found, remedy), *findings]
 
 
-def _environment_may_say(*conn_ids: str) -> bool:
-    names = [f"AIRFLOW_CONN_{conn_id.upper()}" for conn_id in conn_ids]
-    return any(map(os.environ.get, [*names, "AIRFLOW__SECRETS__BACKEND"]))
-
-
-def _asked(kafka_conn_id: str, spark_conn_id: str, tries: Tries, home: Path | None) -> list[Finding]:
-    """What the Airflow in this directory finds; or one that is set up nowhere."""
-    module = "airflow_provider_orderedkafka.tools.doctor.airflow_probe"
-    asked = [kafka_conn_id, spark_conn_id, json.dumps(asdict(tries)), str(home or "")]
-    seconds = _ANSWER_SECONDS * (_LONGER_WITH_SPARK if tries.spark else 1)
-    with tempfile.TemporaryDirectory() as nowhere:
-        # Airflow writes into its home when it is only looked at: one that was never set up is not begun here.
-        environment = os.environ if home else {**os.environ, "AIRFLOW_HOME": nowhere}
-        try:
-            answer = subprocess.run(  # noqa: S603 - our own module
-                [sys.executable, "-m", module, *asked],
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=seconds,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return [_silent(f"Airflow did not answer within {seconds} seconds")]
+def _asked(tries: Tries, home: str, environment: Any) -> list[Finding]:
+    seconds = _PARSE_SECONDS if tries.dags else _SECONDS
+    command = [sys.executable, "-m", __name__, json.dumps(asdict(tries)), home]
+    try:
+        answer = subprocess.run(  # noqa: S603 - our own module
+            command, env=environment, capture_output=True, text=True, timeout=seconds, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return [_no_answer(f"Airflow did not answer within {seconds} seconds")]
     if answer.returncode:
-        said = (answer.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        return [_silent(f"Airflow cannot be asked: {said}")]
+        last = (answer.stderr.strip().splitlines() or ["it printed nothing"])[-1]
+        return [_no_answer(f"Airflow cannot be asked: {last}")]
     return [Finding(**found) for found in json.loads(answer.stdout)]
 
 
-def _silent(why: str) -> Finding:
+def _no_answer(why: str) -> Finding:
     return Finding("airflow", "broken", why, "Run: airflow config list (its output may show why)")
+
+
+def main(asked: str, home: str) -> Iterator[Finding]:
+
+    tries = Tries(**json.loads(asked))
+    kafka, spark = _connection(tries.kafka_conn_id), _connection(tries.spark_conn_id)
+    # What is not defined must be mended only where there is an Airflow to define it in.
+    missing: Status = "broken" if home else "warning"
+    if home:
+        yield _database(home)
+    found = _kafka(tries.kafka_conn_id, kafka, missing)
+    yield found
+    yield from _spark(tries, spark, missing)
+    yield _ledgers()
+    if tries.dags:
+        from airflow_provider_orderedkafka.compat.airflow import dags_of_files
+
+        yield from compared(dags_of_files())
+    if kafka is not None and kafka.extra_dejson.get("bootstrap.servers"):
+        yield from certificates(kafka.extra_dejson)
+    if found.status == "ok":
+        yield from _permissions(kafka, tries)
+    if tries.checkpoint:
+        yield checkpoint(tries.checkpoint)
+
+
+def _connection(conn_id: str) -> Any:
+    """Search like Airflow: secrets backends, the environment, the database."""
+    from airflow.models.connection import Connection
+    from airflow.providers.common.compat.sdk import AirflowNotFoundException
+
+    try:
+        return Connection.get_connection_from_secrets(conn_id)
+    except AirflowNotFoundException:
+        return None
+
+
+def _database(home: str) -> Finding:
+    from airflow.utils.session import create_session
+    from sqlalchemy import inspect
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        with create_session() as session:
+            problem = "" if inspect(session.get_bind()).has_table("connection") else "has no tables yet"
+    except (SQLAlchemyError, OSError) as error:
+        problem = f"cannot be reached ({type(error).__name__})"
+    if problem:
+        return Finding("airflow database", "broken", f"the database of {home} {problem}", "Run: airflow db migrate")
+    return Finding("airflow database", "ok", f"Airflow's home is {home}")
+
+
+def _kafka(conn_id: str, connection: Any, missing: Status) -> Finding:
+    name, extra = f"connection {conn_id}", '{"bootstrap.servers": "127.0.0.1:9092"}'
+    if connection is None:
+        remedy = f"Run: airflow connections add {conn_id} --conn-type kafka --conn-extra '{extra}'"
+        return Finding(name, missing, "not defined", remedy)
+    config = connection.extra_dejson
+    servers = config.get("bootstrap.servers")
+    if not servers:
+        return Finding(name, "broken", "has no bootstrap.servers", f"Add it to the connection's extra, such as {extra}")
+    problem, remedy = _tried(config)
+    return Finding(name, "broken", problem, remedy) if problem else Finding(name, "ok", f"{servers} answers")
+
+
+def _tried(config: dict[str, Any]) -> tuple[str, str]:
+    """What is wrong with a connection's settings or its broker, and the remedy; empty if it answers."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    # Callbacks are dotted paths here, which only Airflow's own hooks resolve.
+    plain = {name: value for name, value in config.items() if not name.endswith("_cb")}
+    reasons: list[str] = []
+    try:
+        admin = AdminClient({**plain, "log_level": 0, "error_cb": lambda error: reasons.append(error.str())})
+    except (KafkaException, TypeError, ValueError) as error:
+        remedy = "Correct the connection's extra: it is librdkafka's configuration"
+        return f"librdkafka refuses its settings: {_text(error)}", remedy
+    try:
+        admin.list_topics(timeout=_BROKER_SECONDS)
+    except KafkaException as error:
+        admin.poll(0)  # brings the reasons, which say more than the error
+        remedy = "Start the broker (a local one: `orderedkafka broker start`), or correct address and security"
+        return f"{config['bootstrap.servers']} cannot be reached: {(reasons or [_text(error)])[0]}", remedy
+    return "", ""
+
+
+def _text(error: Exception) -> str:
+    inner = error.args[0] if error.args else error
+    return str(inner.str()) if hasattr(inner, "str") else str(inner)
+
+
+def _spark(tries: Tries, connection: Any, missing: Status) -> Iterator[Finding]:
+    """Findings on the connection, and on the spark-submit that it, or a load, names."""
+    from airflow_provider_orderedkafka.hooks.submission import BINARY, master_of
+
+    from .installed import spark_behind
+
+    conn_id = tries.spark_conn_id
+    if connection is None:
+        remedy = f"Run: airflow connections add {conn_id} --conn-type spark --conn-host 'local[2]'"
+        elsewhere = find_spec("pyspark") is None  # and where another operator starts it, there is no connection to it
+        yield Finding(f"connection {conn_id}", "warning" if elsewhere else missing, "not defined", remedy)
+        return
+    yield Finding(f"connection {conn_id}", "ok", f"master {master_of(connection)}")
+    binary = tries.spark_binary or connection.extra_dejson.get("spark-binary") or BINARY
+    own = Path(sys.executable).with_name(binary)
+    if on_path := shutil.which(binary):
+        yield Finding(binary, "ok", on_path)
+    elif own.exists():
+        yield Finding(binary, "ok", f"{own} (not on PATH, but loads find it in their Python's folder)")
+    else:
+        remedy = "Run: pip install 'airflow-provider-orderedkafka[spark]', or put Spark's bin directory on PATH"
+        yield Finding(binary, "broken", "not on PATH", remedy)
+    yield from spark_behind(binary)
+
+
+def _ledgers() -> Finding:
+    """Where loads keep their ledgers that name no location."""
+    from airflow.version import version
+
+    from airflow_provider_orderedkafka.compat.airflow import has_asset_state
+    from airflow_provider_orderedkafka.locations import VARIABLE, default_location
+
+    location = default_location()
+    if location or has_asset_state():
+        return Finding("ledgers", "ok", location or "in Airflow's asset state store")
+    found = f"Airflow {version} has no asset state store (it came with 3.3), and no location is set"
+    remedy = f"Set {VARIABLE} to a location that all of Airflow reaches, or ledger= of each load"
+    return Finding("ledgers", "warning", found, remedy)
+
+
+def compared(files: Iterable[tuple[str, Mapping[str, Any] | None]]) -> Iterator[Finding]:
+    """A finding for each load that is defined twice, for files that do not parse, or that all is well."""
+    homes: dict[tuple[str, str], list[str]] = defaultdict(list)
+    broken, good = [], 0
+    for file, dags in files:
+        good += dags is not None
+        broken += [file] if dags is None else []
+        for dag_id, dag in (dags or {}).items():
+            for ledger in _ledgers_of(dag):
+                homes[ledger].append(f"DAG {dag_id!r} of {file}")
+    twice = {load: found for (_, load), found in homes.items() if len(found) > 1}
+    yield from (_twice(load, found) for load, found in twice.items())
+    if broken:
+        found = f"{', '.join(broken)} cannot be parsed, so which loads are in there is not known"
+        yield Finding("DAG files", "warning", found, "Run: airflow dags list-import-errors")
+    if not twice and not broken:
+        yield Finding("DAG files", "ok", f"{counted(len(homes), 'load')} in {counted(good, 'file')}, each defined once")
+
+
+def _ledgers_of(dag: Any) -> set[tuple[str, str]]:
+    """The ledgers that a DAG's runs move, by where they are kept and the load; a replay moves none."""
+    from airflow_provider_orderedkafka.locations import location_for
+    from airflow_provider_orderedkafka.operators.resolve import ResolveOffsetRangeOperator
+
+    tasks = [each for each in dag.tasks if isinstance(each, ResolveOffsetRangeOperator) and each.mode != "replay"]
+    return {(location_for(each.load.name, each.load.ledger) or "", each.load.name) for each in tasks}
+
+
+def _twice(load: str, found: list[str]) -> Finding:
+    remedy = "Delete one of them, or give it and its load names of their own: two of them move one ledger by turns"
+    return Finding(f"load {load}", "broken", f"is defined by {' and by '.join(found)}", remedy)
+
+
+def _permissions(connection: Any, tries: Tries) -> Iterator[Finding]:
+    from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+
+    try:
+        config = KafkaConfig.from_connection(connection.extra_dejson)
+    except SettingError as error:
+        yield Finding(f"connection {connection.conn_id}", "broken", str(error), "Correct the connection's extra")
+        return
+    yield from permissions(config, tries)
+
+
+def checkpoint(location: str) -> Finding:
+    """Write, read and delete a document, as Airflow's tasks reach the location."""
+    from airflow_provider_orderedkafka.locations import path_of
+    from airflow_provider_orderedkafka.storage.store import join, local_path
+
+    name = f"orderedkafka-doctor-{uuid.uuid4().hex}"
+    try:
+        if folder := local_path(location):
+            folder.mkdir(parents=True, exist_ok=True)
+        path = path_of(join(location, name))
+        path.write_text(name)
+        same = path.read_text() == name
+        path.unlink()
+    except Exception as error:  # noqa: BLE001 - each object store has errors of its own, and all mean this
+        found = f"{location}: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        return Finding("checkpoint", "broken", found, _REACHABLE)
+    if not same:
+        return Finding("checkpoint", "broken", f"{location} does not give back what was written", _REACHABLE)
+    return Finding("checkpoint", "ok", f"write, read and delete at {location}, from here")
+
+
+if __name__ == "__main__":
+    answer = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever Airflow prints is no part of the answer
+    json.dump([asdict(finding) for finding in main(*sys.argv[1:])], answer)
+    answer.close()

@@ -1,23 +1,102 @@
-"""Check what is installed, in which version, and whether the versions match."""
+"""Check what is installed, in which version, and whether the versions match; and how findings are printed."""
 
+import json
+import os
 import re
+import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from importlib import metadata
+from pathlib import Path
+from typing import Final, Literal
 
-from airflow_provider_orderedkafka.errors import OrderedKafkaError
-from airflow_provider_orderedkafka.tools.doctor.finding import Finding
-from airflow_provider_orderedkafka.tools.embedded.java import HOW_TO_INSTALL, OLDEST, find_java
+from airflow_provider_orderedkafka.compat.airflow import TRIED
+from airflow_provider_orderedkafka.core.notation.secrets import masked
+from airflow_provider_orderedkafka.core.notation.spelling import counted
+from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
+from airflow_provider_orderedkafka.tools.broker.java import HOW_TO_INSTALL, OLDEST, find_java, installed_java
+from airflow_provider_orderedkafka.tools.paint import GREEN, RED, YELLOW, painted
+
+Status = Literal["ok", "warning", "broken"]
+
+_COLOURS: Final[dict[Status, str]] = {"ok": GREEN, "warning": YELLOW, "broken": RED}
+
+
+@dataclass(frozen=True, slots=True)
+class Tries:
+    """What is tried: connections, topics to read and to write, a load's group, a checkpoint, another spark-submit.
+
+    With `dags`, all DAG files are parsed.
+    """
+
+    kafka_conn_id: str = "kafka_default"
+    spark_conn_id: str = "spark_default"
+    topics: Sequence[str] = ()
+    outputs: Sequence[str] = ()
+    load: str = ""
+    checkpoint: str = ""
+    spark_binary: str = ""
+    dags: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one check, without secrets; everything that is not ok has a remedy."""
+
+    name: str
+    status: Status
+    found: str
+    remedy: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.status == "ok") == bool(self.remedy):
+            raise ValueError(f"{self.name}: {self.status!r} with remedy {self.remedy!r}")
+        object.__setattr__(self, "found", masked(self.found))
+
+
+def must_be_mended(findings: Sequence[Finding]) -> bool:
+    return any(finding.status == "broken" for finding in findings)
+
+
+def as_json(findings: Sequence[Finding]) -> str:
+    document = {"ok": not must_be_mended(findings), "findings": [asdict(finding) for finding in findings]}
+    return json.dumps(document, indent=2)
+
+
+def as_table(findings: Sequence[Finding]) -> str:
+    """The findings for people: a row for each, and its remedy below."""
+    name_width = max(len(finding.name) for finding in findings)
+    status_width = max(len(finding.status) for finding in findings)
+    indent = " " * (name_width + status_width + 4)
+    lines: list[str] = []
+    for finding in findings:
+        status = painted(f"{finding.status:<{status_width}}", _COLOURS[finding.status])
+        lines.append(f"{finding.name:<{name_width}}  {status}  {finding.found}")
+        if finding.remedy:
+            lines.append(f"{indent}-> {finding.remedy}")  # one line, however long: commands are copied from it
+    counts = {status: sum(f.status == status for f in findings) for status in ("broken", "warning")}
+    good = not any(counts.values())
+    return "\n".join(
+        [
+            *lines,
+            "",
+            "Everything is fine." if good else f"{counts['broken']} broken, {counted(counts['warning'], 'warning')}.",
+        ]
+    )
+
+
+Minor = tuple[int, int]
 
 _OLDEST_PYTHON, _FIRST_UNKNOWN_PYTHON = (3, 11), (3, 14)
+_OLDEST_SPARK, _NEWEST_SPARK = (3, 5), (4, 3)
+_PYTHON_3_12_FROM, _JAVA_24_FROM = (4, 0), (4, 2)
 _REQUIREMENT = re.compile(r"([\w.-]+?)\s*\(?([<>=!~][^;()]*)\)?")  # without those of extras
+_WITH_SPARK = "pip install 'airflow-provider-orderedkafka[spark]'"
 _DISTRIBUTIONS = (
     "airflow-provider-orderedkafka",
     "apache-airflow",
     "apache-airflow-providers-apache-kafka",
-    "apache-airflow-providers-apache-spark",
-    "pyspark",
-    "pyspark-client",
     "confluent-kafka",
     "pyarrow",
     "numpy",
@@ -31,19 +110,11 @@ def installed(version_of: Callable[[str], str | None]) -> Iterator[Finding]:
     for name in _DISTRIBUTIONS:
         yield _package(name, version_of(name), required.get(name))
     yield _librdkafka()
-    yield _same_spark(version_of("pyspark"), version_of("pyspark-client"))
-    yield _java()
+    yield from _spark_here(version_of)
+    yield _java("broken" if version_of("pyspark") else "warning")
 
 
-def version_here(name: str) -> str | None:
-    """The version of a package in this environment; None if it is missing."""
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _python(version: tuple[int, int]) -> Finding:
+def _python(version: Minor) -> Finding:
     found = f"{sys.version.split()[0]} at {sys.executable}"
     if _OLDEST_PYTHON <= version < _FIRST_UNKNOWN_PYTHON:
         return Finding("python", "ok", found)
@@ -61,12 +132,17 @@ def _required() -> dict[str, str]:
 
 def _package(name: str, version: str | None, required: str | None) -> Finding:
     from packaging.specifiers import SpecifierSet
+    from packaging.version import Version
 
     if not version:
         return Finding(name, "broken", "not installed", "Run: pip install airflow-provider-orderedkafka")
     if required and not SpecifierSet(required).contains(version, prereleases=True):
         found = f"{version} is not supported: {required} is needed"
         return Finding(name, "broken", found, f"Run: pip install '{name}{required}'")
+    oldest, newest = TRIED.get(name, (version, version))
+    if Version(version) > Version(newest):
+        found = f"{version} is newer than what was tried: {oldest} to {newest}"
+        return Finding(name, "warning", found, "Try a load with it: an error names what is missing there")
     return Finding(name, "ok", version)
 
 
@@ -78,23 +154,65 @@ def _librdkafka() -> Finding:
     return Finding("librdkafka", "ok", str(libversion()[0]))
 
 
-def _same_spark(full: str | None, client: str | None) -> Finding:
-    name = "pyspark = pyspark-client"
-    if full == client and full:
-        return Finding(name, "ok", f"both {full}")
-    which = client or full or "4.2.0"  # there are more versions of pyspark
-    return Finding(
-        name,
-        "broken",
-        f"pyspark is {full or 'missing'}, pyspark-client is {client or 'missing'}",
-        "Both unpack into the same directory, so they must be the same version. Run: "
-        f"pip install --force-reinstall --no-deps pyspark-client=={which} pyspark=={which}",
-    )
+def _spark_here(version_of: Callable[[str], str | None]) -> Iterator[Finding]:
+    """Findings on the Spark of this environment, which need not have one."""
+    full, client = version_of("pyspark"), version_of("pyspark-client")
+    if not full:
+        yield Finding("pyspark", "ok", f"not installed: where no other Spark is used, {_WITH_SPARK} brings one")
+        return
+    yield Finding("pyspark", "ok", full)
+    if not version_of("pandas"):
+        yield Finding("pandas", "broken", "not installed, and pyspark needs it", f"Run: {_WITH_SPARK}")
+    if client and client != full:
+        yield Finding(
+            "pyspark-client",
+            "broken",
+            f"{client}, and pyspark is {full}",
+            "Both unpack into the same directory, so they must be the same version. Run: "
+            f"pip install --force-reinstall --no-deps pyspark-client=={client} pyspark=={client}",
+        )
 
 
-def _java() -> Finding:
+def _java(missing: Status) -> Finding:
     try:
         java = find_java()
     except OrderedKafkaError as error:
-        return Finding("java", "broken", str(error).removesuffix(HOW_TO_INSTALL).strip(), HOW_TO_INSTALL)
+        return Finding("java", missing, str(error).removesuffix(HOW_TO_INSTALL).strip(), HOW_TO_INSTALL)
     return Finding("java", "ok", f"{java.version} at {java.executable} ({OLDEST} or newer is needed)")
+
+
+def spark_behind(binary: str) -> Iterator[Finding]:
+    """A finding on the Spark that this program starts; none where it cannot be seen."""
+    from airflow_provider_orderedkafka.hooks.fitting import InstalledSpark
+    from airflow_provider_orderedkafka.hooks.spark_process import interpreter_environment
+
+    try:
+        environment = interpreter_environment(binary)
+    except SettingError:  # pyspark and pyspark-client differ, which has a finding of its own
+        return
+    program = shutil.which(binary, path=environment.get("PATH", os.environ.get("PATH")))
+    home = environment.get("SPARK_HOME") or (program and str(Path(program).resolve().parents[1]))
+    if home and (spark := InstalledSpark.at(Path(home))):
+        python = sys.version_info[:2] if environment["PYSPARK_PYTHON"] == sys.executable else None
+        yield fits(str(spark).removeprefix("Spark "), spark.number, python, _java_major())
+
+
+def fits(name: str, version: Minor, python: Minor | None, java: int | None) -> Finding:
+    """Whether a Spark goes with a Python and a Java, as far as these are known."""
+    if version < _OLDEST_SPARK:
+        return Finding("spark", "broken", f"{name} is too old", "Name the spark-submit of Spark 3.5 or newer")
+    if java is not None and java > 23 and version < _JAVA_24_FROM:  # noqa: PLR2004 - Java 24 took away what they use
+        return Finding("spark", "broken", f"{name} does not start on Java {java}", "Set JAVA_HOME to Java 17 or 21")
+    if python is not None and python > (3, 11) and version < _PYTHON_3_12_FROM:
+        remedy = "Name an environment with Python 3.11 by PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON"
+        return Finding("spark", "broken", f"{name} does not know Python {'.'.join(map(str, python))}", remedy)
+    if version > _NEWEST_SPARK:
+        return Finding("spark", "warning", f"{name} is newer than what was tried", "Try a load with it")
+    return Finding("spark", "ok", name)
+
+
+def _java_major() -> int | None:
+    try:
+        return installed_java().major
+    except OrderedKafkaError:  # there is a finding on Java
+        return None

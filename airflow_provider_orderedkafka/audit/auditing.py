@@ -1,0 +1,195 @@
+"""Audit ranges: for each, what its report promised against what lies in its output and its source now."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from airflow_provider_orderedkafka.core.documents import Report
+from airflow_provider_orderedkafka.core.notation.spelling import counted
+from airflow_provider_orderedkafka.errors import FINAL, TEMPORARY
+
+from .comparing import FINDINGS, Compared, Finding, Found, Promised, compare
+from .folders import CannotReadError
+from .tables import read_table
+from .topics import OutputTopics, Turns, named_topics, read_source
+
+MOST_ROWS: Final = 2_000_000
+"""About how many rows are compared at a time: some 300 bytes each. A range that has more is compared alone."""
+
+Verdict = Literal["clean", "found", "unknown", "open"]
+COUNTED: Final = (*FINDINGS, "unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class OfRange:
+    """What the audit of a range says. One is `open` that is not loaded yet."""
+
+    range_id: str
+    compared: Compared
+    output: str = ""
+    open: bool = False
+
+    @property
+    def verdict(self) -> Verdict:
+        counts = self.compared.counts
+        if any(counts[what] for what in FINDINGS):
+            return "found"
+        if self.open:
+            return "open"
+        return "unknown" if counts["unknown"] else "clean"
+
+    def to_json(self) -> dict[str, Any]:
+        """Its part of the document."""
+        done = self.compared
+        said: dict[str, Any] = {"range": self.range_id, "verdict": self.verdict, "output": self.output}
+        said |= {"rows": done.rows, "late": done.late, "dead_letters": done.dead_letters}
+        return {**said, **{what: done.counts[what] for what in COUNTED}, "reasons": done.reasons}
+
+    def lines(self) -> Iterator[str]:
+        """For people."""
+        done = self.compared
+        numbers = [f"{done.counts[what]:,} {what.replace('_', ' ')}" for what in COUNTED if done.counts[what]]
+        beside = {"late": done.late, "dead letters": done.dead_letters}
+        numbers += [f"{count:,} {what}" for what, count in beside.items() if count]
+        where = f" in {self.output}" if self.output else ""
+        yield ", ".join([f"range {self.range_id}: {self.verdict}: {counted(done.rows, 'row')}{where}", *numbers])
+        for place in done.places:
+            yield "  " + " ".join(_words(place))
+        for what in FINDINGS:
+            more = done.counts[what] - sum(place.what == what for place in done.places)
+            if more > 0:
+                yield f"  and {more:,} more {what.replace('_', ' ')}"
+        yield from (f"  unknown: {reason}" for reason in dict.fromkeys(done.reasons))
+
+
+def _words(place: Finding) -> Iterator[str]:
+    yield f"{place.what.replace('_', ' ')}:"
+    if place.record:
+        yield place.record
+    if place.output:
+        yield f"at {place.output}"
+    if place.why:
+        yield f"({place.why})"
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What the audit of some ranges says. `others` counts rows between theirs, by the ranges that these are of."""
+
+    ranges: tuple[OfRange, ...]
+    others: Mapping[str, int] = field(default_factory=dict)
+    silent: int = 0
+
+    @property
+    def exit_code(self) -> int:
+        """0 if all is clean, 75 if the rest is not loaded yet, and 65 for what a person has to decide."""
+        verdicts = {each.verdict for each in self.ranges}
+        if verdicts <= {"clean"}:
+            return 0
+        return TEMPORARY if verdicts <= {"clean", "open"} else FINAL
+
+    def to_json(self) -> dict[str, Any]:
+        """The document."""
+        each = [one.to_json() for one in self.ranges]
+        names = (*FINDINGS, "late", "dead_letters", "unknown")
+        places = [
+            {
+                "range": one.range_id,
+                "what": place.what,
+                "record": place.record,
+                "output": place.output,
+                "why": place.why,
+            }
+            for one in self.ranges
+            for place in one.compared.places
+        ]
+        sums = {name: sum(one[name] for one in each) for name in names}
+        others: dict[str, Any] = {"others": dict(self.others), "silent": self.silent}
+        return {"ranges": each, **sums, "places": places, **others}
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        lines = [line for each in self.ranges for line in each.lines()]
+        if self.others:
+            lines.append(f"beside them: {counted(sum(self.others.values()), 'row')} of {len(self.others)} other ranges")
+        if self.silent:
+            lines.append(f"beside them: {counted(self.silent, 'record')} that do not say where they came from")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Clusters:
+    """How the clusters of a load are reached: that of its source, and that of its output topics."""
+
+    source: Mapping[str, str]
+    output: Mapping[str, str]
+
+
+def audit(reports: Mapping[str, Report | None], clusters: Clusters, most: int = 20) -> Audit:
+    """Audit ranges by their reports; None is one that is not loaded yet. At most so many places of each finding."""
+    done: dict[str, OfRange] = {}
+    ready: list[Report] = []
+    for range_id, report in reports.items():
+        why = "its report says that it is not loaded yet" if report is not None else "it has no report yet"
+        if report is None or not report.complete:
+            done[range_id] = OfRange(range_id, _unknown(1, why), open=True)
+        elif (said := _not_to_know(report)) is not None:
+            done[range_id] = OfRange(range_id, _unknown(max(report.rows_emitted, 1), said), _output(report))
+        else:
+            ready.append(report)
+    others: Counter[str] = Counter()
+    silent = 0
+    for part in _parts(ready):
+        outputs = OutputTopics(clusters.output, part, Turns.of(ready))
+        found = outputs.read()
+        for report in part:
+            compared = _compared(report, clusters, found.pop(report.range_id), most)
+            done[report.range_id] = OfRange(report.range_id, compared, _output(report))
+        others, silent = max(others, outputs.others, key=Counter.total), max(silent, outputs.silent)
+    return Audit(tuple(done[range_id] for range_id in reports), others, silent)
+
+
+def _compared(report: Report, clusters: Clusters, found: Found, most: int) -> Compared:
+    if not _output(report).startswith("topic:"):
+        try:
+            found = read_table(report, found)
+        except CannotReadError as error:
+            return _unknown(max(report.rows_emitted, 1), str(error))
+    return compare(Promised.by(report), read_source(clusters.source, report), found, most)
+
+
+def _output(report: Report) -> str:
+    return "" if report.destination is None else report.destination.output
+
+
+def _unknown(count: int, why: str) -> Compared:
+    done = Compared()
+    done.leave_open(count, why)
+    return done
+
+
+def _not_to_know(report: Report) -> str | None:
+    """Why nothing can be known of a range."""
+    to = report.destination
+    if report.range is None or to is None:
+        return "a release wrote its report that did not keep in it what an audit needs"
+    kind = to.output.partition(":")[0]
+    if not to.identity and kind in {"topic", "delta", "iceberg"}:
+        return "its rows do not say where they came from: provenance is off, or identity=False"
+    if kind == "topic" and not named_topics(to.output):
+        return "its rows named their topics themselves, and outputTopics did not say which there are"
+    return None
+
+
+def _parts(reports: Sequence[Report]) -> Iterator[list[Report]]:
+    """Ranges whose rows are compared together, so that few passes over the outputs are made."""
+    part: list[Report] = []
+    for report in reports:
+        if part and sum(each.rows_emitted for each in [*part, report]) > MOST_ROWS:
+            yield part
+            part = []
+        part.append(report)
+    if part:
+        yield part

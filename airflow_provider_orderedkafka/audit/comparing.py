@@ -1,0 +1,377 @@
+"""Compare the rows of a range in an output with the records of its source.
+
+    compare(promised, source, found) -> Compared
+
+A plain copy is compared record by record: each is there once, or as a dead letter, with its key, value, headers and
+timestamp. What a transform made is compared by coverage: each row is of a record that the range read, once, and the
+numbers of a record's rows have no gap; how many rows a transform gives nobody knows here, so only their sum counts.
+
+What cannot be known is counted as `unknown`, with the reason: records that their topic does not have any more, and
+rows that may have been in an output where something was deleted.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, Literal
+
+import numpy as np
+
+from airflow_provider_orderedkafka.core.documents import Report
+from airflow_provider_orderedkafka.core.lanes import KeepOrder
+from airflow_provider_orderedkafka.kafka.provenance import WHOLE_RECORD
+
+from .rows import UNCOMPARED, Columns, Ints, Mask, Source
+
+What = Literal["missing", "doubled", "altered", "out_of_order", "stray", "unknown"]
+FINDINGS: Final[tuple[What, ...]] = ("missing", "doubled", "altered", "out_of_order", "stray")
+FILES: Final = ("parquet:", "orc:", "json:")
+"""Outputs whose files have their rows in the order of the load, whatever else is kept in order."""
+
+COPIED: Final = ("key", "value", "headers", "timestamp")
+
+
+@dataclass(frozen=True, slots=True)
+class Promised:
+    """What the range's load has promised, and said in its report.
+
+    `emitted` are the rows that it wrote, None where the report itself is not certain of it.
+    """
+
+    range_id: str
+    copied: bool
+    headers: bool
+    keep_order: KeepOrder
+    emitted: int | None
+
+    @classmethod
+    def by(cls, report: Report) -> "Promised":
+        """What a report says."""
+        to, loaded = report.destination, report.range
+        assert to is not None
+        assert loaded is not None
+        certain = not (report.may_be_doubled or report.lost)
+        return cls(
+            range_id=report.range_id,
+            copied=to.copied,
+            headers=to.headers and loaded.include_headers,
+            keep_order="partition" if to.copied and to.output.startswith(FILES) else to.keep_order,
+            emitted=report.rows_emitted if certain else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The rows of a range in an output, in the order in which they lie there, with the names of the `places`.
+
+    So many offsets of the output were `taken` away since: what was there is not known; None if that is any number.
+    `nameless` is how many other rows say that they are of the range, and not of which record. `behind` has the rows
+    that lie behind one of a later range, with its id.
+    """
+
+    columns: Columns | Mapping[str, Ints]
+    places: tuple[str, ...]
+    taken: int | None = 0
+    nameless: int = 0
+    behind: Mapping[int, str] = field(default_factory=dict)
+
+    def at(self, row: int) -> str:
+        """Where a row lies."""
+        return f"{self.places[self.columns['place'][row]]}@{self.columns['at'][row]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong, or not known: with which record, where in the output, and why."""
+
+    what: What
+    record: str
+    output: str = ""
+    why: str = ""
+
+
+@dataclass(slots=True)
+class Compared:
+    """What came of it: `counts` of findings, some with their `places`, and the `reasons` for what is unknown."""
+
+    rows: int = 0
+    late: int = 0
+    dead_letters: int = 0
+    counts: Counter[What] = field(default_factory=Counter)
+    places: list[Finding] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+
+    def add(self, what: What, count: int, places: Iterator[Finding], most: int) -> None:
+        """Count findings, and keep at most so many of their places."""
+        self.counts[what] += count
+        self.places += [place for _, place in zip(range(most), places, strict=False)]
+
+    def leave_open(self, count: int, why: str) -> None:
+        """Count what is not known."""
+        if count:
+            self.counts["unknown"] += count
+            self.reasons.append(why)
+
+
+def compare(promised: Promised, source: Source, found: Found, most: int = 20) -> Compared:
+    """Compare a range's rows with its records; keep at most so many places of each finding."""
+    return _Comparison(promised, source, found, most).compared()
+
+
+@dataclass
+class _Comparison:
+    promised: Promised
+    source: Source
+    found: Found
+    most: int
+    missed: int = 0
+
+    def compared(self) -> Compared:
+        done, rows = Compared(), self._rows
+        sound = int((~rows.dead & rows.first).sum())
+        done.rows, done.dead_letters = sound, int((rows.dead & rows.first).sum())
+        done.late = int(self.source.columns["late"].sum())
+        done.leave_open(self.found.nameless, "rows do not say which record they are of")
+        self._add(done, "stray", np.flatnonzero(rows.stray), self._why_stray)
+        self._add(done, "doubled", rows.doubled, lambda row: f"{rows.before(row)} is the same row")
+        self._add(done, "altered", *self._altered())
+        wrong, told = self._out_of_order()
+        self._add(done, "out_of_order", wrong, told)
+        self._add(done, "out_of_order", *self._behind_later({*wrong.tolist()}))
+        self._compare_what_expired(done)
+        self._look_for_missing(done)
+        return done
+
+    @cached_property
+    def _rows(self) -> "_Rows":
+        return _Rows(self.promised, self.source, self.found)
+
+    def _add(self, done: Compared, what: What, which: Ints, why: Mapping[int, str] | Callable[[int], str]) -> None:
+        tell = why.__getitem__ if isinstance(why, Mapping) else why
+        places = (Finding(what, self._rows.record(row), self.found.at(row), tell(row)) for row in which.tolist())
+        done.add(what, len(which), places, self.most)
+
+    def _why_stray(self, row: int) -> str:
+        rows = self._rows
+        if rows.code[row] < 0:
+            return "the range does not read that partition"
+        if not rows.in_span[row]:
+            return "the range did not read that offset"
+        if rows.index[row] >= 0:
+            return f"it says to be row {rows.ordinal[row]} of its record, and a plain copy has row 0 alone"
+        return "no record is there that the range could have read: it was aborted, or never was"
+
+    def _altered(self) -> tuple[Ints, dict[int, str]]:
+        """Rows that are not as their record has them, and in what."""
+        rows, records = self._rows, self.source.columns
+        which = np.flatnonzero(rows.sound & (rows.index >= 0))
+        index = rows.index[which]
+        time, least = rows.time[which], records["time"][index]
+        wrong = {"order time": np.where(self.source.exact[index], time != least, time < least)}
+        if self.promised.copied:
+            for name in COPIED:
+                wrong[name] = self.found.columns[name][which] != records[name][index]
+            stamped = (self.found.columns["timestamp"][which] == UNCOMPARED) | (records["timestamp"][index] < 0)
+            wrong["timestamp"] &= ~stamped
+            if self.promised.headers is False:
+                wrong["headers"] = self.found.columns["headers"][which] != hash(())
+        every = np.logical_or.reduce(list(wrong.values()))
+        told = {
+            int(which[at]): "another " + " and ".join(name for name, mask in wrong.items() if mask[at])
+            for at in np.flatnonzero(every)[: self.most].tolist()
+        }
+        return which[every], told
+
+    def _out_of_order(self) -> tuple[Ints, dict[int, str]]:
+        """Rows that lie behind one that should come after them, in what the load keeps in order."""
+        rows = self._rows
+        which = np.flatnonzero(rows.sound & rows.first)
+        if self.promised.keep_order == "none" or not len(which):
+            return np.array([], np.int64), {}
+        group = rows.group(self.promised.keep_order)[which]
+        columns = self.found.columns
+        which = which[np.lexsort((columns["at"][which], group, columns["place"][which]))]
+        group = rows.group(self.promised.keep_order)[which]
+        same = (np.diff(columns["place"][which]) == 0) & (np.diff(group) == 0)
+        falls, tied = np.zeros(len(same), bool), np.ones(len(same), bool)
+        for rank in (rows.order_time, rows.code, rows.offset, rows.ordinal):
+            step = np.diff(rank[which])
+            falls |= tied & (step < 0)
+            tied &= step == 0
+        wrong = np.flatnonzero(falls & same)
+        told = {int(which[at + 1]): f"it lies behind {self._told(which[at])}" for at in wrong[: self.most].tolist()}
+        return which[wrong + 1], told
+
+    def _behind_later(self, known: set[int]) -> tuple[Ints, dict[int, str]]:
+        """Rows that lie behind one of a range that was loaded later, but for those that are known to be wrong."""
+        right = self._rows.sound & self._rows.first
+        found = {row: later for row, later in self.found.behind.items() if right[row] and row not in known}
+        told = {row: f"it lies behind a row of range {later}, which was loaded later" for row, later in found.items()}
+        return np.array(sorted(found), np.int64), told
+
+    def _told(self, row: int) -> str:
+        return f"{self._rows.record(row)} at {self.found.at(row)}"
+
+    def _compare_what_expired(self, done: Compared) -> None:
+        """Rows of records that are not there any more: as many as were read and are not seen, and no more."""
+        rows, source = self._rows, self.source
+        expired = rows.first & rows.expired
+        unseen = np.minimum(source.certain, source.stop) - source.start - source.seen_before_certain
+        for code in np.flatnonzero(unseen > 0).tolist():
+            which = np.unique(rows.offset[expired & (rows.code == code)])
+            self._compare_expired_partition(done, code, int(unseen[code]), len(which))
+
+    def _compare_expired_partition(self, done: Compared, code: int, unseen: int, found: int) -> None:
+        """Compare so many offsets without a record that may have had one, and so many of them that have rows."""
+        source, partition = self.source, self.source.partitions[code]
+        why = f"{partition}: records that the range may have read are not there any more, to compare rows with them"
+        if source.read[code] < 0:
+            done.leave_open(unseen, why)
+            return
+        gone = int(source.read[code] - np.diff(source.edges)[code])
+        done.leave_open(min(found, gone), why)
+        told = f"{gone:,} of the records that it read are gone, and there are rows of {found:,}"
+        if found > gone:
+            done.add("stray", found - gone, iter([Finding("stray", str(partition), why=told)]), 1)
+        elif self.promised.copied:
+            self._miss(done, gone - found, iter([Finding("missing", str(partition), why=told)]))
+
+    def _look_for_missing(self, done: Compared) -> None:
+        if self.promised.copied:
+            which = np.flatnonzero(~self._rows.covered)
+            self._miss(done, len(which), (Finding("missing", self.source.at(record)) for record in which.tolist()))
+            return
+        gaps, places = self._rows.gaps(self.most)
+        self._miss(done, gaps, iter(places))
+        if self.promised.emitted is not None:
+            there = done.rows + self.found.nameless
+            wrong = self.promised.emitted - there - gaps
+            said = f"the report says {self.promised.emitted:,} rows, there are {there:,}; which, is not known"
+            if wrong > 0:
+                self._miss(done, wrong, iter([Finding("missing", "", why=said)]))
+            elif wrong < 0 and not gaps:
+                done.add("stray", -wrong, iter([Finding("stray", "", why=said)]), 1)
+
+    def _miss(self, done: Compared, count: int, places: Iterator[Finding]) -> None:
+        """Rows that are not there: they are missing, but for as many as may have been taken away."""
+        taken = count if self.found.taken is None else min(count, self.found.taken - self.missed)
+        self.missed += taken
+        done.leave_open(taken, "not found, and offsets of the output are gone, by retention, compaction or a new topic")
+        done.add("missing", count - taken, places, self.most if count > taken else 0)
+
+
+@dataclass
+class _Rows:
+    """The rows with what they are: each mask says it of every row, in the order in which they lie."""
+
+    promised: Promised
+    source: Source
+    found: Found
+
+    def __post_init__(self) -> None:
+        columns = self.found.columns
+        self.code = columns["code"].astype(np.int64)
+        self.offset, self.time = columns["offset"], columns["time"]
+        self.ordinal = columns["ordinal"].astype(np.int64)
+        self.dead = columns["dead"].astype(bool)
+
+    def record(self, row: int) -> str:
+        ordinal = int(self.ordinal[row])
+        name = self.source.position(int(self.code[row]), int(self.offset[row]))
+        return f"row {ordinal} of {name}" if ordinal > 0 else name
+
+    @cached_property
+    def index(self) -> Ints:
+        """The record of each row; -1 where there is none."""
+        return self.source.find(self.code, self.offset)
+
+    @cached_property
+    def in_span(self) -> Mask:
+        start, stop = (np.append(each, 0)[self.code] for each in (self.source.start, self.source.stop))
+        inside: Mask = (self.code >= 0) & (self.offset >= start) & (self.offset < stop)
+        return inside
+
+    @cached_property
+    def expired(self) -> Mask:
+        certain = np.append(self.source.certain, 0)[self.code]
+        gone: Mask = self.in_span & (self.index < 0) & (self.offset < certain)
+        return gone
+
+    @cached_property
+    def stray(self) -> Mask:
+        nowhere: Mask = ~self.in_span | ((self.index < 0) & ~self.expired)
+        return nowhere | (~self.dead & (self.ordinal != 0)) if self.promised.copied else nowhere
+
+    @property
+    def sound(self) -> Mask:
+        sound: Mask = ~self.stray & ~self.dead
+        return sound
+
+    @cached_property
+    def order_time(self) -> Ints:
+        """By the source where it knows, else by what the row says."""
+        known = np.append(self.source.exact, False)[self.index]
+        return np.where(known, np.append(self.source.columns["time"], 0)[self.index], self.time)
+
+    def group(self, keep_order: KeepOrder) -> Ints:
+        """What has to be in order with what: rows without a key with those of their own partition."""
+        if keep_order == "partition":
+            return np.zeros(len(self.code), np.int64)
+        keys = self.found.columns["key"]
+        return np.where(keys == hash(None), self.code, keys)
+
+    @cached_property
+    def _again(self) -> dict[int, int]:
+        """For each row that is there again: the first one."""
+        known = np.flatnonzero(~self.stray)
+        order = known[np.lexsort((self.dead[known], self.ordinal[known], self.offset[known], self.code[known]))]
+        columns = (self.code, self.offset, self.ordinal, self.dead.astype(np.int64))
+        new = np.append(True, np.logical_or.reduce([np.diff(each[order]) != 0 for each in columns]))[: len(order)]
+        first = order[np.maximum.accumulate(np.where(new, np.arange(len(order)), 0))]
+        return {**dict(zip(order[~new].tolist(), first[~new].tolist(), strict=True)), **self._beside_letters()}
+
+    def _beside_letters(self) -> dict[int, int]:
+        """Rows of records that are dead letters, too."""
+        letters = np.flatnonzero(self.dead & ~self.stray)
+        by_row = {(int(self.code[at]), int(self.offset[at]), int(self.ordinal[at])): int(at) for at in letters}
+        near = np.flatnonzero(self.sound & np.isin(self.offset, self.offset[letters]))
+        found = {}
+        for row in near.tolist():
+            code, offset, ordinal = int(self.code[row]), int(self.offset[row]), int(self.ordinal[row])
+            letter = by_row.get((code, offset, WHOLE_RECORD), by_row.get((code, offset, ordinal)))
+            if letter is not None:
+                found[row] = letter
+        return found
+
+    @cached_property
+    def doubled(self) -> Ints:
+        return np.array(sorted(self._again), np.int64)
+
+    @cached_property
+    def first(self) -> Mask:
+        """Which rows are what they say, and there for the first time."""
+        mask = ~self.stray
+        mask[self.doubled] = False
+        return mask
+
+    def before(self, row: int) -> str:
+        """Where the same row lies already."""
+        return self.found.at(self._again[row])
+
+    @cached_property
+    def covered(self) -> Mask:
+        """Which records have a row, or a dead letter."""
+        covered = np.zeros(len(self.source.columns["offset"]), bool)
+        covered[self.index[~self.stray & (self.index >= 0)]] = True
+        return covered
+
+    def gaps(self, most: int) -> tuple[int, list[Finding]]:
+        """How many rows are missing before others of their record, and where."""
+        which = np.flatnonzero(self.first & (self.ordinal >= 0))
+        which = which[np.lexsort((self.ordinal[which], self.offset[which], self.code[which]))]
+        begins = np.append(True, (np.diff(self.code[which]) != 0) | (np.diff(self.offset[which]) != 0))[: len(which)]
+        before = np.where(begins, -1, np.append(-1, self.ordinal[which][:-1])[: len(which)])
+        lacking = self.ordinal[which] - before - 1
+        at = which[lacking > 0][:most].tolist()
+        return int(lacking.sum()), [Finding("missing", f"rows before {self.record(row)}") for row in at]

@@ -1,0 +1,141 @@
+"""Read folders of files back by their manifests, as Arrow batches: those of formats that keep bytes and times."""
+
+import json
+from base64 import b64decode
+from binascii import Error as NoBase64
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import pyarrow as pa
+from pyarrow import fs
+
+from airflow_provider_orderedkafka.core.commits import MARK
+from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
+from airflow_provider_orderedkafka.storage.store import local_path
+
+Batches = Iterator[tuple[str, pa.RecordBatch]]
+"""The rows of an output in order, each batch with the name of where it lies."""
+
+FORMATS: Final = ("parquet", "orc", "json")
+
+_MOMENT: Final = pa.timestamp("us", "UTC")
+_TEXT: Final = pa.string()
+_HEADERS: Final = pa.list_(pa.struct([("key", _TEXT), ("value", _TEXT)]))
+_LINE: Final = pa.schema(
+    [
+        *((name, _TEXT) for name in ("key", "value", "topic", "timestamp", "order_time")),
+        *(("partition", pa.int32()), ("offset", pa.int64()), ("headers", _HEADERS)),
+    ]
+)
+"""The columns of a plain copy, as a line of JSON has them."""
+
+
+class CannotReadError(OrderedKafkaError):
+    """An output cannot be read back; what is in it is not known."""
+
+
+def reachable(location: str) -> str:
+    """A location as what reads without Hadoop calls it."""
+    path = local_path(location)
+    return location.replace("s3a://", "s3://", 1) if path is None else str(path)
+
+
+def opened(location: str) -> tuple[fs.FileSystem, str]:
+    """The file system of a location, and the path on it."""
+    path = reachable(location)
+    try:
+        files, base = fs.FileSystem.from_uri(path) if ":/" in path else (fs.LocalFileSystem(), path)
+    except (pa.ArrowException, ValueError, OSError) as error:
+        raise CannotReadError(f"{location!r} cannot be opened here: {error}") from error
+    return files, base.rstrip("/")
+
+
+def files_of(kind: str, path: str, called: str, *, copied: bool) -> Batches:
+    """The rows of the files that the manifests of a range list; of what a transform made as JSON, only how many."""
+    files, base = opened(path)
+    for manifest in _manifests(files, f"{base}/_{MARK}/{called}"):
+        for name in manifest["files"]:
+            yield from ((name, batch) for batch in _batches(files, f"{base}/{name}", kind, copied=copied))
+
+
+def _manifests(files: fs.FileSystem, folder: str) -> list[dict[str, Any]]:
+    """The manifests of a range, in the order of its batches."""
+    try:
+        found = files.get_file_info(fs.FileSelector(folder))
+        named = sorted((each for each in found if each.base_name.removesuffix(".json").isdecimal()), key=_number)
+        return [json.loads(files.open_input_stream(each.path).read()) for each in named]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError) as error:
+        raise CannotReadError(f"the manifests in {folder!r} cannot be read here: {error}") from error
+
+
+def _number(info: fs.FileInfo) -> int:
+    return int(info.base_name.removesuffix(".json"))
+
+
+def _batches(files: fs.FileSystem, path: str, kind: str, *, copied: bool) -> Iterator[pa.RecordBatch]:
+    """The rows of a file; none of one that is gone, as its rows are then."""
+    from pyarrow import dataset
+
+    found = files.get_file_info(path)
+    if found.type == fs.FileType.NotFound or found.size == 0 or found.base_name.startswith(("_", ".")):
+        return
+    try:
+        if kind == "json":
+            yield from _copied_lines(files, path) if copied else _lines(files, path)
+        else:
+            yield from dataset.dataset(path, format=kind, filesystem=files).to_batches(use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        raise SettingError(f"{path!r} is no whole file of {kind}: {error}") from error
+
+
+def _lines(files: fs.FileSystem, path: str) -> Iterator[pa.RecordBatch]:
+    """As many rows as the file has lines."""
+    with files.open_input_stream(path) as stream:  # uncompressed by its name
+        count = sum(1 for line in stream.readall().splitlines() if line.strip())
+    yield pa.RecordBatch.from_pydict({"line": pa.nulls(count)})
+
+
+def _copied_lines(files: fs.FileSystem, path: str) -> Iterator[pa.RecordBatch]:
+    """The rows of a plain copy, as Spark writes them: bytes are base64, times are text, what is null is left out."""
+    from pyarrow import json as lines
+
+    known = lines.ParseOptions(explicit_schema=_LINE, unexpected_field_behavior="ignore")
+    with files.open_input_stream(path) as stream:
+        table = lines.read_json(stream, parse_options=known)
+    made = {
+        **{name: pa.array(map(_bytes, table.column(name).to_pylist()), pa.binary()) for name in ("key", "value")},
+        **{name: _moments(path, table.column(name).to_pylist()) for name in ("timestamp", "order_time")},
+        **{name: table.column(name) for name in ("topic", "partition", "offset")},
+        "headers": pa.array(map(_pairs, table.column("headers").to_pylist())),
+    }
+    yield from pa.table(made).to_batches()
+
+
+def _bytes(text: str | None) -> bytes | None:
+    """What base64 stands for; text that is none, as it is: no record has that."""
+    try:
+        return None if text is None else b64decode(text, validate=True)
+    except NoBase64:
+        return b"no base64: " + str(text).encode()
+
+
+def _pairs(headers: Sequence[dict[str, str | None]] | None) -> list[dict[str, Any]] | None:
+    return None if headers is None else [{"key": each["key"], "value": _bytes(each["value"])} for each in headers]
+
+
+def _moments(path: str, texts: Sequence[str | None]) -> pa.Array:
+    """Times; null where there is none. Raises `CannotReadError` if they are written in another way altogether."""
+    found = [_moment(text) for text in texts]
+    if found and not any(found) and any(texts):
+        raise CannotReadError(f"{path!r}: its times are not as Spark writes them by default, such as {texts[0]!r}")
+    return pa.array(found, _MOMENT)
+
+
+def _moment(text: str | None) -> datetime | None:
+    try:
+        return None if text is None else datetime.fromisoformat(text)
+    except ValueError:
+        return None

@@ -1,0 +1,159 @@
+"""The forms in which a person starts a run: their fields, and what the run makes of what was filled in.
+
+A form's fields are marked in their schemas, so that a run knows them from other params of the DAG. What it asks for
+counts when the range is planned: after that, the range says it.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from airflow_provider_orderedkafka.core.limits import NO_BOUND, AtMost
+from airflow_provider_orderedkafka.core.notation.spelling import meant
+from airflow_provider_orderedkafka.core.notation.starts import parse_start
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.job import Job
+
+if TYPE_CHECKING:
+    from airflow.sdk import DAG, Context, Param
+
+Form = Literal["load", "replay"]
+
+MARK: Final = "x-orderedkafka"
+TAKEN: Final = "x-orderedkafka-taken"
+FORMATS: Final = ("topic", "parquet", "delta", "iceberg")
+TIMES: Final = (
+    r"^(earliest|latest|committed:.+|-([0-9]+ *(ms|[dhms]) *)+|[0-9]+|[0-9-]+[T ][0-9:.]+(Z|[+-][0-9:]+)|\{[\s\S]*\})$"
+)
+LONGEST: Final = 10_000
+"""Characters of a field."""
+
+HOW: Final = "How"
+"""The section of what is seldom filled in. Fields without one stand in Airflow's own, which is open."""
+
+LOAD_NOW: Final = "Load what is there. Otherwise wait until there is enough, like a run of the schedule."
+LOAD_OFFSETS: Final = "In this run: the first ones in order. The next run goes on from there. Empty: as the load says."
+LOAD_ROWS: Final = (
+    "Written by this run: the first ones in order. The next run goes on from there. Empty: as the load says."
+)
+START: Final = (
+    "'earliest', a timestamp with a time zone (2026-01-31T12:00:00Z), a time ago (-2h), or offsets as JSON "
+    '({"orders": [0, 0, 0], "refunds": [0]}).'
+)
+END: Final = "The same, or 'latest'. Exclusive."
+KIND: Final = "A topic, a folder of Parquet files, or a table. Spark has to know an Iceberg table's catalog."
+TARGET: Final = "A topic, a location (s3a://lake/replayed), or a table (catalog.schema.table); a new one."
+DUPLICATES: Final = "Must be set to load into what another load writes to: its rows are written again."
+NO: Final = False
+FIRST_ROWS: Final = "The first ones in order; empty for all."
+DRY_RUN: Final = "Only say what would be loaded: see the log of `resolve`."
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a person asked of one run: whether it begins now, if the form says so, and how much it loads at most."""
+
+    now: bool | None = None
+    most: AtMost = NO_BOUND
+
+
+def load_params(*, now: bool = True) -> "dict[str, Param]":
+    """The `params` of a DAG with an `ordered_load`: a form for the runs that a person starts.
+
+    Its fields are `now`, `max_offsets` and `row_limit`. The last two hold for this run, beside those of the load: the
+    smaller ones count. They are written down with the range, so a retry or another run reads the same.
+
+    :param now: Whether a run loads what is there unless the form says otherwise; if not, it waits like a scheduled one.
+    """
+    bound = {"type": ["null", "integer"], "minimum": 1}
+    return {
+        "now": _field("load", "Now", now, LOAD_NOW, type="boolean"),
+        "max_offsets": _field("load", "At most so many offsets", None, LOAD_OFFSETS, **bound),
+        "row_limit": _field("load", "At most so many rows", None, LOAD_ROWS, **bound),
+    }
+
+
+def replay_params(
+    target: str,
+    *,
+    start: str = "-1h",
+    end: str = "latest",
+    formats: Collection[str] = FORMATS,
+    taken: Collection[str] = (),
+) -> "dict[str, Param]":
+    """The `params` of a DAG with an `ordered_replay`: a form that says what is loaded again, and where to.
+
+    Its fields are `start`, `end`, `format`, `target`, `duplicates_are_fine`, `row_limit` and `dry_run`. A field that is
+    not one of them, and a target that is taken, fail the run before anything is planned.
+
+    :param target: The topic, location or table that it writes to unless the form says otherwise.
+    :param start: Where it starts, unless the form says otherwise; as for `ordered_replay`.
+    :param end: Where it ends; the same values.
+    :param formats: What it may write to, such as `["topic"]`; the first one is chosen.
+    :param taken: Topics, tables and locations that other loads write to: only with `duplicates_are_fine` it may, too.
+    """
+    for name, value in (("start", start), ("end", end)):
+        parse_start(value, name)
+    kind, *_ = kinds = list(formats)
+    text: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": LONGEST}
+    yes: dict[str, Any] = {"type": "boolean", "section": HOW}
+    bound = {"type": ["null", "integer"], "minimum": 1, "section": HOW}
+    return {
+        "start": _field("replay", "From", start, START, pattern=TIMES, **text),
+        "end": _field("replay", "To", end, END, pattern=TIMES, **text),
+        "format": _field("replay", "What to write to", kind, KIND, enum=kinds),
+        "target": _field("replay", "Target", target, TARGET, **text),
+        "duplicates_are_fine": _field("replay", "Duplicates are fine", NO, DUPLICATES, **{TAKEN: sorted(taken)}, **yes),
+        "row_limit": _field("replay", "At most so many rows", None, FIRST_ROWS, **bound),
+        "dry_run": _field("replay", "Dry run", NO, DRY_RUN, **yes),
+    }
+
+
+def _field(form: Form, title: str, default: Any, description: str, **schema: Any) -> "Param":
+    from airflow.sdk import Param
+
+    marked: dict[str, Any] = {"title": title, MARK: form, **schema}
+    return Param(default, description, **marked)
+
+
+def fields_of(dag: "DAG", form: Form) -> dict[str, Mapping[str, Any]]:
+    """The schemas of a DAG's fields of this form, by name."""
+    schemas = {name: dag.params.get_param(name).schema for name in dag.params}
+    return {name: schema for name, schema in schemas.items() if schema.get(MARK) == form}
+
+
+def asked(context: "Context") -> Asked:
+    """What the form of a load asks of this run; nothing where there is none.
+
+    `SettingError` for a field that it does not have.
+    """
+    params, fields = context["params"], fields_of(context["dag"], "load")
+    if not fields:
+        return Asked()
+    _check_known(context)
+    return Asked(params.get("now"), AtMost(params.get("max_offsets"), params.get("row_limit")))
+
+
+def check_replay(context: "Context", job: Job) -> None:
+    """`SettingError` for a field that the form of a replay does not have, and duplicates that were not agreed to."""
+    fields, params = fields_of(context["dag"], "replay"), context["params"]
+    if not fields:
+        return
+    _check_known(context)
+    taken = {each.rstrip("/") for each in fields.get("duplicates_are_fine", {}).get(TAKEN, ())}
+    places = (job.table.place,) if job.table is not None else job.topics
+    found = next((place for place in places if place.rstrip("/") in taken), None)
+    if found is not None and not params.get("duplicates_are_fine"):
+        raise SettingError(
+            f"{found!r} is written to by another load: its rows would be there twice; name a new one, or say that "
+            "duplicates are fine"
+        )
+
+
+def _check_known(context: "Context") -> None:
+    """Airflow accepts any field in a run's `conf`, and adds it to the params."""
+    known = set(context["dag"].params)
+    unknown = sorted(set(context["dag_run"].conf or {}) - known)
+    if unknown:
+        hint = meant(unknown[0], known, f"it takes {', '.join(map(repr, sorted(known)))}")
+        raise SettingError(f"the form has no {unknown[0]!r}; {hint}")

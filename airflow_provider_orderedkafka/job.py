@@ -1,0 +1,325 @@
+"""What is to be done with a range: where its rows go, and how they are made; values for DAG files and documents.
+
+`Job` is all that determines the rows beyond the range itself. It is stored once, by its hash, and has no secret. `Work`
+is what an application gets: the range, the job, and where its state belongs, as one word.
+
+Whether a field may change while a range is loaded is said in `RULES`:
+
+stays   it shapes the rows, or says where they are: it may change until the first batch is noted, and not after
+grows   more of it may be named at any time: what is noted already stays as it was
+ends    it may be switched off at any time, and what cannot be known after that is counted
+free    it may change at any time: an attempt takes what the DAG says now
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from itertools import pairwise
+from typing import Any, Final, Literal, TypeVar
+
+from airflow_provider_orderedkafka.core.codec import Document, canonical, packed
+from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.notation.secrets import is_secret
+from airflow_provider_orderedkafka.core.notation.spelling import arguments
+from airflow_provider_orderedkafka.core.order.positions import is_integer
+from airflow_provider_orderedkafka.decoding.formats import Decode
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.outputs import (
+    DeltaOutput,
+    FilesOutput,
+    IcebergOutput,
+    KafkaOutput,
+    Output,
+    TableOutput,
+    named,
+)
+
+Rule = Literal["stays", "grows", "ends", "free"]
+
+LONGEST: Final = 4_000
+"""Characters of a word that every service takes as an argument."""
+
+AT: Final = "at:"
+"""What a word begins with that says where the work is to be read."""
+
+WORK: Final = "work.json"
+
+Value = TypeVar("Value")
+
+
+@arguments()
+@dataclass(frozen=True, slots=True)
+class Application:
+    """A program of your own that calls `run_available_now`, or arguments for the packaged one.
+
+    :param file: Its path, relative to the DAG file; empty for the packaged one.
+    :param arguments: Further arguments for it, in front of the project's own. (may be templates)
+    """
+
+    file: str = ""
+    arguments: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.file, str):
+            raise SettingError(f"Application file must be a path, found {self.file!r}")
+        given: Any = self.arguments
+        if isinstance(given, str):
+            raise SettingError(f"Application arguments must be several texts, found {self.arguments!r}")
+        object.__setattr__(self, "arguments", tuple(map(str, self.arguments)))
+        for each in self.arguments:
+            name, _, value = each.rpartition(" ")[2].partition("=")
+            if value and is_secret(name, value):
+                raise SettingError(
+                    f"Application arguments have a secret, {name!r}, and arguments are for all to see: keep it in the "
+                    "Airflow connection"
+                )
+
+
+@arguments()
+@dataclass(frozen=True, slots=True)
+class Allow:
+    """How many records of a run may be bad: impossible to decode, to make rows of, or to write.
+
+    :param most: How many.
+    :param to: Where their original bytes go: a topic, or, for a load that writes a table, another table, such as
+        `IcebergOutput("lake.shop.orders_dead")`.
+    """
+
+    most: int
+    to: str | IcebergOutput | DeltaOutput
+
+    def __post_init__(self) -> None:
+        if not is_integer(self.most, 1):
+            raise SettingError(f"Allow takes how many records may be bad, from 1 on, found {self.most!r}")
+        if not isinstance(self.to, str | IcebergOutput | DeltaOutput) or not self.to:
+            raise SettingError(
+                f"Allow to= must be a topic, or IcebergOutput(...) or DeltaOutput(...), found {self.to!r}"
+            )
+        if not isinstance(self.to, str) and not self.to.identity:
+            raise SettingError(
+                f"Allow to={self.to.of} cannot have identity=False: by their identities none is written twice"
+            )
+
+
+@arguments(
+    max_bad_records="say it with bad_records=Allow(10, to='orders-dead')",
+    dead_letters="say it with bad_records=Allow(10, to='orders-dead')",
+)
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """How records become rows.
+
+    :param decode: How keys and values are decoded before the transform, such as `Decode(value=Avro(registry="main"))`.
+    :param transform: A function from DataFrame to DataFrame, as `"module:function"`. Its module may lie beside the DAG
+        file: then it travels with the application.
+    :param arrow_transform: A function from `pyarrow.RecordBatch` to `pyarrow.RecordBatch` instead; faster.
+    :param application: A program of your own instead.
+    :param bad_records: How many records may be bad, and where they go. None: the first one ends the load.
+    """
+
+    decode: Decode | None = None
+    transform: str | None = None
+    arrow_transform: str | None = None
+    application: Application | None = None
+    bad_records: Allow | None = None
+
+    def __post_init__(self) -> None:
+        for name, kind in (("decode", Decode), ("application", Application), ("bad_records", Allow)):
+            if not isinstance(getattr(self, name), kind | None):
+                raise SettingError(f"Rows {name} must be {kind.__name__}(...), found {getattr(self, name)!r}")
+        own = self.application is not None and self.application.file
+        given = [name for name in ("transform", "arrow_transform") if getattr(self, name) is not None]
+        if len(given) + bool(own) > 1:
+            raise SettingError(f"Rows has {' and '.join([*given, *(['application'] if own else [])])}: leave one out")
+        for name in given:
+            _check_named(name, getattr(self, name))
+
+    @property
+    def function(self) -> str | None:
+        """The transform of either kind."""
+        return self.transform or self.arrow_transform
+
+    @property
+    def dead_letters(self) -> str | IcebergOutput | DeltaOutput | None:
+        """Where bad records go."""
+        return None if self.bad_records is None else self.bad_records.to
+
+    @property
+    def registries(self) -> list[str]:
+        """The connections to schema registries."""
+        return [] if self.decode is None else self.decode.registries
+
+    @property
+    def needed(self) -> list[str]:
+        """What has to be installed where they are made, beyond what every load needs."""
+        return [] if self.decode is None else self.decode.needed
+
+
+def _check_named(name: str, text: Any) -> None:
+    if callable(text):
+        where = f"{getattr(text, '__module__', 'module')}:{getattr(text, '__qualname__', 'function')}"
+        raise SettingError(
+            f"{name} is given as a function: name it as text, 'module:function', such as {where!r}, since it is "
+            "imported where Spark runs"
+        )
+    module, _, function = str(text).partition(":")
+    if not all(part.isidentifier() for part in (*module.split("."), function)):
+        raise SettingError(f"{name} must be 'module:function', such as 'my_transforms:enrich', found {text!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Job(Document):
+    """What to do with a range. `to` is None where a program of your own writes elsewhere.
+
+    `written` is the place of `to` as its author wrote it, where that was a template: whether it changed is told by it.
+    """
+
+    to: Output | None
+    rows: Rows = field(default_factory=Rows)
+    written: str = ""
+
+    @property
+    def key(self) -> str:
+        """A hash that no other job has."""
+        return sha256(canonical(self.to_value()).encode()).hexdigest()[:16]
+
+    @property
+    def kafka(self) -> KafkaOutput | None:
+        """The output, if it is topics."""
+        return self.to if isinstance(self.to, KafkaOutput) else None
+
+    @property
+    def table(self) -> TableOutput | None:
+        """The output, if it is a table or files."""
+        return None if isinstance(self.to, KafkaOutput) else self.to
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics that it writes to, on the output's cluster, that of dead letters included."""
+        letters = self.rows.dead_letters
+        named = self.kafka.named if self.kafka is not None else ()
+        return tuple(dict.fromkeys([*named, *([letters] if isinstance(letters, str) else [])]))
+
+    def check(self) -> None:
+        """`SettingError` for values that do not go together."""
+        letters = self.rows.dead_letters
+        if self.kafka is not None and not isinstance(letters, str | None):
+            raise SettingError(
+                f"Allow to={letters.of}: where rows go to Kafka, dead letters do, too, in the same write: name a "
+                "topic, such as Allow(10, to='orders-dead')"
+            )
+        if self.kafka is not None and letters in self.kafka.named:
+            raise SettingError(f"'deadLetterTopic' must be another topic than the output, found {letters!r} for both")
+
+    def changes(self, now: "Job") -> str:
+        """What stays, and is otherwise in the job that is asked for now, in words; empty if nothing is."""
+        written = []
+        if self.written and now.written and self.written != now.written:
+            written = [f"to was {self.written!r}, it is {now.written!r}"]
+        return "; ".join([*written, *_changes(self, now.at(self) if self.written and now.written else now, "")])
+
+    def at(self, before: "Job") -> "Job":
+        """The same, at the place that a job before it was rendered to."""
+        return self if self.to is None else replace(self, to=_moved(self.to, before.to))
+
+
+def job_of(to: Output | str | None, rows: Rows, render: Callable[[str], str]) -> Job:
+    if isinstance(to, str):
+        return Job(named(render(to)), rows, to)
+    if to is None or not to.templated:
+        return Job(to, rows)
+    return Job(to.rendered(render), rows, to.place)
+
+
+def _moved(to: Output, before: Output | None) -> Output:
+    names = ("topic", "topics", "table", "path")
+    if type(before) is not type(to):
+        return to
+    return replace(to, **{name: getattr(before, name) for name in names if hasattr(to, name)})
+
+
+RULES: Final[Mapping[type, Mapping[str, Rule]]] = {
+    Job: {"to": "stays", "rows": "stays", "written": "free"},
+    Rows: {
+        **dict.fromkeys(("decode", "transform", "arrow_transform", "application"), "stays"),
+        "bad_records": "grows",
+    },
+    Allow: {"most": "free", "to": "stays"},
+    Application: {"file": "stays", "arguments": "stays"},
+    KafkaOutput: {
+        **dict.fromkeys(("topic", "keep_order", "kafka_conn_id"), "stays"),
+        **dict.fromkeys(("use_partition", "include_headers"), "stays"),
+        "topics": "grows",
+        "provenance": "ends",
+        **dict.fromkeys(("writers", "create", "producer"), "free"),
+    },
+    IcebergOutput: {
+        **dict.fromkeys(("table", "identity"), "stays"),
+        **dict.fromkeys(("create", "partition_by", "properties", "options"), "free"),
+    },
+    DeltaOutput: {
+        **dict.fromkeys(("path", "table", "identity"), "stays"),
+        **dict.fromkeys(("create", "partition_by", "properties", "options"), "free"),
+    },
+    FilesOutput: {"path": "stays", "format": "stays", "options": "free"},
+}
+"""What may change between two attempts, by field. A value of another class is compared as a whole."""
+
+PLACING: Final = "partitioner"
+"""The producer's one setting that stays: it says in which partition a key is."""
+
+OPTIONS: Final = ("--option", "--sink-option")
+"""The flags that go with a work: they say where Kafka is and how it is read and written, but do not shape rows."""
+
+SAID_AT_ONCE: Final = tuple(f"{flag}=" for flag in OPTIONS)
+
+
+def _shaping(value: Any) -> Any:
+    """What of a value may shape rows: of the packaged application's arguments its options do not, but a partitioner.
+
+    What the arguments of a program of one's own do is not known.
+    """
+    if not isinstance(value, Application) or value.file:
+        return value
+    kept = tuple(
+        each
+        for flag, each in pairwise(("", *value.arguments))
+        if each not in OPTIONS and (PLACING in each or (flag not in OPTIONS and not each.startswith(SAID_AT_ONCE)))
+    )
+    return replace(value, arguments=kept) if kept else None
+
+
+def _changes(was: Any, now: Any, path: str) -> Iterator[str]:
+    rules = RULES.get(type(was))
+    if rules is None or type(now) is not type(was):
+        if was != now:
+            yield f"{path} was {was!r}, it is {now!r}"
+        return
+    for name, rule in rules.items():
+        before, after = _shaping(getattr(was, name)), _shaping(getattr(now, name))
+        if rule == "stays" or (rule == "grows" and not _grown(before, after)) or (rule == "ends" and after):
+            yield from _changes(before, after, f"{path}.{name}" if path else name)
+        if name == "producer":
+            yield from _changes(before.get(PLACING), after.get(PLACING), f"{path}.{name}[{PLACING!r}]")
+
+
+def _grown(before: Any, after: Any) -> bool:
+    return before is None or (isinstance(before, tuple) and bool(before) and set(before) <= set(after))
+
+
+@dataclass(frozen=True, slots=True)
+class Work(Document):
+    """What an application gets: the range, the job, and the locations of its state and of a copy of its report."""
+
+    range: Range
+    job: Job
+    checkpoint: str
+    report: str | None = None
+
+    def word(self, keep: Callable[[str], None]) -> str:
+        """As one word; one that would be too long is kept beside the checkpoint, and the word says so."""
+        word = packed(self.to_text())
+        if len(word) <= LONGEST:
+            return word
+        keep(self.to_text())
+        return f"{AT}{self.checkpoint.rstrip('/')}/{WORK}"

@@ -1,0 +1,229 @@
+"""Clients that are kept: making one costs more than reading a small slice, and it is useless after a fork.
+
+Consumers are borrowed, one user at a time; an admin client is shared by all callers of its process and configuration.
+A process should fork before it has clients, as Airflow and Spark do: if a client of the parent is looking up a host
+name at that moment, the C library's lock stays held in the child, and the child's own clients never connect.
+"""
+
+import math
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, Final, Generic, TypeVar
+
+from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
+
+from .config import client_config, new_client
+
+Kept = TypeVar("Kept")
+Key = frozenset[tuple[str, str]]
+
+
+def key_of(config: Mapping[str, str]) -> Key:
+    return frozenset(config.items())
+
+
+class PerProcess(Generic[Kept]):
+    """A cache by configuration. It is empty after a fork; the parent's entries are neither used nor destroyed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._kept: dict[Key, Kept] = {}
+        self._inherited: list[object] = []
+
+    @contextmanager
+    def held(self) -> Iterator[dict[Key, Kept]]:
+        """The entries of this process, locked against other threads."""
+        with self._lock:
+            if self._pid != os.getpid():
+                self._inherited.append(self._kept)
+                self._pid, self._kept = os.getpid(), {}
+            yield self._kept
+
+
+# Defaults for reading slices; the user's configuration wins. Little is fetched ahead: what is fetched past a
+# partition's end is thrown away; and the client counts its queue's bytes by the values alone, so that large headers are
+# bounded by the number of records. A batch that was damaged on its way or on a broker's disk is an error.
+_DEFAULTS = {
+    "check.crcs": "true",
+    "group.id": "orderedkafka-reader",
+    "fetch.error.backoff.ms": "100",
+    "fetch.max.bytes": "4000000",
+    "fetch.queue.backoff.ms": "1",
+    "fetch.wait.max.ms": "10",
+    "queued.max.messages.kbytes": "2000",
+    "queued.min.messages": "1000",
+    "reconnect.backoff.max.ms": "1000",
+    "socket.keepalive.enable": "true",
+}
+
+_FETCH_BYTES = (32_000, 256_000, 1_000_000)
+_REQUEST_BYTES = (500_000, 2_000_000)
+_REQUESTS = 32
+_RECORD_BYTES = 1_000  # about
+_KEPT_TROUBLES = 20
+
+# What the reader relies on.
+_REQUIRED = {
+    "auto.offset.reset": "error",
+    "enable.auto.commit": "false",
+    "enable.auto.offset.store": "false",
+    "enable.partition.eof": "true",
+}
+
+
+@dataclass(slots=True)
+class PooledConsumer:
+    """A consumer, the errors that its client reported in the background, and its configuration."""
+
+    consumer: Any
+    troubles: deque[Any]
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+_idle: PerProcess[list[PooledConsumer]] = PerProcess()
+
+
+def fetch_bytes(offsets: Sequence[int]) -> int:
+    """The bytes to request from each partition at once, given how many offsets the slice has in each.
+
+    A few dozen requests for a slice keep the pipe full, and fetch little past its end. The size is fixed when a
+    consumer is made, so there are only a few sizes, with a consumer for each.
+    """
+    total, squares = sum(offsets), sum(count * count for count in offsets)
+    low, high = _REQUEST_BYTES
+    wanted = min(max(total * _RECORD_BYTES / _REQUESTS, low), high)
+    ideal = wanted * squares / (total * total) if total else low
+    return min(_FETCH_BYTES, key=lambda size: abs(math.log(size / ideal)))
+
+
+def configuration(settings: ReadSettings, fetch: int) -> dict[str, str]:
+    """The configuration of a consumer that requests `fetch` bytes from each partition at once."""
+    size = {"fetch.message.max.bytes": str(fetch)}
+    return {**_DEFAULTS, **size, **settings.kafka, **_REQUIRED, "isolation.level": settings.isolation}
+
+
+@contextmanager
+def pooled_consumer(settings: ReadSettings, fetch: int = _FETCH_BYTES[-1]) -> Iterator[PooledConsumer]:
+    """A consumer from the pool. It returns there with nothing assigned, or is closed after an error."""
+    config = configuration(settings, fetch)
+    with _idle.held() as found:
+        idle = found.setdefault(key_of(config), [])
+        pooled = idle.pop() if idle else None
+    pooled = pooled or _make(config)
+    pooled.troubles.clear()
+    try:
+        yield pooled
+        pooled.consumer.unassign()
+    except BaseException:
+        pooled.consumer.close()
+        raise
+    idle.append(pooled)
+
+
+def _make(config: Mapping[str, str]) -> PooledConsumer:
+    from confluent_kafka import Consumer
+
+    troubles: deque[Any] = deque(maxlen=_KEPT_TROUBLES)
+    consumer = new_client(Consumer, client_config(config, "consumer", {"error_cb": troubles.append}))
+    return PooledConsumer(consumer, troubles, config)
+
+
+_MOST_SIDE_BY_SIDE: Final = 3
+_LEAST_SECONDS: Final = 0.01
+_LOOKS: Final = 8
+
+
+class Admin:
+    def __init__(self, config: Mapping[str, str]) -> None:
+        self.config = dict(config)
+        self._troubles: deque[tuple[float, Any]] = deque(maxlen=_KEPT_TROUBLES)
+        self._lock = threading.Lock()
+        self.servers = config["bootstrap.servers"]
+        self._clients = [self._connect()]
+        self._controller: int | None = None
+
+    @property
+    def client(self) -> Any:
+        return self._clients[0]
+
+    def side_by_side(self, count: int) -> list[Any]:
+        """Up to `count` clients: a broker answers the requests of one connection one by one."""
+        with self._lock:
+            while len(self._clients) < min(count, _MOST_SIDE_BY_SIDE):
+                self._clients.append(self._connect())
+            return self._clients[: max(count, 1)]
+
+    def relearn(self, topics: Iterable[str], seconds: float) -> None:
+        """Refresh which brokers lead the topics, within this many seconds."""
+        from confluent_kafka import KafkaException
+
+        end = time.monotonic() + seconds
+        for client, topic in product(self._clients, topics):
+            left = end - time.monotonic()
+            if left > 0:
+                with suppress(KafkaException):  # told by the question, which is asked again
+                    client.list_topics(topic, timeout=left)
+
+    def metadata(self, seconds: float) -> Any:
+        """What a broker says of the cluster; raises KafkaException, and connects anew, if none says anything.
+
+        librdkafka 2.16 may lose all brokers for good once a broker without a controller has named none.
+        """
+        from confluent_kafka import KafkaException
+
+        try:
+            return self.client.list_topics(timeout=max(seconds, _LEAST_SECONDS))
+        except KafkaException:
+            self.client.poll(0.0)  # its troubles are kept
+            with self._lock:
+                self._clients = [self._connect()]
+            raise
+
+    def look_again(self, seconds: float) -> bool:
+        """Refresh which broker is the controller, which gets many requests; whether it is another one now.
+
+        Kafka goes on naming a broker that is gone until its session ends, so the one named last is not taken again.
+        """
+        from confluent_kafka import KafkaException
+
+        silent, end = self._controller, time.monotonic() + seconds
+        with suppress(KafkaException):  # told by the question, which is asked again
+            for _ in range(_LOOKS):
+                found = self.metadata(end - time.monotonic())
+                self._controller = found.controller_id
+                if self._controller != silent or len(found.brokers) == 1:
+                    break
+        return self._controller != silent
+
+    def troubles(self, since: float) -> list[Any]:
+        """The errors reported since a time of the monotonic clock, the newest last."""
+        for client in self._clients:
+            client.poll(0.0)
+        return [error for moment, error in list(self._troubles) if moment >= since]
+
+    def _connect(self) -> Any:
+        from confluent_kafka.admin import AdminClient
+
+        return new_client(AdminClient, client_config(self.config, "admin", {"error_cb": self._note}))
+
+    def _note(self, error: Any) -> None:
+        self._troubles.append((time.monotonic(), error))
+
+
+_admins: PerProcess[Admin] = PerProcess()
+
+
+def admin(config: Mapping[str, str]) -> Admin:
+    """The admin client of this process for this configuration; `SettingError` if librdkafka refuses it."""
+    key = key_of(config)
+    with _admins.held() as kept:
+        if key not in kept:
+            kept[key] = Admin(config)
+        return kept[key]

@@ -1,0 +1,274 @@
+"""Ordered records as columns: those of Spark's Kafka source, `order_time` and `late`.
+
+As Arrow batches each payload is copied only once. `Records`, on their way to a producer, are like an Arrow batch whose
+columns are built when needed: keys and values stay Python objects, so that a plain copy does not pack them into Arrow
+and out again. Functions for payloads and headers take either form.
+
+Kafka allows any bytes as a header's name, but the Python client reads UTF-8 only. Any other name becomes `UNREADABLE`,
+with the header's value, so that its record can be read.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from confluent_kafka import Message
+from numpy.typing import NDArray
+
+from airflow_provider_orderedkafka.core.order.cuts import Slice
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
+
+from .sorting import Ordered
+
+Ints = NDArray[np.int64]
+
+Header = tuple[str, bytes | None]
+Lists = Sequence[list[Header] | None]
+
+UNREADABLE: Final = "\N{REPLACEMENT CHARACTER}"
+
+_HEADER: Final = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+HEADERS: Final = pa.list_(pa.field("element", _HEADER))
+
+
+@dataclass(frozen=True, slots=True)
+class Headers:
+    """The headers of each record, or None, and their size in bytes."""
+
+    lists: Lists
+    sizes: NDArray[np.int64]
+
+    def array(self, places: NDArray[np.intp]) -> Any:
+        return pa.array([self.lists[at] for at in places.tolist()], HEADERS)
+
+
+def headers_of(messages: Sequence[Message]) -> list[list[Header] | None]:
+    found: list[list[Header] | None] = []
+    while len(found) < len(messages):
+        try:
+            found.extend(map(Message.headers, messages[len(found) :]))
+        except SystemError:  # raised by the next message: one of its names is not UTF-8
+            found.append(_readable(messages[len(found)]))
+    return found
+
+
+def _readable(message: Message) -> list[Header]:
+    """Read the headers again without unreadable names: touching one would end the process."""
+    pairs: list[Any] = message.headers() or []
+    return [(UNREADABLE if repr(pair).startswith("(<NULL>") else pair[0], pair[1]) for pair in pairs]
+
+
+@dataclass(frozen=True, slots=True)
+class Payloads:
+    """Keys or values as Python objects; nulls are empty, with a size of -1."""
+
+    data: NDArray[np.object_]
+    sizes: Ints
+
+    def take(self, places: NDArray[np.intp]) -> "Payloads":
+        return Payloads(self.data[places], self.sizes[places])
+
+    def array(self) -> Any:
+        return pa.array(self.data, pa.binary(), mask=self.sizes < 0)
+
+    def as_list(self) -> list[bytes | None]:
+        values: list[bytes | None] = self.data.tolist()
+        for place in np.flatnonzero(self.sizes < 0).tolist():
+            values[place] = None
+        return values
+
+
+def as_list(column: Any) -> list[Any]:
+    return column.as_list() if isinstance(column, Payloads) else column.to_pylist()
+
+
+def as_array(column: Any) -> Any:
+    return column.array() if isinstance(column, Payloads) else column
+
+
+def sizes(column: Any) -> Ints:
+    """The size of each in bytes; 0 for null."""
+    if isinstance(column, Payloads):
+        return np.maximum(column.sizes, 0)
+    found: Ints = pc.binary_length(column).fill_null(0).to_numpy().astype(np.int64)
+    return found
+
+
+def nulls(column: Any) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = (
+        column.sizes < 0 if isinstance(column, Payloads) else column.is_null().to_numpy(zero_copy_only=False)
+    )
+    return found
+
+
+Which = slice | NDArray[np.intp]
+"""Some rows of a slice: a span of them, or any."""
+
+_MOMENT = pa.timestamp("us", tz="UTC")
+_LAST_MILLISECOND = np.iinfo(np.int64).max // 1_000
+_ROW_BYTES = 64  # of a row, besides its key, value and headers
+
+_COLUMNS = {
+    "key": ("binary", pa.binary()),
+    "value": ("binary", pa.binary()),
+    "topic": ("string", pa.string()),
+    "partition": ("int", pa.int32()),
+    "offset": ("long", pa.int64()),
+    "timestamp": ("timestamp", _MOMENT),
+    "timestampType": ("int", pa.int32()),
+    "headers": ("array<struct<key:string,value:binary>>", HEADERS),
+    "order_time": ("timestamp", _MOMENT),
+    "late": ("boolean", pa.bool_()),
+}
+"""The type of each column, in Spark's DDL and in Arrow."""
+
+
+def names(*, include_headers: bool) -> tuple[str, ...]:
+    return tuple(name for name in _COLUMNS if include_headers or name != "headers")
+
+
+def columns(*, include_headers: bool) -> str:
+    return ", ".join(f"{name} {_COLUMNS[name][0]}" for name in names(include_headers=include_headers))
+
+
+def schema(*, include_headers: bool, only: Sequence[str] | None = None) -> Any:
+    """The Arrow schema that Spark expects, of all columns or of those in `only`."""
+    asked = names(include_headers=include_headers) if only is None else only
+    return pa.schema([(name, _COLUMNS[name][1]) for name in asked])
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """What a slice's records have besides their place in the order, as they arrived.
+
+    `kind` is Spark's timestamp type: 0 for create time, 1 for log append time, -1 for none.
+    """
+
+    keys: Payloads
+    values: Payloads
+    kind: Ints
+    headers: Headers | None
+
+
+class BatchBuilder:
+    """Builds the batches of one slice, with all columns or the requested ones."""
+
+    def __init__(self, slice_: Slice, arrivals: Arrivals, ordered: Ordered, only: Sequence[str] | None = None) -> None:
+        self._schema = schema(include_headers=arrivals.headers is not None, only=only)
+        self._arrivals = arrivals
+        self._ordered = ordered
+        partitions = [stretch.partition for stretch in slice_.stretches]
+        self._all = partitions
+        self._topics = pa.array([partition.topic for partition in partitions], pa.string())
+        self._one_topic = partitions[0].topic if len({partition.topic for partition in partitions}) == 1 else None
+        self._partitions = np.array([partition.partition for partition in partitions], np.int32)
+        sizes = np.maximum(arrivals.keys.sizes, 0) + np.maximum(arrivals.values.sizes, 0)
+        self._sizes = sizes[ordered.arrival]
+        headers = 0 if arrivals.headers is None else arrivals.headers.sizes[ordered.arrival]
+        self._row_bytes = self._sizes + headers + _ROW_BYTES
+
+    @property
+    def schema(self) -> Any:
+        return self._schema
+
+    def spans(self, batch_bytes: int) -> Iterator[slice]:
+        """The rows of each batch: about this many bytes, at least one row."""
+        ends = np.cumsum(self._row_bytes)
+        row = 0
+        while row < len(ends):
+            before = ends[row - 1] if row else 0
+            stop = max(row + 1, int(np.searchsorted(ends, before + batch_bytes, side="right")))
+            yield slice(row, stop)
+            row = stop
+
+    def payload(self, rows: slice) -> int:
+        return int(self._sizes[rows].sum())
+
+    def reached(self, rows: slice) -> dict[TopicPartition, int]:
+        """The next offset of each partition that these rows are of."""
+        following = np.full(len(self._all), -1, np.int64)
+        following[self._ordered.rank[rows]] = self._ordered.offset[rows] + 1  # of several rows, the last one's stays
+        return {partition: int(offset) for partition, offset in zip(self._all, following, strict=True) if offset >= 0}
+
+    def batch(self, rows: slice) -> Any:
+        columns = [self.column(name, rows) for name in self._schema.names]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def column(self, name: str, rows: Which) -> Any:
+        return _MAKE[name](self, rows)
+
+    def keys(self, rows: Which) -> Payloads:
+        return self._arrivals.keys.take(self._ordered.arrival[rows])
+
+    def values(self, rows: Which) -> Payloads:
+        return self._arrivals.values.take(self._ordered.arrival[rows])
+
+    def _kinds(self, rows: Which) -> Any:
+        return pa.array(self._arrivals.kind[self._ordered.arrival[rows]].astype(np.int32))
+
+    def _headers(self, rows: Which) -> Any:
+        assert self._arrivals.headers is not None
+        return self._arrivals.headers.array(self._ordered.arrival[rows])
+
+    def _topic(self, rows: Which) -> Any:
+        rank = self._ordered.rank[rows]
+        if self._one_topic is not None:
+            return pa.repeat(self._one_topic, len(rank))
+        return self._topics.take(pa.array(rank))
+
+
+def _moments(milliseconds: Ints) -> Any:
+    """As Arrow timestamps; those too late for one become the last one."""
+    return pa.array(np.minimum(milliseconds, _LAST_MILLISECOND) * 1_000).cast(_MOMENT)
+
+
+_MAKE: dict[str, Callable[[BatchBuilder, Which], Any]] = {
+    "key": lambda self, rows: self.keys(rows).array(),
+    "value": lambda self, rows: self.values(rows).array(),
+    "topic": BatchBuilder._topic,
+    "partition": lambda self, rows: pa.array(self._partitions[self._ordered.rank[rows]]),
+    "offset": lambda self, rows: pa.array(self._ordered.offset[rows]),
+    "timestamp": lambda self, rows: _moments(self._ordered.timestamp[rows]),
+    "timestampType": BatchBuilder._kinds,
+    "headers": BatchBuilder._headers,
+    "order_time": lambda self, rows: _moments(self._ordered.order_time[rows]),
+    "late": lambda self, rows: pa.array(self._ordered.late[rows]),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Some rows of a slice, by their indices in its order."""
+
+    builder: BatchBuilder
+    places: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, builder: BatchBuilder, rows: slice) -> "Records":
+        return cls(builder, np.arange(rows.start, rows.stop))
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.places)
+
+    @property
+    def schema(self) -> Any:
+        return self.builder.schema
+
+    def column(self, name: str) -> Any:
+        return self.builder.column(name, self.places)
+
+    def keys(self) -> Payloads:
+        return self.builder.keys(self.places)
+
+    def values(self) -> Payloads:
+        return self.builder.values(self.places)
+
+    def filter(self, mask: NDArray[np.bool_]) -> "Records":
+        return replace(self, places=self.places[mask])
+
+    def take(self, places: NDArray[np.intp]) -> "Records":
+        return replace(self, places=self.places[places])

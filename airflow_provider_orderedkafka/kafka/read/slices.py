@@ -1,0 +1,141 @@
+"""Read all records of a slice, in the order `(order_time, topic, partition, offset)`, as Arrow batches.
+
+A slice is bounded, so it is fetched as a whole, sorted once, and handed on. One that exceeds the memory budget is cut
+again, by the planner's function, and read piece by piece. A sample is a slice of a few records at the beginning and the
+end of each partition.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from airflow_provider_orderedkafka.core.order.cuts import Bound, Slice, Span, Stretch
+from airflow_provider_orderedkafka.core.order.positions import Position, TopicPartition
+from airflow_provider_orderedkafka.errors import OrderViolationError
+from airflow_provider_orderedkafka.kafka.clients.pools import fetch_bytes, pooled_consumer
+from airflow_provider_orderedkafka.kafka.lookup.topics import check_topics
+from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings, ReadTally
+
+from .columns import BatchBuilder
+from .fetching import Fetch, FetchedRecords, OverBudget
+from .sorting import Ordered, arrange
+
+_log = logging.getLogger(__name__)
+
+Make = Callable[[BatchBuilder, slice], Any]
+"""Builds an Arrow batch, or `Records`, from some rows of a slice."""
+
+Resplit = Callable[[Slice, int], Iterable[Slice]]
+"""Cuts a slice into slices of about this many offsets; its outer bounds stay."""
+
+
+def read_slice(
+    slice_: Slice,
+    settings: ReadSettings,
+    tally: ReadTally | None = None,
+    resplit: Resplit | None = None,
+    make: Make = BatchBuilder.batch,
+) -> Iterator[Any]:
+    """Yield the records of a slice in order, as `pyarrow.RecordBatch`es of about `settings.batch_bytes`.
+
+    Nothing is yielded for a slice without records. Without `resplit` the byte budget is ignored. Raises
+    DataLossError, UnreachableError, AccessDeniedError, UnknownTopicError, TopicChangedError and OrderViolationError.
+    """
+    if not slice_.stretches:
+        return
+    tally = ReadTally() if tally is None else tally
+    last: Position | None = None
+    for piece, fetched in _pieces(slice_, settings, resplit):
+        columns = fetched.columns()
+        ordered = arrange(piece, columns.rank, columns.offset, columns.timestamp)
+        builder = BatchBuilder(piece, fetched.arrivals(columns.kind), ordered, settings.columns)
+        tally.lose(fetched.lost)
+        for partition, count in fetched.lost.items():
+            _log.warning(
+                "%s: retention took %s offsets before they were read; reading goes on behind them", partition, count
+            )
+        for rows in builder.spans(settings.batch_bytes):
+            last = _check_order(piece, ordered, rows, last)
+            batch = make(builder, rows)
+            _count(tally, piece, ordered, rows, builder.payload(rows))
+            yield batch
+
+
+def _pieces(slice_: Slice, settings: ReadSettings, resplit: Resplit | None) -> Iterator[tuple[Slice, FetchedRecords]]:
+    """The slice with its records, or its pieces if it is larger than the budget."""
+    fetched = (settings.fetch or fetch)(slice_, settings, None if resplit is None else settings.byte_budget)
+    if isinstance(fetched, FetchedRecords):
+        yield slice_, fetched
+        return
+    assert resplit is not None
+    pieces = list(resplit(slice_, fetched.offsets))
+    # What cannot be cut any further has to be read as it is.
+    again = resplit if len(pieces) > 1 else None
+    for piece in pieces:
+        yield from _pieces(piece, settings, again)
+
+
+def fetch(slice_: Slice, settings: ReadSettings, byte_budget: int | None) -> FetchedRecords | OverBudget:
+    offsets = [max(stretch.end.offset - stretch.start.offset, 1) for stretch in slice_.stretches]
+    with pooled_consumer(settings, fetch_bytes(offsets)) as pooled:
+        fetched = Fetch(slice_, settings, pooled, byte_budget).run()
+    if settings.topic_ids:  # after the last fetch: ids are never reused
+        topics = (stretch.partition.topic for stretch in slice_.stretches)
+        check_topics(settings.kafka, topics, settings.topic_ids, settings.deadline)
+    return fetched
+
+
+def _check_order(piece: Slice, ordered: Ordered, rows: slice, last: Position | None) -> Position:
+    partitions = [stretch.partition for stretch in piece.stretches]
+    wrong = ordered.first_violation(rows)
+    if wrong is not None:
+        raise _violation(_place(ordered, partitions, wrong), _place(ordered, partitions, wrong + 1))
+    first = _place(ordered, partitions, rows.start)
+    if last is not None and not last < first:
+        raise _violation(last, first)
+    return _place(ordered, partitions, rows.stop - 1)
+
+
+def _violation(before: Position, after: Position) -> OrderViolationError:
+    wrong = f"{after} came out after {before}: they are not in order; please report it"
+    return OrderViolationError(wrong, **after.partition._asdict(), offset=after.offset)
+
+
+def _place(ordered: Ordered, partitions: list[TopicPartition], row: int) -> Position:
+    return Position(int(ordered.order_time[row]), partitions[ordered.rank[row]], int(ordered.offset[row]))
+
+
+def _count(tally: ReadTally, piece: Slice, ordered: Ordered, rows: slice, payload: int) -> None:
+    tally.bytes += payload
+    for counter, counts in ((tally.read, ordered.read_in(rows)), (tally.late, ordered.late_in(rows))):
+        for rank, count in counts.items():
+            counter[piece.stretches[rank].partition] += count
+
+
+RECORDS: Final = 4_000
+
+
+def sample(span: Span, settings: ReadSettings) -> list[Any]:
+    """Sampled record batches of a span; none if there are no visible records at its ends."""
+    if not span.offsets:
+        return []
+    each = max(min(settings.sampled, RECORDS // len(span.partitions)), 1)
+    first = {p: (start, min(start + each, span.end[p])) for p, start in span.start.items()}
+    last = {p: (max(first[p][1], end - each), end) for p, end in span.end.items()}
+    return [batch for part in (first, last) for batch in read_slice(_slice(span, part), settings)]
+
+
+def average_bytes(span: Span, settings: ReadSettings) -> float | None:
+    """The estimated bytes of key and value for each offset; None if no record was found."""
+    batches = sample(span, settings)
+    rows = sum(batch.num_rows for batch in batches)
+    return sum(batch.column(name).nbytes for batch in batches for name in ("key", "value")) / rows if rows else None
+
+
+def _slice(span: Span, part: dict[TopicPartition, tuple[int, int]]) -> Slice:
+    stretches = tuple(
+        Stretch(partition, Bound(start), Bound(end), end, span.floor.of(partition))
+        for partition, (start, end) in part.items()
+        if start < end
+    )
+    return Slice(0, stretches, span.latest, sum(end - start for start, end in part.values()), span.floor)

@@ -1,0 +1,295 @@
+"""Operations on a ledger: show, abandon, rewind, restore, move to another store.
+
+Each change is recorded among the outcomes, with a person and a reason, and is refused while the run that owns the open
+range is active. A move is previewed first. The command line and the operations DAG both use this module.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core.documents import Ledger, Open, Outcome, Range, doubts
+from airflow_provider_orderedkafka.core.lifecycle import status_of
+from airflow_provider_orderedkafka.core.notation.spelling import counted
+from airflow_provider_orderedkafka.core.notation.starts import Moment
+from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Floor, Place
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.errors import LifecycleError, SettingError
+
+from .books import SHOWN, Mirror, in_words, show
+from .ledger import LEDGER, LedgerStore
+from .mirror import Mirrored
+
+NO_TOPICS: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Who changes a ledger, why and when, and a function that tells whether a run is active."""
+
+    name: str
+    reason: str
+    now: int
+    is_active: Callable[[str], bool]
+
+    def __post_init__(self) -> None:
+        if not self.reason.strip():
+            raise SettingError("a reason is missing: say in a few words why, it is kept with the ledger")
+
+
+def ledger_of(store: LedgerStore) -> Ledger:
+    """The ledger; `LifecycleError` if there is none."""
+    ledger = store.ledger()
+    if ledger is None:
+        raise LifecycleError(
+            f"load {store.load!r} has no ledger yet: its first run writes it; if it was lost, take it up again with "
+            f"`orderedkafka ledger restore {store.load}`"
+        )
+    return ledger
+
+
+def opened_range(store: LedgerStore, ledger: Ledger) -> Range | None:
+    return None if ledger.open is None else store.range(ledger.open.range_id)
+
+
+def _in(ledger: Ledger) -> str:
+    return f" of {ledger.home_file}" if ledger.home_file else ""
+
+
+def shown(ledger: Ledger, opened: Range | None = None) -> str:
+    """The ledger as text, for people, with the range that is open."""
+    lines = [
+        f"load          {ledger.load} (instance {ledger.instance}, home DAG {ledger.home_dag or 'none'}{_in(ledger)})",
+        f"revision      {ledger.revision}",
+        f"last run      {'none yet' if ledger.last_run_at is None else Moment(ledger.last_run_at)}",
+        f"first look    {Moment(ledger.first_looked_at)}",
+        f"rows written  {ledger.rows_emitted:,}, dead letters {ledger.dead_letters:,}",
+        f"floor         {_floor(ledger.place.floor)}",
+        f"open          {_opened(ledger)}",
+        *([] if opened is None else [f"  {line}" for line in in_words(opened).splitlines()]),
+        "stands at",
+        *_positions(ledger.place),
+        *(["outcomes, the latest first"] if ledger.outcomes else []),
+        *(f"  {_outcome(outcome)}" for outcome in reversed(ledger.outcomes)),
+    ]
+    return "\n".join(lines)
+
+
+def history(outcomes: Iterable[Outcome]) -> str:
+    """How ranges ended and who moved the ledger, a line each."""
+    return (
+        "\n".join(map(_outcome, outcomes))
+        or "nothing yet: no range of this load has ended, and nobody moved its ledger"
+    )
+
+
+def preview_of_abandon(ledger: Ledger) -> str:
+    """The effect of giving up the open range."""
+    if ledger.open is None:
+        return f"load {ledger.load} has no open range"
+    return (
+        f"load {ledger.load} gives up its open range: {_opened(ledger)}\n"
+        f"The ledger stays at revision {ledger.revision}, and the next run loads these offsets again, with what is set "
+        "then; what was written stays written."
+    )
+
+
+def objection(ledger: Ledger, action: str, is_active: Callable[[str], bool]) -> str | None:
+    """Why an "abandon" or a "rewind" would be refused now; None if it would not."""
+    if ledger.open is None:
+        nothing = f"load {ledger.load!r} has no open range: there is nothing to abandon"
+        return nothing if action == "abandon" else None
+    if is_active(ledger.open.owner):
+        return _owned(ledger.load, ledger.open)
+    return None if action == "abandon" else moves.still_open(ledger.load, ledger.open, "rewound")
+
+
+def abandon(store: LedgerStore, person: Person) -> Ledger:
+    """Give up the open range. What it wrote stays, and the next run loads its offsets again."""
+    ledger = ledger_of(store)
+    if found := objection(ledger, "abandon", person.is_active):
+        raise LifecycleError(found)
+    after = moves.abandoned(ledger, person.name, person.reason, person.now)
+    store.save(after, ledger)
+    store.check_stands(after)
+    return after
+
+
+def named(ledger: Ledger, topics: Iterable[str]) -> tuple[str, ...]:
+    """The topics to move: those that were named, or else all in the ledger."""
+    found = tuple(topics) or tuple(ledger.topics)
+    for topic in found:
+        if topic not in ledger.topics:
+            known = ", ".join(map(repr, ledger.topics))
+            raise SettingError(f"the ledger of load {ledger.load!r} knows no topic {topic!r}; it knows {known}")
+    return found
+
+
+def preview(ledger: Ledger, place: Place, topics: Mapping[str, str] = NO_TOPICS) -> str:
+    """The effect of moving the ledger, partition by partition."""
+    stands = _still(ledger, topics)
+    return "\n".join(
+        [f"load {ledger.load} moves from revision {ledger.revision} to {ledger.revision + 1}:"]
+        + [_move(partition, stands.get(partition), offset) for partition, offset in place.offsets.items()]
+        + _begins_anew(ledger.place.floor, place)
+        + ["Rows that are loaded again are written again; rows that are left out are never written."]
+    )
+
+
+def rewind(
+    store: LedgerStore, mirror: Mirror, person: Person, place: Place, topics: Mapping[str, str] = NO_TOPICS
+) -> Ledger:
+    """Move the ledger in `topics`, given with their present ids. Other topics stay where they are."""
+    ledger = ledger_of(store)
+    if found := objection(ledger, "rewind", person.is_active):
+        raise LifecycleError(found)
+    whole = Place(Offsets(_still(ledger, topics)).updated(place.offsets), place.floor)
+    after = moves.rewound(ledger, whole, person.name, person.reason, person.now, topics=topics)
+    store.save(after, ledger)
+    show(store, mirror, after)
+    return after
+
+
+def rewound_place(ledger: Ledger, offsets: Offsets, topics: Mapping[str, str] = NO_TOPICS) -> Place:
+    """The place of a rewind to these offsets. What is loaded again, or for the first time, loses its floor.
+
+    Rows that come again would have no order of their own above it. Other partitions keep theirs, if there are others.
+    """
+    stands = _still(ledger, topics)
+    again = [p for p, offset in offsets.items() if offset < stands.get(p, offset + 1)]
+    goes_on = not again or any(p not in again for p in stands)
+    return Place(offsets, ledger.place.floor.without(again) if goes_on else NO_FLOOR)
+
+
+def restore(
+    store: LedgerStore, mirror: Mirror, person: Person, mirrored: Mirrored | None, topics: Mapping[str, str]
+) -> Ledger:
+    """Restore the ledger from its mirror. A newer open range is given up."""
+    if mirrored is None:
+        raise LifecycleError(f"load {store.load!r} has no mirror: there is nothing to restore its ledger from")
+    if not mirrored.whole:
+        raise LifecycleError(
+            f"the mirror of load {store.load!r} was written only in part: set the ledger by hand with "
+            f"`orderedkafka ledger rewind {store.load} --to ...`"
+        )
+    before = store.ledger()
+    if before is not None and before.open is not None and person.is_active(before.open.owner):
+        raise LifecycleError(_owned(store.load, before.open))
+    base = before or moves.first_look(
+        store.load, instance=mirrored.instance, home_dag=None, place=mirrored.place, topics=topics, now=person.now
+    )
+    if base.open is not None:
+        base = moves.abandoned(base, person.name, person.reason, person.now)
+    revision = max(base.revision, mirrored.revision)
+    found = replace(
+        base,
+        instance=mirrored.instance,
+        revision=revision,
+        place=mirrored.place,
+        rows_emitted=mirrored.rows,
+        dead_letters=mirrored.dead_letters,
+    )
+    after = moves.restored(found, person.name, person.reason, person.now)
+    store.save(after, before)
+    show(store, mirror, after)
+    return after
+
+
+def move(source: LedgerStore, target: LedgerStore, to: str) -> None:
+    """Move all that is kept of a load to another store, which is called `to`; a move that was interrupted goes on.
+
+    Nobody goes on from the source once the move has begun, nor from the target before it has ended.
+    """
+    moved = source.moved()
+    if moved is not None and moved.moved_to != to:
+        source.ledger()  # says where it is
+    if moved is None:
+        _check_free(target, to)
+        _check_closed(source)
+        moved = source.mark_moved(to, source.ledger())
+    outdated = target.moved() is not None
+    if not outdated and target.ledger() is not None:
+        return  # it has arrived, and may have gone on since
+    there = {LEDGER, *(() if outdated else target.kept())}
+    for key in source.kept():
+        if key not in there:
+            target.copy(key, source)
+    target.take(moved.ledger)
+
+
+def _check_free(target: LedgerStore, to: str) -> None:
+    found = [] if target.moved() is not None else [key for key in target.kept() if key != "watch"]
+    if found:
+        raise LifecycleError(
+            f"{to!r} has books of load {target.load!r} already ({', '.join(map(repr, found[:SHOWN]))}): one of the two "
+            "must not be gone on from. Name another location, or delete the one that is outdated"
+        )
+
+
+def _check_closed(source: LedgerStore) -> None:
+    keys = [key.partition("/")[2] for key in source.kept() if key.startswith("claim/")]
+    for book in (source.ledger(), *map(source.claim, keys)):
+        if book is not None and book.open is not None:
+            raise LifecycleError(
+                f"the ledger of load {source.load!r} cannot move: range {book.open.range_id!r} of {book.open.owner} is "
+                f"open. Let its run finish, or clear it if it failed; or, if it is the ledger's own, abandon it with "
+                f"`orderedkafka ledger abandon {source.load}`"
+            )
+
+
+def _owned(load: str, opened: Open) -> str:
+    return (
+        f"range {opened.range_id!r} of load {load!r} is owned by {opened.owner}, which is active: let it finish, or "
+        "mark that DAG run failed first"
+    )
+
+
+def _still(ledger: Ledger, topics: Mapping[str, str]) -> dict[TopicPartition, int]:
+    """The ledger's position, without topics that were deleted and created again."""
+    anew = {topic for topic, found in topics.items() if ledger.topics.get(topic, found) != found}
+    return {partition: offset for partition, offset in ledger.place.offsets.items() if partition.topic not in anew}
+
+
+def _opened(ledger: Ledger) -> str:
+    return "nothing" if ledger.open is None else status_of(ledger, ledger.open.range_id).sentence
+
+
+def _floor(floor: Floor) -> str:
+    time = str(Moment(floor.time)) if floor.time >= 0 else "none"
+    return time if floor.split is None else f"{time}, one millisecond more before {floor.split}"
+
+
+def _positions(place: Place) -> list[str]:
+    anew = {partition: f", floor {_floor(Floor(time))}" for partition, time in place.floor.anew.items()}
+    found = [f"  {partition.at(offset)}{anew.get(partition, '')}" for partition, offset in place.offsets.items()]
+    return found if len(found) <= SHOWN else [*found[:SHOWN], f"  and {counted(len(found) - SHOWN, 'more partition')}"]
+
+
+def _begins_anew(was: Floor, place: Place) -> list[str]:
+    anew = [partition for partition in place.offsets if place.floor.of(partition) < was.of(partition)]
+    if not anew:
+        return []
+    return [
+        f"Order times begin anew in {counted(len(anew), 'partition')}: until now none was before {_floor(was)}, and "
+        "records there that are older will not be flagged as late. Other partitions go on as they were."
+    ]
+
+
+def _move(partition: TopicPartition, was: int | None, offset: int) -> str:
+    if was is None:
+        return f"  {partition.at(offset)}: new"
+    if was == offset:
+        return f"  {partition.at(offset)}: stays"
+    are = "is" if abs(was - offset) == 1 else "are"
+    what = f"{are} loaded again" if offset < was else f"{are} left out"
+    return f"  {partition.at(was)} to {offset}: {counted(abs(was - offset), 'offset')} {what}"
+
+
+def _outcome(outcome: Outcome) -> str:
+    named = f" {outcome.range_id}" if outcome.range_id else ""
+    rows = f", {counted(outcome.rows, 'row')}{doubts(outcome)}" if outcome.kind == "committed" else ""
+    return (
+        f"revision {outcome.revision}: {outcome.kind}{named} by {outcome.by} at {Moment(outcome.at)}{rows}: "
+        f"{outcome.reason}"
+    )

@@ -1,0 +1,132 @@
+"""Audit: read the output of a committed range again, and its source, and say whether the one has what the other had."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from airflow.sdk import BaseOperator
+
+from airflow_provider_orderedkafka.context import books_of, fail, ledger_asset, now_ms, skip, with_assets
+from airflow_provider_orderedkafka.core.documents import Report
+from airflow_provider_orderedkafka.core.notation.secrets import masked
+from airflow_provider_orderedkafka.core.notation.spelling import arguments
+from airflow_provider_orderedkafka.core.status import AuditRow
+from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError
+from airflow_provider_orderedkafka.hooks.submission import SparkSubmit
+from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.loads.books import Books
+from airflow_provider_orderedkafka.loads.loading import committed_at
+from airflow_provider_orderedkafka.locations import local_root, read_report
+from airflow_provider_orderedkafka.operators.submit import flow_of
+from airflow_provider_orderedkafka.parsing import RENAMED
+from airflow_provider_orderedkafka.telling import docs, lineage, status
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context, XComArg
+
+    from airflow_provider_orderedkafka.audit.auditing import Audit
+
+
+class AuditOffsetRangeOperator(BaseOperator):
+    """Read the output of a committed range again, and its source, and say whether the one has what the other had.
+
+    It moves and changes nothing. It succeeds if the range is clean, and fails for good if something was found; where
+    something cannot be known, it is skipped. The XCom `audit` is what `orderedkafka audit --json` prints.
+
+    :param load: The load.
+    :param range_id: ID of the range.
+    :param checkpoint: The folder for checkpoints that the range was loaded with. Default: the one under AIRFLOW_HOME.
+    :param spark: The arguments of spark-submit that it was loaded with: its connection names tables in lineage.
+    """
+
+    template_fields: Sequence[str] = ("range_id", "checkpoint")
+    ui_color = "#ece2f0"
+    _checks: lineage.Checks | None = None
+
+    @arguments(**RENAMED)
+    def __init__(
+        self,
+        *,
+        load: OrderedLoad,
+        range_id: "str | XComArg",
+        checkpoint: str | None = None,
+        spark: SparkSubmit = SparkSubmit(),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            **with_assets({"inlets": [ledger_asset(load.name, load.ledger)]}, {"doc_md": docs.AUDIT, **kwargs})
+        )
+        self.load = load
+        self.range_id: Any = range_id
+        self.checkpoint = checkpoint
+        self.spark = spark
+
+    def execute(self, context: "Context") -> None:
+        """Audit the range; skip if something about it cannot be known."""
+        try:
+            found = self._audited(context)
+        except OrderedKafkaError as error:
+            fail(error)
+        self.log.info("%s: %s", self.load.name, found.text)
+        context["ti"].xcom_push(key="audit", value=found.to_json())
+        row = _row(found)
+        status.audited(context, self.load, self.range_id, row)
+        if row.verdict == "unknown":
+            skip(context, row.said)
+        if row.verdict == "found":
+            _fail(found)
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:  # noqa: ARG002 - OpenLineage's signature
+        """What was read, and for the output what was found in it; the same where the task fails or is skipped."""
+        return lineage.checked(self._checks)
+
+    get_openlineage_facets_on_failure = get_openlineage_facets_on_complete
+
+    def _audited(self, context: "Context") -> "Audit":
+        from airflow_provider_orderedkafka.audit.auditing import Clusters, audit
+        from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+
+        books = books_of(self.load.name, context, self.load.ledger)
+        report = self._report(books)
+        job = books.store.job(report.job) if report.job else None
+        own = job.kafka.kafka_conn_id if job is not None and job.kafka is not None else None
+        there = own or self.load.kafka_conn_id
+        source, output = OrderedKafkaHook(self.load.kafka_conn_id).config, OrderedKafkaHook(there).config
+        found = audit({report.range_id: report}, Clusters(source, output))
+        if job is not None:
+            flow = flow_of(self.load, books.range(self.range_id), job, self.spark.conn_id, report)
+            self._checks = lineage.Checks(flow, _counts(found))
+        return found
+
+    def _report(self, books: Books) -> Report:
+        root = self.checkpoint or local_root(self.load.name)
+        place = committed_at(books, root, self.range_id)
+        report = read_report(place)
+        if report is None or not report.is_of(books.range(self.range_id)):
+            raise LifecycleError(
+                f"the report of range {self.range_id!r} of load {self.load.name!r} is not at {place!r}: what was "
+                f"loaded where is not known; name the checkpoint= that it was loaded with, or audit it by hand with "
+                f"`orderedkafka audit --checkpoint`"
+            )
+        return report
+
+
+def _row(found: "Audit") -> AuditRow:
+    """What the status keeps of it."""
+    [done] = found.ranges
+    verdict = "unknown" if done.verdict == "open" else done.verdict
+    first = [line.strip() for line in list(done.lines())[1:2]]
+    return AuditRow(now_ms(), verdict, **_counts(found), said=first[0] if first else "")
+
+
+def _counts(found: "Audit") -> dict[str, int]:
+    said = found.to_json()
+    return {name: said[name] for name in lineage.CHECKED}
+
+
+def _fail(found: "Audit") -> NoReturn:
+    from airflow.providers.common.compat.sdk import AirflowFailException
+
+    raise AirflowFailException(
+        masked(found.text) + "\nThe ledger stays where it is: docs/audit.md says what each finding means. Mend the "
+        "output, or load the range again with a replay, and clear this task, which reads all of it once more"
+    )

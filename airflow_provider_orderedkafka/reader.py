@@ -1,0 +1,432 @@
+"""Read Kafka in time order without Spark or Airflow: `read` gives Arrow batches.
+
+    from airflow_provider_orderedkafka.reader import read
+
+    with read("localhost:9092", ["orders", "refunds"], start="-2h") as batches:
+        for batch in batches:
+            ...
+
+Rows come in the order `(order_time, topic, partition, offset)` over all partitions and topics, cut into slices and read
+as the Spark source reads them. Memory is bounded by bytes, however many records there are and however they are spread.
+"""
+
+import logging
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Self, get_args
+
+import pyarrow as pa
+
+from airflow_provider_orderedkafka.core.documents import Isolation, OnDataLoss
+from airflow_provider_orderedkafka.core.next_range import Ends, Survey, check_ends, next_place
+from airflow_provider_orderedkafka.core.notation.spelling import arguments, meant, parse_duration
+from airflow_provider_orderedkafka.core.notation.starts import Earliest, Latest, Moment, parse_start
+from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Topics, subscription_of
+from airflow_provider_orderedkafka.core.order.cuts import FUTURE_TOLERANCE, NO_FLOOR, Bound, Place, Slice, Span
+from airflow_provider_orderedkafka.core.order.planning import Planner, split
+from airflow_provider_orderedkafka.core.order.positions import LARGEST, Offsets, TopicPartition, is_integer
+from airflow_provider_orderedkafka.core.pacing import Pace, Terms, WayOut
+from airflow_provider_orderedkafka.decoding.formats import Decode
+from airflow_provider_orderedkafka.decoding.payloads import RecordDecoder
+from airflow_provider_orderedkafka.decoding.registry import Registry
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+from airflow_provider_orderedkafka.kafka.lookup.brokers import Brokers
+from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
+from airflow_provider_orderedkafka.kafka.lookup.survey import resolve, survey
+from airflow_provider_orderedkafka.kafka.lookup.topics import discover
+from airflow_provider_orderedkafka.kafka.read.columns import BatchBuilder, names, schema
+from airflow_provider_orderedkafka.kafka.read.slices import read_slice
+from airflow_provider_orderedkafka.kafka.read_settings import MIB, ReadSettings, ReadTally
+
+if TYPE_CHECKING:
+    from airflow_provider_orderedkafka.core.order.timeline import OwnIndex
+
+_log = logging.getLogger(__name__)
+
+SLICE_OFFSETS: Final = 50_000
+BYTE_BUDGET: Final = 48 * MIB
+"""What is fetched of a slice before it is cut again; the columns made of it come on top."""
+
+WINDOW_OFFSETS: Final = 5_000_000
+"""How many offsets are planned at a time, so that the first row does not wait for the look-ups of the last."""
+
+WINDOWS: Final = 20
+
+LOOK_SECONDS: Final = 1.0
+"""How often a reader that follows looks for more, while there is none."""
+
+MARKERS: Final = 50
+"""How many offsets more are looked at around a record, since some hold none."""
+
+TRANSACTION_WAIT: Final = 15 * 60 * 1_000
+
+READER: Final = WayOut("the reader", "read it anew", "read it anew", "read it anew without that topic")
+
+Start = str | int | datetime | Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What `read` was asked for, checked."""
+
+    terms: Terms
+    settings: ReadSettings
+    columns: tuple[str, ...]
+    decode: Decode | None = None
+    registry: Registry | None = None
+    follow: bool = False
+
+
+@arguments()
+def read(
+    servers: str | Mapping[str, Any],
+    topics: Topics,
+    *,
+    start: Start = "earliest",
+    end: Start = "latest",
+    columns: Sequence[str] | None = None,
+    headers: bool = False,
+    decode: Decode | None = None,
+    registry: str | Mapping[str, str] | None = None,
+    follow: bool = False,
+    grace: str | None = None,
+    isolation: Isolation = "read_committed",
+    on_data_loss: OnDataLoss = "fail",
+    batch_bytes: int = 4 * MIB,
+) -> "Batches":
+    """Read topics in time order; nothing is asked of Kafka before the first batch, or its schema, is.
+
+    :param servers: The brokers, `"host:9092"`, or a mapping of librdkafka's settings.
+    :param topics: Names of topics, a compiled pattern that matches whole names, or partitions by topic, such as
+        `{"orders": [0, 3]}`.
+    :param start: Where to begin: `"earliest"`, `"latest"`, a time (`"2026-01-31T12:00:00Z"`, a datetime with a zone, or
+        milliseconds since 1970), a time ago (`"-2h"`), `"committed:<group>"`, offsets (`{"orders": [0, 17]}`), or one
+        of these for each topic (`{"orders": "earliest", "refunds": "-1h"}`). The `positions` of another reader will do.
+    :param end: Where to end, exclusive; the same values. `"latest"` is the end of the log as it is when reading begins.
+    :param columns: The columns, in this order, of `key`, `value`, `topic`, `partition`, `offset`, `timestamp`,
+        `timestampType`, `headers`, `order_time` and `late`. Default: all, `headers` if asked for.
+    :param headers: Whether to read the records' headers.
+    :param decode: How keys and values are decoded, such as `Decode(value=Avro(registry="main"))`. A record that cannot
+        be decoded is an error.
+    :param registry: The schema registry: its URL, or a mapping of its client's settings.
+    :param follow: Whether to go on as records come, without an end.
+    :param grace: With `follow`, for how long to wait for older records of other partitions before a record is handed
+        on, such as `"10s"`. What comes later still is flagged as late. Default: not at all.
+    :param isolation: `"read_committed"` or `"read_uncommitted"`.
+    :param on_data_loss: What to do where retention deleted records that were to be read: `"fail"`, or `"count"` them.
+    :param batch_bytes: About how large a batch is.
+    """
+    _check_follow(follow=follow, end=end, grace=grace)
+    asked = _columns(columns, headers=headers)
+    settings = ReadSettings(
+        KafkaConfig.from_connection({"bootstrap.servers": servers} if isinstance(servers, str) else servers),
+        isolation=_one_of("isolation", isolation, Isolation),
+        include_headers="headers" in asked or bool(decode and decode.registries),
+        on_data_loss=_one_of("on_data_loss", on_data_loss, OnDataLoss),
+        byte_budget=BYTE_BUDGET,
+        batch_bytes=_whole("batch_bytes", batch_bytes),
+    )
+    terms = Terms(
+        load="",
+        subscription=subscription_of(topics),
+        start=parse_start(_plain(start), "start"),
+        end=None if end == "latest" else parse_start(_plain(end), "end"),
+        grace=None if grace is None else parse_duration(grace, "grace"),
+        transaction_wait=TRANSACTION_WAIT,
+        future_tolerance=FUTURE_TOLERANCE,
+        isolation=isolation,
+        on_data_loss=on_data_loss,
+        include_headers=settings.include_headers,
+        pace=Pace(),
+        way_out=READER,
+    )
+    return Batches(Request(terms, settings, asked, decode, _registry(decode, registry), follow))
+
+
+def around(
+    servers: str | Mapping[str, Any], topics: Any, record: tuple[str, int, int], rows: int
+) -> tuple[dict[str, dict[int, int]], dict[str, dict[int, int]]]:
+    """Between which offsets the `rows` records lie that came before and after a record, over all partitions of topics.
+
+    `record` is its topic, partition and offset; `SettingError` if there is none.
+    """
+    request = read(servers, topics)._request
+    kafka, terms = request.settings.kafka, request.terms
+    here, offset = TopicPartition(*record[:2]), record[2]
+    found = discover(kafka, terms.subscription)
+    if here not in found.partitions:
+        raise SettingError(f"{here} is not among what is read: name its topic")
+    now = _now()
+    starts, ends = (resolve(Brokers(kafka), terms, end, found, now).offsets for end in (Earliest(), Latest()))
+    stamp = _stamp(KafkaLog(kafka, terms.isolation), here, offset) if starts[here] <= offset < ends[here] else None
+    if stamp is None:
+        raise SettingError(
+            f"there is no record {here.at(offset)}: it is gone, was aborted, is a transaction's marker or not written "
+            f"yet; {here} has the offsets from {starts[here]} on and before {ends[here]}"
+        )
+    at = {**resolve(Brokers(kafka), terms, Moment(stamp), found, now).offsets, here: offset}
+    reach = rows + MARKERS
+    return (
+        _by_topic({partition: max(place - reach, starts[partition]) for partition, place in at.items()}),
+        _by_topic({partition: min(place + reach, ends[partition]) for partition, place in at.items()}),
+    )
+
+
+def _stamp(log: KafkaLog, partition: TopicPartition, offset: int) -> int | None:
+    """The timestamp of a record, 0 if it has none; None without such a record."""
+    seen = log.look({partition: Bound(offset)}, {partition: offset + 1}, LARGEST, 1)[partition]
+    return None if seen.offset is None else max(seen.timestamp, 0)
+
+
+class Batches:
+    """Batches of records in order; iterate once. Close it, or use it in a `with` block, when you stop before the end.
+
+    `rows`, `late` and `lost` count what was handed on so far, those older than a record before them in their partition,
+    and, by topic and partition, the offsets that retention had deleted. `live` is whether all that there was when
+    reading began has been handed on, and `waiting` whether a reader that follows has handed on all that there is.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._tally = ReadTally()
+        self._reached: dict[TopicPartition, int] = {}
+        self._end: Mapping[TopicPartition, int] = {}
+        self._ends = Ends(Offsets(), Offsets())
+        self._ids: Mapping[str, str] = {}
+        self._own: dict[TopicPartition, OwnIndex] = {}
+        self._batches = self._read()
+        self._closed = False
+        self.waiting = self.live = False
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        if self._closed:
+            raise StopIteration
+        return next(self._batches)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop reading; there are no more batches."""
+        self._closed = True
+        self._batches.close()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of each batch; a schema registry is asked for those that it knows."""
+        found = schema(include_headers=self._request.settings.include_headers)
+        if self._decoder is not None:
+            found = self._decoder.schema(found)
+        return pa.schema([found.field(name) for name in self._request.columns])
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The same as a `pyarrow.RecordBatchReader`, which Polars, DuckDB and Arrow's own writers take."""
+        return pa.RecordBatchReader.from_batches(self.schema, self)
+
+    @property
+    def positions(self) -> dict[str, dict[int, int]]:
+        """The next offset by topic and partition, behind what was handed on: a `start=` for another reader."""
+        return _by_topic(self._reached)
+
+    @property
+    def left(self) -> int:
+        """How many offsets lie between there and the end, as far as it is known; 0 before reading begins."""
+        return sum(end - self._reached.get(partition, 0) for partition, end in self._end.items())
+
+    @property
+    def partitions(self) -> pa.Table:
+        """Each partition: its next offset, where what is handed on now ends, how many offsets are held back behind it.
+
+        Held back are records that are younger than `grace`, and those behind an open transaction: they stay in Kafka.
+        """
+        known = sorted(self._reached)
+        ends = [self._end.get(partition, self._reached[partition]) for partition in known]
+        readable = self._ends.written or self._ends.offsets
+        columns = {
+            "topic": pa.array([partition.topic for partition in known], pa.string()),
+            "partition": pa.array([partition.partition for partition in known], pa.int32()),
+            "position": [self._reached[partition] for partition in known],
+            "end": ends,
+            "held": [max(readable.get(p, 0) - end, 0) for p, end in zip(known, ends, strict=True)],
+            "rows": [self._tally.read[partition] for partition in known],
+            "late": [self._tally.late[partition] for partition in known],
+            "lost": [self._tally.lost.get(partition, 0) for partition in known],
+        }
+        numbers = {name: pa.array(each, pa.int64()) for name, each in columns.items() if isinstance(each, list)}
+        return pa.table({**columns, **numbers})
+
+    @property
+    def rows(self) -> int:
+        return self._tally.records
+
+    @property
+    def late(self) -> int:
+        return self._tally.late.total()
+
+    @property
+    def lost(self) -> dict[str, dict[int, int]]:
+        return _by_topic(self._tally.lost)
+
+    @cached_property
+    def _found(self) -> Discovery:
+        return discover(self._request.settings.kafka, self._request.terms.subscription)
+
+    @cached_property
+    def _decoder(self) -> RecordDecoder | None:
+        asked = self._request
+        if asked.decode is None:
+            return None
+        return RecordDecoder.of(asked.decode, sorted(self._found.ids), asked.registry)
+
+    def _read(self) -> Generator[pa.RecordBatch, None, None]:
+        """Range after range; one alone, unless it follows."""
+        place = self._first()
+        while True:
+            seen = self._look(place)
+            end = next_place(self._log, place, seen, self._request.terms, self._own)
+            if isinstance(end, Place):
+                self.waiting, self._end = False, end.offsets
+                yield from self._between(seen, place, end)
+                place = Place(place.offsets.updated(end.offsets), end.floor)
+            self.live = True
+            if not self._request.follow:
+                return
+            self.waiting = True
+            time.sleep(LOOK_SECONDS)
+
+    def _first(self) -> Place:
+        asked = self._request
+        start = resolve(Brokers(asked.settings.kafka), asked.terms, asked.terms.start, self._found, _now())
+        for remark in start.remarks:
+            _log.warning("%s", remark)
+        self._reached.update(start.offsets)
+        return Place(start.offsets, NO_FLOOR)
+
+    def _look(self, place: Place) -> Survey:
+        asked = self._request
+        seen = survey(Brokers(asked.settings.kafka), asked.terms, _now(), place)
+        known = self._ids or self._found.ids
+        seen.check(place, known, READER)
+        self._join([topic for topic in seen.found.ids if topic not in known], sorted(seen.found.ids))
+        self._ids, self._ends = seen.found.ids, seen.ends
+        if seen.fixed:
+            check_ends(place.offsets, seen.ends.offsets, "swap start and end, or ask for a later end")
+        return seen
+
+    def _join(self, new: Sequence[str], topics: Sequence[str]) -> None:
+        """Take in topics that the pattern has come to match; they begin at their earliest offsets."""
+        if not new:
+            return
+        _log.info("the pattern matches %s, too: read from the earliest offset on", ", ".join(map(repr, new)))
+        before = self._decoder
+        if before is not None and self._request.decode is not None:
+            plain = schema(include_headers=self._request.settings.include_headers)
+            after = RecordDecoder.of(self._request.decode, topics, self._request.registry)
+            if after.schema(plain) != before.schema(plain):
+                raise SettingError(
+                    f"the pattern matches {new[0]!r} now, whose columns are others than those of what is read: "
+                    "read it by itself, or begin anew"
+                )
+            self._decoder = after
+
+    def _between(self, seen: Survey, start: Place, end: Place) -> Iterator[pa.RecordBatch]:
+        """The records of a range, planned a window at a time."""
+        whole = seen.span(start)
+        settings = replace(self._request.settings, topic_ids=seen.found.ids)
+        reached = Place(whole.start, start.floor)
+        while reached.offsets != end.offsets:
+            rest = Span(reached.offsets, end.offsets, reached.floor, whole.latest)
+            for place in self._planner(seen, rest).ends(WINDOW_OFFSETS, WINDOWS):
+                span = Span(reached.offsets, place.offsets, reached.floor, whole.latest)
+                for slice_ in self._planner(seen, span).slices(SLICE_OFFSETS):
+                    yield from self._slice(slice_, settings)
+                reached = place
+        self._reached.update(end.offsets)
+
+    def _planner(self, seen: Survey, span: Span) -> Planner:
+        return Planner(self._log, span, seen.found.compacted, self._own)
+
+    def _slice(self, slice_: Slice, settings: ReadSettings) -> Iterator[pa.RecordBatch]:
+        read = read_slice(slice_, settings, self._tally, lambda large, each: split(large, self._log, each), self._made)
+        for batch, reached in read:
+            self._reached.update(reached)
+            yield batch
+
+    @cached_property
+    def _log(self) -> KafkaLog:
+        return KafkaLog(self._request.settings.kafka, self._request.terms.isolation)
+
+    def _made(self, builder: BatchBuilder, rows: slice) -> tuple[pa.RecordBatch, dict[TopicPartition, int]]:
+        """A batch with its columns as they were asked for, and where each of its partitions stands behind it."""
+        batch = builder.batch(rows)
+        if self._decoder is not None:
+            batch, _ = self._decoder.split(batch)
+        return batch.select(self._request.columns), builder.reached(rows)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _by_topic(found: Mapping[TopicPartition, int]) -> dict[str, dict[int, int]]:
+    nested: dict[str, dict[int, int]] = {}
+    for partition, number in sorted(found.items()):
+        nested.setdefault(partition.topic, {})[partition.partition] = number
+    return nested
+
+
+def _columns(asked: Sequence[str] | None, *, headers: bool) -> tuple[str, ...]:
+    if asked is None:
+        return names(include_headers=headers)
+    known = names(include_headers=True)
+    for name in asked:
+        if name not in known:
+            hint = meant(str(name), known, f"there are {', '.join(known)}")
+            raise SettingError(f"columns: there is no {name!r}; {hint}")
+    if not asked:
+        raise SettingError(f"columns names none: leave it out, or name some of {', '.join(known)}")
+    return tuple(dict.fromkeys(asked))
+
+
+def _check_follow(*, follow: bool, end: Any, grace: str | None) -> None:
+    if grace is not None and not follow:
+        raise SettingError(f"grace={grace!r} is for follow=True: without it what is there is read, however young")
+    if follow and end != "latest":
+        raise SettingError(f"end={end!r} and follow=True: a reader that follows has no end; leave one out")
+
+
+def _registry(decode: Decode | None, registry: str | Mapping[str, str] | None) -> Registry | None:
+    if decode is None or not decode.registries:
+        return None
+    if registry is None:
+        raise SettingError(
+            f"decode= names the registry {decode.registries[0]!r}: give its address as registry='http://...'"
+        )
+    return Registry({"url": registry} if isinstance(registry, str) else registry)
+
+
+def _plain(value: Any) -> Any:
+    """A start as JSON has it: mappings are objects."""
+    return {str(key): _plain(each) for key, each in value.items()} if isinstance(value, Mapping) else value
+
+
+def _one_of(name: str, value: Any, kind: Any) -> Any:
+    if value not in get_args(kind):
+        raise SettingError(f"{name} must be {' or '.join(map(repr, get_args(kind)))}, found {value!r}")
+    return value
+
+
+def _whole(name: str, value: Any) -> int:
+    if not is_integer(value, 1):
+        raise SettingError(f"{name} must be a whole number from 1 on, found {value!r}")
+    return int(value)

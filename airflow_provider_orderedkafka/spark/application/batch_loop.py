@@ -1,0 +1,336 @@
+"""The batches of a range: where they end, and the steps for each, in an order that survives a kill at any moment.
+
+`Plan` says where batches end, a window at a time; what earlier attempts stored comes first. For each batch of the plan
+`BatchLoop` sees that the lease is held, decides how far the row limit lets it go, notes it, writes it, counts it. A
+batch that was noted before and not counted is a replay: its writer leaves out what is there already. A batch that was
+counted is done. A batch that fails is run again here, as a replay of itself, a few times.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Protocol
+
+from airflow_provider_orderedkafka.core.batches import (
+    WINDOW,
+    Allotment,
+    Batch,
+    Counts,
+    Doubt,
+    Note,
+    Planned,
+    Setup,
+    Size,
+    Tally,
+    needs_sample,
+    rest_of,
+    size_of,
+    window,
+)
+from airflow_provider_orderedkafka.core.documents import Destination, Ends, Range
+from airflow_provider_orderedkafka.core.limits import check_bad, rows_left
+from airflow_provider_orderedkafka.core.order.cuts import Place
+from airflow_provider_orderedkafka.errors import (
+    CredentialsError,
+    OrderedKafkaError,
+    SchemaChangedError,
+    StateError,
+    TaskFailedError,
+)
+from airflow_provider_orderedkafka.kafka.lookup.topics import check_ids
+from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
+from airflow_provider_orderedkafka.spark.session.failures import classify_failure
+from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
+from airflow_provider_orderedkafka.spark.state.lease import Lease
+
+if TYPE_CHECKING:
+    from airflow_provider_orderedkafka.core.order.positions import TopicPartition
+    from airflow_provider_orderedkafka.core.order.timeline import OwnIndex
+
+_log = logging.getLogger(__name__)
+
+
+class Output(Protocol):
+    """Where rows go, as far as a replay needs to know."""
+
+    @property
+    def unprotected(self) -> str | None:
+        """Why a replay cannot leave out what is there already; None where it can, or need not."""
+        ...
+
+    def ends(self) -> Ends:
+        """Where it ends now."""
+        ...
+
+    def noted(self, batch: Batch, attempt: int, keep: Callable[[Note], None]) -> Note:
+        """The note of a batch that is about to be written for the first time; `keep` stores one that comes earlier."""
+        ...
+
+    def joined(self, note: Note) -> Note:
+        """The note of a batch that an earlier attempt has begun, once this one takes part."""
+        ...
+
+    def before(self, note: Note) -> "Before | None":
+        """What earlier attempts left of a noted batch; None where it does not matter."""
+        ...
+
+
+class Before(Protocol):
+    """What earlier attempts left of a batch, as far as the loop is concerned."""
+
+    @property
+    def doubt(self) -> Doubt | None:
+        """What cannot be known of the batch."""
+        ...
+
+
+class Writer(Protocol):
+    """What writes a batch somewhere, and from which frames. `setup` is how, for this attempt and all that follow."""
+
+    @property
+    def setup(self) -> Setup: ...
+
+    @property
+    def frames(self) -> RangeFrames:
+        """The range as DataFrames of records, and what becomes of them."""
+        ...
+
+    @property
+    def output(self) -> Output: ...
+
+    @property
+    def destination(self) -> Destination:
+        """Where the rows go, for whoever looks for them afterwards."""
+        ...
+
+    def write(self, batch: Batch, note: Note, before: Any) -> Tally:
+        """Write the batch but for what is there before; None where nothing is, as in a first try."""
+        ...
+
+
+class Limit(Protocol):
+    """The row limit, as the loop asks for it."""
+
+    def allot(self, batch: Batch, left: int) -> Allotment | None:
+        """How far the batch goes with `left` rows; None where the whole batch passes."""
+        ...
+
+    def cut(self, batch: Batch, allotment: Allotment) -> Batch:
+        """The batch, as far as the allotment lets it go."""
+        ...
+
+
+class Plan:
+    """The remaining batches of a range, at most `at_once` in a window."""
+
+    def __init__(self, frames: RangeFrames, checkpoint: Checkpoint, at_once: int = WINDOW) -> None:
+        self._frames = frames
+        self._checkpoint = checkpoint
+        self._at_once = at_once
+        self._own: dict[TopicPartition, OwnIndex] = {}
+
+    def window(self, number: int, start: Place) -> list[Planned]:
+        """The next batches from this number and place; none at the range's end."""
+        loaded = self._frames.loaded
+        if start.offsets == loaded.end.offsets:
+            return []
+        size, begun = self._size, self._begun(number)
+        ends = [] if begun is None else [begun]
+        rest = rest_of(loaded, begun or start)
+        if rest.offsets:
+            ends += self._frames.cluster.planner(rest, self._own).ends(size.offsets, self._at_once - len(ends))
+        return window(loaded, number, start, ends, size)
+
+    def _begun(self, number: int) -> Place | None:
+        """The end of a batch that an earlier attempt began."""
+        begun = self._checkpoint.note(number) or self._checkpoint.allotment(number)
+        return None if begun is None else begun.end
+
+    @cached_property
+    def _size(self) -> Size:
+        """Determined before the first window; also checks that the topics are still the range's."""
+        from airflow_provider_orderedkafka.kafka.read.slices import average_bytes
+
+        loaded, cluster = self._frames.loaded, self._frames.cluster
+        check_ids(cluster.topics().ids, loaded.topics)
+        average = average_bytes(loaded.span, self._frames.read) if needs_sample(loaded) else None
+        return size_of(loaded, average, self._frames.slice_offsets)
+
+
+TRIES = 3
+"""How often a batch is written before its failure ends the attempt."""
+
+OF_AN_ATTEMPT = (SchemaChangedError, CredentialsError)
+"""What only another attempt mends: columns and credentials are those that this one began with."""
+
+
+class Host(Protocol):
+    """The attempt around the loop."""
+
+    def ready(self) -> None:
+        """Wait until batches can be written, while planning goes on."""
+        ...
+
+    def before_a_retry(self) -> None:
+        """Wait until no task of the failed batch runs any more."""
+        ...
+
+    def tell(self, counts: Counts, planned: Planned) -> None:
+        """Called after each batch."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What the loop works with: the range, its checkpoint, lease, plan, writer and row limit.
+
+    `max_bad` is how many dead letters the range may have, where it is bounded.
+    """
+
+    loaded: Range
+    checkpoint: Checkpoint
+    lease: Lease
+    plan: Plan
+    writer: Writer
+    limit: Limit
+    max_bad: int | None = None
+
+
+Run = Callable[[Sequence[Planned], "BatchLoop"], None]
+"""Hands the batches of a window to the loop's `take`, in whatever order; ends early where the loop is `over`."""
+
+
+class BatchLoop:
+    """Loads one batch after the other. `counts` are the latest; `error` is the one that ended it.
+
+    `loading` is the batch that is being loaded, while there is one, and `writing` says that it is being written now.
+    `counting` is how many seconds went into counting rows for the row limit.
+    """
+
+    def __init__(self, work: Work, host: Host) -> None:
+        self._work = work
+        self._host = host
+        self._early: dict[int, Planned] = {}
+        self._off_plan = False
+        self._stopped = False
+        self.counts = work.checkpoint.counts()
+        self.loading: Planned | None = None
+        self.writing = False
+        self.counting = 0.0
+        self.error: OrderedKafkaError | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether to load no more batches of this window."""
+        return self.error is not None or self._stopped or self._off_plan or self._left() == 0
+
+    def stop(self) -> None:
+        """Start no further batch or retry; may be called from any thread."""
+        self._stopped = True
+
+    def run(self, run: Run) -> None:
+        """Load batches to the range's end; stops at the first error and keeps it."""
+        while not self.over and (window := self._work.plan.window(*self._next())):
+            self._host.ready()
+            self._early.clear()
+            run(window, self)
+            if not self.over and self._next()[0] <= window[-1].batch:
+                raise StateError(
+                    f"Spark's streaming query did not find batch {self._next()[0]} of the plan in "
+                    f"{self._work.checkpoint.location!r}: was a file deleted there, or does Spark see another file "
+                    f"system than this process? Fix that, then run the same range again"
+                )
+            self._off_plan = False
+
+    def take(self, planned: Planned) -> None:
+        """Load a batch of the window in its turn; one that arrives early waits."""
+        self._early[planned.batch] = planned
+        try:
+            while not self.over and (following := self._early.pop(self._next()[0], None)):
+                self._load(following)
+        except Exception as error:  # noqa: BLE001 - kept: Spark would turn it into text
+            self.error = classify_failure(error)
+
+    def _next(self) -> tuple[int, Place]:
+        """The number and start of the next batch; the limit may have ended the previous one early."""
+        counts = self.counts
+        return (1, self._work.loaded.start) if counts is None else (counts.batch + 1, counts.end)
+
+    def _load(self, planned: Planned) -> None:
+        self.loading = planned
+        number, start = self._next()
+        end = planned.end(self._work.loaded)
+        self._work.lease.check()
+        batch = self._limited(Batch(number, start, end))
+        tally = self._written(batch)
+        self.counts = self._counted(batch, tally)
+        self._work.checkpoint.put_counts(self.counts)
+        self._off_plan = batch.end != end
+        self.loading = None
+        self._host.tell(self.counts, planned)
+
+    def _limited(self, batch: Batch) -> Batch:
+        left = self._left()
+        if left is None:
+            return batch
+        allotment = self._work.checkpoint.allotment(batch.number)
+        if allotment is None:
+            began = monotonic()
+            allotment = self._work.limit.allot(batch, left)
+            self.counting += monotonic() - began
+            if allotment is None:
+                return batch
+            self._work.checkpoint.put_allotment(allotment)
+        return self._work.limit.cut(batch, allotment)
+
+    def _written(self, batch: Batch) -> Tally:
+        left = TRIES
+        while True:
+            try:
+                note, before = self._noted(batch)
+                self._work.lease.check()  # to look back may take a while, and what follows cannot be taken back
+                self.writing = True
+                return self._work.writer.write(batch, note, before)
+            except StateError:  # what cannot be noted is not written
+                raise
+            except Exception as error:  # noqa: BLE001 - raised again, classified, unless the batch is run again
+                left -= 1
+                self._prepare_a_retry(batch, error, left)
+            finally:
+                self.writing = False
+
+    def _prepare_a_retry(self, batch: Batch, error: Exception, left: int) -> None:
+        reason = classify_failure(error)
+        self._work.lease.check()
+        if left == 0 or not reason.retryable or isinstance(reason, OF_AN_ATTEMPT):
+            raise reason from error
+        self._host.before_a_retry()
+        if self._stopped:
+            raise TaskFailedError("the attempt was stopped before the batch was run again") from error
+        _log.warning("batch %d failed and is run again: %s", batch.number, reason)
+
+    def _noted(self, batch: Batch) -> tuple[Note, Before | None]:
+        """The batch's note, stored before a write and whenever it changes, and what landed before."""
+        output, found = self._work.writer.output, self._work.checkpoint.note(batch.number)
+        if found is None:
+            note, before = output.noted(batch, self._work.lease.attempt, self._work.checkpoint.put_note), None
+        else:
+            note = output.joined(found)
+            before = output.before(note)
+            note = note.doubted(None if before is None else before.doubt)
+        if note != found:
+            self._work.checkpoint.put_note(note)
+        return note, before
+
+    def _counted(self, batch: Batch, tally: Tally) -> Counts:
+        before = self.counts
+        total = tally if before is None else before.total.plus(tally)
+        check_bad(total.dead_letters, self._work.max_bad)
+        batches = 1 if before is None else before.batches + 1
+        spent = rows_left(self._work.loaded.rows_left, total.rows) == 0
+        return Counts(batch.number, tally, total, batches, batch.end, limit_spent=spent)
+
+    def _left(self) -> int | None:
+        return rows_left(self._work.loaded.rows_left, 0 if self.counts is None else self.counts.total.rows)

@@ -1,0 +1,125 @@
+"""Spark as the lanes know it: tasks that run Python, and frames of which each part is made by one task, in order."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from airflow_provider_orderedkafka.core.commits import IDENTITY
+from airflow_provider_orderedkafka.core.lanes import OrderBy
+from airflow_provider_orderedkafka.kafka.provenance import ORDINAL, SOURCE, SOURCE_FIELDS
+from airflow_provider_orderedkafka.spark.ordering import distributed
+from airflow_provider_orderedkafka.spark.session.counting import TaskCounter
+from airflow_provider_orderedkafka.spark.session.plans import PlanFacts, read_plan
+from airflow_provider_orderedkafka.spark.session.starting import LazySession
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+
+class Engine(Protocol):
+    """What runs the work of a batch."""
+
+    @property
+    def session(self) -> "SparkSession":
+        """Spark's own, for tables and streams; a lane does without."""
+        ...
+
+    @property
+    def cores(self) -> int:
+        """How many tasks run at once."""
+        ...
+
+    def counter(self) -> TaskCounter:
+        """A count that tasks report to."""
+        ...
+
+    def numbers(self, parts: int) -> "DataFrame":
+        """A frame of `parts` rows with numbers, one for each task."""
+        ...
+
+    def collected(self, frame: "DataFrame", parts: Iterable[int]) -> "list[Row]":
+        """The rows of some parts, as far as the frame has them."""
+        ...
+
+    def facts(self, frame: "DataFrame", below: str | None = None) -> PlanFacts:
+        """What is known of the rows, or of those from which the column `below` was made."""
+        ...
+
+    def distributed(self, frame: "DataFrame", by: OrderBy, writers: int, partitions: int | None = None) -> "DataFrame":
+        """The rows with `_seq`, split among writers so that they stay in order."""
+        ...
+
+    def counted(self, frame: "DataFrame") -> "tuple[DataFrame, Callable[[], int]]":
+        """The rows, and how many they were, once they are written."""
+        ...
+
+    def sourced(self, frame: "DataFrame") -> "DataFrame":
+        """Records with `_source`, which a transform must keep."""
+        ...
+
+    def identified(self, frame: "DataFrame", range_name: str, batch: int) -> "DataFrame":
+        """The rows of a batch with their identities, by `_source` and `_ordinal`, which is 0 if there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SparkEngine:
+    """Spark, once the session is there."""
+
+    spark: LazySession
+
+    @property
+    def session(self) -> "SparkSession":
+        """Spark's own, started if it is not yet."""
+        return self.spark.started()
+
+    @property
+    def cores(self) -> int:
+        """Its default parallelism."""
+        cores: int = self.session.sparkContext.defaultParallelism
+        return cores
+
+    def counter(self) -> TaskCounter:
+        """An accumulator."""
+        return TaskCounter(self.session.sparkContext)
+
+    def numbers(self, parts: int) -> "DataFrame":
+        """A range, one number in each partition."""
+        return self.session.range(0, parts, 1, parts)
+
+    def collected(self, frame: "DataFrame", parts: Iterable[int]) -> "list[Row]":
+        """A job over these partitions alone."""
+        rows = frame.rdd
+        there = [part for part in parts if part < rows.getNumPartitions()]
+        found: list[Row] = self.session.sparkContext.runJob(rows, list, there)
+        return found
+
+    def facts(self, frame: "DataFrame", below: str | None = None) -> PlanFacts:
+        return read_plan(frame, below=below)
+
+    def distributed(self, frame: "DataFrame", by: OrderBy, writers: int, partitions: int | None = None) -> "DataFrame":
+        """By a shuffle, or into one partition."""
+        return distributed(frame, by, writers, partitions)
+
+    def counted(self, frame: "DataFrame") -> "tuple[DataFrame, Callable[[], int]]":
+        """By an observation, which costs no pass of its own."""
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as f
+
+        seen = Observation()
+        return frame.observe(seen, f.count(f.lit(1)).alias("rows")), lambda: int(seen.get["rows"])
+
+    def sourced(self, frame: "DataFrame") -> "DataFrame":
+        """By a struct of the records' own columns."""
+        from pyspark.sql import functions as f
+
+        return frame.withColumn(SOURCE, f.struct(*SOURCE_FIELDS))
+
+    def identified(self, frame: "DataFrame", range_name: str, batch: int) -> "DataFrame":
+        """By a struct, too."""
+        from pyspark.sql import functions as f
+
+        ordinal = f.col(ORDINAL) if ORDINAL in frame.columns else f.lit(0)
+        fields = [f.col(f"{SOURCE}.{name}").alias(name) for name in ("topic", "partition", "offset")]
+        of_batch = [f.lit(range_name).alias("range_id"), f.lit(batch).cast("long").alias("batch")]
+        return frame.withColumn(IDENTITY, f.struct(*of_batch, *fields, ordinal.cast("int").alias("ordinal")))

@@ -1,0 +1,295 @@
+"""The Spark session of an application: started in the background, with one attempt for each task.
+
+It is checked before anything is written: that it retries no task, that there are executors, and that they have what
+tasks need.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from threading import Thread
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from airflow_provider_orderedkafka.compat.spark import (
+    connect_to_the_jvm,
+    context_runs,
+    python_of_workers,
+    shipped_names,
+)
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.outputs import OPTIONS_VARIABLE
+from airflow_provider_orderedkafka.storage.store import local_path
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+Result = TypeVar("Result")
+
+ONE_ATTEMPT = {
+    "spark.task.maxFailures": "1",
+    "spark.stage.maxConsecutiveAttempts": "1",
+    "spark.speculation": "false",
+}
+"""Two copies of a task would write at the same time; the application itself retries a failed batch."""
+
+AS_PLANNED = {"spark.sql.adaptive.enabled": "false"}
+"""Keep partitions as slices, and run the plan that was checked."""
+
+NOT_BY_FILE = {"spark.broadcast.UDFCompressionThreshold": "1g"}
+"""Larger functions travel in a file in `spark.local.dir`, and ours contain Kafka's passwords."""
+
+NOT_INHERITED = {f"spark.executorEnv.{OPTIONS_VARIABLE}": ""}
+"""With a local master, Python's workers would inherit it from spark-submit's JVM, which cannot forget it."""
+
+OFTEN = {"spark.executor.heartbeatInterval": "5s"}
+"""How often executors tell how far their tasks are, unless that is set: progress that is told is as old as this."""
+
+LOG_LEVEL = "spark.log.level"
+EXTENSIONS = "spark.sql.extensions"
+
+LOCAL = re.compile(r"local(\[[^,]+(,\s*(?P<tries>\d+))?\])?")
+"""Local masters, which alone say how often a task is tried."""
+
+
+class LazySession:
+    """A session that starts in the background, and is stopped by whoever started it.
+
+    `settings` are what the output needs of a session that is started here, such as an extension of Spark's SQL.
+    """
+
+    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+        self._settings = settings or {}
+        self._coming: Future[SparkSession] | None = None
+        self._ours = False
+
+    def begin(self) -> None:
+        """Start the session or use an active one, without waiting for it."""
+        self._begun()
+
+    def started(self) -> "SparkSession":
+        return self._begun().result()
+
+    def there(self) -> "SparkSession | None":
+        """The session, if started."""
+        coming = self._coming
+        return coming.result() if coming is not None and coming.done() and coming.exception() is None else None
+
+    def stop(self) -> None:
+        """Stop the session if it was started here; one that is still starting ends with the process."""
+        session = self.there()
+        if self._ours and session is not None:
+            session.stop()
+
+    def _begun(self) -> "Future[SparkSession]":
+        if self._coming is None:
+            self._ours = not context_runs()
+            self._coming = in_background(self._start)
+        return self._coming
+
+    def _start(self) -> "SparkSession":
+        session = start_session(self._settings)
+        check_session(session)
+        return session
+
+
+@contextmanager
+def lent_session(location: str) -> "Iterator[SparkSession | None]":
+    """A session to read a location with, where that is not on this machine; one that is started here ends again.
+
+    What is read may say with which settings a session is to be started.
+    """
+    if local_path(location) is not None:
+        yield None
+        return
+    ours, session = not context_runs(), start_session()
+    try:
+        yield session
+    finally:
+        if ours:
+            session.stop()
+
+
+def in_background(work: Callable[[], Result]) -> "Future[Result]":
+    """Run in a daemon thread: a cluster may take minutes, and a terminated process does not wait for it."""
+    future: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - raised where the result is needed
+            future.set_exception(error)
+
+    Thread(target=run, name="orderedkafka-background", daemon=True).start()
+    return future
+
+
+def start_session(settings: Mapping[str, str] = MappingProxyType({})) -> "SparkSession":
+    """The session, with the settings that a load needs; the interpreter of this process, unless one is set."""
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    connect_to_the_jvm()  # before, a SparkConf knows nothing of what was asked of spark-submit
+    asked = SparkConf()
+    builder = SparkSession.builder
+    added = {} if context_runs() else with_extensions({**OFTEN, **settings}, asked.get(EXTENSIONS, ""))
+    for key, value in {**ONE_ATTEMPT, **AS_PLANNED, **NOT_BY_FILE, **NOT_INHERITED, **few_lines(asked)}.items():
+        builder = builder.config(key, value)
+    for key in [key for key in added if key == EXTENSIONS or not asked.contains(key)]:
+        builder = builder.config(key, added[key])
+    return builder.getOrCreate()
+
+
+def with_extensions(settings: Mapping[str, str], before: str) -> dict[str, str]:
+    """The settings, with the extensions of Spark's SQL that were asked for before."""
+    found = dict(settings)
+    if EXTENSIONS in found and before:
+        found[EXTENSIONS] = ",".join(dict.fromkeys([*before.split(","), found[EXTENSIONS]]))
+    return found
+
+
+def few_lines(asked: "SparkConf") -> dict[str, str]:
+    """On a terminal, limit Spark's log to warnings, unless a level is set."""
+    if not sys.stdout.isatty() or asked.contains(LOG_LEVEL):
+        return {}
+    return {LOG_LEVEL: "WARN"}
+
+
+def check_session(session: "SparkSession") -> None:
+    """`SettingError` if an existing session would retry tasks."""
+    context = session.sparkContext
+    local = LOCAL.fullmatch(context.master)
+    if local is not None:
+        if local["tries"] not in (None, "1"):
+            raise _tried_again(f"the master {context.master!r}", "leave its second number out")
+        return
+    for name, expected in ONE_ATTEMPT.items():
+        found = context.getConf().get(name, expected)
+        if found != expected:
+            raise _tried_again(f"{name}={found!r}", f"start the session with {name}={expected}")
+
+
+def check_location(session: "SparkSession", location: str) -> None:
+    """`SettingError` for a checkpoint on local disk if the driver runs on a machine of the cluster."""
+    mode = session.sparkContext.getConf().get("spark.submit.deployMode", "client")
+    if mode == "cluster" and local_path(location) is not None:
+        raise SettingError(
+            f"the checkpoint {location!r} is on the local disk of whichever machine runs the driver: the next attempt "
+            f"would not find it. Name one that the whole cluster reaches, such as hdfs://... or s3a://..."
+        )
+
+
+def _tried_again(what: str, instead: str) -> SettingError:
+    return SettingError(
+        f"the Spark session has {what}: a task that Spark runs twice writes its rows twice; {instead}, or let this "
+        f"application start the session"
+    )
+
+
+OURS = __name__.split(".", 1)[0]
+NEEDED = ("confluent_kafka", "pyarrow", "numpy")
+"""What the executors import for every load."""
+
+INSTALLED_BY = {"attr": "attrs", "confluent_kafka": "confluent-kafka", "google.protobuf": "protobuf"}
+"""By which name a package is installed, where it is another one."""
+
+ANSWER_SECONDS = 60
+_LOOK = """
+import importlib.util, sys
+for name in sys.argv[1:]:
+    try:
+        found = importlib.util.find_spec(name)
+    except ModuleNotFoundError:
+        found = None
+    print(*([name] if found is None else []))
+"""
+
+
+class Missing(NamedTuple):
+    """What an interpreter cannot import."""
+
+    interpreter: str
+    names: Sequence[str]
+
+
+def check_executors(session: "SparkSession", more: Sequence[str] = ()) -> None:
+    """Raise `SettingError` if the executors' Python lacks a package, with the ways to ship it.
+
+    `more` names what this load imports there beyond what every load needs.
+    """
+    context, needed = session.sparkContext, (OURS, *NEEDED, *more)
+    found = _missing_here(context, needed) if LOCAL.fullmatch(context.master) else _missing_there(context, needed)
+    if found is None:
+        return
+    interpreter, names = found
+    if OURS in names:
+        raise SettingError(
+            f"the executors' Python ({interpreter}) has no {OURS}: ship it with --py-files {OURS}.zip, which "
+            f"`orderedkafka bundle {OURS}.zip` builds, or install it there"
+        )
+    packages = " and ".join(INSTALLED_BY.get(name, name) for name in names)
+    raise SettingError(
+        f"the executors' Python ({interpreter}) has no {packages}. Install there what `orderedkafka bundle "
+        f"bundle.zip --requirements requirements.txt` writes down, or point PYSPARK_PYTHON at an "
+        f"interpreter that has it, or ship an environment: pack it with venv-pack and add --archives "
+        f"environment.tar.gz#env --conf spark.pyspark.python=./env/bin/python. --py-files cannot ship packages with "
+        f"compiled parts"
+    )
+
+
+def _missing_here(context: "SparkContext", needed: Sequence[str]) -> Missing | None:
+    """What the workers of a local master lack, asked of their interpreter without a Spark job."""
+    interpreter = python_of_workers(context)
+    folders = [*_shipped(context), os.environ.get("PYTHONPATH", "")]
+    try:
+        answer = subprocess.run(  # noqa: S603 - Spark runs it too
+            [interpreter, "-c", _LOOK, *needed],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, folders))},
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=ANSWER_SECONDS,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise SettingError(
+            f"the executors' Python {interpreter!r} does not run ({error}): point PYSPARK_PYTHON at an interpreter "
+            f"that has {', '.join(INSTALLED_BY.get(name, name) for name in needed if name != OURS)}"
+        ) from error
+    names = answer.stdout.split()
+    return Missing(interpreter, names) if names else None
+
+
+def _shipped(context: "SparkContext") -> list[str]:
+    from pyspark import SparkFiles
+
+    names = shipped_names(context)
+    if not names:
+        return []
+    root = SparkFiles.getRootDirectory()
+    return [root, *(os.path.join(root, name) for name in names)]  # noqa: PTH118 - a path of the JVM
+
+
+def _missing_there(context: "SparkContext", needed: Sequence[str]) -> Missing | None:
+    """What an executor lacks; this task needs only the standard library."""
+
+    def look(_: Iterator[Any]) -> Iterator[tuple[str, list[str]]]:
+        import importlib.util
+        import sys
+
+        def has(name: str) -> bool:
+            try:
+                return importlib.util.find_spec(name) is not None
+            except ModuleNotFoundError:  # what is around it
+                return False
+
+        yield sys.executable, [name for name in needed if not has(name)]
+
+    tasks = max(context.defaultParallelism, 1)
+    answers = context.parallelize(range(tasks), tasks).mapPartitions(look).collect()
+    return next((Missing(*answer) for answer in answers if answer[1]), None)

@@ -1,0 +1,138 @@
+"""Compare what a load wrote with what its source has: which rows are missing, doubled, altered, out of order or stray.
+
+    orderedkafka audit --checkpoint /data/checkpoints/orders --option kafka.bootstrap.servers=localhost:9092
+    orderedkafka audit dags/orders_ordered.py orders --json
+
+Reads the source and the output again, and changes nothing. Exits with 0 if all is as it was promised, with 65 if
+something is not, or cannot be known any more, and with 75 if ranges are not loaded yet.
+"""
+
+import argparse
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from airflow_provider_orderedkafka.core.documents import Report
+from airflow_provider_orderedkafka.core.notation.spelling import meant
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+from airflow_provider_orderedkafka.locations import local_root, reports_at
+from airflow_provider_orderedkafka.outputs import OF_THE_SINK, OPTIONS_VARIABLE
+
+from .at_airflow import airflow
+from .plan import defined_in
+
+if TYPE_CHECKING:
+    from airflow_provider_orderedkafka.load import OrderedLoad
+
+PLACES = 20
+
+
+class Where(NamedTuple):
+    """Where the reports of a load are, and how its clusters are reached."""
+
+    checkpoint: str
+    source: Mapping[str, str]
+    output: Mapping[str, str]
+    load: str | None = None
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("dag_file", nargs="?", type=Path, help="the DAG file that defines the load")
+    parser.add_argument("load", nargs="?", help="name of the load, if the file defines several")
+    parser.add_argument("--checkpoint", metavar="LOCATION", help="the load's checkpoint; without a DAG file")
+    parser.add_argument("--range", metavar="ID", help="only this range")
+    for name, of in (("--option", "Kafka's client"), ("--sink-option", "the client for the output's own cluster")):
+        parser.add_argument(
+            name, action="append", default=[], metavar="kafka.NAME=VALUE", help=f"an option of {of}, as when loading"
+        )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--places", type=int, default=PLACES, metavar="COUNT", help="how many places of each finding (%(default)s)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Audit, and print what was found."""
+    from airflow_provider_orderedkafka.audit.auditing import Clusters, audit
+
+    where = _by_hand(arguments) if arguments.dag_file is None else _of_a_dag(arguments)
+    reports = _chosen(where, arguments.range)
+    found = audit(reports, Clusters(where.source, where.output), arguments.places)
+    print(json.dumps(found.to_json()) if arguments.json else found.text)
+    return found.exit_code
+
+
+def _by_hand(arguments: argparse.Namespace) -> Where:
+    if arguments.checkpoint is None:
+        raise SettingError("name the DAG file of a load, or the --checkpoint of one that was run by hand")
+    options = {**_of_environment(), **_options(arguments.option, "--option")}
+    of_sink = {name.removeprefix(OF_THE_SINK): options.pop(name) for name in [*options] if name.startswith(OF_THE_SINK)}
+    source = KafkaConfig.from_options(options)
+    output = KafkaConfig.from_options({**of_sink, **_options(arguments.sink_option, "--sink-option")}, source)
+    return Where(arguments.checkpoint, source, output)
+
+
+def _of_environment() -> dict[str, str]:
+    try:
+        given = json.loads(os.environ.get(OPTIONS_VARIABLE) or "{}")
+        return {str(name): str(value) for name, value in given.items()}
+    except (ValueError, AttributeError):
+        raise SettingError(f"{OPTIONS_VARIABLE} must be a JSON object of options, and is none") from None
+
+
+def _options(given: Sequence[str], of: str) -> dict[str, str]:
+    found = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise SettingError(f"{of} takes name=value, found {text!r}")
+        found[name] = value
+    return found
+
+
+def _of_a_dag(arguments: argparse.Namespace) -> Where:
+    from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+
+    with airflow():
+        load, tasks = _defined(arguments.dag_file, arguments.load)
+        found = arguments.checkpoint or next((each.checkpoint for each in tasks if each.checkpoint), None)
+        outputs = (getattr(getattr(each, "to", None), "kafka_conn_id", None) for each in tasks)
+        output = next(filter(None, outputs), load.kafka_conn_id)
+        source = OrderedKafkaHook(load.kafka_conn_id).config
+        return Where(found or local_root(load.name), source, OrderedKafkaHook(output).config, load.name)
+
+
+def _defined(path: Path, name: str | None) -> "tuple[OrderedLoad, list[Any]]":
+    """The load, and the tasks of the file's DAGs that load it."""
+    load, values = defined_in(path, name)
+    dags = [each for each in values if hasattr(each, "task_dict")]
+    tasks = [task for dag in dags for task in dag.task_dict.values() if hasattr(task, "checkpoint")]
+    return load, [task for task in tasks if getattr(task, "load", None) == load]
+
+
+def _chosen(where: Where, range_id: str | None) -> dict[str, Report | None]:
+    """The last report of each range, or of the one that is named, in the order in which they were begun."""
+    found = {
+        report.range_id if report is not None else name: report
+        for name, report in sorted(reports_at(where.checkpoint).items(), key=_begun)
+        if report is None or where.load is None or report.range is None or report.range.load == where.load
+    }
+    if not found:
+        raise SettingError(
+            f"there is no range at {where.checkpoint!r}: name the --checkpoint that the load was run with"
+        )
+    if range_id is None:
+        return found
+    if range_id not in found:
+        hint = meant(range_id, found, f"there are {', '.join(found)}")
+        raise SettingError(f"there is no range {range_id!r} at {where.checkpoint!r}; {hint}")
+    return {range_id: found[range_id]}
+
+
+def _begun(item: tuple[str, Report | None]) -> tuple[int, str]:
+    name, report = item
+    return (2**63 if report is None else report.started_at, name)

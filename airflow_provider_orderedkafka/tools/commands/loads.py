@@ -1,0 +1,130 @@
+"""Show how each load stands, one a line: its state, how far it is behind, its last success, and why it failed.
+
+It is what the page in Airflow shows: kept by the steps of each run in Airflow's metadata database, so Kafka is not
+asked. Needs Airflow 3.3 or newer, and its configuration (AIRFLOW_HOME).
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from airflow_provider_orderedkafka.core.notation.spelling import counted, shown_duration
+from airflow_provider_orderedkafka.core.notation.starts import Moment
+from airflow_provider_orderedkafka.core.status import RangeRow, Status
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.tools.paint import BLUE, GREEN, RED, YELLOW, painted
+
+from .at_airflow import airflow
+
+HEAD: Final = ("LOAD", "STATE", "BEHIND", "OFFSETS", "LAST SUCCESS")
+
+_ORDER: Final = ("failed", "loading", "loaded", "planned", "waiting", "row limit spent", "not run yet")
+_COLOURS: Final = {"failed": RED, "loading": BLUE, "waiting": GREEN, "row limit spent": YELLOW}
+
+
+@dataclass(frozen=True, slots=True)
+class LoadState:
+    """How a load stands; None where it is not known, or where a load has none, as one in intervals has no lag.
+
+    `behind_ms` is how long ago the time was up to which all is loaded, `seen_at` when Kafka was last looked at,
+    `share` how much of the open range is loaded. `error` says why the open range failed.
+    """
+
+    load: str
+    state: str
+    behind_ms: int | None = None
+    behind_offsets: int | None = None
+    seen_at: int | None = None
+    share: float | None = None
+    last_success_at: int | None = None
+    error: str = ""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--failed", action="store_true", help="only those whose open range failed")
+    parser.add_argument("--json", action="store_true", help="print them as a list of JSON objects")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print them, what failed first."""
+    from airflow_provider_orderedkafka.compat.airflow import has_asset_state
+
+    from .at_airflow import statuses
+
+    with airflow():
+        if not has_asset_state():
+            raise SettingError(
+                "this Airflow keeps no state of assets (that came with 3.3), where loads tell how they stand: look at "
+                "the page of Kafka loads, or ask for one load with `orderedkafka ledger show`"
+            )
+        found = statuses()
+    now = time.time_ns() // 1_000_000
+    loads = in_order(state_of(name, status, now) for name, status in found.items())
+    loads = [each for each in loads if each.state == "failed" or not arguments.failed]
+    print(json.dumps([asdict(each) for each in loads]) if arguments.json else as_table(loads, now))
+    return 0
+
+
+def in_order(loads: Iterable[LoadState]) -> list[LoadState]:
+    """What failed comes first, and what has not run yet last."""
+    return sorted(loads, key=lambda each: (_ORDER.index(each.state), each.load))
+
+
+def state_of(load: str, status: Status | None, now: int) -> LoadState:
+    """How a load stands, by what its steps have told."""
+    if status is None:
+        return LoadState(load, "not run yet")
+    open_ = next((row for row in reversed(status.ranges) if row.open), None)
+    done = max((row.ended_at for row in status.ranges if row.state == "committed" and row.ended_at), default=None)
+    lag = status.lag
+    waits = lag is not None and lag.offsets > 0
+    return LoadState(
+        load,
+        _state(status, open_),
+        behind_ms=(max(now - lag.loaded_to, 0) if waits else 0) if lag and lag.loaded_to is not None else None,
+        behind_offsets=None if lag is None else lag.offsets,
+        seen_at=None if lag is None else lag.at,
+        share=None if open_ is None or open_.progress is None else open_.progress.share,
+        last_success_at=done,
+        error="" if open_ is None else open_.error,
+    )
+
+
+def _state(status: Status, open_: RangeRow | None) -> str:
+    if open_ is not None:
+        return open_.state
+    return "row limit spent" if status.row_limit is not None and status.rows >= status.row_limit else "waiting"
+
+
+def as_table(loads: Sequence[LoadState], now: int) -> str:
+    """The loads for people: a line for each, and at its end the error that it has."""
+    rows = [_cells(each, now) for each in loads]
+    widths = [max(map(len, column)) for column in zip(HEAD, *rows, strict=True)]
+    lines = ["  ".join(map(str.ljust, HEAD, widths)).rstrip()]
+    for each, row in zip(loads, rows, strict=True):
+        name, state, *others = map(str.ljust, row, widths)
+        error = painted(" ".join(each.error.split()), RED) if each.error else ""
+        lines.append("  ".join([name, painted(state, _COLOURS.get(each.state)), *others, error]).rstrip())
+    return "\n".join([*lines, "", _summary(loads)])
+
+
+def _summary(loads: Sequence[LoadState]) -> str:
+    if not loads:
+        return "no load: one appears here once Airflow has parsed a DAG with ordered_load()"
+    failed = sum(each.state == "failed" for each in loads)
+    return f"{counted(len(loads), 'load')}, {failed} failed"
+
+
+def _cells(each: LoadState, now: int) -> tuple[str, ...]:
+    state = each.state if each.share is None else f"{each.state} {each.share:.0%}"
+    behind = "-" if each.behind_ms is None else shown_duration(each.behind_ms // 1_000 * 1_000)
+    offsets = "-" if each.behind_offsets is None else f"{each.behind_offsets:,}"
+    success = "none yet" if each.last_success_at is None else _ago(each.last_success_at, now)
+    return each.load, state, behind, offsets, success
+
+
+def _ago(at: int, now: int) -> str:
+    return f"{shown_duration(max(now - at, 0) // 1_000 * 1_000)} ago ({str(Moment(at))[:16]}Z)"

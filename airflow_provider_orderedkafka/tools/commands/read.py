@@ -1,0 +1,295 @@
+"""Read topics in time order, over all their partitions, without Spark or Airflow.
+
+    orderedkafka read orders refunds --bootstrap-servers localhost:9092 --start -2h
+    orderedkafka read orders --bootstrap-servers localhost:9092 --around 'orders[3]@1042'
+    orderedkafka read orders --config client.properties --format parquet --output orders.parquet
+
+Prints a table on a terminal and JSON lines elsewhere, unless --format says otherwise. Stops quietly when the program
+that it is piped into does.
+"""
+
+import argparse
+import json
+import re
+import shutil
+import sys
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from datetime import datetime
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+from airflow_provider_orderedkafka.core.notation.spelling import counted
+from airflow_provider_orderedkafka.core.order.positions import whole_number
+from airflow_provider_orderedkafka.errors import SettingError
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+
+    from airflow_provider_orderedkafka.reader import Batches
+
+FORMATS: Final = ("table", "json", "jsonl", "arrow", "parquet")
+AROUND: Final = 10
+"""How many records are shown before and after the one that --around names, unless --limit says otherwise."""
+
+_PLACE: Final = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)\[(?P<partition>\d+)\]@(?P<offset>\d+)")
+_BAR_SECONDS: Final = 0.2
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "topics", nargs="+", metavar="TOPIC", help="topics to read; with --pattern one regular expression"
+    )
+    parser.add_argument("--pattern", action="store_true", help="the topics whose whole name matches TOPIC")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--bootstrap-servers", metavar="SERVERS", help="the brokers, such as localhost:9092")
+    where.add_argument("--kafka-conn-id", metavar="ID", help="an Airflow connection to Kafka")
+    where.add_argument("--config", type=Path, metavar="FILE", help="librdkafka's settings, as JSON or name=value lines")
+    parser.add_argument(
+        "--start", default="earliest", metavar="PLACE", help="as `start` of an OrderedLoad (default: earliest)"
+    )
+    parser.add_argument("--end", default="latest", metavar="PLACE", help="exclusive; the same values (default: latest)")
+    parser.add_argument(
+        "--around", metavar="RECORD", help="what came before and after a record, such as orders[3]@1042"
+    )
+    parser.add_argument("--limit", type=_count, metavar="ROWS", help="at most so many records")
+    parser.add_argument("--follow", action="store_true", help="go on as records come")
+    parser.add_argument("--grace", metavar="TIME", help="with --follow: wait so long for older records, such as 10s")
+    parser.add_argument("--columns", metavar="NAMES", help="only these columns, separated by commas, in this order")
+    parser.add_argument("--headers", action="store_true", help="the records' headers, too")
+    parser.add_argument(
+        "--decode", metavar="JSON", help='such as \'{"value": {"format": "json", "schema": "order long"}}\''
+    )
+    parser.add_argument("--registry", metavar="URL", help="the schema registry, where --decode names one")
+    parser.add_argument("--format", choices=FORMATS, help="how to print them")
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help="write to a file, with a progress bar on a terminal"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read, and print what was read."""
+    kind = arguments.format or ("jsonl" if arguments.output or not sys.stdout.isatty() else "table")
+    if kind in {"arrow", "parquet"} and arguments.output is None and sys.stdout.isatty():
+        raise SettingError(
+            f"--format {kind} is not for a terminal: name a file with --output, or pipe it into a program"
+        )
+    with ExitStack() as open_:
+        batches = open_.enter_context(_batches(arguments))
+        some = _limited(batches, arguments.limit) if arguments.around is None else _around(batches, arguments)
+        if arguments.output is None:
+            _WRITERS[kind](sys.stdout.buffer, batches, some)
+        else:
+            target = open_.enter_context(arguments.output.open("wb"))
+            shown = _with_a_bar(some, batches) if sys.stderr.isatty() else some
+            _WRITERS[kind](target, batches, shown)
+    return 0
+
+
+def _batches(arguments: argparse.Namespace) -> "Batches":
+    from airflow_provider_orderedkafka.decoding.formats import Decode
+    from airflow_provider_orderedkafka.reader import read
+
+    servers = _servers(arguments)
+    place: dict[str, Any] = {"start": arguments.start, "end": arguments.end}
+    columns = None if arguments.columns is None else [name.strip() for name in arguments.columns.split(",")]
+    if arguments.around is not None:
+        _check_around(arguments, columns)
+        place = dict(zip(("start", "end"), _window(servers, arguments), strict=True))
+    return read(
+        servers,
+        _topics(arguments),
+        **place,
+        columns=columns,
+        headers=arguments.headers,
+        decode=None if arguments.decode is None else Decode.from_text(arguments.decode),
+        registry=arguments.registry,
+        follow=arguments.follow,
+        grace=arguments.grace,
+    )
+
+
+def _count(text: str) -> int:
+    number = whole_number(text)
+    if number is None:
+        raise argparse.ArgumentTypeError(f"it must be a whole number from 1 on, found {text!r}")
+    return number
+
+
+def _topics(arguments: argparse.Namespace) -> "list[str] | re.Pattern[str]":
+    if not arguments.pattern:
+        return list(arguments.topics)
+    if len(arguments.topics) > 1:
+        raise SettingError(f"--pattern takes one regular expression, found {len(arguments.topics)}: join them with '|'")
+    try:
+        return re.compile(arguments.topics[0])
+    except re.error as error:
+        raise SettingError(f"--pattern: {arguments.topics[0]!r} is no regular expression: {error}") from error
+
+
+def _servers(arguments: argparse.Namespace) -> str | Mapping[str, Any]:
+    if arguments.bootstrap_servers is not None:
+        return str(arguments.bootstrap_servers)
+    if arguments.config is not None:
+        return _settings(arguments.config)
+    from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+
+    from .at_airflow import airflow
+
+    with airflow():
+        return OrderedKafkaHook(arguments.kafka_conn_id).config
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    """The settings in a file; none of its values is shown, since some are secrets."""
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingError(f"--config {str(path)!r} cannot be read: {error}") from error
+    if text.lstrip().startswith("{"):
+        try:
+            return dict(json.loads(text))
+        except ValueError as error:
+            raise SettingError(f"--config {str(path)!r} is not JSON: {error}") from None
+    found = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        name, equals, value = line.strip().partition("=")
+        if name and not name.startswith("#"):
+            if not equals:
+                raise SettingError(f"--config {str(path)!r}, line {number}: expected name=value")
+            found[name.strip()] = value.strip()
+    return found
+
+
+def _limited(batches: "Iterable[RecordBatch]", most: int | None) -> "Iterator[RecordBatch]":
+    left = most
+    for batch in batches:
+        yield batch if left is None else batch.slice(0, left)
+        if left is not None:
+            left -= batch.num_rows
+            if left <= 0:
+                return
+
+
+def _check_around(arguments: argparse.Namespace, columns: list[str] | None) -> None:
+    if _PLACE.fullmatch(arguments.around) is None:
+        raise SettingError(f"--around names a record, such as 'orders[3]@1042', found {arguments.around!r}")
+    if arguments.follow or (arguments.start, arguments.end) != ("earliest", "latest"):
+        raise SettingError("--around says where to begin and to end: leave out --start, --end and --follow")
+    if columns is not None and not {"topic", "partition", "offset"} <= {*columns}:
+        raise SettingError("--around needs the columns topic, partition and offset: add them to --columns")
+
+
+def _window(servers: Any, arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Where to begin and to end so that what came before and after the record is between, in every partition."""
+    from airflow_provider_orderedkafka.reader import around
+
+    found = _PLACE.fullmatch(arguments.around)
+    assert found is not None
+    record = (found["topic"], int(found["partition"]), int(found["offset"]))
+    return around(servers, _topics(arguments), record, arguments.limit or AROUND)
+
+
+def _around(batches: "Batches", arguments: argparse.Namespace) -> "Iterator[RecordBatch]":
+    import pyarrow as pa
+
+    found, most = _PLACE.fullmatch(arguments.around), arguments.limit or AROUND
+    assert found is not None
+    table = pa.Table.from_batches(list(batches), schema=batches.schema)
+    named = zip(*(table.column(name).to_pylist() for name in ("topic", "partition", "offset")), strict=True)
+    row = list(named).index((found["topic"], int(found["partition"]), int(found["offset"])))
+    first = max(row - most, 0)
+    yield from table.slice(first, row - first + most + 1).to_batches()
+
+
+def _with_a_bar(batches: "Iterable[RecordBatch]", reading: "Batches") -> "Iterator[RecordBatch]":
+    """The same batches, with how far they are, on the terminal."""
+    began = shown = monotonic()
+    for batch in batches:
+        yield batch
+        if monotonic() - shown > _BAR_SECONDS:
+            shown = monotonic()
+            speed = reading.rows / (shown - began)
+            print(
+                f"\r{counted(reading.rows, 'row')}, {speed:,.0f} a second, {reading.left:,} offsets left \x1b[K",
+                end="",
+                file=sys.stderr,
+            )
+    print(f"\r{counted(reading.rows, 'row')} in {monotonic() - began:.1f} s\x1b[K", file=sys.stderr)
+
+
+def _text(value: Any) -> Any:
+    """A value as JSON: bytes as text where they are, and in base64 elsewhere."""
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return {"base64": b64encode(value).decode()}
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if isinstance(value, list):
+        return [_text(each) for each in value]
+    return {name: _text(each) for name, each in value.items()} if isinstance(value, dict) else value
+
+
+def _rows(batches: "Iterable[RecordBatch]") -> Iterator[dict[str, Any]]:
+    for batch in batches:
+        for row in batch.to_pylist():
+            yield {name: _text(value) for name, value in row.items()}
+
+
+def _jsonl(out: BinaryIO, _: "Batches", batches: "Iterable[RecordBatch]") -> None:
+    for row in _rows(batches):
+        out.write(json.dumps(row, ensure_ascii=False, default=str).encode() + b"\n")
+        out.flush()
+
+
+def _json(out: BinaryIO, _: "Batches", batches: "Iterable[RecordBatch]") -> None:
+    between = b"[\n"
+    for row in _rows(batches):
+        out.write(between + json.dumps(row, ensure_ascii=False, default=str).encode())
+        between = b",\n"
+    out.write(b"[]\n" if between == b"[\n" else b"\n]\n")
+
+
+def _table(out: BinaryIO, _: "Batches", batches: "Iterable[RecordBatch]") -> None:
+    """A line a record: its order time, its place, whether it is late, and then the rest."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for row in _rows(batches):
+        place = f"{row.pop('topic', '')}[{row.pop('partition', '')}]@{row.pop('offset', '')}"
+        late = "late" if row.pop("late", False) else ""
+        head = f"{row.pop('order_time', '')}  {place:<24} {late:<4} "
+        rest = "  ".join(
+            f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in row.items()
+        )
+        line = (head + rest.replace("\n", "\\n"))[:width]
+        out.write(line.encode() + b"\n")
+    out.flush()
+
+
+def _arrow(out: BinaryIO, reading: "Batches", batches: "Iterable[RecordBatch]") -> None:
+    import pyarrow as pa
+
+    with pa.ipc.new_stream(out, reading.schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+def _parquet(out: BinaryIO, reading: "Batches", batches: "Iterable[RecordBatch]") -> None:
+    from pyarrow import parquet
+
+    with parquet.ParquetWriter(out, reading.schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+_WRITERS: Final[dict[str, Callable[[BinaryIO, "Batches", "Iterable[RecordBatch]"], None]]] = {
+    "table": _table,
+    "json": _json,
+    "jsonl": _jsonl,
+    "arrow": _arrow,
+    "parquet": _parquet,
+}
