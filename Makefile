@@ -9,7 +9,7 @@ export PYTHON PORT
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help environment browser demo ui test faults nightly newest versions soak mutants bench lint lock clean
+.PHONY: help environment browser demo ui test faults nightly newest versions soak mutants bench release lint lock clean
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -25,7 +25,7 @@ browser:
 	@scripts/browser
 
 demo: environment ## load a real Kafka in time order, on this machine, in a few minutes
-	@$(BIN)/orderedkafka demo
+	@$(BIN)/python -m demo $(ARGS)
 
 ui: environment ## a real Airflow with the example DAGs and a broker, at http://127.0.0.1:$PORT (8080)
 	@$(BIN)/python scripts/ui.py
@@ -60,8 +60,11 @@ mutants: environment ## make wrong products, and see that a test catches each (A
 	@$(BIN)/python scripts/mutants.py $(ARGS)
 
 bench: environment ## measure against Spark's connector and kafkarrow (an hour, on a machine that does nothing else)
-	@scripts/uv pip install --quiet --no-deps --target .cache/peers kafkarrow==0.1.1
+	@scripts/uv pip install --quiet --no-deps --target .cache/peers kafkarrow==0.1.1 kafkars==0.0.8
 	@PYTHONPATH=.cache/peers $(BIN)/python -m benchmarks $(ARGS)
+
+release: environment ## rehearse a release: build, check, install with each Python, and follow the README (RELEASING.md)
+	@$(BIN)/python scripts/release.py $(ARGS)
 
 lint: environment ## check style, format and types
 	$(BIN)/ruff check .

@@ -18,7 +18,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from airflow_provider_orderedkafka.spark.app import run_available_now
-from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
+from airflow_provider_orderedkafka.tools.broker.local_kafka import LocalKafka
 from benchmarks.peers import options, session
 from benchmarks.writing import RECORDS, Contender, compared, connector, fill, report
 
@@ -43,7 +43,7 @@ def application(checkpoints: Path) -> Callable[[SparkSession, str, str, str], No
 def main() -> None:
     arguments = options(__doc__, share=True).parse_args()
     records = int(RECORDS * arguments.share)
-    with tempfile.TemporaryDirectory() as directory, EmbeddedKafka(Path(directory) / "kafka") as kafka:
+    with tempfile.TemporaryDirectory() as directory, LocalKafka(Path(directory) / "kafka") as kafka:
         servers = kafka.bootstrap_servers
         source = f"source-{uuid.uuid4().hex}"
         fill(servers, source, records)

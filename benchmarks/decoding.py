@@ -24,8 +24,7 @@ import pyarrow as pa
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 
 from airflow_provider_orderedkafka.decoding.formats import Avro, Format, Json, JsonSchema, Protobuf
-from airflow_provider_orderedkafka.decoding.payloads import PayloadDecoder
-from airflow_provider_orderedkafka.decoding.records import RecordDecoder
+from airflow_provider_orderedkafka.decoding.payloads import PayloadDecoder, RecordDecoder
 from airflow_provider_orderedkafka.decoding.registry import Registered
 from airflow_provider_orderedkafka.spark.rows import row_transform
 from benchmarks.peers import options

@@ -22,7 +22,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from pyspark.sql import SparkSession
 
 from airflow_provider_orderedkafka.spark.app import run_available_now
-from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
+from airflow_provider_orderedkafka.tools.broker.local_kafka import LocalKafka
 from benchmarks import writing
 from benchmarks.peers import CONNECTOR, options, session
 
@@ -119,7 +119,7 @@ def first_rows(task: Task) -> np.ndarray:
 def main() -> None:
     arguments = options(__doc__, 3, share=True).parse_args()
     records = int(RECORDS * arguments.share)
-    with tempfile.TemporaryDirectory() as work, EmbeddedKafka(Path(work) / "kafka") as kafka:
+    with tempfile.TemporaryDirectory() as work, LocalKafka(Path(work) / "kafka") as kafka:
         task = Task(kafka.bootstrap_servers, "source", records, int(records * SHARE_OF_LIMIT), records // BATCHES)
         writing.fill(task.servers, task.source, records, SIZE)
         spark = session(Path(work))

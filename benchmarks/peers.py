@@ -3,7 +3,6 @@
 import argparse
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -11,8 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from airflow_provider_orderedkafka.tools.embedded.jars import _ivy_jar, cache_directory
-from airflow_provider_orderedkafka.tools.embedded.java import find_java
+from airflow_provider_orderedkafka.tools.broker.java import cache_directory, find_java, run_ivy
 
 CONNECTOR = "Spark's connector 4.2.0 (with spark-token-provider-kafka 4.0.0, where the registry lacks 4.2.0)"
 SPARK = "4.2.0"
@@ -43,12 +41,7 @@ def _fetch(module: tuple[str, str, str], work: Path) -> None:
         '<ivy-module version="2.0"><info organisation="orderedkafka" module="benchmark"/>'
         f"<dependencies>{dependency}</dependencies></ivy-module>"
     )
-    (work / "ivy.xml").write_text(text)
-    command = [
-        *(str(find_java().executable), "-jar", str(_ivy_jar()), "-cache", "ivy", "-ivy", "ivy.xml"),
-        *("-types", "jar", "-retrieve", "jars/[artifact]-[revision].[ext]"),
-    ]
-    subprocess.run(command, cwd=work, check=True, stdout=subprocess.DEVNULL)
+    run_ivy(find_java(), text, work)
 
 
 def session(directory: Path, spark: str = SPARK, more: Mapping[str, str] | None = None) -> SparkSession:

@@ -16,11 +16,12 @@ from airflow_provider_orderedkafka.core.order.cuts import Floor, Slice, Span
 from airflow_provider_orderedkafka.core.order.planning import Planner
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+from airflow_provider_orderedkafka.kafka.lookup.brokers import Brokers
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.lookup.offsets import log_starts
 from airflow_provider_orderedkafka.kafka.lookup.survey import readable_ends
 from airflow_provider_orderedkafka.kafka.lookup.topics import discover
-from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
+from airflow_provider_orderedkafka.tools.broker.local_kafka import LocalKafka
 from benchmarks.data import Data, write
 from benchmarks.peers import options
 
@@ -41,7 +42,7 @@ def plan(config: KafkaConfig, topic: str, slices: int) -> tuple[list[Slice], int
     """The slices, their offsets in all, and the look-ups that it took."""
     found = discover(config, Named((topic,)))
     starts = log_starts(config, found.partitions)
-    ends = readable_ends(config, found.partitions, "read_committed", LATEST)
+    ends = readable_ends(Brokers(config), found.partitions, "read_committed", LATEST)
     span = Span(starts, ends.offsets, Floor(), LATEST)
     log = Counted(config)
     planned = Planner(log, span, found.compacted).slices(-(-span.offsets // slices))
@@ -53,7 +54,7 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=500)
     parser.add_argument("--slices", type=int, default=64)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as work, EmbeddedKafka(Path(work) / "kafka") as broker:
+    with tempfile.TemporaryDirectory() as work, LocalKafka(Path(work) / "kafka") as broker:
         data = Data("planning", 1_000_000, 100, [1.0] * arguments.partitions)
         topic = write(broker.bootstrap_servers, "planned", data)
         config = KafkaConfig({"bootstrap.servers": broker.bootstrap_servers})

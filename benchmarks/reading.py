@@ -7,8 +7,6 @@ Every contender's order is checked before any time is printed; what is not in or
 """
 
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -18,16 +16,16 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
+from airflow_provider_orderedkafka.tools.broker.local_kafka import LocalKafka
 from benchmarks.data import Data, write
 from benchmarks.peers import CONNECTOR, options, session
+from benchmarks.python_readers import Outcome, alone
 
 DATA = {
     "deep": Data("2 million x 1 kB, 8 partitions", 2_000_000, 1_000, [1] * 8),
     "wide": Data("5 million x 100 B, 32 partitions", 5_000_000, 100, [1] * 32),
     "skewed": Data("1 million x 1 kB, 8 partitions, 97 % in one", 1_000_000, 1_000, [97 * 7 / 3] + [1] * 7),
 }
-KAFKARROW_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -101,19 +99,19 @@ def measure(spark: SparkSession, servers: str, topic: str, data: Data, runs: int
     print(f"\n{data.name}")
     order = {each.name: disorder(each.frame(spark, servers, topic)) for each in CONTENDERS}
     times: dict[str, list[float]] = {each.name: [] for each in CONTENDERS}
-    peer: list[tuple[float, int, int]] = []
+    peer: list[Outcome] = []
     for _ in range(runs):
         for each in CONTENDERS:
             times[each.name].append(seconds(each.frame(spark, servers, topic)))
-        peer.append(kafkarrow(servers, topic, data.records))
+        peer += filter(None, [alone("kafkarrow", servers, topic, data.records)])
     baseline = statistics.median(times["orderedkafka"])
     for name, taken in times.items():
         rows, falls = order[name]
         _line(name, taken, baseline, f"{rows:,} rows, {'in order' if not falls else f'{falls:,} falls in time'}")
-    if any(taken for taken, _, _ in peer):
-        rows, falls = min(rows for _, rows, _ in peer), max(falls for _, _, falls in peer)
+    if peer:
+        rows, falls = min(each.rows for each in peer), max(each.falls for each in peer)
         note = f"{rows:,} rows, {'in order' if not falls else f'{falls:,} falls in time'}"
-        _line("kafkarrow 0.1.1", [taken for taken, _, _ in peer], baseline, note)
+        _line("kafkarrow 0.1.1", [each.seconds for each in peer], baseline, note)
     assert order["orderedkafka"] == (data.records, 0), f"orderedkafka is wrong: {order['orderedkafka']}"
 
 
@@ -123,30 +121,12 @@ def _line(name: str, taken: list[float], baseline: float, note: str) -> None:
     print(f"  {name:22} {median:7.1f} s   ({spread:>14})   x {median / baseline:4.2f}   {note}", flush=True)
 
 
-def kafkarrow(servers: str, topic: str, records: int) -> tuple[float, int, int]:
-    """Seconds, rows and falls in time of kafkarrow, in a process of its own; zeros when it is not installed."""
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.kafkarrow_reader",
-        servers,
-        topic,
-        str(records),
-        str(KAFKARROW_SECONDS),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        return 0.0, 0, 0
-    taken, rows, falls = done.stdout.split()
-    return float(taken), int(rows), int(falls)
-
-
 def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--only", choices=DATA, action="append")
     parser.add_argument("--scale", type=float, default=1.0, help="a share of the records, for a quick look")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as work, EmbeddedKafka(Path(work) / "kafka") as broker:
+    with tempfile.TemporaryDirectory() as work, LocalKafka(Path(work) / "kafka") as broker:
         spark = session(Path(work))
         from airflow_provider_orderedkafka.spark import register
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 
-from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
+from airflow_provider_orderedkafka.tools.broker.local_kafka import LocalKafka
 from benchmarks.data import Data, write
 from benchmarks.tables import LAKES, PARTITIONS, ROOT, SIZE, Place, application, opened, order, python_with
 
@@ -125,7 +125,7 @@ def main() -> None:
     if arguments.at:
         measure(arguments.only[0], *arguments.at, arguments.commits)
         return
-    with tempfile.TemporaryDirectory() as work, EmbeddedKafka(Path(work) / "kafka") as broker:
+    with tempfile.TemporaryDirectory() as work, LocalKafka(Path(work) / "kafka") as broker:
         servers = broker.bootstrap_servers
         data = Data(NAME, arguments.commits * RECORDS, SIZE, [1] * PARTITIONS)
         topic = write(servers, NAME, data, order)

@@ -26,7 +26,7 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
+from airflow_provider_orderedkafka.tools.broker.local_kafka import LocalKafka
 from benchmarks import writing
 from benchmarks.peers import options
 
@@ -146,7 +146,7 @@ def load(folder: Path, servers: str, lane: str) -> Taken:
 
 def main() -> None:
     arguments = options(__doc__).parse_args()
-    with tempfile.TemporaryDirectory() as work, EmbeddedKafka(Path(work) / "kafka") as kafka:
+    with tempfile.TemporaryDirectory() as work, LocalKafka(Path(work) / "kafka") as kafka:
         writing.fill(kafka.bootstrap_servers, "source", BATCHES * BATCH)
         bare: dict[str, list[float]] = {name: [] for name in BARE}
         loads: dict[str, list[Taken]] = {lane: [] for lane in LANES}

@@ -31,9 +31,10 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
-from airflow_provider_orderedkafka.outputs import DeltaOutput, IcebergOutput, to_text
+from airflow_provider_orderedkafka.core.codec import encode
+from airflow_provider_orderedkafka.outputs import DeltaOutput, IcebergOutput
 from airflow_provider_orderedkafka.spark.app import run_available_now
-from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
+from airflow_provider_orderedkafka.tools.broker.local_kafka import LocalKafka
 from benchmarks.data import Data, key, write
 from benchmarks.peers import session
 
@@ -119,10 +120,10 @@ def application(place: Place, name: str) -> None:
     options = {"kafka.bootstrap.servers": place.servers, "subscribe": place.topic, "startingOffsets": "earliest"}
     options["maxOffsetsPerTrigger"] = str(place.batch)
     argv = [part for item in options.items() for part in ("--option", "=".join(item))]
-    decode = json.dumps({"value": {"format": "json", "schema": SCHEMA}})
+    decode = json.dumps({"value": {"kind": "json", "schema": SCHEMA}})
     argv += ["--checkpoint", str(place.folder / f"checkpoint-{name}"), "--decode", decode]
     with contextlib.redirect_stdout(io.StringIO()):
-        run_available_now(argv=[*argv, "--output", to_text(place.table(name))])
+        run_available_now(argv=[*argv, "--output", json.dumps(encode(place.table(name)))])
 
 
 def connector(place: Place, name: str, *order: str) -> None:
@@ -277,7 +278,7 @@ def main() -> None:
     if arguments.at:
         measure(arguments.only[0], *arguments.at, arguments.records, arguments.runs)
         return
-    with tempfile.TemporaryDirectory() as work, EmbeddedKafka(Path(work) / "kafka") as broker:
+    with tempfile.TemporaryDirectory() as work, LocalKafka(Path(work) / "kafka") as broker:
         servers = broker.bootstrap_servers
         topic = write(servers, "orders", Data("orders", arguments.records, SIZE, [1] * PARTITIONS), order)
         for name in arguments.only or LAKES:

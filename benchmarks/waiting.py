@@ -58,7 +58,7 @@ def measured(servers: str, count: int, seconds: float, poll: float, slow: float)
     from airflow_provider_orderedkafka import OrderedLoad
     from airflow_provider_orderedkafka.core import moves
     from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
-    from airflow_provider_orderedkafka.kafka.clients import admin as clients
+    from airflow_provider_orderedkafka.kafka.clients import pools
     from airflow_provider_orderedkafka.triggers.offsets import OffsetRangeTrigger
 
     names = [f"waiting-{number}-{os.getpid()}" for number in range(count)]
@@ -83,7 +83,7 @@ def measured(servers: str, count: int, seconds: float, poll: float, slow: float)
     triggers = [waiting(name) for name in names]
     found = asyncio.run(wait_for_all(triggers, seconds, lambda: produce(servers, names)))
     found |= {"looks": len(looks), "median look": statistics.median(looks), "longest look": max(looks)}
-    return found | {"clients": len(clients._admins._kept)}
+    return found | {"clients": len(pools._admins._kept)}
 
 
 def create(servers: str, names: list[str]) -> None:
@@ -107,12 +107,12 @@ def produce(servers: str, names: list[str]) -> None:
 
 @contextmanager
 def broker(given: str | None) -> Iterator[str]:
-    from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
+    from airflow_provider_orderedkafka.tools.broker.local_kafka import LocalKafka
 
     if given is not None:
         yield given
         return
-    with tempfile.TemporaryDirectory() as work, EmbeddedKafka(Path(work) / "kafka") as embedded:
+    with tempfile.TemporaryDirectory() as work, LocalKafka(Path(work) / "kafka") as embedded:
         yield embedded.bootstrap_servers
 
 

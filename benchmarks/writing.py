@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_provider_orderedkafka.spark.connector.source import OrderedKafkaDataSource
 from airflow_provider_orderedkafka.spark.ordering import keep_order
-from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
+from airflow_provider_orderedkafka.tools.broker.local_kafka import LocalKafka
 from benchmarks.peers import CONNECTOR, options, session
 
 PARTITIONS = 8
@@ -146,7 +146,7 @@ def main() -> None:
             "orderedkafka, no provenance", ours(provenance=False, writers=arguments.writers), keeps_timestamps=True
         ),
     ]
-    with tempfile.TemporaryDirectory() as directory, EmbeddedKafka(Path(directory) / "kafka") as kafka:
+    with tempfile.TemporaryDirectory() as directory, LocalKafka(Path(directory) / "kafka") as kafka:
         servers = kafka.bootstrap_servers
         fill(servers, "source", records)
         spark = session(Path(directory))

@@ -10,10 +10,11 @@ sys.path.insert(0, str(ROOT))
 from airflow_provider_orderedkafka.spark.connector.option_tables import (  # noqa: E402 - found by the line above
     APPLICATION_SINK,
     APPLICATION_SOURCE,
+    SINK,
 )
 
-TABLES = {option.group: table for table in (APPLICATION_SOURCE, APPLICATION_SINK) for option in table.options}
-"""By the groups of options, each of which is a table in the documents."""
+TABLES = {option.group: table for table in (APPLICATION_SOURCE, APPLICATION_SINK, SINK) for option in table.options}
+"""By the groups of options, each of which is a table in the documents; the sink's own has all that `df.write` takes."""
 
 PAGES = sorted(ROOT.glob("docs/*.md"))
 MARKED = re.compile(r"(<!-- options: (\w+) -->\n).*?(<!-- end of options -->)", re.DOTALL)

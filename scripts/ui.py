@@ -21,7 +21,8 @@ from typing import Any
 import psutil
 
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
-from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka, sample
+from airflow_provider_orderedkafka.tools.broker import sample
+from airflow_provider_orderedkafka.tools.broker.local_kafka import LocalKafka
 
 ROOT = Path(__file__).resolve().parent.parent
 HOME = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / ".airflow").absolute()
@@ -60,7 +61,7 @@ def main() -> int:
     HOME.mkdir(parents=True, exist_ok=True)
     HOME.chmod(0o700)
     try:
-        with EmbeddedKafka(KAFKA) as kafka:
+        with LocalKafka(KAFKA) as kafka:
             fill(kafka.bootstrap_servers)
             return serve(port, environment(port, kafka.bootstrap_servers))
     except OrderedKafkaError as error:

@@ -142,7 +142,7 @@ LAKES = tuple(
 
 WHOLE_WAY = "tests/fault/test_kafka_versions.py::test_a_load_goes_its_whole_way_on_a_secured_kafka_of_each_version"
 
-LOWEST = ("--resolution", "lowest-direct", "-r", "pyproject.toml")
+LOWEST = ("--resolution", "lowest-direct", "--extra", "spark", "-r", "pyproject.toml")
 
 ENVIRONMENTS = (
     _spark("3.5.8", "pyarrow<19", "numpy<2", "pandas<2.3", "setuptools<81", python="python3.11"),
@@ -256,15 +256,16 @@ def _build(environment: Environment, wheel: Path) -> None:
     if environment.until:
         what += ["--exclude-newer", environment.until]
     if environment.axis == "airflow":
-        _uv(*install, *what, f"{wheel}[tools]")
+        _uv(*install, *what, f"{wheel}[spark]")
     else:
-        _uv(*install, *what, *_for_executors(), *PROJECT["optional-dependencies"]["tools"])
+        _uv(*install, *what, *_for_executors())
         _uv(*install, "--no-deps", str(wheel))
 
 
 def _for_executors() -> list[str]:
     """What a cluster needs beside Spark: all that is required but Airflow and PySpark."""
-    return [each for each in PROJECT["dependencies"] if not each.startswith(("apache-airflow", "pyspark"))]
+    required = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["spark"]]
+    return [each for each in required if not each.startswith(("apache-airflow", "pyspark"))]
 
 
 def _tested(environment: Environment, workers: str) -> tuple[str, bool]:

@@ -16,10 +16,9 @@ import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from support.embedded import EmbeddedKafka
     from support.records import Records
     from support.topics import Topics
-
-    from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
 os.environ["TZ"] = "UTC"
@@ -30,8 +29,10 @@ atexit.register(shutil.rmtree, os.environ["AIRFLOW_HOME"], ignore_errors=True)
 # An Airflow before 3.3 has no store for ledgers. Set by hand, all tests keep theirs there on any Airflow.
 if any(each.version.split(".")[:2] < ["3", "3"] for each in distributions(name="apache-airflow-core")):
     os.environ.setdefault("AIRFLOW__ORDEREDKAFKA__LEDGER", f"{os.environ['AIRFLOW_HOME']}/ledgers")
-# How long an example takes says more of what else the machine does than of the code.
-patient = hypothesis.settings(deadline=None, max_examples=int(os.environ.get("ORDEREDKAFKA_EXAMPLES", "100")))
+# How long an example takes says more of what else the machine does than of the code. A change is judged by the same
+# examples each time; `make soak`, which says how many, draws new ones.
+many = os.environ.get("ORDEREDKAFKA_EXAMPLES")
+patient = hypothesis.settings(deadline=None, max_examples=int(many or "100"), derandomize=many is None)
 hypothesis.settings.register_profile("patient", patient)
 # What fails a mutant need not be small.
 hypothesis.settings.register_profile("mutants", patient, phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate])
@@ -41,7 +42,7 @@ hypothesis.settings.load_profile("patient")
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator["EmbeddedKafka"]:
     """One broker for the whole run; `.bootstrap_servers` is where it is. Tests that stop brokers start their own."""
-    from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
+    from support.embedded import EmbeddedKafka
 
     cluster = EmbeddedKafka(tmp_path_factory.mktemp("kafka"), version=os.environ.get("ORDEREDKAFKA_TEST_KAFKA"))
     capture = pytestconfig.pluginmanager.getplugin("capturemanager")

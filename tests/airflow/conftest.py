@@ -16,8 +16,7 @@ from airflow_provider_orderedkafka.compat.airflow import has_asset_state
 
 if TYPE_CHECKING:
     from support.bench import Bench
-
-    from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
+    from support.embedded import EmbeddedKafka
 
 HOME = Path(tempfile.mkdtemp(prefix="orderedkafka-airflow-"))
 DAGS = HOME / "dags"
@@ -67,7 +66,7 @@ def connections(kafka: "EmbeddedKafka", monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.fixture
 def dag_file(airflow_home: Path) -> Iterator[Callable[[str], Any]]:
     """Writes a DAG file where Airflow looks for it; gives the DAG that it defines, or the named one."""
-    from airflow_provider_orderedkafka.compat.airflow import dags_of
+    from support.dag_files import dags_of
 
     written: list[Path] = []
 

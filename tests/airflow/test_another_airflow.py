@@ -15,7 +15,7 @@ from support.applications import events
 from support.bench import APPLICATION as QUICK
 from support.outputs import FLAWLESS, check, expected_of
 
-from airflow_provider_orderedkafka.ledgers import ledger_in
+from airflow_provider_orderedkafka.locations import ledger_in
 
 OLDEST = "3.1.8"
 REQUIREMENTS = (
@@ -59,15 +59,14 @@ run_available_now(arrow_transform=unchanged)
 DAG = """
 from airflow.sdk import DAG
 
-from airflow_provider_orderedkafka import OrderedLoad, ordered_load
+from airflow_provider_orderedkafka import Application, KafkaOutput, OrderedLoad, Rows, ordered_load
 
 load = OrderedLoad("upgraded", topics=[{source!r}], start="earliest", ledger={ledgers!r}, batch_offsets=2_000)
 with DAG("upgraded", schedule=None, max_active_runs=1):
     ordered_load(
         load,
-        output_topic={output!r},
-        application={application!r},
-        application_args={arguments!r},
+        to=KafkaOutput({output!r}, writers=1),
+        rows=Rows(application=Application({application!r}, {arguments!r})),
     )
 """
 MIGRATE, RUN = ("db", "migrate"), ("dags", "test", "upgraded")
@@ -119,7 +118,7 @@ def migrated(python: Path, servers: str) -> Path:
 def test_a_range_that_an_older_airflow_began_is_finished_after_the_upgrade(kafka, dag_of, records, tmp_path, ledgers):
     application = tmp_path / "application.py"
     application.write_text(APPLICATION.format(mark=str(tmp_path / "died")))
-    home, source, output = dag_of(application, "--sink-option", "writers=1")
+    home, source, output = dag_of(application)
 
     said = run_in(environment(REQUIREMENTS), home, kafka.bootstrap_servers, MIGRATE, RUN)
     begun = ledger_in("upgraded", ledgers).ledger().open

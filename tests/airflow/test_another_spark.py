@@ -23,17 +23,15 @@ run_available_now(lambda records: records.where("value is not null"))
 DAG = """
 from airflow.sdk import DAG
 
-from airflow_provider_orderedkafka import OrderedLoad, ordered_load
+from airflow_provider_orderedkafka import Application, KafkaOutput, OrderedLoad, Rows, SparkSubmit, ordered_load
 
 load = OrderedLoad({output!r}, topics=[{source!r}], start="earliest")
 with DAG("another_spark", schedule=None, max_active_runs=1):
     ordered_load(
         load,
-        output_topic={output!r},
-        application={application!r},
-        application_args=["--sink-option", "writers=3"],
-        keep_order="partition",
-        spark_binary={binary!r},
+        to=KafkaOutput({output!r}, writers=3, keep_order="partition"),
+        rows=Rows(application=Application({application!r})),
+        spark=SparkSubmit(spark_binary={binary!r}),
     )
 """
 

@@ -13,8 +13,8 @@ from support.secured import Secured, SecuredKafka
 CANARY = "canary-91c4be07"
 TESTS = Path(__file__).parents[1]
 LANES = {
-    "direct lane": ([], ", batch 1 of "),
-    "DataFrame lane": (["--transform", "support.transforms:environments_told"], "MapInArrow"),
+    "direct lane": (None, ", batch 1 of "),
+    "DataFrame lane": ("support.transforms:environments_told", "MapInArrow"),
 }
 
 pytestmark = pytest.mark.fault
@@ -46,7 +46,7 @@ def secret_connection(connections, kafka, monkeypatch):
 
 @pytest.fixture(params=LANES)
 def lane(request):
-    """What the application is told beside its range, and what Spark's event log then shows."""
+    """The transform of its rows, and what Spark's event log then shows."""
     return LANES[request.param]
 
 
@@ -54,7 +54,7 @@ def lane(request):
 def test_a_secret_is_in_no_event_log_checkpoint_database_log_argument_or_environment_that_is_handed_on(
     bench, dag_file, records, monkeypatch, *, lane, tmp_path, capfd
 ):
-    told, shown = lane
+    transform, shown = lane
     bench.write(50)
     environments = tmp_path / "environments"
     environments.mkdir()
@@ -71,17 +71,16 @@ def test_a_secret_is_in_no_event_log_checkpoint_database_log_argument_or_environ
     }
     source = f"""
 from airflow.sdk import DAG
-from airflow_provider_orderedkafka import OrderedLoad
-from airflow_provider_orderedkafka.dag import ordered_load
+from airflow_provider_orderedkafka import KafkaOutput, OrderedLoad, Rows, SparkSubmit, ordered_load
 
 load = OrderedLoad({bench.load!r}, topics=[{bench.topic!r}], start="earliest")
 with DAG({bench.load!r}, schedule=None, catchup=False, max_active_runs=1):
     ordered_load(
         load,
-        output_topic={bench.output!r},
+        to=KafkaOutput({bench.output!r}),
+        rows=Rows(transform={transform!r}),
+        spark=SparkSubmit(conf={conf!r}),
         checkpoint={checkpoint!r},
-        conf={conf!r},
-        application_args={told!r},
     )
 """
     arguments = Arguments()
@@ -92,7 +91,7 @@ with DAG({bench.load!r}, schedule=None, catchup=False, max_active_runs=1):
     seen = capfd.readouterr()
     assert any(events.rglob("*")), "Spark wrote no event log: nothing would be found in it"
     assert files_with(shown, events), "the event log does not show what the lane runs"
-    if told:
+    if transform:
         assert {path.name.partition("-")[0] for path in environments.iterdir()} == {"driver", "worker"}
     assert arguments.seen, "no process of the application was seen"
     assert files_with(CANARY, tmp_path, os.environ["AIRFLOW_HOME"]) == []

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_orderedkafka import OrderedLoad, ordered_load
+from airflow_provider_orderedkafka import KafkaOutput, OrderedLoad, SparkSubmit, ordered_load
 
 PAGE = (Path(__file__).parents[2] / "docs" / "checkpoints.md").read_text("utf-8")
 LOADS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
@@ -16,8 +16,9 @@ def test_a_load_is_submitted_with_the_package_and_the_settings_of_its_store(sche
     from airflow.sdk import DAG
 
     with DAG("stored", schedule=None, catchup=False, max_active_runs=1) as dag:
-        exec(code, {"ordered_load": ordered_load, "orders": OrderedLoad("orders", topics=["orders"])})
+        orders = OrderedLoad("orders", topics=["orders"])
+        exec(code, {each.__name__: each for each in (KafkaOutput, SparkSubmit, ordered_load)} | {"orders": orders})
     load = dag.get_task("orders.load")
     assert load.checkpoint.startswith(f"{scheme}://")
-    assert load.packages.startswith("org.apache.hadoop:hadoop-")
-    assert all(type(text) is str for setting in (load.conf or {}).items() for text in setting)
+    assert load.spark.packages.startswith("org.apache.hadoop:hadoop-")
+    assert all(type(text) is str for setting in load.spark.conf.items() for text in setting)

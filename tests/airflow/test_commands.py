@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_orderedkafka.compat.airflow import has_asset_state
 from airflow_provider_orderedkafka.core.codec import canonical
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.errors import TopicChangedError
@@ -78,6 +79,33 @@ def test_a_ledger_is_shown_moved_and_given_up_from_a_shell(bench, ledger, ledger
     assert (code, said.splitlines()[-1]) == (0, "done: the ledger is at revision 2")
     found = ledger_of(bench.load)
     assert (found.open, found.outcomes[-1].kind, found.outcomes[-1].reason) == (None, "abandoned", "given up")
+
+    code, said = ledger("history")
+    assert code == 0
+    assert [line.split()[2] for line in said.splitlines()] == ["abandoned", "rewound", "committed"]
+    assert said.splitlines()[0].endswith(": given up")
+    told = json.loads(ledger("history", "--json")[1])
+    assert [(each["kind"], each["reason"]) for each in told[:2]] == [("abandoned", "given up"), ("rewound", "a bug")]
+    _, said = ledger(*rewind, "--yes", "--json")
+    assert json.loads(said.splitlines()[0]) == {"load": bench.load, "revision": 3}
+
+
+@pytest.mark.skipif(not has_asset_state(), reason="needs the state stores of Airflow 3.3")
+def test_all_loads_are_shown_with_their_lag_their_last_success_and_why_one_failed(bench, capsys):
+    bench.write(6)
+    bench.dag().test()
+    bench.write(4)
+    bench.order("fail 65")
+    bench.dag().test()
+    capsys.readouterr()
+    assert cli.main(["loads", "--json"]) == 0
+    (found,) = [each for each in json.loads(capsys.readouterr().out) if each["load"] == bench.load]
+    assert (found["state"], found["behind_offsets"]) == ("failed", 4)
+    assert found["behind_ms"] > 0
+    assert found["last_success_at"] > 0
+    assert "exit code 65" in found["error"]
+    assert cli.main(["loads", "--failed"]) == 0
+    assert f"{bench.load}  failed" in capsys.readouterr().out
 
 
 def test_a_lost_ledger_is_taken_up_again_from_its_mirror(bench, ledger, ledger_of):
@@ -165,7 +193,7 @@ def test_a_connection_of_the_database_is_found_as_airflow_s_own_commands_find_it
     monkeypatch.delenv("AIRFLOW_CONN_KAFKA_DEFAULT")
     arguments = ("rewind", "--to", "earliest", "--reason", "r", "--yes")
     code, said = ledger(*arguments)
-    assert code == 2
+    assert code == 75
     assert "there is no Kafka connection 'kafka_default'" in said
     assert ledger(*arguments, "--kafka-conn-id", "kept_in_the_database")[0] == 0
 
@@ -192,7 +220,7 @@ def test_a_plan_says_what_the_next_run_would_load_and_writes_nothing(bench, ledg
     dag = bench.dag(settings='min_offsets=10, grace="0s"')
     assert cli.main(["plan", dag.fileloc]) == 0
     said = capsys.readouterr().out
-    assert "a run would wait: 6 of 10 offsets are there" in said
+    assert "a scheduled run would wait: 6 of 10 offsets are there" in said
     assert f"{bench.topic}[0]@0 to 6: 6 offsets" in said
     assert f"batches   1, of 6 offsets, some 0.1 KiB\n  1 ends at {bench.topic}[0]@6" in said
     bench.write(4)
@@ -211,6 +239,18 @@ def test_a_plan_says_what_the_next_run_would_load_and_writes_nothing(bench, ledg
     assert cli.main(["plan", dag.fileloc]) == 0
     assert "a run would take it over" in capsys.readouterr().out
     assert ledger_of(bench.load) == opened
+
+
+def test_an_audit_of_a_dag_finds_the_load_s_ranges_where_its_tasks_leave_their_reports(bench, ledger_of, capsys):
+    bench.write(6)
+    dag = bench.dag()
+    dag.test()
+    [outcome] = ledger_of(bench.load).outcomes
+    capsys.readouterr()
+    assert cli.main(["audit", dag.fileloc, bench.load, "--json"]) == 65
+    [found] = json.loads(capsys.readouterr().out)["ranges"]
+    assert (found["range"], found["verdict"]) == (outcome.range_id, "unknown")
+    assert "did not keep in it what an audit needs" in found["reasons"][0]
 
 
 def test_a_replay_is_planned_from_a_shell_before_it_is_run(bench, capsys):

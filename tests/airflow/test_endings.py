@@ -41,7 +41,7 @@ def test_what_a_retry_cannot_mend_is_not_retried(code, kind):
             "incremental",
             "or give the range up with `orderedkafka ledger abandon orders`: the next run loads its offsets",
         ),
-        ("interval", "or start another run for it, which writes all of its rows"),
+        ("interval", "or load its offsets with a replay, which writes all of them with what is set now"),
         ("replay", "or start another run for it, which writes all of its rows"),
     ],
 )

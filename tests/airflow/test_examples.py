@@ -12,16 +12,20 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from airflow.sdk.exceptions import ParamValidationError
 from support.another_spark import environment
 from support.another_spark import spark as another_spark
+from support.dag_files import dags_of
 from support.records import Record
 from support.registry import registry
 
-from airflow_provider_orderedkafka import OrderedLoad
-from airflow_provider_orderedkafka.compat.airflow import dags_of
-from airflow_provider_orderedkafka.decoding.records import RecordDecoder
-from airflow_provider_orderedkafka.spark.lanes.frames import with_source
-from airflow_provider_orderedkafka.tools.embedded import sample
+import airflow_provider_orderedkafka
+from airflow_provider_orderedkafka import KafkaOutput, OrderedLoad
+from airflow_provider_orderedkafka.core.notation.subscriptions import reads
+from airflow_provider_orderedkafka.decoding.payloads import RecordDecoder
+from airflow_provider_orderedkafka.spark.lanes.engine import SparkEngine
+from airflow_provider_orderedkafka.spark.session.starting import LazySession
+from airflow_provider_orderedkafka.tools.broker import sample
 
 ROOT = Path(__file__).parents[2]
 ALL = ("wait", "resolve", "load", "commit")
@@ -86,6 +90,27 @@ def test_the_watched_example_loads_what_is_there_when_it_is_started(playground):
     assert playground.written == rows
 
 
+def test_the_example_with_a_pattern_loads_a_topic_that_comes_to_match_it(playground):
+    rows = playground.write()
+    prefix = playground.source.partition("-1-")[0]
+    edits = {'re.compile("orders-[a-z]{2}")': f're.compile("{prefix}-[0-9]+-(orders|more)")'}
+    dag = playground.dag("orders_by_pattern", "orders-everywhere", edits=edits)
+    assert playground.run(dag) == dict.fromkeys(ALL, "success")
+    assert playground.written == rows
+    other = playground.another()
+    more = playground.write(6, topic=other)
+    assert playground.run(dag) == dict.fromkeys(ALL, "success")
+    assert playground.written == sorted(rows + more)
+
+
+def test_the_audited_example_proves_what_it_has_loaded(playground):
+    rows = playground.write()
+    edits = {'topics=["orders"]': f"topics=[{playground.source!r}]", "min_offsets=10_000": "min_offsets=1"}
+    dag = playground.dag("orders_audited", "orders-audited", edits=edits)
+    assert playground.run(dag) == dict.fromkeys((*ALL, "audit"), "success")
+    assert playground.written == rows
+
+
 def test_the_hourly_example_loads_the_hour_of_its_run(playground):
     milliseconds = round(NOON.timestamp() * 1000)
     playground.write(10, milliseconds - 3_600_000)
@@ -104,7 +129,7 @@ def test_the_replay_example_loads_what_the_form_says_and_nothing_else(playground
     )
     start = json.dumps({playground.source: [0, 0], second: [2, 2]})
     states = playground.run(dag, run_conf={"start": start, "end": "latest", "target": playground.output})
-    assert states == {"check": "success", **dict.fromkeys(ALL[1:], "success")}
+    assert states == dict.fromkeys(ALL[1:], "success")
     assert playground.written == rows
 
 
@@ -113,14 +138,14 @@ def test_the_replay_example_only_says_what_it_would_load_and_then_loads_its_firs
     edits = {'topics=["orders", "refunds"]': f"topics=[{playground.source!r}, {second!r}]"}
     form = {"start": "earliest", "end": "latest", "target": playground.output, "row_limit": 7}
     states = playground.run(playground.dag("orders_replay", edits=edits), run_conf={**form, "dry_run": True})
-    assert states == {"check": "success", **dict.fromkeys(ALL[1:], "skipped")}
+    assert states == dict.fromkeys(ALL[1:], "skipped")
     said = capsys.readouterr().out
     assert "30 offsets from earliest to latest; the row limit lets 7 rows pass" in said
     assert f"target    topic '{playground.output}'" in said
     assert "batches   about 1, of 30 offsets" in said
     assert playground.written == []
     states = playground.run(playground.dag("orders_replay", edits=edits), run_conf=form)
-    assert states == {"check": "success", **dict.fromkeys(ALL[1:], "success")}
+    assert states == dict.fromkeys(ALL[1:], "success")
     assert len(playground.written) == 7 < len(rows)
     assert re.search(r"Spark's page of it, while it runs: http://\S+:\d+", caplog.text)
 
@@ -132,11 +157,11 @@ def test_the_replay_example_writes_to_files_where_the_form_says_so(playground, t
     edits = {'topics=["orders", "refunds"]': f"topics=[{playground.source!r}, {second!r}]"}
     form = {"start": "earliest", "end": "latest", "format": "parquet", "target": f"{tmp_path}/replayed"}
     states = playground.run(playground.dag("orders_replay", edits=edits), run_conf={**form, "dry_run": True})
-    assert states == {"check": "success", **dict.fromkeys(ALL[1:], "skipped")}
+    assert states == dict.fromkeys(ALL[1:], "skipped")
     assert f"target    FilesOutput('{tmp_path}/replayed')" in capsys.readouterr().out
     states = playground.run(playground.dag("orders_replay", edits=edits), run_conf=form)
-    assert states == {"check": "success", **dict.fromkeys(ALL[1:], "success")}
-    files = [str(path) for path in (tmp_path / "replayed").glob("range_id=*/batch=*/*.parquet")]
+    assert states == dict.fromkeys(ALL[1:], "success")
+    files = [str(path) for path in (tmp_path / "replayed").glob("range_id=*/batch=*/*/*.parquet")]
     assert sorted(dataset.dataset(files).to_table(["value"])["value"].to_pylist()) == rows
 
 
@@ -144,17 +169,21 @@ def test_the_replay_example_writes_to_files_where_the_form_says_so(playground, t
     ("form", "said"),
     [
         ({"strat": "-1h"}, "the form has no 'strat'"),
-        ({"start": "yesterday"}, "'yesterday'"),
         ({"target": "orders-ordered"}, "its rows would be there twice"),
         ({"format": "delta", "target": "lake orders"}, "a table is named 'catalog.schema.table'"),
         ({"format": "parquet", "target": "lake/orders"}, "path must be absolute"),
-        ({"target": "refunds", "duplicates_are_fine": True}, "would write into 'refunds' (target='refunds')"),
+        ({"target": "refunds", "duplicates_are_fine": True}, "would write into 'refunds' (to='refunds')"),
     ],
 )
 def test_the_replay_example_refuses_what_cannot_be_meant(playground, form, said, capsys):
     found = playground.run(playground.dag("orders_replay", edits={}), run_conf=form)
-    assert (found["check"], found["load"]) == ("failed", "upstream_failed")
+    assert (found["resolve"], found["load"]) == ("failed", "upstream_failed")
     assert said in "".join(capsys.readouterr())
+
+
+def test_the_form_of_the_replay_example_refuses_what_is_no_time(playground):
+    with pytest.raises(ParamValidationError, match="yesterday"):
+        playground.run(playground.dag("orders_replay", edits={}), run_conf={"start": "yesterday"})
 
 
 def test_the_decoding_example_makes_rows_by_customer_and_keeps_aside_what_is_no_json(
@@ -244,7 +273,7 @@ def test_the_consumer_example_says_what_a_commit_told(bench, example, capsys):
     from sqlalchemy import select
 
     bench.write(5)
-    bench.dag(arguments=f"output_topic={bench.output!r},").test()
+    bench.dag(arguments=f"to=KafkaOutput({bench.output!r}),").test()
     dag = example("orders_consumer")
     assert dag.test().state == "success"  # by hand, without an event
     with create_session() as session:
@@ -258,10 +287,11 @@ def test_the_sample_has_every_topic_that_the_examples_read_and_write(airflow_hom
     topics = sample.TOPICS.keys()
     dags = dags_of(ROOT / "dags", ROOT / "dags")
     tasks = [task for dag in dags.values() for task in dag.tasks]
-    read = {
-        topic for task in tasks if isinstance(getattr(task, "load", None), OrderedLoad) for topic in task.load.topics
-    }
-    written = {task.output_topic for task in tasks if getattr(task, "output_topic", None)}
+    loads = [task.load for task in tasks if isinstance(getattr(task, "load", None), OrderedLoad)]
+    read = {topic for load in loads for topic in load.named}
+    patterns = {load.subscription for load in loads if not load.named}
+    assert [topic for topic in topics if reads(*patterns, topic)] == ["orders-at", "orders-be", "orders-ch"]
+    written = {topic for task in tasks if isinstance(getattr(task, "to", None), KafkaOutput) for topic in task.to.named}
     assert len(read) > 2 < len(written)
     assert read | written | {dags["orders_replay"].params["target"]} <= topics
 
@@ -277,13 +307,13 @@ def test_the_sample_gives_rows_and_one_dead_letter_to_every_example_that_decodes
     )
     tried = set()
     for task in (task for dag in dags_of(ROOT / "dags", ROOT / "dags").values() for task in dag.tasks):
-        decode = getattr(task, "decode", None)
-        if decode is None or decode.registries:
+        rows = getattr(task, "rows", None) if task.task_id.endswith(".load") else None
+        if rows is None or rows.decode is None or rows.registries:
             continue
-        decoded, bad = RecordDecoder.of(decode, task.load.topics).split(batch)
+        decoded, bad = RecordDecoder.of(rows.decode, task.load.named, max_bad=rows.bad_records.most).split(batch)
         assert bad.column("value").to_pylist() == [b"no JSON"]
-        module, _, function = task.application_args[-1].partition(":")
-        records = with_source(spark.createDataFrame(pa.Table.from_batches([decoded])))
+        module, _, function = rows.function.partition(":")
+        records = SparkEngine(LazySession()).sourced(spark.createDataFrame(pa.Table.from_batches([decoded])))
         assert getattr(import_module(module), function)(records).count() > 50
         tried.add(task.dag_id)
     assert tried == {"orders_decoded", "orders_enriched", "orders_to_iceberg"}
@@ -385,6 +415,24 @@ def rows_of(folder, by, columns=("order", "customer", "state", "amount")):
     files = [parquet.ParquetFile(path) for path in folder.rglob("*.parquet")]
     found = [row for file in files for row in file.read(list(columns)).to_pylist()]
     return sorted(found, key=itemgetter(by))
+
+
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+OF_A_DAG = re.compile(r"\b(?:ordered_load|ordered_intervals|ordered_replay|Rows)\(")
+SNIPPETS = [(page, code) for page in PAGES for code in BLOCK.findall(page.read_text("utf-8")) if OF_A_DAG.search(code)]
+
+
+@pytest.mark.parametrize(("page", "code"), SNIPPETS, ids=lambda each: each.stem if isinstance(each, Path) else "")
+def test_a_load_on_a_page_of_the_documents_is_one_that_can_be_parsed(page, code, airflow_home, tmp_path):
+    from airflow.sdk import DAG
+
+    (tmp_path / "my_transforms.py").write_text("paid = with_total = None")
+    names = {name: getattr(airflow_provider_orderedkafka, name) for name in airflow_provider_orderedkafka.__all__}
+    with DAG("page", schedule=None, catchup=False, max_active_runs=1) as dag:
+        dag.fileloc = str(tmp_path / "dag.py")
+        known = {**names, "DAG": DAG, "orders": OrderedLoad("orders", topics=["orders"])}
+        exec(compile(code, dag.fileloc, "exec"), known)
 
 
 def test_every_example_is_run_by_a_test():

@@ -13,10 +13,11 @@ from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets
-from airflow_provider_orderedkafka.errors import DataLossError, SettingError
+from airflow_provider_orderedkafka.errors import DataLossError, SettingError, UnreachableError
 from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
-from airflow_provider_orderedkafka.kafka.clients.admin import admin
 from airflow_provider_orderedkafka.kafka.clients.config import RESOLVER, client_config
+from airflow_provider_orderedkafka.kafka.clients.oauth import msk_iam
+from airflow_provider_orderedkafka.kafka.clients.pools import admin
 
 MSK = {
     "bootstrap.servers": "b-1.demo.abcde1.c2.kafka.eu-north-1.amazonaws.com:9098",
@@ -61,6 +62,9 @@ NEEDS_CALLBACKS = pytest.mark.skipif(
 )
 
 
+SIGNER = "aws_msk_iam_sasl_signer"
+
+
 class Signer:
     """Amazon's signer: a token for a region, and its end in milliseconds."""
 
@@ -82,7 +86,7 @@ def token(config):
 
 @NEEDS_CALLBACKS
 def test_a_cluster_of_amazon_s_gets_its_tokens_here_and_in_spark(hook, module):
-    module("aws_msk_iam_sasl_signer", MSKAuthTokenProvider=Signer)
+    module(SIGNER, MSKAuthTokenProvider=Signer)
     made = hook(MSK)
     expected = ("token for eu-north-1", INTERPRETER_S_CLOCK)
     assert token(made.config) == expected
@@ -96,7 +100,7 @@ def test_a_cluster_of_google_s_gets_its_tokens_here_and_asks_for_a_resolver_in_s
     module("airflow.providers.google.cloud.hooks.managed_kafka", ManagedKafkaHook=ManagedKafkaHook)
     made = hook(GOOGLE)
     assert token(made.config) == ("token of google", INTERPRETER_S_CLOCK)
-    with pytest.raises(SettingError, match=r"cannot travel to Spark.*'orderedkafka\.resolver': 'package\.module"):
+    with pytest.raises(SettingError, match=r"'orderedkafka\.resolver'"):
         made.portable_config()
     named = hook({**GOOGLE, RESOLVER: "my.tokens:google"})
     assert named.portable_config()[RESOLVER] == "my.tokens:google"
@@ -106,11 +110,18 @@ def test_a_cluster_of_google_s_gets_its_tokens_here_and_asks_for_a_resolver_in_s
     ("extra", "package"),
     [pytest.param(MSK, "apache-kafka[msk]", marks=NEEDS_CALLBACKS), pytest.param(GOOGLE, "google provider")],
 )
-def test_a_package_that_is_missing_is_named(hook, extra, package):
+def test_a_package_that_is_missing_is_named(hook, extra, package, monkeypatch):
+    monkeypatch.setitem(sys.modules, SIGNER, None)
     with pytest.raises(SettingError) as error:
         _ = hook(extra).config
     assert "connection 'managed': " in str(error.value)
     assert package in str(error.value)
+
+
+def test_where_spark_runs_a_missing_signer_of_amazon_s_is_named_with_what_installs_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, SIGNER, None)
+    with pytest.raises(SettingError, match=r"aws-msk-iam-sasl-signer-python, .*\[msk\]"):
+        msk_iam(MSK)["oauth_cb"]("")
 
 
 @NEEDS_CALLBACKS
@@ -128,7 +139,7 @@ def test_a_callback_of_one_s_own_is_called_by_the_client_and_never_taken_for_ama
     client = admin(hook(NOWHERE).config).client
     client.poll(0.5)
     assert calls
-    with pytest.raises(SettingError, match="cannot travel"):
+    with pytest.raises(SettingError, match="travel"):
         hook({**MSK, "oauth_cb": "tokens.for_tests"}).portable_config()
 
 
@@ -142,9 +153,9 @@ def test_two_connections_to_one_cluster_keep_their_own_callbacks(hook, module, m
 
 
 def test_a_connection_that_is_missing_or_empty_says_what_to_create(hook, airflow_home):
-    with pytest.raises(SettingError, match=r"no Kafka connection 'unheard_of'.*airflow connections add unheard_of"):
+    with pytest.raises(UnreachableError, match="airflow connections add unheard_of"):
         _ = OrderedKafkaHook("unheard_of").config
-    with pytest.raises(SettingError, match=r"connection 'managed': .*bootstrap\.servers"):
+    with pytest.raises(SettingError, match=r"'managed': .*bootstrap\.servers"):
         _ = hook({}).config
 
 
@@ -166,6 +177,6 @@ def test_a_log_that_ends_below_the_ledger_is_an_error_and_not_waited_out(hook, k
     beyond = Place(Offsets(dict.fromkeys(first.place.offsets, 100)), Floor())
     ledger = moves.first_look("orders", instance="i", home_dag="d", place=beyond, topics=first.topics, now=0)
     for ask in (lambda: made.verdict(load, ledger), lambda: made.plan(load, ledger)):
-        with pytest.raises(DataLossError, match=r"the log ends at .*@3.*rewind orders .*--to latest") as told:
+        with pytest.raises(DataLossError, match=r"rewind orders .*--to latest") as told:
             ask()
         assert (told.value.topic, told.value.partition, told.value.offset) == (topic, 0, 100)

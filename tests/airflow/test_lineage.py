@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 from support.runs import a_range, a_report
 
-from airflow_provider_orderedkafka import DeltaOutput, FilesOutput, IcebergOutput, KafkaOutput
-from airflow_provider_orderedkafka.core.outputs import Outputs
+from airflow_provider_orderedkafka import Allow, DeltaOutput, FilesOutput, IcebergOutput, KafkaOutput, Rows
+from airflow_provider_orderedkafka.job import Job
 from airflow_provider_orderedkafka.telling import lineage
 
 pytest.importorskip("airflow.providers.openlineage", reason="it is not required")
@@ -39,7 +39,7 @@ def told(bench, folder):
 
 def test_a_load_tells_what_it_read_and_wrote_and_spark_who_its_parent_is(bench, kafka, tmp_path):
     bench.write(5)
-    bench.dag(arguments=f'output_topic="{bench.output}", openlineage_inject_parent_job_info=True,')
+    bench.dag(arguments=f"to=KafkaOutput({bench.output!r}), spark=SparkSubmit(openlineage_inject_parent_job_info=True)")
     events, output = told(bench, tmp_path)
     name = f"{bench.load}.{bench.load}.load"
     (found,) = [event for event in events if (event["eventType"], event["job"]["name"]) == ("COMPLETE", name)]
@@ -56,8 +56,9 @@ def test_a_load_tells_what_it_read_and_wrote_and_spark_who_its_parent_is(bench, 
 REPORT = replace(a_report(a_range("r", 0, 0, 5), 1), dead_letters=1)
 
 
-def flow(topics, arguments):
-    return lineage.Flow("one:9092,two:9092", topics, Outputs.of(None, arguments), "spark_default", REPORT)
+def flow(topics, to, letters=None, servers=None, report=REPORT):
+    rows = Rows() if letters is None else Rows(bad_records=Allow(1, letters))
+    return lineage.Flow("one:9092,two:9092", topics, Job(to, rows), "spark_default", report, servers)
 
 
 def names(flow):
@@ -66,53 +67,41 @@ def names(flow):
 
 
 @pytest.mark.parametrize(
-    ("options", "outputs"),
-    [
-        (["outputTopics=b,a"], [("kafka://one:9092", "b"), ("kafka://one:9092", "a")]),
-        (["topic=a", "kafka.bootstrap.servers=other:9092"], [("kafka://other:9092", "a")]),
-        (["topic=a", "deadLetterTopic=dead"], [("kafka://one:9092", "a"), ("kafka://one:9092", "dead")]),
-        (["table=lake.sales.orders"], [("spark://spark_default", "lake.sales.orders")]),
-        (["path=s3a://bucket/sales/orders/"], [("s3://bucket", "sales/orders")]),
-        (["path=/data/orders"], [("file", "/data/orders")]),
-    ],
-)
-def test_outputs_are_named_as_openlineage_names_datasets(options, outputs):
-    arguments = [part for option in options for part in ("--sink-option", option)]
-    inputs = [("kafka://one:9092", "orders"), ("kafka://one:9092", "refunds")]
-    assert names(flow(["orders", "refunds"], arguments)) == (inputs, outputs)
-
-
-@pytest.mark.parametrize(
     ("output", "servers", "outputs"),
     [
-        (KafkaOutput("a", dead_letters="dead"), None, [("kafka://one:9092", "a"), ("kafka://one:9092", "dead")]),
+        (KafkaOutput("a"), None, [("kafka://one:9092", "a")]),
+        (KafkaOutput(topics=["b", "a"]), None, [("kafka://one:9092", "b"), ("kafka://one:9092", "a")]),
         (KafkaOutput("a", kafka_conn_id="second"), "other:9092", [("kafka://other:9092", "a")]),
         (IcebergOutput("lake.sales.orders"), None, [("spark://spark_default", "lake.sales.orders")]),
-        (DeltaOutput("s3a://bucket/sales/orders"), None, [("s3://bucket", "sales/orders")]),
+        (DeltaOutput(table="sales.orders"), None, [("spark://spark_default", "sales.orders")]),
+        (DeltaOutput("s3a://bucket/sales/orders/"), None, [("s3://bucket", "sales/orders")]),
         (FilesOutput("/data/orders"), None, [("file", "/data/orders")]),
+        (None, None, []),
     ],
 )
-def test_outputs_that_are_values_are_named_so_too(output, servers, outputs):
-    assert names(replace(flow(["orders"], []), output=output, elsewhere=servers))[1] == outputs
+def test_outputs_are_named_as_openlineage_names_datasets(output, servers, outputs):
+    inputs = [("kafka://one:9092", "orders"), ("kafka://one:9092", "refunds")]
+    assert names(flow(["orders", "refunds"], output, servers=servers)) == (inputs, outputs)
 
 
 @pytest.mark.parametrize(
-    ("letters", "dataset"),
+    ("output", "letters", "servers", "dataset"),
     [
-        ("dead", ("kafka://one:9092", "dead")),
-        (IcebergOutput("lake.shop.dead"), ("spark://spark_default", "lake.shop.dead")),
-        (DeltaOutput("s3a://bucket/dead"), ("s3://bucket", "dead")),
+        (KafkaOutput("a"), "dead", None, ("kafka://one:9092", "dead")),
+        (KafkaOutput("a", kafka_conn_id="second"), "dead", "other:9092", ("kafka://other:9092", "dead")),
+        (IcebergOutput("lake.orders"), "dead", None, ("kafka://one:9092", "dead")),
+        (IcebergOutput("lake.orders"), IcebergOutput("lake.dead"), None, ("spark://spark_default", "lake.dead")),
+        (DeltaOutput("/orders"), DeltaOutput("s3a://bucket/dead"), None, ("s3://bucket", "dead")),
     ],
 )
-def test_dead_letters_of_what_is_decoded_are_named_in_a_run_that_had_some(letters, dataset):
-    told = replace(flow(["orders"], []), output=IcebergOutput("lake.orders"), letters=letters)
-    assert names(told)[1] == [("spark://spark_default", "lake.orders"), dataset]
-    without = replace(told, report=replace(REPORT, dead_letters=0))
-    assert names(without)[1] == [("spark://spark_default", "lake.orders")]
+def test_dead_letters_are_named_in_a_run_that_had_some(output, letters, servers, dataset):
+    told = flow(["orders"], output, letters, servers)
+    assert dataset in names(told)[1]
+    assert dataset not in names(replace(told, report=replace(REPORT, dead_letters=0)))[1]
 
 
 def test_rows_are_told_where_it_is_known_of_which_topic_they_are():
-    found = lineage.facets(flow(["orders", "refunds"], ["--sink-option", "outputTopics=a,b"]))
+    found = lineage.facets(flow(["orders", "refunds"], KafkaOutput(topics=["a", "b"])))
     assert [each.inputFacets for each in found.inputs] == [{}, {}]
     assert [each.outputFacets for each in found.outputs] == [{}, {}]
 

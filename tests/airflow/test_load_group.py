@@ -23,7 +23,7 @@ def test_the_application_gets_its_options_by_the_environment_and_no_option_by_an
 
 
 def test_without_anything_to_load_a_run_that_does_not_wait_is_skipped_and_says_why(bench, states, ledger_of):
-    dag = bench.dag(arguments="wait=False")
+    dag = bench.dag(arguments='wait="never"')
     run = dag.test()
     assert steps_of(bench, states(run)) == {"resolve": "skipped", "load": "skipped", "commit": "skipped"}
     (resolve,) = [ti for ti in run.get_task_instances() if ti.task_id.endswith(".resolve")]
@@ -76,7 +76,7 @@ def test_what_a_failed_run_left_open_is_taken_over_by_the_next_one_with_the_next
 def test_an_error_that_a_retry_cannot_mend_is_not_retried(bench, states):
     bench.write(5)
     bench.order("fail 65", "fail 65")
-    run = bench.dag(arguments='steps={"load": {"retries": 1, "retry_delay": 0}},').test()
+    run = bench.dag(arguments='tasks={"load": {"retries": 1, "retry_delay": 0}},').test()
     assert steps_of(bench, states(run))["load"] == "failed"
     assert len(bench.diary) == 1
 
@@ -87,7 +87,7 @@ def test_the_output_asset_is_told_once_for_each_move_of_the_ledger(bench):
     from sqlalchemy import select
 
     bench.write(5)
-    dag = bench.dag(arguments=f"output_topic={bench.output!r},")
+    dag = bench.dag(arguments=f"to=KafkaOutput({bench.output!r}),")
     dag.test()
     with create_session() as session:
         events = session.scalars(select(AssetEvent).where(AssetEvent.source_dag_id == bench.load)).all()
@@ -104,7 +104,7 @@ def test_assets_of_ones_own_are_told_and_read_beside_those_of_the_load(bench, st
 
     bench.write(5)
     mine = '{"commit": {"outlets": [Asset("mine-out")]}, "load": {"inlets": [Asset("mine-in")]}}'
-    run = bench.dag(arguments=f"output_topic={bench.output!r}, steps={mine}").test()
+    run = bench.dag(arguments=f"to=KafkaOutput({bench.output!r}), tasks={mine}").test()
     assert steps_of(bench, states(run)) == dict.fromkeys(("wait", "resolve", "load", "commit"), "success")
     with create_session() as session:
         events = session.scalars(select(AssetEvent).where(AssetEvent.source_dag_id == bench.load)).all()
@@ -118,13 +118,13 @@ def test_a_missing_output_is_told_before_a_range_is_written_down_and_can_be_crea
 ):
     bench.write(5)
     missing = topics.name("missing")
-    failed = bench.dag(arguments=f"output_topic={missing!r}").test()
+    failed = bench.dag(arguments=f"to=KafkaOutput({missing!r})").test()
     assert steps_of(bench, states(failed))["resolve"] == "failed"
     said = capsys.readouterr().out
     assert f"output topic {missing!r}" in said
-    assert "have it created, with create_output=" in said
+    assert "create=NewTopics" in said
     assert ledger_of(bench.load).open is None
-    run = bench.dag(arguments=f'output_topic={missing!r}, create_output={{"partitions": 3}}').test()
+    run = bench.dag(arguments=f"to=KafkaOutput({missing!r}, create=NewTopics(partitions=3))").test()
     assert run.state == "success"
     assert f"output topic {missing!r} was created, with 3 partitions" in capsys.readouterr().out
     assert [entry["offsets"] for entry in bench.diary] == [5]
@@ -135,11 +135,11 @@ def test_whatever_a_person_should_hear_of_a_load_is_told_wherever_it_is_followed
     from airflow.utils.session import create_session
     from sqlalchemy import select
 
-    from airflow_provider_orderedkafka.loads.operations import shown
+    from airflow_provider_orderedkafka.loads.ledger_operations import shown
 
     bench.write(5)
     bench.order("doubt")
-    run = bench.dag(arguments=f"output_topic={bench.output!r},").test()
+    run = bench.dag(arguments=f"to=KafkaOutput({bench.output!r}),").test()
     doubts = {"dead_letters": 2, "may_be_doubled": 3, "may_be_out_of_order": 4, "lost": 5}
     said = "2 dead letters, 3 may be doubled, 4 may be out of order, 5 lost"
     assert said in capsys.readouterr().out
@@ -161,7 +161,7 @@ def test_a_range_goes_over_to_another_output_until_a_batch_is_noted_and_is_refus
 
     def run_to(topic, *orders):
         bench.order(*orders)
-        return steps_of(bench, states(bench.dag(arguments=f"output_topic={topic!r},").test()))
+        return steps_of(bench, states(bench.dag(arguments=f"to=KafkaOutput({topic!r}),").test()))
 
     bench.write(5)
     assert run_to(one, "fail 75")["load"] == "failed"
@@ -173,7 +173,7 @@ def test_a_range_goes_over_to_another_output_until_a_batch_is_noted_and_is_refus
     (notes / "1.json").write_text("{}")
     capsys.readouterr()
     assert run_to(one)["resolve"] == "failed"
-    assert f"output_topic was {other!r}, it is {one!r}" in capsys.readouterr().out
+    assert f"to.topic was {other!r}, it is {one!r}" in capsys.readouterr().out
     assert ledger_of(bench.load).open == opened
     assert set(run_to(other).values()) == {"success"}
     assert [entry["attempt"] for entry in bench.diary] == [1, 2, 3]

@@ -76,13 +76,15 @@ def statsd(airflow_home, monkeypatch):
 def test_a_run_sends_what_was_planned_read_and_written_and_the_lag_that_is_left(statsd, bench):
     bench.write(7)
     bench.order("doubt")
-    assert bench.dag("max_offsets=5", f'output_topic="{bench.output}"').test().state == "success"
+    assert bench.dag("max_offsets=5", f'to="topic:{bench.output}"').test().state == "success"
     told = statsd.told(bench.load)
     assert float(told.pop("lag_seconds")[-1].removesuffix("|g")) > 0
     assert told.pop("duration") == ["1.000000|ms"]
     assert told == {
         "waiting_offsets": ["7|g"],
         "lag_offsets": ["7|g", "2|g"],
+        **{f"partition_lag_{name}": ["7|g", "2|g"] for name in ("min", "max")},
+        "partition_lag_avg": ["7.0|g", "2.0|g"],
         "planned_offsets": ["5|g"],
         "attempts": ["1|c"],
         "commits": ["1|c"],
@@ -99,7 +101,7 @@ def test_a_run_sends_what_was_planned_read_and_written_and_the_lag_that_is_left(
 
 def test_a_run_that_waits_sends_how_much_there_is_each_time_that_the_triggerer_looks(statsd, bench):
     bench.write(3)
-    dag = bench.dag('min_offsets=10, max_delay="2s"', 'steps={"wait": {"poke_interval": 0.2}}')
+    dag = bench.dag('min_offsets=10, max_delay="2s"', 'wait="always", tasks={"wait": {"poke_interval": 0.2}}')
     assert dag.test().state == "success"
     told = statsd.told(bench.load)
     assert set(told["waiting_offsets"]) == {"3|g"}
@@ -111,7 +113,7 @@ def test_a_run_that_waits_sends_how_much_there_is_each_time_that_the_triggerer_l
 def test_an_attempt_that_failed_counts_and_a_commit_that_is_cleared_does_not_count_again(statsd, bench):
     bench.write(5)
     bench.order("fail 75")
-    dag = bench.dag(arguments=f'output_topic="{bench.output}"')
+    dag = bench.dag(arguments=f'to="topic:{bench.output}"')
     dag.test()
     dag.test()
     told = statsd.told(bench.load)

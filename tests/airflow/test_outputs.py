@@ -1,105 +1,116 @@
 """Where a load writes, as a value that is checked when the DAG is parsed: the tasks that come of it."""
 
 import pytest
+from airflow.sdk import DAG, Asset
 
-from airflow_provider_orderedkafka import DeltaOutput, IcebergOutput, KafkaOutput, OrderedLoad
+from airflow_provider_orderedkafka import (
+    Allow,
+    DeltaOutput,
+    FilesOutput,
+    IcebergOutput,
+    KafkaOutput,
+    OrderedLoad,
+    Rows,
+    ordered_load,
+)
 from airflow_provider_orderedkafka.errors import SettingError
-
-
-def parse(**arguments):
-    """Parse a DAG with one load in it."""
-    from airflow.sdk import DAG
-
-    from airflow_provider_orderedkafka.dag import ordered_load
-
-    with DAG("parsed", schedule=None, catchup=False, max_active_runs=1):
-        return ordered_load(OrderedLoad("orders", topics=["orders", "refunds"]), **{"output_topic": "out", **arguments})
-
+from airflow_provider_orderedkafka.hooks.launching import packaged_for
 
 TABLE = IcebergOutput("lake.shop.orders")
 
 
-def test_a_table_is_named_as_a_value_and_brings_its_application_its_asset_and_its_place_in_the_digest():
-    steps = parse(output_topic=None, output=TABLE, asset=None).steps
-    assert steps["load"].application.endswith("/ordered_table.py")
-    assert steps["commit"].asset.uri == "iceberg://lake/shop/orders"
-    assert "output={'kind': 'iceberg', 'table': 'lake.shop.orders', 'identity': True}" in steps["resolve"].digest
+def parse(**arguments):
+    """Parse a DAG with one load in it."""
+    with DAG("parsed", schedule=None, catchup=False, max_active_runs=1):
+        return ordered_load(OrderedLoad("orders", topics=["orders", "refunds"]), **arguments)
 
 
-def test_a_topic_named_as_a_value_is_the_one_that_its_name_alone_means():
-    named, short = (parse(**how).steps for how in ({"output_topic": None, "output": KafkaOutput("out")}, {}))
-    assert named["resolve"].digest == short["resolve"].digest
-    assert named["load"].application == short["load"].application
+def job(task, **params):
+    """What a run with these params does."""
+    return task._job({"params": params})
 
 
-def test_a_table_named_in_words_is_the_one_that_its_value_means():
-    said, value = (parse(output_topic=None, output=each).steps for each in ("iceberg:lake.shop.orders", TABLE))
-    assert said["load"].application == value["load"].application
-    assert said["resolve"].digest == value["resolve"].digest
-    assert said["commit"].asset == value["commit"].asset
+@pytest.mark.parametrize(
+    ("said", "value"),
+    [
+        ("topic:out", KafkaOutput("out")),
+        ("iceberg:lake.shop.orders", TABLE),
+        ("delta:s3a://lake/orders", DeltaOutput("s3a://lake/orders")),
+        ("delta:shop.orders", DeltaOutput(table="shop.orders")),
+        ("parquet:/data/orders", FilesOutput("/data/orders")),
+        ("csv:/data/orders", FilesOutput("/data/orders", "csv")),
+    ],
+)
+def test_an_output_in_words_is_the_one_that_its_value_means(said, value):
+    in_words, as_value = (job(parse(to=each).tasks["resolve"]) for each in (said, value))
+    assert in_words == as_value
+    assert in_words.key == as_value.key
+    assert in_words.to == value
 
 
-def test_a_template_says_where_to_write_once_it_is_rendered_and_every_step_knows_it():
-    steps = parse(output_topic=None, output="{{ params.format }}:{{ params.target }}").steps
-    assert "output='{{ params.format }}:{{ params.target }}'" in steps["resolve"].digest
-    steps["load"].range_id = None  # it is another task's
-    steps["load"].render_template_fields({"params": {"format": "delta", "target": "/lake/orders"}})
-    steps["load"]._settle_output()
-    assert steps["load"].output_value == DeltaOutput("/lake/orders")
-    assert steps["load"].application.endswith("/ordered_table.py")
-    steps["resolve"].render_template_fields({"params": {"format": "topic", "target": "out"}})
-    steps["resolve"]._settle_output()
-    assert steps["resolve"].outputs == ["out"]
+def test_each_output_has_its_application():
+    assert {packaged_for(each).rpartition("/")[2] for each in (TABLE, DeltaOutput("/a"), FilesOutput("/a"))} == {
+        "ordered_table.py"
+    }
+    assert packaged_for(KafkaOutput("out")).endswith("/ordered_replay.py")
 
 
-def test_a_rendered_output_that_the_load_reads_is_refused_before_anything_is_written_down():
-    resolve = parse(output_topic=None, output="topic:{{ params.target }}").steps["resolve"]
-    resolve.render_template_fields({"params": {"target": "refunds"}})
-    with pytest.raises(SettingError, match="would write into 'refunds'"):
-        resolve._settle_output()
+@pytest.mark.parametrize(
+    ("to", "params", "found"),
+    [
+        ("{{ params.format }}:{{ params.target }}", {"format": "delta", "target": "/lake/a"}, DeltaOutput("/lake/a")),
+        ("{{ params.format }}:{{ params.target }}", {"format": "topic", "target": "out"}, KafkaOutput("out")),
+        (KafkaOutput("{{ params.t }}", writers=3), {"t": "out"}, KafkaOutput("out", writers=3)),
+        (KafkaOutput(topics=["a", "{{ params.t }}"]), {"t": "b"}, KafkaOutput(topics=["a", "b"])),
+        (IcebergOutput("lake.{{ params.t }}"), {"t": "shop.orders"}, IcebergOutput("lake.shop.orders")),
+        (DeltaOutput("s3a://lake/{{ params.t }}/"), {"t": "orders"}, DeltaOutput("s3a://lake/orders")),
+        (DeltaOutput("{{ params.t }}"), {"t": "/lake/orders"}, DeltaOutput("/lake/orders")),
+        (FilesOutput("/data/{{ params.t }}", "csv"), {"t": "orders"}, FilesOutput("/data/orders", "csv")),
+    ],
+)
+def test_the_place_of_an_output_may_be_a_template(to, params, found):
+    made = job(parse(to=to).tasks["resolve"], **params)
+    assert made.to == found
+    assert made.written == (to if isinstance(to, str) else to.place)
 
 
-@pytest.mark.parametrize("name", ["output", "asset"])
-def test_the_asset_to_emit_may_be_another_one(name):
-    from airflow.sdk import Asset
+@pytest.mark.parametrize(
+    ("to", "rendered", "said"),
+    [
+        ("topic:{{ params.t }}", "refunds", "would write into 'refunds'"),
+        (KafkaOutput("{{ params.t }}"), "refunds", "would write into 'refunds'"),
+        (KafkaOutput("{{ params.t }}"), "my topic", "'my topic' cannot be a topic's name"),
+        (DeltaOutput("{{ params.t }}"), "lake", "path must be absolute"),
+        (FilesOutput("{{ params.t }}"), "s3a://me:secret@lake/a", "has a login"),
+        ("{{ params.t }}", "nowhere", "an output is named '<format>:<name>'"),
+    ],
+)
+def test_what_a_run_renders_is_checked_as_what_is_written_in_the_dag(to, rendered, said):
+    with pytest.raises(SettingError, match=said):
+        job(parse(to=to).tasks["resolve"], t=rendered)
 
+
+def test_the_asset_to_emit_may_be_another_one():
     mine = Asset("mine")
-    assert parse(**{name: mine}).steps["commit"].asset == mine
-
-
-def test_an_asset_of_ones_own_wins_over_the_table_s():
-    from airflow.sdk import Asset
-
-    mine = Asset("mine")
-    assert parse(output_topic=None, output=TABLE, asset=mine).steps["commit"].asset == mine
+    for to in (TABLE, KafkaOutput("out")):
+        assert parse(to=to, asset=mine).tasks["commit"].asset == mine
+        assert parse(to=to).tasks["commit"].asset is None, "the output's own is known once a range is loaded"
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"output": TABLE}, "output_topic='out' and output= are both set"),
-        ({"output_topic": None, "output": "lake.shop.orders"}, "a topic's name alone goes into output_topic="),
-        ({"output_topic": None, "output": "icberg:lake.shop.orders"}, "did you mean 'iceberg'"),
-        ({"output_topic": None, "output": "topic:refunds"}, "would write into 'refunds'"),
-        (
-            {"output_topic": None, "output": "{{ x }}", "submit": lambda launch: None, "checkpoint": "/c"},
-            "submit= needs to know the output when the DAG is parsed",
-        ),
-        (
-            {"output_topic": None, "output": TABLE, "application_args": ["--sink-option", "path=/a"]},
-            "output= and application_args both say where to write",
-        ),
-        ({"output_topic": None, "output": KafkaOutput("orders")}, r"would write into 'orders' \(topic='orders'\)"),
-        (
-            {"output_topic": None, "output": KafkaOutput("a", dead_letters="refunds")},
-            r"would write into 'refunds' \(dead_letters='refunds'\)",
-        ),
+        ({"to": "lake.shop.orders"}, "an output is named '<format>:<name>'"),
+        ({"to": "icberg:lake.shop.orders"}, "did you mean 'iceberg'"),
+        ({"to": Asset("mine")}, "to= must be a KafkaOutput, IcebergOutput, DeltaOutput or FilesOutput, found Asset"),
+        ({"to": KafkaOutput("a"), "rows": Rows(bad_records=Allow(1, "a"))}, "another topic than the output"),
+        ({"to": KafkaOutput("a"), "rows": Rows(bad_records=Allow(1, TABLE))}, "where rows go to Kafka"),
     ],
 )
-def test_where_to_write_is_said_once_and_is_not_where_the_load_reads(arguments, said):
-    with pytest.raises(SettingError, match=said):
+def test_where_to_write_is_checked_at_once(arguments, said):
+    with pytest.raises(SettingError, match=rf"load 'orders': .*{said}"):
         parse(**arguments)
 
 
 def test_on_another_cluster_a_topic_may_have_the_name_of_a_source():
-    assert parse(output_topic=None, output=KafkaOutput("orders", kafka_conn_id="second")).steps
+    assert parse(to=KafkaOutput("orders", kafka_conn_id="second")).tasks

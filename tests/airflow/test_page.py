@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import secrets
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.compat.airflow import has_asset_state
 from airflow_provider_orderedkafka.context import ledger_asset
 from airflow_provider_orderedkafka.telling import status
-from airflow_provider_orderedkafka.tools.embedded.settings import free_port
+from airflow_provider_orderedkafka.tools.broker.local_kafka import free_port
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason=MISSING)
 with_state = pytest.mark.skipif(not has_asset_state(), reason="needs the state stores of Airflow 3.3")
@@ -29,6 +30,7 @@ without_state = pytest.mark.skipif(
 
 PATIENCE = 120
 PHONE = 320
+BESIDE_A_GRID = 200
 OVERFLOWS = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
 FRAMED = "document.querySelector('iframe').contentDocument"
 NOW = time.time_ns() // 1_000_000
@@ -37,6 +39,9 @@ LOADS = {
     "refunds": statuses.waiting(NOW, "refunds"),
     "payments": statuses.failing(NOW, "payments"),
     "limited": statuses.spent(NOW, "limited"),
+    "moved": statuses.moved(NOW, "moved"),
+    "proved": statuses.audited(NOW, "proved"),
+    "hourly": statuses.in_intervals(NOW, "hourly"),
     "thousand": statuses.loading(NOW, "thousand", 1_000),
     "new": None,
 }
@@ -170,7 +175,7 @@ def test_a_real_load_shows_what_it_did(bench, served, tab):
     assert "30 of 100 rows" in tab.text(".tiles")
     (row,) = tab.texts("#ranges tbody tr")
     assert "committed" in row
-    assert "30 offsets in 1 partitions" in row
+    assert "30 offsets in 1 partition" in row
     there = f"{served.url}/dags/{bench.load}/runs/{quote(run.run_id)}"
     links = tab.ask("[...document.querySelectorAll('#ranges a')].map((a) => a.href)")
     assert links == [there, f"{there}/tasks/{bench.load}.load"]
@@ -184,7 +189,7 @@ def test_a_load_that_failed_says_so_with_what_waits_and_the_way_to_its_task(benc
     assert bench.dag("min_offsets=10").test().state == "failed"
     tab.open(f"{served.page}?load={bench.load}")
     assert "failed" in tab.text("#open .state")
-    assert "30 offsets in 1 partitions" in tab.text("#open")
+    assert "30 offsets in 1 partition" in tab.text("#open")
     assert "30 offsets" in tab.text(".tiles")
     assert f"/tasks/{bench.load}.load" in tab.ask("[...document.querySelectorAll('#open a')].map((a) => a.href).join()")
     tab.open(served.page)
@@ -216,6 +221,88 @@ def test_the_overview_says_of_each_load_where_it_stands_and_what_is_missing(serv
         assert words in rows["payments"]
     assert "none: the row limit is spent" in rows["limited"]
     assert rows["new"] == "new has not run yet"
+
+
+@with_state
+def test_the_overview_has_what_failed_first_what_never_ran_last_and_where_each_load_writes_to(served, tab):
+    tab.open(served.page)
+    names = [row.split()[0] for row in tab.texts("main tbody tr")]
+    assert names.index("payments") < names.index("orders") < names.index("refunds") < names.index("new")
+    assert re.search(r"^\d+ loads, \d failed, \d with an open range, 1 not run yet$", tab.text("#subtitle"))
+    rows = {row.split()[0]: " ".join(row.split()) for row in tab.texts("main tbody tr")}
+    assert "to topic payments-ordered" in rows["payments"]
+    assert "the disk is full: free some space" in rows["payments"]
+    assert "min" in rows["refunds"].partition("seen")[0]
+    assert "Next run" not in rows["hourly"]
+    assert "not looked at yet" not in rows["hourly"]
+
+
+@with_state
+def test_a_filter_leaves_the_loads_that_have_its_words_and_stays_when_the_page_is_drawn_again(served, tab):
+    tab.open(served.page)
+    tab.until("!document.querySelector('#filter').hidden")
+    tab.ask(
+        "(() => { const box = document.querySelector('#filter'); box.value = 'Disk pay';"
+        " box.dispatchEvent(new Event('input')); })()"
+    )
+    rows = "[...document.querySelectorAll('main tbody tr')].filter((row) => !row.hidden)"
+    shown = f"{rows}.map((row) => row.innerText.split(/\\s/)[0])"
+    assert tab.ask(shown) == ["payments"]
+    with served.client() as client:
+        change(client, "refunds", statuses.waiting(NOW - 60_000, "refunds").found)
+        time.sleep(4)
+        change(client, "refunds", LOADS["refunds"].found)
+    assert tab.ask(shown) == ["payments"]
+
+
+@with_state
+def test_a_load_that_failed_says_what_to_do(served, tab):
+    tab.open(f"{served.page}?load=payments")
+    told = tab.text("#open .todo")
+    assert told.startswith("What to do: mend what the message says, then clear the task. It goes on where it stopped")
+    assert 'orderedkafka ledger abandon payments --reason "..."' in told
+    assert "/tasks/payments.load" in tab.ask("document.querySelector('.todo a').href")
+
+
+@with_state
+def test_who_gave_a_range_up_and_who_moved_the_ledger_is_shown_with_the_reason(served, tab):
+    tab.open(f"{served.page}?load=moved")
+    assert "by anna: the output was dropped" in tab.texts("#ranges tbody tr")[0]
+    (row,) = tab.texts("#moves tbody tr")
+    assert row.split("\t")[1:] == ["rewound", "ben", "a bug in the transform"]
+
+
+@with_state
+def test_what_an_audit_said_stands_at_its_range_and_nothing_where_nobody_looked(served, tab):
+    tab.open(f"{served.page}?load=proved")
+    unknown, found, clean, alone = (" ".join(row.split()) for row in tab.texts("#ranges tbody tr"))
+    assert "audited: cannot be known: unknown: its records are gone" in unknown
+    assert "audit found 1,200 missing, 3 out of order: missing: orders[0]@7" in found
+    assert "audited: clean" in clean
+    assert "audit" not in alone
+
+
+@with_state
+def test_a_load_in_intervals_has_no_tiles_that_have_nothing_to_say(served, tab):
+    tab.open(f"{served.page}?load=hourly")
+    assert len(tab.texts("#ranges tbody tr")) == 2
+    assert tab.texts(".tile") == []
+
+
+@with_state
+def test_a_batch_that_runs_says_how_many_rows_are_read_and_how_fast(served, tab):
+    story = LOADS["orders"].found
+    row = story.ranges[-1]
+    running = statuses.replace(row.progress, running=12, rows_read=1_234, rows_per_second=321)
+    with served.client() as client:
+        change(
+            client,
+            "orders",
+            statuses.replace(story, ranges=(*story.ranges[:-1], statuses.replace(row, progress=running))),
+        )
+        tab.open(f"{served.page}?load=orders")
+        tab.until("document.querySelector('#open').innerText.includes('1,234 rows read, 321 rows a second')")
+        change(client, "orders", story)
 
 
 @with_state
@@ -253,16 +340,18 @@ def test_a_thousand_partitions_are_read_in_one_table(served, tab):
     assert not tab.ask(OVERFLOWS)
 
 
-@pytest.mark.parametrize("address", ["", "?load=orders", "?load=payments", "?load=thousand"])
-def test_a_phone_shows_everything_without_scrolling_sideways(served, tab, address):
-    tab.size(PHONE)
+@pytest.mark.parametrize("width", [PHONE, BESIDE_A_GRID])
+@pytest.mark.parametrize("address", ["", "?load=orders", "?load=payments", "?load=thousand", "?load=moved"])
+def test_a_phone_shows_everything_without_scrolling_sideways(served, tab, address, width):
+    tab.size(width)
     tab.open(served.page + address)
     assert not tab.ask(OVERFLOWS), tab.ask(
         "[...document.querySelectorAll('main *')].filter((each) => each.getBoundingClientRect().right > innerWidth + 1)"
         ".map((each) => each.tagName + '.' + each.className).slice(0, 5).join(' ')"
     )
     cut = "[...document.querySelectorAll('.scroll')].filter((each) => each.scrollWidth > each.clientWidth)"
-    assert tab.ask(f"{cut}.map((each) => each.ariaLabel + ' ' + each.scrollWidth + ' of ' + each.clientWidth)") == []
+    told = tab.ask(f"{cut}.map((each) => each.ariaLabel + ' ' + each.scrollWidth + ' of ' + each.clientWidth)")
+    assert width < PHONE or told == []  # beside a grid, a table scrolls within itself
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -280,7 +369,7 @@ def test_the_keyboard_reaches_a_load_and_its_parts(served, tab):
     reached = ""
     while reached != "payments":
         tab.press("Tab")
-        reached = tab.ask("document.activeElement.innerText")
+        reached = tab.ask("document.activeElement.innerText || document.activeElement.ariaLabel")
         assert reached, "the end of the page came first"
         assert tab.ask("getComputedStyle(document.activeElement).outlineStyle") != "none"
     tab.press("Enter")

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 from airflow.sdk import DAG
+from support.dag_files import dags_of
 
 from airflow_provider_orderedkafka import OrderedLoad, ordered_load
 from airflow_provider_orderedkafka.assets import output_alias, watched_ledger_asset
-from airflow_provider_orderedkafka.compat.airflow import dags_of, has_asset_state
+from airflow_provider_orderedkafka.compat.airflow import has_asset_state
 from airflow_provider_orderedkafka.context import LEDGER, ledger_asset
 from airflow_provider_orderedkafka.links import task_page
 
@@ -19,7 +20,7 @@ ORDERS = OrderedLoad("orders", ["orders", "refunds"], kafka_conn_id="kafka_of_pa
 
 def group(**arguments):
     with DAG("d", schedule=None, catchup=False, max_active_runs=1):
-        return ordered_load(ORDERS, output_topic="out", **arguments)
+        return ordered_load(ORDERS, to="topic:out", **arguments)
 
 
 def topics(task):
@@ -30,15 +31,15 @@ def test_the_topics_are_assets_that_the_load_reads(monkeypatch):
     extra = {"bootstrap.servers": "one:9092, two:9092"}
     monkeypatch.setenv(CONNECTION, json.dumps({"conn_type": "kafka", "extra": extra}))
     read = ["kafka://one:9092/orders", "kafka://one:9092/refunds"]
-    assert topics(group().steps["load"]) == read
-    assert topics(group(steps={"load": {"inlets": []}}).steps["load"]) == read
+    assert topics(group().tasks["load"]) == read
+    assert topics(group(tasks={"load": {"inlets": []}}).tasks["load"]) == read
 
 
 @pytest.mark.parametrize("connection", ["", "{", "kafka://", json.dumps({"conn_type": "kafka", "extra": "no"})])
 def test_without_kafka_s_address_the_topics_are_assets_by_the_id_of_the_connection(monkeypatch, connection):
     monkeypatch.setenv(CONNECTION, connection)
     there = "orderedkafka://topic/kafka_of_pages"
-    assert topics(group().steps["load"]) == [f"{there}/orders", f"{there}/refunds"]
+    assert topics(group().tasks["load"]) == [f"{there}/orders", f"{there}/refunds"]
 
 
 def test_assets_of_our_own_say_what_they_are():
@@ -49,9 +50,9 @@ def test_assets_of_our_own_say_what_they_are():
 
 
 def test_each_task_says_what_it_does_and_what_clearing_it_does_unless_it_is_told_otherwise():
-    steps = group(steps={"commit": {"doc_md": "ours"}}).steps
-    assert all("**Cleared" in steps[name].doc_md for name in ("wait", "resolve", "load"))
-    assert steps["commit"].doc_md == "ours"
+    tasks = group(tasks={"commit": {"doc_md": "ours"}}).tasks
+    assert all("**Cleared" in tasks[name].doc_md for name in ("wait", "resolve", "load"))
+    assert tasks["commit"].doc_md == "ours"
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,7 @@ def test_a_link_leads_to_the_range_below_the_path_that_airflow_has(monkeypatch, 
 
 def test_a_run_says_its_range_and_its_end_in_words(bench, capsys):
     bench.write(7)
-    run = bench.dag("max_offsets=5", f'output_topic="{bench.output}"').test()
+    run = bench.dag("max_offsets=5", f'to="topic:{bench.output}"').test()
     tasks = {ti.task_id.rpartition(".")[2]: ti for ti in run.get_task_instances()}
     said = tasks["resolve"].xcom_pull(task_ids=tasks["resolve"].task_id, key="in_words")
     assert f"\n  {bench.topic}[0]  0 to 5: 5 offsets" in said

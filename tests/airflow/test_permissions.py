@@ -39,7 +39,7 @@ def bench(dag_file, topics, kafka, tmp_path, connections, monkeypatch):
 
 @pytest.mark.parametrize(
     ("user", "output"),
-    [("loader", "output_topic={0!r},"), ("writer", "output=KafkaOutput({0!r}, kafka_conn_id='of_the_writer'),")],
+    [("loader", "to=KafkaOutput({0!r}),"), ("writer", "to=KafkaOutput({0!r}, kafka_conn_id='of_the_writer'),")],
 )
 def test_an_output_that_may_not_be_written_or_searched_counts_no_attempt_and_the_load_goes_on_once_it_may(
     bench, topics, states, ledger_of, capsys, user, output
@@ -57,5 +57,4 @@ def test_an_output_that_may_not_be_written_or_searched_counts_no_attempt_and_the
 
 def test_an_output_without_provenance_is_never_searched_and_need_not_be_read(bench, topics):
     let(topics.admin, "loader", {TOPIC: ["WRITE"]}, bench.output)
-    arguments = f"output_topic={bench.output!r},"
-    assert bench.dag(arguments=arguments, told=["--sink-option", "provenance=False"]).test().state == "success"
+    assert bench.dag(arguments=f"to=KafkaOutput({bench.output!r}, provenance=False)").test().state == "success"

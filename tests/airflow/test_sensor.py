@@ -5,6 +5,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 from support.bench import steps_of
 
 from airflow_provider_orderedkafka import OrderedLoad
+from airflow_provider_orderedkafka.errors import CredentialsError
 from airflow_provider_orderedkafka.sensors.offsets import OffsetRangeSensor
 
 WAIT = '{{"deferrable": False, "poke_interval": 0.2, "timeout": 1, "soft_fail": {soft_fail}}}'
@@ -16,7 +17,7 @@ def test_a_wait_that_lasts_too_long_fails_or_is_skipped_and_says_once_what_is_th
 ):
     bench.write(3)
     wait = WAIT.format(soft_fail=soft_fail)
-    run = bench.dag("min_offsets=10", f'steps={{"wait": {wait}}}').test()
+    run = bench.dag("min_offsets=10", f'wait="always", tasks={{"wait": {wait}}}').test()
     assert steps_of(bench, states(run))["wait"] == state
     assert bench.diary == []
     assert capsys.readouterr().out.count("3 of 10 offsets are there") == 1
@@ -31,6 +32,8 @@ def test_what_the_triggerer_found_ends_the_wait_well_or_as_soft_fail_says():
     assert resumed(OffsetRangeSensor(task_id="wait", load=load), reason="enough") == "enough"
     with pytest.raises(AirflowFailException, match="gone"):
         resumed(OffsetRangeSensor(task_id="wait", load=load), error="gone")
+    with pytest.raises(CredentialsError, match="no such user"):  # which a retry may mend
+        resumed(OffsetRangeSensor(task_id="wait", load=load), error="no such user", kind="CredentialsError")
     with pytest.raises(AirflowSkipException, match="soft_fail"):
         resumed(OffsetRangeSensor(task_id="wait", load=load, soft_fail=True), error="gone")
 

@@ -1,21 +1,18 @@
-"""spark-submit as a process: what it says, how it ends, and how an application in a cluster is followed and ended."""
+"""spark-submit as a process: what it says, how it ends, and how an application in a cluster is ended."""
 
-import json
 import logging
+import subprocess
 import sys
 import threading
 import time
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from airflow_provider_orderedkafka.core.progress import MARK, Progress
-from airflow_provider_orderedkafka.errors import SettingError, UnreachableError
-from airflow_provider_orderedkafka.hooks import yarn
-from airflow_provider_orderedkafka.hooks.spark_process import SparkProcess, check_found
+from airflow_provider_orderedkafka.core.progress import MARK, STOP_SECONDS, Progress
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.hooks.spark_process import GRACE_SECONDS, SparkProcess, check_found
 from airflow_provider_orderedkafka.hooks.submission import Submission, submit_command
-from airflow_provider_orderedkafka.hooks.yarn import ApplicationState, FollowedProcess, ResourceManager, manager_of
 
 ON_YARN = Submission(master="yarn", deploy_mode="cluster")
 ON_KUBERNETES = Submission(master="k8s://https://api:443", deploy_mode="cluster")
@@ -61,6 +58,18 @@ def test_its_progress_is_told_and_not_logged(program):
     said = process(program(f"print({PROGRESS.line!r})"), on_progress=told.append)
     assert said.run() == 0
     assert (told, said.output) == ([PROGRESS], "")
+
+
+def test_what_it_says_is_logged_without_secrets_and_progress_is_heard_whatever_the_load_is_called(program, caplog):
+    caplog.set_level(logging.INFO)
+    told, of_tokens = [], replace(PROGRESS, range_id="token-of-a-load")
+    said = process(
+        program(f"print({of_tokens.line!r})\nprint('GET https://u:canary@h failed: password=canary')"),
+        on_progress=told.append,
+    )
+    assert said.run() == 0
+    assert (told, said.output) == ([of_tokens], "GET https://***@h failed: password=***")
+    assert "canary" not in caplog.text
 
 
 def test_a_line_that_only_looks_like_progress_is_a_line(program):
@@ -121,7 +130,7 @@ if "--kill" not in sys.argv:
     print('Deployed Spark application x with {SUBMITTED}', flush=True)
     import time
     time.sleep(60)"""
-    running = process(program(code), submission, afterwards=[f"{program('', 'tidy')} --quit"])
+    running = process(program(code), submission)
     thread = threading.Thread(target=running.run)
     thread.start()
     until(lambda: running.application is not None)
@@ -130,17 +139,6 @@ if "--kill" not in sys.argv:
     assert not thread.is_alive()
     ended = {"yarn": f"application -kill {APPLICATION}", "k8s://https://api:443": "--kill spark:orders-1f-driver"}
     assert calls()[1].endswith(ended[submission.master])
-    assert calls()[2:] == ["--quit"]
-
-
-def test_what_is_to_be_run_afterwards_is_run_once_and_its_failure_is_a_warning(program, calls, caplog):
-    done = process(program(""), afterwards=[f"{program('sys.exit(3)', 'tidy')} 'a b'", "/no/such/program"])
-    assert done.run() == 0
-    done.tidy()
-    done.tidy()
-    assert calls()[1:] == ["a b"]
-    assert "ended with exit code 3" in caplog.text
-    assert "/no/such/program" in caplog.text
 
 
 def test_whatever_goes_wrong_while_it_is_listened_to_ends_the_process(program):
@@ -154,140 +152,49 @@ def test_whatever_goes_wrong_while_it_is_listened_to_ends_the_process(program):
     assert time.monotonic() - began < 30
 
 
-def test_a_program_that_is_not_there_is_named_with_the_way_out(tmp_path):
-    with pytest.raises(SettingError, match=r"no program 'spark9-submit' on the PATH.*spark_binary="):
-        check_found("spark9-submit", {"PATH": str(tmp_path)})
-
-
-class Manager(HTTPServer):
-    """YARN's resource manager, as far as it is asked: each answer is used once, the last one for ever."""
-
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), Asked)
-        self.answers = [("FINISHED", "SUCCEEDED")]
-        self.asked = []
-
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.server_port}"
-
-
-class Asked(BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.server.asked.append(f"GET {self.path}")
-        answer = self.server.answers.pop(0) if len(self.server.answers) > 1 else self.server.answers[0]
-        if answer is None:
-            self.send_error(503)
-            return
-        state, final = answer
-        self._answer({"app": {"state": state, "finalStatus": final, "diagnostics": "out of memory"}})
-
-    def do_PUT(self):
-        text = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        self.server.asked.append(f"PUT {self.path} {text}")
-        self.server.answers = [("KILLED", "KILLED")]
-        self._answer({"state": "KILLED"})
-
-    def _answer(self, told):
-        text = json.dumps(told).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_message(self, *_):
-        pass
-
-
-@pytest.fixture
-def manager(monkeypatch):
-    monkeypatch.setattr(yarn, "POLL_SECONDS", 0.05)
-    server = Manager()
-    thread = threading.Thread(target=server.serve_forever)
+def test_an_application_gets_the_time_that_it_plans_to_stop_its_tasks_and_to_give_its_lease_back(program, tmp_path):
+    let_go = tmp_path / "let go"
+    code = f"""
+import signal, time
+def stop(*_):
+    time.sleep(8)
+    open({str(let_go)!r}, "w").close()
+    sys.exit(143)
+signal.signal(signal.SIGTERM, stop)
+print("up", flush=True)
+time.sleep(60)"""
+    running = process(program(code), Submission(master="local[2]"))
+    thread = threading.Thread(target=running.run)
     thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-@pytest.fixture
-def followed(program, manager):
-    """Makes a submission that the resource manager follows, and tells what is remembered of it."""
-    remembered = []
-
-    def make(before=None, says=f"Submitted application {APPLICATION}"):
-        submitting = process(program(f"print({says!r})"))
-        return FollowedProcess(submitting, ResourceManager(manager.url), 0, before, remembered.append)
-
-    make.remembered = remembered
-    return make
-
-
-def test_an_application_is_followed_to_its_end_and_short_silence_is_waited_out(followed, manager):
-    manager.answers = [("ACCEPTED", "UNDEFINED"), None, ("RUNNING", "UNDEFINED"), ("FINISHED", "SUCCEEDED")]
-    assert followed().run() == 0
-    assert manager.asked == [f"GET /ws/v1/cluster/apps/{APPLICATION}"] * 4
-    assert followed.remembered == [APPLICATION]
-
-
-@pytest.mark.parametrize("end", [("FINISHED", "FAILED"), ("FAILED", "FAILED"), ("KILLED", "KILLED")])
-def test_an_application_that_fails_on_yarn_says_why(followed, manager, end):
-    manager.answers = [end]
-    failed = followed()
-    assert failed.run() == 1
-    assert failed.output == f"{APPLICATION} ended on YARN as {end[1]}: out of memory"
-
-
-def test_a_resource_manager_that_stays_silent_is_an_error(followed, manager):
-    manager.answers = [None]
-    with pytest.raises(UnreachableError, match=f"does not say where {APPLICATION} stands"):
-        followed().run()
-    assert len(manager.asked) == yarn.PATIENCE + 1
-
-
-@pytest.mark.parametrize(
-    ("answers", "submissions"),
-    [
-        ([("RUNNING", "UNDEFINED"), ("FINISHED", "SUCCEEDED")], 0),
-        ([("KILLED", "KILLED"), ("FINISHED", "SUCCEEDED")], 1),
-        ([None, ("FINISHED", "SUCCEEDED")], 1),
-    ],
-    ids=["active", "ended", "unknown"],
-)
-def test_the_application_of_an_earlier_try_is_followed_while_it_is_active(
-    followed, manager, calls, answers, submissions
-):
-    manager.answers = answers
-    assert followed(before=APPLICATION).run() == 0
-    assert len(calls()) == submissions
-
-
-def test_a_task_that_is_ended_ends_the_application_that_is_followed(followed, manager):
-    manager.answers = [("RUNNING", "UNDEFINED")]
-    running = followed()
-    codes = []
-    thread = threading.Thread(target=lambda: codes.append(running.run()))
-    thread.start()
-    until(lambda: manager.asked)
+    until(lambda: running.output == "up")
     running.end()
     thread.join(30)
-    assert codes == [1]
-    assert f'PUT /ws/v1/cluster/apps/{APPLICATION}/state {{"state": "KILLED"}}' in manager.asked
+    assert let_go.exists()
+    assert GRACE_SECONDS > STOP_SECONDS
 
 
-def test_kerberos_without_its_package_is_said_before_anything_is_submitted():
-    tracked = {"yarn_track_via_rm_api": True, "resource_manager": "http://rm"}
-    kerberos = Submission(master="yarn", deploy_mode="cluster", principal="me", keytab="/keytab", **tracked)
-    with pytest.raises(SettingError, match="requests-kerberos"):
-        manager_of(kerberos, None)
-    assert manager_of(kerberos, ("me", "word")) == ResourceManager("http://rm", ("me", "word"))
-    assert manager_of(ON_YARN, None) is None
+@pytest.mark.skipif(sys.platform != "linux", reason="the parent-death signal is Linux's")
+def test_a_child_whose_parent_died_before_it_was_tied_ends_before_it_runs_anything(tmp_path):
+    code = """
+import os, subprocess, sys
+from airflow_provider_orderedkafka.hooks.spark_process import _die_with_parent
+tie = _die_with_parent()
+between = os.fork()
+if not between:  # its child has a parent that is not the one to be tied to, as when that one died
+    done = subprocess.run([sys.executable, "-c", "print('ran')"], preexec_fn=tie, capture_output=True, text=True)
+    print(done.returncode, repr(done.stdout), flush=True)
+    os._exit(0)
+os.waitpid(between, 0)
+mine = subprocess.run([sys.executable, "-c", "print('ran')"], preexec_fn=tie, capture_output=True, text=True)
+print(mine.returncode, repr(mine.stdout))
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["-9 ''", "0 'ran\\n'"], done.stderr
 
 
-def test_only_an_application_that_ended_has_an_end():
-    assert ApplicationState("RUNNING", "UNDEFINED").active
-    assert not ApplicationState("FINISHED", "SUCCEEDED").active
+def test_a_program_that_is_not_there_is_named_with_the_way_out(tmp_path):
+    with pytest.raises(SettingError, match=r"no program 'spark9-submit' on the PATH.*\[spark\].*spark_binary="):
+        check_found("spark9-submit", {"PATH": str(tmp_path)})
 
 
 def until(true, seconds=30):

@@ -2,9 +2,11 @@
 
 import json
 import logging
+from socket import socketpair
 from types import SimpleNamespace
 
 import pytest
+from airflow.sdk.execution_time.comms import CommsDecoder, GetDagRunState
 from support.keeping import DictStore
 from support.plain import plain_range, plain_report
 
@@ -12,8 +14,9 @@ from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.context import ledger_asset
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.core.progress import Progress
-from airflow_provider_orderedkafka.core.status.documents import Status
+from airflow_provider_orderedkafka.core.status import Status
 from airflow_provider_orderedkafka.loads.committing import CommitResult
+from airflow_provider_orderedkafka.outputs import IcebergOutput, KafkaOutput
 from airflow_provider_orderedkafka.telling import status
 
 LOAD = OrderedLoad("orders", topics=["orders"])
@@ -73,6 +76,23 @@ def test_batches_that_come_quickly_are_told_together_and_none_is_left_out(task):
     assert task.progress.get("progress")["batch"] == 4
 
 
+@pytest.mark.parametrize(
+    ("to", "expected"),
+    [
+        (KafkaOutput("out-{{ ds }}"), "topic:out-2026-01-31"),
+        ("parquet:/lake/{{ ds }}", "parquet:/lake/2026-01-31"),
+        (IcebergOutput("lake.shop.orders"), "iceberg:lake.shop.orders"),
+        (None, ""),
+    ],
+)
+def test_a_step_tells_where_the_load_writes_to(task, to, expected):
+    context = task.context
+    context["task"].to = to
+    context["task"].render_template = lambda text, _: text.replace("{{ ds }}", "2026-01-31")
+    status.begun(context, LOAD, RANGE, 1)
+    assert task.status.output == expected
+
+
 def test_without_a_state_store_progress_is_an_xcom_of_the_task(task):
     told = {}
     context = task.context
@@ -95,6 +115,27 @@ def test_a_status_that_cannot_be_told_fails_nothing(task, caplog):
     with caplog.at_level(logging.WARNING), status.Attempt(context, LOAD, RANGE, 1) as attempt:
         attempt.progress(progress(0))
     assert "orders: its status could not be updated" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "error", [PermissionError("s3: denied"), OSError("disk full"), ConnectionResetError("by the store"), EOFError()]
+)
+def test_a_store_that_refuses_a_status_fails_no_load(task, caplog, error):
+    def refuse(*_):
+        raise error
+
+    task.store.set = task.progress.set = refuse
+    with caplog.at_level(logging.WARNING), status.Attempt(task.context, LOAD, RANGE, 1) as attempt:
+        attempt.progress(progress(0))
+    assert "orders: its status could not be updated" in caplog.text
+
+
+def test_a_task_that_lost_its_supervisor_ends(task):
+    ours, theirs = socketpair()
+    theirs.close()
+    task.store.set = lambda *_: CommsDecoder(socket=ours).send(GetDagRunState(dag_id="d", run_id="r"))
+    with ours, pytest.raises((BrokenPipeError, ConnectionResetError, EOFError)):
+        status.planned(task.context, LOAD, RANGE)
 
 
 def test_a_status_of_another_release_is_begun_anew(task):

@@ -4,7 +4,12 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
+from base64 import b64encode
+from dataclasses import fields
+from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from inspect import signature
 from itertools import pairwise
 from pathlib import Path
@@ -13,11 +18,13 @@ import psutil
 import pytest
 from support.bench import steps_of
 
+from airflow_provider_orderedkafka import KafkaOutput, OrderedLoad, SparkSubmit
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.hooks.launching import SECRET_REFERENCE, options_for, packed
-from airflow_provider_orderedkafka.hooks.spark_parameters import REFUSED, SparkSubmitParameters
-from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.hooks.submission import rendered
+from airflow_provider_orderedkafka.job import Job
 from airflow_provider_orderedkafka.operators.submit import SubmitOrderedLoadOperator
+from airflow_provider_orderedkafka.tools.cli import main
 
 CANARY = "canary-7d1f0a55"
 
@@ -45,7 +52,7 @@ def test_a_cluster_needs_a_checkpoint_that_all_of_it_reaches_and_no_attempt_is_w
     with create_session() as session:  # where parsing a DAG does not look
         session.add(Connection(conn_id="a_cluster", conn_type="spark", host="spark://127.0.0.1:1"))
     bench.write(1)
-    run = bench.dag(arguments='spark_conn_id="a_cluster",').test()
+    run = bench.dag(arguments='spark=SparkSubmit("a_cluster")').test()
     assert steps_of(bench, states(run))["load"] == "failed"
     assert "checkpoint= is missing" in capsys.readouterr().out
     assert ledger_of(bench.load).open.attempt == 0
@@ -70,13 +77,126 @@ def test_a_secret_of_the_connection_is_found_nowhere(bench, kafka, monkeypatch, 
     extra = {"bootstrap.servers": kafka.bootstrap_servers, "sasl.password": CANARY, "sasl.username": "somebody"}
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "kafka", "extra": extra}))
     bench.write(1)
-    assert bench.dag(arguments=f"output_topic={bench.output!r},").test().state == "success"
+    assert bench.dag(arguments=f"to=KafkaOutput({bench.output!r})").test().state == "success"
     seen = capfd.readouterr()
     assert bench.diary[0]["options"] == ["kafka.bootstrap.servers", "kafka.sasl.password", "kafka.sasl.username"]
     assert CANARY not in seen.out + seen.err
     assert CANARY.encode() not in (airflow_home / "airflow.db").read_bytes()
     assert CANARY not in log_of(airflow_home) + log_of(tmp_path)
     assert CANARY not in json.dumps(bench.diary)
+
+
+def test_each_attempt_takes_the_secret_that_the_connection_has_by_then(bench, kafka, monkeypatch):
+    bench.write(1)
+    bench.order("fail 75")
+    for secret in ("old", "new"):
+        extra = {"bootstrap.servers": kafka.bootstrap_servers, "sasl.username": "u", "sasl.password": secret}
+        monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "kafka", "extra": extra}))
+        bench.dag(arguments=f"to=KafkaOutput({bench.output!r})").test()
+    assert [entry["secret"] for entry in bench.diary] == [sha256(each).hexdigest() for each in (b"old", b"new")]
+    assert [entry["attempt"] for entry in bench.diary] == [1, 2]
+
+
+NAMED = (
+    *("azure", "access", "secret", "session", "google", "jaas", "apikey"),
+    *("environment", "of_source", "of_output", "of_registry", "keytab", "said"),
+)
+
+
+@pytest.fixture
+def secrets(monkeypatch):
+    """A secret for each place that takes one, as Airflow's variables, whose values it does not know for secrets."""
+    found = {name: f"{CANARY}-{name}" for name in NAMED}
+    for name, value in found.items():
+        monkeypatch.setenv(f"AIRFLOW_VAR_{name.upper()}", value)
+    return found
+
+
+class OneSchema(BaseHTTPRequestHandler):
+    """A registry that has one schema, whatever it is asked for."""
+
+    def do_GET(self):
+        fields = [{"name": "id", "type": "int"}]
+        schema = json.dumps({"type": "record", "name": "order", "fields": fields})
+        answer = json.dumps({"subject": "orders-value", "version": 1, "id": 1, "schema": schema}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def registry():
+    with ThreadingHTTPServer(("127.0.0.1", 0), OneSchema) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def at(name):
+    return f"{{{{ var.value.{name} }}}}"
+
+
+CONF = {
+    "spark.hadoop.fs.azure.account.key.lake": at("azure"),
+    "spark.hadoop.fs.s3a.access.key": at("access"),
+    "spark.hadoop.fs.s3a.secret.key": at("secret"),
+    "spark.hadoop.fs.s3a.session.token": at("session"),
+    "spark.hadoop.fs.gs.auth.service.account.private.key": at("google"),
+    "spark.kafka.sasl.jaas.config": f'org.x.Module required username="u" password="{at("jaas")}";',
+    "spark.openlineage.transport.auth.apiKey": at("apikey"),
+}
+
+
+@pytest.mark.parametrize("ends", ["success", "failed"])
+def test_secrets_are_found_nowhere_wherever_they_are_said(
+    bench, kafka, states, secrets, submitted, registry, monkeypatch, capfd, tmp_path, ends
+):
+    if ends == "failed":
+        bench.order("fail 65")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "none"))
+    spark = f"SparkSubmit(conf={CONF!r}, env_vars={{'AWS_SECRET_KEY': {at('environment')!r}}})"
+    arguments = f"to=KafkaOutput({bench.output!r}, kafka_conn_id='second'), spark={spark}"
+    rows = "decode=Decode(value=Avro(registry='registry'))"
+    for conn_id, secret in (("kafka_default", secrets["of_source"]), ("second", secrets["of_output"])):
+        extra = {"bootstrap.servers": kafka.bootstrap_servers, "sasl.username": "somebody", "sasl.password": secret}
+        monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id.upper()}", json.dumps({"conn_type": "kafka", "extra": extra}))
+    of_registry = {"conn_type": "http", "host": registry, "login": "u", "password": secrets["of_registry"]}
+    monkeypatch.setenv("AIRFLOW_CONN_REGISTRY", json.dumps(of_registry))
+    keytab = b64encode(secrets["keytab"].encode()).decode()
+    of_spark = {"conn_type": "spark", "host": "local[2]", "extra": {"keytab": keytab, "principal": "u@REALM"}}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(of_spark))
+    monkeypatch.setenv("ORDEREDKAFKA_SAID", f"https://u:{secrets['said']}@h password={secrets['said']}")
+    bench.write(1)
+    run = bench.dag(arguments=arguments, rows=rows).test()
+    assert steps_of(bench, states(run))["load"] == ends
+    seen = capfd.readouterr()
+    given, settings = submitted(), submitted.settings()
+    of_clients = {"kafka.sasl.password", "sink.kafka.sasl.password", "registry.basic.auth.user.info"}
+    assert of_clients <= set(bench.diary[0]["options"])
+    assert "--keytab" in given
+    for command in (["loads", "--json"], ["ledger", "show", bench.load, "--json"]):
+        assert main(command) in (0, 65)
+    told = capfd.readouterr().out
+    assert bench.load in told
+    airflow_home = Path(os.environ["AIRFLOW_HOME"])
+    for name, secret in (*secrets.items(), ("keytab as base64", keytab)):
+        assert (secret in settings) == (name in NAMED[:7]), name
+        for place, text in {
+            "the command line": json.dumps(given),
+            "the application's": json.dumps(bench.diary),
+            "the log": seen.out + seen.err,
+            "what commands say": told,
+            "the database": (airflow_home / "airflow.db").read_bytes().decode(errors="replace"),
+            "files": log_of(airflow_home),
+        }.items():
+            assert secret not in text, f"{name} is in {place}"
 
 
 def test_in_client_mode_everything_goes_by_the_environment():
@@ -155,6 +275,10 @@ import json, os, sys
 given = sys.argv[1:]
 with open({told!r}, "w") as told:
     json.dump(given, told)
+if "--properties-file" in given:
+    with open({told!r} + ".settings", "w") as told, open(given[given.index("--properties-file") + 1]) as settings:
+        told.write(settings.read())
+print(os.environ.get("ORDEREDKAFKA_SAID", ""), flush=True)
 application = next(index for index, each in enumerate(given) if each.endswith("quick.py"))
 if "--files" in given:
     os.chdir(os.path.dirname(given[given.index("--files") + 1]))
@@ -171,7 +295,9 @@ def submitted(monkeypatch, tmp_path):
     submit.write_text(STAND_IN.format(python=sys.executable, told=str(told)))
     submit.chmod(0o755)
     monkeypatch.setenv("PATH", os.pathsep.join([str(submit.parent), os.environ["PATH"]]))
-    return lambda: json.loads(told.read_text())
+    found = lambda: json.loads(told.read_text())  # noqa: E731 - it gets an attribute
+    found.settings = Path(f"{told}.settings").read_text
+    return found
 
 
 def on_yarn(monkeypatch, **extra):
@@ -193,31 +319,32 @@ def test_on_yarn_in_cluster_mode_a_load_runs_with_what_airflow_s_operator_has_by
 def test_default_arguments_of_the_dag_are_taken():
     from airflow.sdk import DAG
 
-    with DAG("defaults", schedule=None, default_args={"executor_memory": "3g"}):
+    with DAG("defaults", schedule=None, default_args={"spark": SparkSubmit(executor_memory="3g")}):
         orders = OrderedLoad("orders", topics=["orders"])
-        load = SubmitOrderedLoadOperator(task_id="load", load=orders, output_topic="out")
-    assert load.executor_memory == "3g"
+        load = SubmitOrderedLoadOperator(task_id="load", load=orders, to=KafkaOutput("out"))
+    assert load.spark.executor_memory == "3g"
 
 
 def test_an_application_that_this_worker_does_not_have_is_told_before_an_attempt_is_written_down(tmp_path):
-    from airflow.providers.common.compat.sdk import AirflowFailException
-
     (tmp_path / "mine.py").touch()
     orders = OrderedLoad("orders", topics=["orders"])
     for named in (f"{tmp_path}/mne.py", "nowhere/mne.py"):
         load = SubmitOrderedLoadOperator(task_id="load", load=orders, application=named)
-        with pytest.raises(AirflowFailException, match=rf"load 'orders': there is no application '{named}' at '/"):
-            load.execute({})
+        with pytest.raises(SettingError, match=rf"load 'orders': there is no application '{named}' at '/"):
+            load._way({}, Job(None))
 
 
-def test_what_cannot_be_followed_on_yarn_is_said_before_an_attempt_is_written_down(
+WAITS_NOT = {"spark.yarn.submit.waitAppCompletion": "false"}
+
+
+def test_a_spark_submit_that_would_not_wait_for_its_application_is_refused_before_an_attempt_is_written_down(
     bench, states, monkeypatch, capsys, ledger_of
 ):
     on_yarn(monkeypatch)
     bench.write(3)
-    run = bench.dag(arguments="checkpoint='/loads', yarn_track_via_rm_api=True,").test()
+    run = bench.dag(arguments=f"checkpoint='/loads', spark=SparkSubmit(conf={WAITS_NOT!r})").test()
     assert steps_of(bench, states(run))["load"] == "failed"
-    assert "yarn_resourcemanager_webapp_address" in capsys.readouterr().out
+    assert "spark.yarn.submit.waitAppCompletion" in capsys.readouterr().out
     assert ledger_of(bench.load).open.attempt == 0
 
 
@@ -226,21 +353,35 @@ def test_what_cannot_be_followed_on_yarn_is_said_before_an_attempt_is_written_do
     [
         ({"java_class": "org.example.Main"}, "no main class"),
         ({"track_driver_via_k8s_api": True}, "waits for the driver's pod"),
-        ({"reconnect_on_retry": True}, "it is called durable"),
+        ({"reconnect_on_retry": True}, "starts the next attempt"),
+        ({"durable": True}, "starts the next attempt"),
+        ({"yarn_track_via_rm_api": True}, "waits for the application"),
+        ({"yarn_rm_auth": ("me", "word")}, "waits for the application"),
+        ({"status_poll_interval": 10}, "waits for the application"),
+        ({"post_submit_commands": ["kdestroy"]}, "a task with these commands after the load"),
     ],
 )
 def test_a_parameter_of_airflow_s_operator_that_means_nothing_here_is_refused_with_the_reason(argument, why):
-    with pytest.raises(SettingError, match=f"leave '{next(iter(argument))}' out: .*{why}"):
-        SubmitOrderedLoadOperator(task_id="load", load=OrderedLoad("orders", topics=["orders"]), **argument)
+    name = next(iter(argument))
+    with pytest.raises(SettingError, match=rf"SparkSubmit\(\) takes no argument '{name}': .*{why}"):
+        SparkSubmit(**argument)
 
 
 def test_every_other_parameter_of_airflow_s_operator_is_one_here_under_its_name():
     from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-    theirs = set(signature(SparkSubmitOperator.__init__).parameters)
-    ours = set(signature(SparkSubmitParameters.__init__).parameters)
-    assert theirs - ours == set(REFUSED)
-    assert set(SparkSubmitOperator.template_fields) <= set(SubmitOrderedLoadOperator.template_fields)
+    theirs = set(signature(SparkSubmitOperator.__init__).parameters) - {"self", "kwargs"}
+    for name in sorted(theirs - {each.name for each in fields(SparkSubmit)}):
+        with pytest.raises(SettingError, match=rf"takes no argument '{name}': (?!did you mean|known are)"):
+            SparkSubmit(**{name: "x"})
+
+
+def test_texts_of_spark_submit_are_templates():
+    task = SubmitOrderedLoadOperator(task_id="load", load=OrderedLoad("orders", topics=["orders"]))
+    said = "{{ params.said }}"
+    asked = SparkSubmit(said, conf={"spark.a": said}, packages=said, name=said, env_vars={"A": said})
+    found = rendered(asked, lambda value: task.render_template(value, {"params": {"said": "x"}}))
+    assert found == SparkSubmit("x", conf={"spark.a": "x"}, packages="x", name="x", env_vars={"A": "x"})
 
 
 def test_what_airflow_adds_to_spark_s_settings_for_lineage_is_submitted(bench, states, submitted, monkeypatch):
@@ -251,36 +392,19 @@ def test_what_airflow_adds_to_spark_s_settings_for_lineage_is_submitted(bench, s
         told = {f"spark.openlineage.{name}": "told"}
         monkeypatch.setattr(spark, add, lambda properties, context, told=told: {**properties, **told})
     bench.write(3)
-    more = "openlineage_inject_parent_job_info=True, openlineage_inject_transport_info=True, conf={'spark.a': 'b'},"
-    assert steps_of(bench, states(bench.dag(arguments=more).test()))["commit"] == "success"
+    lineage = "openlineage_inject_parent_job_info=True, openlineage_inject_transport_info=True"
+    arguments = f"spark=SparkSubmit({lineage}, conf={{'spark.a': 'b'}})"
+    assert steps_of(bench, states(bench.dag(arguments=arguments).test()))["commit"] == "success"
     settings = [value for name, value in pairwise(submitted()) if name == "--conf"]
     for setting in ("spark.openlineage.parent_job=told", "spark.openlineage.transport=told", "spark.a=b"):
         assert setting in settings
     assert "spark.log.level=WARN" in settings
 
 
-def test_an_output_that_only_a_run_knows_is_looked_at_before_an_attempt_is_written_down(
-    bench, states, capsys, ledger_of
-):
+def test_an_output_that_only_a_run_knows_is_looked_at_before_a_range_is_written_down(bench, states, capsys, ledger_of):
     bench.write(3)
-    run = bench.dag(arguments=f"output_topic=\"{{{{ '{bench.topic}' }}}}\",").test()
-    assert steps_of(bench, states(run))["load"] == "failed"
-    assert f"would write into '{bench.topic}' (output_topic='{bench.topic}')" in capsys.readouterr().out
-    assert ledger_of(bench.load).open.attempt == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told", "order"),
-    [
-        ("output_topic='{out}',", (), "partition"),
-        ("", ("--sink-option", "outputTopics={out}"), "partition"),
-        ("output_topic='{out}',", ("--sink-option", "keepOrder=none"), "none"),
-    ],
-)
-def test_the_order_that_is_asked_for_is_submitted_once_wherever_the_output_is_named(
-    bench, submitted, arguments, told, order
-):
-    bench.write(3)
-    arguments, *told = (each.format(out=bench.output) for each in (arguments, *told))
-    bench.dag(arguments=f"keep_order='partition', {arguments}", told=told).test()
-    assert [each for each in submitted() if each.startswith("keepOrder")] == [f"keepOrder={order}"]
+    run = bench.dag(arguments=f"to=KafkaOutput(\"{{{{ '{bench.topic}' }}}}\")").test()
+    assert steps_of(bench, states(run))["resolve"] == "failed"
+    assert f"would write into '{bench.topic}' (to='{bench.topic}')" in capsys.readouterr().out
+    assert ledger_of(bench.load) is None or ledger_of(bench.load).open is None
+    assert bench.diary == []

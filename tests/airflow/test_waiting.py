@@ -9,6 +9,9 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
+from airflow.sdk.execution_time.comms import ErrorResponse
 from cryptography.fernet import Fernet
 from support.runs import LOAD, TOPICS, DictStore, place
 
@@ -18,7 +21,11 @@ from airflow_provider_orderedkafka.core.documents import OUTCOMES_KEPT, Outcome
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.pacing import Verdict
+from airflow_provider_orderedkafka.errors import CredentialsError, StateError, UnreachableError
+from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+from airflow_provider_orderedkafka.loads import ledger_operations
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
+from airflow_provider_orderedkafka.tools.commands.at_airflow import store_of
 from airflow_provider_orderedkafka.triggers import offsets
 from airflow_provider_orderedkafka.triggers.offsets import OffsetRangeTrigger
 
@@ -87,12 +94,177 @@ def test_a_run_that_waits_finds_its_ledger_in_airflow_by_itself_and_says_now_and
 ):
     monkeypatch.setattr(offsets, "LARGEST", 0)
     bench.write(3)
-    assert (
-        bench.dag('min_offsets=10, max_delay="2s"', 'steps={"wait": {"poke_interval": 0.2}}').test().state == "success"
-    )
+    often = 'wait="always", tasks={"wait": {"poke_interval": 0.2}}'
+    assert bench.dag('min_offsets=10, max_delay="2s"', often).test().state == "success"
     assert [entry["offsets"] for entry in bench.diary] == [3]
     said = capsys.readouterr().out
     assert said.count("3 of 10 offsets are there, the delay runs out in") == 2, "by the task, and by the triggerer"
+
+
+def refusal(status):
+    detail = {"status_code": status, "message": "Server returned error"}
+    return AirflowRuntimeError(ErrorResponse(error=ErrorType.API_SERVER_ERROR, detail=detail))
+
+
+HICCUPS = [refusal(503), PermissionError("of a state store"), EOFError(), UnreachableError("Airflow cannot be asked")]
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("hiccup", HICCUPS, ids=lambda error: type(error).__name__)
+def test_a_deferred_wait_outlives_hiccups_of_airflow(monkeypatch, hiccup, stored):
+    ledger = moves.first_look(LOAD, instance="i", home_dag="d", place=place(0), topics=TOPICS, now=0)
+    store, hiccups = LedgerStore(LOAD, DictStore(), lambda: None), [hiccup, hiccup]
+    store.save(ledger, None)
+
+    def now_and_then(answer):
+        def ask(*_):
+            if hiccups:
+                raise hiccups.pop()
+            return answer
+
+        return ask
+
+    if stored:
+        monkeypatch.setattr(offsets, "LARGEST", 0)
+    monkeypatch.setattr(OffsetRangeTrigger, "_ask", now_and_then(Verdict(run=True, reason="enough")))
+    monkeypatch.setattr(offsets, "ledger_store", now_and_then(store))
+    trigger = OffsetRangeTrigger.waiting(OrderedLoad(LOAD, topics=["t"]), ledger, 0.01, None)
+    assert asyncio.run(anext(trigger.run())).payload == {"reason": "enough"}
+    assert hiccups == []
+
+
+def test_a_connection_that_airflow_does_not_find_for_a_moment_ends_no_wait(monkeypatch, kafka, airflow_home):
+    monkeypatch.delenv("AIRFLOW_CONN_KAFKA_DEFAULT", raising=False)
+    extra = json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": kafka.bootstrap_servers}})
+    looks = []
+
+    def verdict(hook, load, ledger, *, known):
+        looks.append(hook.config.servers)
+        return Verdict(run=True, reason="enough")
+
+    monkeypatch.setattr(OrderedKafkaHook, "verdict", verdict)
+    monkeypatch.setattr(offsets, "_hooks", {})
+    ledger = moves.first_look(LOAD, instance="i", home_dag="d", place=place(0), topics=TOPICS, now=0)
+
+    async def story():
+        trigger = OffsetRangeTrigger.waiting(OrderedLoad(LOAD, topics=["t"]), ledger, 0.01, None)
+        waits = asyncio.ensure_future(anext(trigger.run()))
+        await asyncio.sleep(1)
+        assert not waits.done()
+        monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", extra)
+        return await asyncio.wait_for(waits, 30)
+
+    assert asyncio.run(story()).payload == {"reason": "enough"}
+    assert looks == [kafka.bootstrap_servers]
+
+
+def test_credentials_that_are_refused_are_read_anew_before_a_wait_ends_for_a_retry(monkeypatch, airflow_home):
+    known, asked = ["old"], []
+
+    def verdict(hook, load, ledger, *, known):
+        asked.append(hook.config["sasl.password"])
+        if asked[-1] != "new":
+            raise CredentialsError("no such user")
+        return Verdict(run=True, reason="enough")
+
+    def connection():
+        extra = {"bootstrap.servers": "nowhere:1", "sasl.username": "u", "sasl.password": known[0]}
+        monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "kafka", "extra": extra}))
+
+    monkeypatch.setattr(OrderedKafkaHook, "verdict", verdict)
+    monkeypatch.setattr(offsets, "_hooks", {})
+    monkeypatch.setattr(offsets.status, "looked", lambda *_: None)
+    ledger = moves.first_look(LOAD, instance="i", home_dag="d", place=place(0), topics=TOPICS, now=0)
+    connection()
+    assert first_event(ledger) == {"error": "no such user", "kind": "CredentialsError"}
+    known[0] = "new"
+    connection()
+    assert first_event(ledger) == {"reason": "enough"}
+    assert asked == ["old", "old", "old", "new"]
+
+
+def test_a_run_that_waits_sees_a_rewind(bench, ledger_of, monkeypatch):
+    monkeypatch.setattr(offsets, "THOROUGH_SECONDS", 0.2)
+    monkeypatch.setattr(offsets, "ledger_store", lambda load: store_of(load.name))  # here is no triggerer's way to it
+    monkeypatch.setattr(offsets.status, "looked", lambda *_: None)
+    bench.write(6)
+    assert bench.dag().test().state == "success"
+    ledger, load = ledger_of(bench.load), OrderedLoad(bench.load, topics=[bench.topic], start="earliest")
+    trigger = OffsetRangeTrigger.waiting(load, ledger, 0.1, None)
+    place = ledger_operations.rewound_place(ledger, Offsets({TopicPartition(bench.topic, 0): 0}))
+    person = ledger_operations.Person("me", "a bug", 1, lambda _: True)
+
+    async def story():
+        waiting = asyncio.create_task(anext(trigger.run()))
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        mirror = OrderedKafkaHook("kafka_default").mirror(bench.load, [bench.topic])
+        await asyncio.to_thread(ledger_operations.rewind, store_of(bench.load), mirror, person, place)
+        return await asyncio.wait_for(waiting, 20)
+
+    assert asyncio.run(story()).payload["reason"].startswith("6 ")
+
+
+@pytest.fixture
+def waiting_on(monkeypatch):
+    """A run that waits on what a store has, and what it asked about Kafka; nothing is there to load at offset 0."""
+    store, asked = LedgerStore(LOAD, DictStore(), lambda: None), []
+    ledger = moves.first_look(LOAD, instance="i", home_dag="d", place=place(0), topics=TOPICS, now=0)
+    store.save(ledger, None)
+    monkeypatch.setattr(offsets, "ledger_store", lambda _: store)
+    monkeypatch.setattr(offsets, "THOROUGH_SECONDS", 0.2)
+
+    def ask(trigger, load, seen):
+        asked.append(seen)
+        return Verdict(run=seen.place != ledger.place, reason="moved")
+
+    monkeypatch.setattr(OffsetRangeTrigger, "_ask", ask)
+    return store, ledger, asked
+
+
+def first_event(ledger, *, seconds=10):
+    trigger = OffsetRangeTrigger.waiting(OrderedLoad(LOAD, topics=["t"]), ledger, 0.01, None)
+    return asyncio.run(asyncio.wait_for(anext(trigger.run()), seconds)).payload
+
+
+def test_a_run_that_waits_reads_its_ledger_no_more_than_once_a_minute(waiting_on, monkeypatch):
+    store, ledger, asked = waiting_on
+    reads = []
+    monkeypatch.setattr(offsets, "ledger_store", lambda _: reads.append(1) or store)
+    with pytest.raises(TimeoutError):
+        first_event(ledger, seconds=1)
+    assert len(asked) > len(reads)
+    assert 1 <= len(reads) <= 5
+
+
+@pytest.mark.parametrize("error", [StateError("no answer"), OSError("no answer")])
+def test_where_a_ledger_cannot_be_read_a_run_goes_on_waiting_and_says_so(waiting_on, monkeypatch, capsys, error):
+    store, ledger, _ = waiting_on
+    tries = []
+
+    def once_more(_):
+        tries.append(1)
+        if len(tries) < 3:
+            raise error
+        return store
+
+    monkeypatch.setattr(offsets, "ledger_store", once_more)
+    store.save(replace(ledger, place=place(1)), ledger)
+    assert first_event(ledger) == {"reason": "moved"}
+    assert capsys.readouterr().out.count("no answer") == 2
+
+
+def test_a_run_that_waits_goes_on_to_take_over_what_an_ended_run_left_and_waits_for_one_that_loads(
+    waiting_on, monkeypatch
+):
+    store, ledger, _ = waiting_on
+    store.save(moves.opened(ledger, "range", "d/other"), ledger)
+    ended = []
+    monkeypatch.setattr(offsets, "is_active", lambda _: not ended)
+    with pytest.raises(TimeoutError):
+        first_event(ledger, seconds=1)
+    ended.append(True)
+    assert "taken over" in first_event(ledger)["reason"]
 
 
 def test_looks_that_wait_for_kafka_hold_up_neither_the_loop_nor_a_thread_that_others_wait_for(monkeypatch):

@@ -4,7 +4,9 @@ When it starts a run is told in tests/property/test_watching.py; here is what it
 """
 
 import asyncio
+from collections import Counter
 from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 from support.runs import LOAD, TOPICS, DictStore, a_range, a_report, place
@@ -16,22 +18,41 @@ from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 from airflow_provider_orderedkafka.triggers import offsets
 
 SECONDS_A_LOOK = 5
+A_MINUTE = 13
+"""In so many looks it reads what is kept."""
+
+
+class CountedStore(DictStore):
+    """A store that counts what is read."""
+
+    def __init__(self):
+        super().__init__()
+        self.read = Counter()
+
+    def get(self, key):
+        self.read[key] += 1
+        return super().get(key)
 
 
 class Watched:
     """A watcher in a loop, the ledger that it looks at, and a clock that goes on from look to look."""
 
     def __init__(self, monkeypatch, store=None, **settings):
-        self.store = store or DictStore()
+        self.store = store or CountedStore()
         self.ledger = LedgerStore(LOAD, self.store, lambda: None)
         self.active = set()
         self.reasons = []
-        self.trigger = offsets.OffsetRangeTrigger.watching(OrderedLoad(LOAD, topics=["orders"], **settings), 0)
+        self.asked = 0
+        self.enough = True
         self._now = 0
-        monkeypatch.setattr(offsets, "ledger_store", self._look)
+        monkeypatch.setattr(offsets, "time", SimpleNamespace(monotonic=lambda: self._now))
+        self.trigger = offsets.OffsetRangeTrigger.watching(OrderedLoad(LOAD, topics=["orders"], **settings), 0)
+        self._due = self.trigger._due
+        monkeypatch.setattr(self.trigger, "_due", self._look)
+        monkeypatch.setattr(offsets, "ledger_store", lambda _: self.ledger)
         monkeypatch.setattr(offsets, "is_active", lambda owner: owner in self.active)
         monkeypatch.setattr(offsets, "now_ms", lambda: self._now * 1000)
-        monkeypatch.setattr(self.trigger, "_ask", lambda load, ledger: Verdict(run=True, reason="enough"))
+        monkeypatch.setattr(self.trigger, "_ask", self._ask)
 
     def play(self, story):
         """Let the watcher look while the story happens, which yields how many looks go by until it goes on."""
@@ -58,7 +79,11 @@ class Watched:
         except StopIteration:
             self._end()
             raise LookupError("the story is over") from None
-        return self.ledger
+        return self._due(load)
+
+    def _ask(self, load, ledger):
+        self.asked += 1
+        return Verdict(run=self.enough, reason="enough")
 
     def look_first(self):
         ledger = moves.first_look(LOAD, instance="i", home_dag="d", place=place(0), topics=TOPICS, now=0)
@@ -83,22 +108,56 @@ def watched(monkeypatch):
 
 def test_it_starts_one_run_for_each_revision_and_another_once_an_owner_ended_without_a_commit(watched):
     def story():
-        yield 3
+        yield A_MINUTE
         watched.look_first()
         for number in range(3):
-            yield 3
+            yield A_MINUTE
             watched.open(number)
             yield 100
             watched.commit(number)
-        yield 3
+        yield A_MINUTE
         watched.open(3)
         yield 100
         watched.active = set()
-        yield 3
+        yield A_MINUTE
 
     watched.play(story())
     taken = "range r3 of d/3 is to be taken over"
     assert watched.reasons == ["the first look", "enough", "enough", "enough", taken]
+
+
+def test_it_looks_at_kafka_each_time_and_reads_what_is_kept_once_a_minute_and_before_it_starts_a_run(watched):
+    minutes = 20
+
+    def story():
+        watched.look_first()
+        watched.enough = False
+        watched.store.read.clear()
+        yield minutes * 60 // SECONDS_A_LOOK
+        assert watched.asked == minutes * 60 // SECONDS_A_LOOK
+        assert max(watched.store.read.values()) <= minutes
+        watched.enough = True
+        before = watched.store.read["ledger"]
+        yield 1
+        assert watched.reasons == ["enough"]
+        assert watched.store.read["ledger"] == before + 1
+        yield 1
+        assert watched.store.read["ledger"] == before + 2
+
+    watched.play(story())
+
+
+def test_what_it_knows_of_a_minute_ago_starts_no_run(watched):
+    def story():
+        watched.look_first()
+        watched.enough = False
+        yield 2
+        watched.open(0)
+        watched.enough = True
+        yield 100
+
+    watched.play(story())
+    assert watched.reasons == []
 
 
 def test_it_is_silent_once_the_row_limit_is_spent(monkeypatch):

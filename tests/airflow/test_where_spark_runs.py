@@ -10,10 +10,13 @@ import pytest
 from support.bench import steps_of
 from support.services import ARGUMENTS
 
+from airflow_provider_orderedkafka import Application, KafkaOutput, Rows
+from airflow_provider_orderedkafka.job import Job
 from airflow_provider_orderedkafka.spark.application.command import read_arguments
 
 PAGE = (Path(__file__).parents[2] / "docs" / "where-spark-runs.md").read_text("utf-8")
 CODE = "\n".join(re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE))
+PROGRAM = "s3://data/orderedkafka/ordered_replay.py"
 SCHEMA = json.loads(Path(__file__).with_name("spark_application.json").read_text())
 SERVICE = """
 from support.services import Service
@@ -50,18 +53,18 @@ def run_of(bench, dag_file, connections, kafka, monkeypatch, tmp_path):
 def test_a_request_starts_the_application_with_the_run_s_range_and_the_commit_believes_its_report(
     kind, run_of, bench, states, ledger_of, kafka, tmp_path, monkeypatch
 ):
+    if kind in BY_ENVIRONMENT:
+        options = json.dumps({"kafka.bootstrap.servers": kafka.bootstrap_servers})
+        monkeypatch.setenv("ORDEREDKAFKA_OPTIONS", options)
     bench.write(5)
     assert steps_of(bench, states(run_of(kind))) == dict.fromkeys(("wait", "resolve", "load", "commit"), "success")
     (outcome,) = ledger_of(bench.load).outcomes
     request = json.loads((tmp_path / "request.json").read_text())
     assert "hidden" not in json.dumps(request)
-    if kind in BY_ENVIRONMENT:
-        options = json.dumps({"kafka.bootstrap.servers": kafka.bootstrap_servers})
-        monkeypatch.setenv("ORDEREDKAFKA_OPTIONS", options)
     found = read_arguments(ARGUMENTS[kind](request), "ordered_replay.py")
     assert (found.range.id, outcome.rows) == (outcome.range_id, 5)
     assert found.checkpoint == f"{tmp_path}/checkpoints/{outcome.range_id}"
-    assert (found.sink.topic, found.sink.keep_order) == (bench.output, "key")
+    assert found.job == Job(KafkaOutput(bench.output), Rows(application=Application(PROGRAM)))
     assert found.source.kafka["bootstrap.servers"] == kafka.bootstrap_servers
 
 
@@ -90,13 +93,13 @@ def page(functions):
 
 def test_the_operator_for_emr_serverless_is_made_as_the_page_makes_it(functions):
     load = functions["schedule"](functions["by_emr_serverless"]).get_task("orders.load")
-    assert load.job_driver["sparkSubmit"]["entryPoint"] == "s3://data/orderedkafka/ordered_replay.py"
+    assert load.job_driver["sparkSubmit"]["entryPoint"] == PROGRAM
     assert load.waiter_max_attempts * load.waiter_delay == 12 * 60 * 60
 
 
 @pytest.mark.parametrize("kind", ARGUMENTS)
 def test_each_request_names_the_application(page, kind):
-    assert '"s3://data/orderedkafka/ordered_replay.py"' in json.dumps(page[kind])
+    assert json.dumps(PROGRAM) in json.dumps(page[kind])
 
 
 def test_the_code_of_this_package_travels_where_no_image_has_it(page):
@@ -120,7 +123,7 @@ def test_the_manifest_for_kubernetes_is_one_that_spark_s_operator_takes(page):
         {"name": "ORDEREDKAFKA_OPTIONS", "valueFrom": {"secretKeyRef": {"name": "kafka-orders", "key": "options"}}}
     ]
     assert {pod["labels"]["orderedkafka-load"] for pod in (spec["driver"], spec["executor"])} == {"orders"}
-    assert manifest["metadata"]["annotations"]["orderedkafka/checkpoint"] in spec["arguments"]
+    assert manifest["metadata"]["annotations"]["orderedkafka/report"].endswith("}}/report.json")
 
 
 @pytest.mark.parametrize("wrong", [{"argument": []}, {"mode": "clustered"}, {"restartPolicy": {"type": "never"}}])

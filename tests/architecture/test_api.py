@@ -16,8 +16,10 @@ API = (ROOT / "docs" / "api.md").read_text()
 STAYS, MAY_CHANGE = (API.partition(f"\n## {heading}\n")[2].partition("\n## ")[0] for heading in HEADINGS)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLES = [*sorted(ROOT.glob("dags/*.py")), *sorted(ROOT.glob("spark_apps/*.py")), *PAGES]
-ROWS_THAT_STAY = 15
-NAMES = 31
+ROWS_THAT_STAY = 17
+NAMES = 41
+SCREEN = (24, 120)
+"""Lines and columns."""
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -34,11 +36,13 @@ def rows(text: str) -> list[list[str]]:
 PUBLIC = [name for row in rows(API) for name in row]
 UNDOCUMENTED = f"""
 import importlib, inspect
+from {PACKAGE} import ordered_load
 for path in {PUBLIC!r}:
     module, _, name = path.rpartition(".")
     found = getattr(importlib.import_module(module), name)
+    said = found.__doc__ + (ordered_load.__doc__ if "All else is as for `ordered_load`." in found.__doc__ else "")
     for parameter in {{}} if name.endswith("Error") else inspect.signature(found).parameters:
-        if parameter not in {{"args", "kwargs"}} and f":param {{parameter}}:" not in found.__doc__:
+        if parameter not in {{"args", "kwargs"}} and f":param {{parameter}}:" not in said:
             print(path, parameter)
 """
 
@@ -59,6 +63,29 @@ def printed(code: str, home: Path) -> list[str]:
 
 def test_every_public_name_can_be_imported_and_each_of_its_parameters_is_documented(tmp_path):
     assert printed(UNDOCUMENTED, tmp_path) == []
+
+
+FIRST = ("ordered_load", "ordered_intervals", "ordered_replay")
+
+
+@pytest.fixture(scope="module")
+def helps(tmp_path_factory):
+    """What `help()` says of each, in one process."""
+    code = f"import pydoc, {PACKAGE} as package\nfor name in {FIRST!r}: print(f'= {{name}}'); " + (
+        "print(pydoc.plain(pydoc.render_doc(getattr(package, name))))"
+    )
+    said = "\n".join(printed(code, tmp_path_factory.mktemp("airflow")))
+    return {
+        name: text.splitlines()[1:] for name, text in zip(FIRST, re.split("^= ", said, flags=re.M)[1:], strict=True)
+    }
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_the_help_of_what_a_user_calls_first_fits_a_screen(name, helps):
+    lines, columns = SCREEN
+    said = helps[name]
+    assert any(f"{name}(" in line for line in said)
+    assert sum(-(-max(len(line), 1) // columns) for line in said) <= lines
 
 
 def test_few_names_are_public_and_fewer_stay():

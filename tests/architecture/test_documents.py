@@ -2,10 +2,17 @@
 
 import re
 import runpy
+import shlex
 from pathlib import Path
 
 import pytest
+from support.registry import ARTIFACT, VERSION
 from support.sources import IN_ROOMS, PACKAGE, sources
+
+from airflow_provider_orderedkafka import KafkaOutput
+from airflow_provider_orderedkafka.job import PLACING, RULES
+from airflow_provider_orderedkafka.tools import cli
+from airflow_provider_orderedkafka.tools.commands.explain import CODES, TROUBLES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
@@ -34,6 +41,24 @@ def test_the_architecture_names_only_what_is_there():
     assert [name for name in files if not any((folder / name).exists() for folder in folders)] == []
 
 
+def test_the_table_of_what_may_change_between_two_attempts_says_what_the_rules_say():
+    text = (ROOT / "docs" / "airflow.md").read_text().partition("### What may change between two attempts\n")[2]
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \| (.*) \|$", text.partition("\n## ")[0], re.MULTILINE)
+    said = {name: [set(re.findall(r"`(\w+)`", cell)) - {PLACING} for cell in cells] for name, *cells in rows}
+    stays, may_change = said.pop("KafkaOutput")
+    assert (stays - {"producer"}, may_change) == (
+        of_rule(KafkaOutput, "stays"),
+        of_rule(KafkaOutput, "grows", "ends", "free"),
+    )
+    others = {kind: [of_rule(kind, "stays"), of_rule(kind, "grows", "free")] for kind in RULES}
+    assert said == {kind.__name__: cells for kind, cells in others.items() if kind.__name__ in said}
+    assert said.keys() == {"Rows", "IcebergOutput", "DeltaOutput", "FilesOutput"}
+
+
+def of_rule(kind: type, *rules: str) -> set[str]:
+    return {name for name, rule in RULES[kind].items() if rule in rules}
+
+
 OPTIONS = runpy.run_path(str(ROOT / "scripts" / "options.py"))
 
 
@@ -56,3 +81,49 @@ def test_every_link_to_a_file_leads_to_one(page):
 def test_the_index_of_the_documents_has_every_page():
     linked = set(LINK.findall((ROOT / "docs" / "README.md").read_text()))
     assert {path.name for path in ROOT.glob("docs/*.md")} - {"README.md"} <= linked
+
+
+def test_the_page_of_troubles_has_each_message_that_is_explained():
+    text = (ROOT / "docs" / "trouble.md").read_text()
+    written = text.partition("<!-- troubles -->\n")[2].partition("<!-- end of troubles -->")[0]
+    rows = [f"| {each.what} | {each.means} | {each.do} |" for each in TROUBLES]
+    assert written.splitlines() == ["| the message says | it means | do |", "| --- | --- | --- |", *rows]
+
+
+def test_the_page_of_troubles_has_each_exit_code():
+    codes = (ROOT / "docs" / "trouble.md").read_text().partition("## By exit code")[2].partition("\n## ")[0]
+    listed = {int(code) for row in re.findall(r"^\| ([\d, ]+) \|", codes, re.MULTILINE) for code in row.split(",")}
+    assert listed == set(CODES) - {1}
+
+
+FENCED = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+ALONE = re.compile(r"^orderedkafka [^|#\n]+", re.MULTILINE)
+INLINE = re.compile(r"`(orderedkafka [^`\n]+)`")
+PLACEHOLDER = re.compile(r"<([\w -]+)>")
+
+
+def test_the_registry_to_try_is_the_one_that_the_tests_run():
+    text = (ROOT / "docs" / "decoding.md").read_text()
+    assert f"-Dartifact={ARTIFACT} " in text
+    assert f"apicurio-registry-app-{VERSION}-all.tar.gz" in text
+
+
+def commands(page: Path) -> list[tuple[str, bool]]:
+    """The commands that a page shows, and whether each is whole: a text may name one without its arguments."""
+    text = page.read_text().replace("\\\n", " ")
+    whole = [found for block in FENCED.findall(text) for found in ALONE.findall(block)]
+    return [*((each, True) for each in whole), *((each, False) for each in INLINE.findall(text))]
+
+
+WRITTEN = sorted({(page.name, *found) for page in PAGES if page.name != "CHANGELOG.md" for found in commands(page)})
+
+
+@pytest.mark.parametrize(("page", "command", "whole"), WRITTEN)
+def test_a_command_that_a_page_shows_is_one_that_there_is(page, command, whole, capsys):
+    name, *given = shlex.split(PLACEHOLDER.sub("a", command).replace(" -2h", "=-2h"))[1:]
+    try:
+        _, unknown = cli.parsers()[name].parse_known_args(given)
+    except SystemExit as ended:
+        unknown = [] if ended.code == 0 else [capsys.readouterr().err]
+    lacking = "are required" in "".join(unknown) and not whole
+    assert lacking or unknown == []

@@ -13,12 +13,14 @@ THIRD_PARTY: dict[str, set[str]] = {
     "errors": set(),
     "core": set(),
     "load": set(),
+    "audit": {"confluent_kafka", "deltalake", "numpy", "pyarrow", "pyiceberg"},
+    "job": set(),
     "decoding": {"confluent_kafka", "fastavro", "google", "numpy", "pyarrow"},
     "kafka": {"confluent_kafka", "numpy", "pyarrow"},
     "loads": set(),
     "compat.spark": {"pyarrow", "pyspark"},
     "spark": {"confluent_kafka", "numpy", "pandas", "py4j", "pyarrow", "pyspark"},
-    "tools.embedded": {"confluent_kafka", "psutil"},
+    "tools.broker": {"confluent_kafka"},
     "tools.cli": set(),
 }
 
@@ -34,6 +36,7 @@ PURE = {
         "functools",
         "hashlib",
         "heapq",
+        "inspect",
         "itertools",
         "json",
         "math",
@@ -44,7 +47,7 @@ IMPURE_CALLS = {"input", "now", "open", "print", "today", "utcnow"}
 
 # The work on Kafka itself, which only a running task does: the rest imports these inside functions, so no DAG file ever
 # loads them.
-AT_WORK = {"hooks.ordered_kafka", "loads.mirror", "loads.own_ranges", "loads.previews", "loads.ranges"}
+AT_WORK = {"hooks.ordered_kafka", "loads.mirror", "loads.ranges", "loads.previews"}
 HEAVY = ("confluent_kafka", "numpy", "pandas", "pyarrow", "pyspark")
 
 
@@ -131,8 +134,11 @@ class Reader:
 async def later():
     import pyspark.sql
 from airflow_provider_orderedkafka import kafka
+from .source import Source
+from . import options
 """
-    assert [(i.name, i.at_once, i.room) for i in imports(source)] == [
+    connector = "airflow_provider_orderedkafka.spark.connector"
+    assert [(i.name, i.at_once, i.room) for i in imports(source, connector)] == [
         ("numpy", True, None),
         ("typing", True, None),
         ("pyarrow", False, None),
@@ -142,4 +148,6 @@ from airflow_provider_orderedkafka import kafka
         ("airflow_provider_orderedkafka.spark.connector.source", False, "spark.connector"),
         ("pyspark.sql", False, None),
         ("airflow_provider_orderedkafka.kafka", True, "kafka"),
+        (f"{connector}.source", True, "spark.connector"),
+        (f"{connector}.options", True, "spark.connector"),
     ]

@@ -14,7 +14,10 @@ from pathlib import Path
 import pytest
 from support.sources import ROOT, Import, imports_of, sources
 
+from airflow_provider_orderedkafka.compat.airflow import AIRFLOW, TRIED
+
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
 OWN = {*sys.stdlib_module_names, "airflow_provider_orderedkafka"}
 LOCK = (ROOT / "requirements.lock").read_text()
 
@@ -46,15 +49,33 @@ def wheel(tmp_path_factory):
 
 
 def test_pyspark_and_pyspark_client_have_the_same_bounds_and_are_locked_to_one_version():
-    bounds = {name: bound for name, bound in map(split, PROJECT["dependencies"]) if name.startswith("pyspark")}
+    bounds = {name: bound for name, bound in map(split, EXTRAS["spark"]) if name.startswith("pyspark")}
     assert bounds["pyspark"] == bounds["pyspark-client"]
     (spark,) = pins(LOCK, "pyspark")
     assert pins(LOCK, "pyspark-client") == [spark]
 
 
+def test_what_spark_alone_needs_is_an_extra():
+    assert {"pyspark", "pyspark-client", "pandas", f"{AIRFLOW}-providers-apache-spark"} == names(EXTRAS["spark"])
+    assert names(EXTRAS["spark"]) & names(PROJECT["dependencies"]) == set()
+
+
+@pytest.mark.parametrize("name", TRIED)
+def test_airflow_is_not_capped_and_what_was_tried_begins_at_the_floor_and_ends_at_the_lock(name):
+    bounds = dict(map(split, PROJECT["dependencies"]))[name]
+    oldest, newest = TRIED[name]
+    assert oldest.startswith(bounds.removeprefix(">="))
+    assert pins(LOCK, name) == [newest]
+
+
+def test_the_readme_says_up_to_which_airflow_it_was_tried():
+    oldest, newest = TRIED[AIRFLOW]
+    assert f"Airflow from {oldest}, tried up to {newest}" in " ".join((ROOT / "README.md").read_text().split())
+
+
 INSTALLED = metadata.packages_distributions()
-BROUGHT = {"PIL", "openlineage", "py4j", "requests_kerberos"}
-"""By matplotlib, OpenLineage's provider and pyspark; the last is optional, and its absence is told."""
+BROUGHT = {"openlineage", "py4j"}
+"""By OpenLineage's provider and pyspark."""
 
 
 def names(requirements: list[str]) -> set[str]:
@@ -70,7 +91,7 @@ def distributions_of(found: Import) -> set[str]:
 
 
 def test_what_is_imported_is_declared_or_comes_with_airflow_and_a_provider_is_declared():
-    declared = names([*PROJECT["dependencies"], *chain(*PROJECT["optional-dependencies"].values())])
+    declared = names([*PROJECT["dependencies"], *chain(*EXTRAS.values())])
     core = names([*metadata.requires("apache-airflow-core"), *metadata.requires("apache-airflow-task-sdk")])
     known = declared | {"apache-airflow-core", *(each for each in core if "-providers-" not in each)}
     foreign = [each for path in sources() for each in imports_of(path) if each.top not in OWN | BROUGHT]
@@ -86,9 +107,8 @@ def test_the_lock_names_versions_and_no_place():
 
 def test_the_lock_has_every_direct_dependency():
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
-    extras = PROJECT["optional-dependencies"].values()
     of_groups = [each for group in groups.values() for each in group if isinstance(each, str)]
-    direct = [*PROJECT["dependencies"], *of_groups, *(name for extra in extras for name in extra)]
+    direct = [*PROJECT["dependencies"], *of_groups, *(name for extra in EXTRAS.values() for name in extra)]
     names = {split(requirement)[0] for requirement in direct}
     assert {name for name in names if not pins(LOCK, name)} == set()
 
@@ -114,16 +134,20 @@ def test_the_wheel_has_the_spark_applications(wheel):
     assert applications <= set(wheel.namelist())
 
 
-def test_the_wheel_has_the_example_dags_for_the_demo_and_for_copying(wheel):
-    examples = {f"airflow_provider_orderedkafka/example_dags/{path.name}" for path in ROOT.glob("dags/*.py")}
-    assert "airflow_provider_orderedkafka/example_dags/orders_ordered.py" in examples
+def test_the_wheel_has_the_example_dags_for_copying(wheel):
+    examples = {f"airflow_provider_orderedkafka/examples/{path.name}" for path in ROOT.glob("dags/*.py")}
+    assert "airflow_provider_orderedkafka/examples/orders_ordered.py" in examples
     assert examples <= set(wheel.namelist())
 
 
-def test_the_wheel_has_nothing_of_the_tests_and_no_compiled_files(wheel):
+def test_airflow_makes_no_dags_of_what_is_in_the_wheel(wheel):
+    assert not [name for name in wheel.namelist() if "example_dags" in name]
+
+
+def test_the_wheel_has_nothing_of_demo_and_tests_and_no_compiled_files(wheel):
     tops = {name.partition("/")[0] for name in wheel.namelist()}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"airflow_provider_orderedkafka"}
-    assert not [name for name in wheel.namelist() if name.endswith(".pyc")]
+    assert not [name for name in wheel.namelist() if name.endswith(".pyc") or "demo" in name or "embedded" in name]
 
 
 def test_airflow_and_the_shell_find_their_entry_points(wheel):
@@ -205,3 +229,45 @@ def test_a_row_is_written_in_the_place_of_the_one_before_and_others_stay():
         f"| {newer} | Python | 2 passed |",
         "<!-- end of versions -->",
     ]
+
+
+RELEASE = runpy.run_path(str(ROOT / "scripts" / "release.py"))
+CHANGELOG = "# Changelog\n\n## [Unreleased]\n\n{}\n## [0.4.2] - 2026-01-02\n\n### Added\n\n- a\n"
+
+
+@pytest.mark.parametrize(
+    ("unreleased", "said"),
+    [
+        ("", "the changelog has nothing that is not in it"),
+        ("### Fixed\n\n- a\n", "the changelog has Fixed beyond it, so the next one is 0.4.3"),
+        (
+            "### Added\n\n- a\n\n### Fixed\n\n- b\n",
+            "the changelog has Added, Fixed beyond it, so the next one is 0.5.0",
+        ),
+    ],
+)
+def test_the_next_version_follows_from_the_changelog(unreleased, said):
+    assert RELEASE["what_is_next"](CHANGELOG.format(unreleased), "0.4.2") == said
+
+
+def test_a_version_that_is_not_the_changelog_s_newest_ends_the_rehearsal():
+    with pytest.raises(SystemExit, match=r"'Unreleased' and '0\.4\.2' on top, and __version__ is '0\.5\.0'"):
+        RELEASE["what_is_next"](CHANGELOG.format(""), "0.5.0")
+
+
+def test_the_changelog_and_the_version_of_this_checkout_go_together():
+    assert RELEASE["what_is_next"]((ROOT / "CHANGELOG.md").read_text(), RELEASE["version"]())
+
+
+def test_the_rehearsal_follows_each_command_of_the_readme_s_use_it():
+    told = RELEASE["commands"]((ROOT / "README.md").read_text())
+    starts = [" ".join(line.split()[:3]) for line in told]
+    assert starts[0] == "airflow db migrate"
+    assert starts[-1] == "airflow dags test"
+    assert {"airflow connections add", "orderedkafka doctor"} <= set(starts)
+    assert sum(RELEASE["ADDRESS"] in line for line in told) == 1
+
+
+def test_the_rehearsal_tries_each_python_that_the_package_is_for():
+    assert [*RELEASE["PYTHONS"]] == ["3.11", "3.12", "3.13"]
+    assert PROJECT["requires-python"] == ">=3.11,<3.14"

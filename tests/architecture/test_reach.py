@@ -82,6 +82,22 @@ def test_no_module_in_production_imports_inner_modules_of_airflow_or_spark(path)
         assert [name for name in imported(path) if name.startswith(INNER)] == []
 
 
+def test_each_function_that_reaches_into_airflow_says_in_one_sentence_what_is_missing_there():
+    tree = ast.parse((PACKAGE / "compat" / "airflow.py").read_text())
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    found = {
+        each.name: [ast.unparse(line) for line in each.decorator_list] for each in functions if _imports_airflow(each)
+    }
+    assert len(found) > 10
+    assert {name for name, decorators in found.items() if decorators != ["reaching"]} == set()
+
+
+def _imports_airflow(function: ast.FunctionDef) -> bool:
+    said = [node for node in ast.walk(function) if isinstance(node, ast.ImportFrom)]
+    by_name = any(isinstance(node, ast.Name) and node.id == "import_module" for node in ast.walk(function))
+    return by_name or any((node.module or "").startswith("airflow.") for node in said)
+
+
 @pytest.mark.parametrize(
     "source",
     [

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from support.airflow_loads import LoadInAirflow
     from support.airflow_processes import AirflowProcesses
     from support.airflow_rest import AirflowRest
-
-    from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
+    from support.embedded import EmbeddedKafka
 
 DAGS = Path(__file__).parent / "dags"
 

@@ -25,8 +25,14 @@ def test_a_backfill_loads_each_record_once_and_cleared_intervals_load_the_same_a
     wanted = [row for row in in_order(hourly.rows(hourly.source)) if 1 <= (row.order_time - MIDNIGHT) // HOUR <= 6]
     assert loaded == Counter(row.position for row in wanted)
 
-    hourly.write(5, MIDNIGHT + 2 * HOUR)  # late for an interval that is loaded: it lies in none of these
     again = [rest.runs("hourly")[number]["dag_run_id"] for number in (1, 3)]
+    by_hand = [rest.trigger("hourly", at=f"2026-01-01T{at}:00Z") for at in ("03:17", "03:40", "05:01")]
+    for run in by_hand:
+        assert rest.wait_for_run("hourly", run) == "success", rest.story("hourly", run)
+        assert {task["state"] for name, task in rest.tasks("hourly", run).items() if name != "wait"} == {"skipped"}
+    assert times_of(hourly.rows(hourly.output)) == loaded
+
+    hourly.write(5, MIDNIGHT + 2 * HOUR)  # late for an interval that is loaded: it lies in none of these
     before = {run: rest.xcom("hourly", run, hourly.task_id("load")) for run in again}
     for run in again:
         hourly.clear(run, "wait", downstream=True)

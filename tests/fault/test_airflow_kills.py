@@ -10,7 +10,11 @@ import pytest
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(1500)]
 
 ROWS = 400
-DELAY_SECONDS, LATE_SECONDS = 30, 20
+DELAY_SECONDS, LATE_SECONDS = 60, 40
+"""A delay that began anew with the second triggerer would end later than this."""
+
+KILLED_BEFORE = 25
+"""Seconds before the moment that is waited for."""
 
 
 def killed(name, load, rest, airflow):
@@ -35,6 +39,7 @@ def waiting(load, rest, airflow):
     run = waits.trigger()
     rest.wait_for_task("waiting", run, "wait", "deferred")
     due = waits.ledger.first_looked_at / 1000 + DELAY_SECONDS
+    time.sleep(max(0.0, due - KILLED_BEFORE - time.time()))
     airflow.kill("triggerer")
     time.sleep(3)
     airflow.start_one("triggerer")

@@ -35,7 +35,7 @@ from support.ranges import whole_range
 from support.records import Record, Records
 from support.topics import Topics
 
-from airflow_provider_orderedkafka.kafka.write.sending import PooledProducer
+from airflow_provider_orderedkafka.kafka.write.producer import PooledProducer
 
 pytestmark = [pytest.mark.fault, pytest.mark.usefixtures("spark"), pytest.mark.timeout(600)]
 
@@ -316,8 +316,8 @@ def test_a_dead_letter_topic_may_be_named_after_the_first_attempt(
     load = Load(kafka.bootstrap_servers, tmp_path, loaded, "--output-topic", output)
     application = load.start(argv=argv)
     assert application.wait() == 65
-    assert "to a dead letter topic with 'deadLetterTopic'" in application.log()
-    report = load.finish_here(*argv, *sink(deadLetterTopic=dead))
+    assert "to a topic of dead letters" in application.log()
+    report = load.finish_here(*argv, "--bad-records", "1000", "--dead-letters", dead)
     landed = [stamp(each).source for topic in (output, dead) for each in records.read(topic)]
     assert sorted(landed) == sorted(each.position for each in expected_of(records, source))
     assert (report.rows_emitted, report.dead_letters, report.may_be_doubled) == (COUNT - 2, 2, 0)

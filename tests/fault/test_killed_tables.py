@@ -8,12 +8,11 @@ import pytest
 from support.children import Moment
 from support.loads import PARTITIONS, Load, events
 from support.outputs import Position, expected_of
+from support.plain import as_argument
 from support.ranges import whole_range
 from support.records import Records
 from support.table_formats import DELTA, ICEBERG, OLDEST_DELTA, OLDEST_ICEBERG, Format, rows_of
 from support.topics import Topics
-
-from airflow_provider_orderedkafka.outputs import to_text
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
 
@@ -39,7 +38,7 @@ class Filling:
             kafka.bootstrap_servers,
             folder / name,
             loaded,
-            *("--output", to_text(output), "--option", "sliceOffsets=400"),
+            *("--output", as_argument(output), "--option", "sliceOffsets=400"),
             app="ordered_table.py",
             submit=("--master", "local[2]", *conf),
             home=of.home(),
@@ -107,7 +106,7 @@ def test_two_applications_at_once_fill_one_table_with_each_row_once(
 
 @pytest.mark.nightly
 @BOTH
-@pytest.mark.parametrize("step", ["seen", "append", "history"])
+@pytest.mark.parametrize("step", ["version", "append", "history"])
 def test_a_load_whose_tables_went_away_for_a_while_goes_on_when_they_are_back(
     kafka: Any, topics: Topics, records: Records, tmp_path: Path, of: Format, step: str
 ) -> None:

@@ -15,16 +15,17 @@ from typing import Any
 
 import pytest
 from support.applications import events
+from support.audited import audited, counted
 from support.lake import Lake, Loading
 from support.outputs import Position, expected_of
+from support.plain import as_argument
 from support.ranges import whole_range
 from support.records import Record, Records
 from support.table_formats import DELTA, ICEBERG
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.core.commits import IDENTITY
-from airflow_provider_orderedkafka.decoding.formats import Decode
-from airflow_provider_orderedkafka.spark.tables.layout import STRUCT
+from airflow_provider_orderedkafka.spark.tables.table import STRUCT
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
 
@@ -85,6 +86,23 @@ def test_a_table_is_made_by_day_and_each_batch_is_one_commit_and_one_file_in_ord
     files = load.files()
     assert [file.parent.name.partition("=")[0] for file in files] == ["order_time_day"] * 3
     assert one_after_the_other(files.values()) == sorted(row for file in files.values() for row in file)
+
+
+@of(DELTA)
+def test_a_table_is_proved_without_spark_and_a_row_that_was_deleted_or_added_is_found(
+    loading: MakeLoading, kafka: Any, capfd: Any
+) -> None:
+    load = loading()
+    load.run(die="after")
+    assert load.run()["report"]["replayed"] > 0
+    code, found = audited(kafka.bootstrap_servers, load.checkpoint, capfd)
+    assert (code, counted(found), found["ranges"][0]["rows"]) == (0, {}, 90)
+    load.lake.sql(f"INSERT INTO {load.table} SELECT * FROM {load.table} WHERE partition = 1 AND offset = 3")
+    load.lake.sql(f"DELETE FROM {load.table} WHERE partition = 0 AND offset = 5")
+    code, found = audited(kafka.bootstrap_servers, load.checkpoint, capfd)
+    assert (code, counted(found)) == (65, {"missing": 1, "doubled": 1})
+    [topic] = load.loaded.topics
+    assert sorted(place["record"] for place in found["places"]) == [f"{topic}[0]@5", f"{topic}[1]@3"]
 
 
 def test_a_large_batch_is_several_files_in_order_whatever_the_table_asks(
@@ -189,7 +207,103 @@ def test_where_nothing_says_it_any_more_the_load_stops_and_says_so(lake: Lake, l
     found = load.run()
     assert found["code"] == 65
     assert "whether it is in the table cannot be known any more: " in found["said"]
-    assert f"{lake.format.first} is gone, and the rows do not say where they came from" in found["said"]
+    assert f"{lake.format.first} is not in its history, and the rows do not say where they" in found["said"]
+
+
+@of(pytest.param(DELTA, marks=pytest.mark.nightly), ICEBERG)
+@pytest.mark.parametrize("batches", [1, pytest.param(2, marks=pytest.mark.nightly)])
+def test_a_table_that_its_owner_replaced_by_itself_has_each_row_once(
+    loading: MakeLoading, expected: list[Position], batches: int
+) -> None:
+    load = loading()
+    for _ in range(batches):
+        assert load.run(die="after")["code"] == "died"
+    landed = len(load.positions())
+    load.replace()
+    report = load.run()["report"]
+    assert load.positions() == expected
+    assert (report["rows_emitted"], report["may_be_doubled"]) == (90, 0)
+    assert 0 < report["replayed"] <= landed
+
+
+@of(ICEBERG)
+def test_where_a_table_was_replaced_and_rows_say_nothing_the_load_stops(loading: MakeLoading) -> None:
+    load = loading(identity=False)
+    assert load.run(die="after")["code"] == "died"
+    before = load.positions()
+    load.replace()
+    assert load.run()["code"] == 65
+    assert load.positions() == before
+
+
+@of(ICEBERG)
+def test_rows_whose_identities_were_dropped_are_not_taken_for_those_of_others(loading: MakeLoading) -> None:
+    load = loading()
+    assert load.run(die="after")["code"] == "died"
+    before = load.positions()
+    load.lake.sql(f"ALTER TABLE {load.table} DROP COLUMN {IDENTITY}")
+    load.lake.sql(f"ALTER TABLE {load.table} ADD COLUMN {IDENTITY} {STRUCT}")
+    load.expire()
+    found = load.run()
+    assert found["code"] == 65
+    assert f"{len(before)} rows do not say where they came from" in found["said"]
+    assert load.positions() == before
+
+
+@of(ICEBERG)
+def test_a_batch_that_was_rolled_back_before_it_was_counted_is_written_again(
+    loading: MakeLoading, expected: list[Position]
+) -> None:
+    load = loading()
+    for _ in range(2):
+        assert load.run(die="after")["code"] == "died"
+    [first, _] = load.lake.sql(f"SELECT snapshot_id AS id FROM {load.table}.snapshots ORDER BY committed_at")
+    name = load.table.removeprefix("lake.")
+    load.lake.sql(f"CALL lake.system.rollback_to_snapshot('{name}', {first['id']})")
+    report = load.run()["report"]
+    assert load.positions() == expected
+    assert (report["rows_emitted"], report["may_be_doubled"]) == (90, 0)
+
+
+@of(DELTA)
+def test_a_batch_that_was_restored_away_is_not_written_again(loading: MakeLoading, expected: list[Position]) -> None:
+    load = loading()
+    assert load.run(die="after")["code"] == "died"
+    gone = load.positions()
+    load.lake.sql(f"RESTORE TABLE {load.table} TO VERSION AS OF 0")
+    report = load.run()["report"]
+    assert load.positions() == sorted(set(expected) - set(gone))
+    assert report["replayed"] == len(gone)
+
+
+@of(DELTA)
+def test_others_that_commit_between_two_looks_at_the_history_hide_nothing(
+    loading: MakeLoading, expected: list[Position]
+) -> None:
+    load = loading(identity=False)
+    beside = f"ALTER TABLE {load.table} SET TBLPROPERTIES ('somebody' = 'else')"
+    assert load.run(die="after", beside=beside)["code"] == "died"
+    report = load.run(beside=beside)["report"]
+    assert load.positions() == expected
+    assert (report["replayed"], report["may_be_doubled"]) == (load.first_batch, 0)
+
+
+@of(DELTA)
+def test_a_table_whose_metadata_somebody_changes_while_a_batch_is_written_has_each_row_once(
+    loading: MakeLoading, expected: list[Position]
+) -> None:
+    load = loading()
+    found = load.run(during=f"ALTER TABLE {load.table} SET TBLPROPERTIES ('somebody' = 'else')")
+    assert "batch 1 failed and is run again" in found["said"]
+    assert load.positions() == expected
+    assert (found["report"]["rows_emitted"], found["report"]["may_be_doubled"]) == (90, 0)
+
+
+def test_members_of_structs_keep_their_names_in_a_table_that_is_made(lake: Lake, loading: MakeLoading) -> None:
+    load = loading()
+    assert load.run("--transform", "support.transforms:oddly_named")["code"] == 0
+    [row] = lake.sql(f"SELECT DISTINCT to_json(odd) AS odd FROM {load.table}")
+    assert json.loads(row["odd"]) == {"user-id": 1, "a.b": [{"$x": 2}], "@m": {"k": {"`": 3}}}
 
 
 @of(pytest.param(DELTA, marks=pytest.mark.nightly), ICEBERG)
@@ -288,11 +402,11 @@ def test_dead_letters_go_to_a_table_of_their_own_and_are_loaded_again_by_way_of_
     output = lake.format.output(lake.folder, f"dead_{uuid.uuid4().hex}")
     dead = Loading(lake, load.servers, tmp_path, load.loaded, output)
     load.loaded = replace(load.loaded, batch_offsets=100)  # one batch, whose first commit is that of its dead letters
-    decode = Decode(max_bad_records=2, dead_letters=dead.output)
-    argv = ("--arrow-transform", "support.transforms:numbered", "--decode", decode.to_text())
+    allowed = ("--bad-records", "2", "--dead-letters")
+    argv = ("--arrow-transform", "support.transforms:numbered", *allowed, as_argument(dead.output))
     assert load.run(*argv, die="after")["code"] == "died"
     elsewhere = lake.format.output(lake.folder, "elsewhere")
-    moved = replace(decode, dead_letters=elsewhere).to_text()
+    moved = as_argument(elsewhere)
     described = f"output '{lake.format.name} {load.output.place}, dead letters in {lake.format.name} {elsewhere.place}'"
     assert f"now it is {described}" in load.run(*argv[:-1], moved)["said"]
     (tmp_path / "mended").write_text('{"number": 91}')

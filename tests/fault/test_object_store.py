@@ -15,7 +15,7 @@ from support.ranges import whole_range
 from support.records import Records
 from support.topics import Topics
 
-from airflow_provider_orderedkafka.reports import has_notes, read_report
+from airflow_provider_orderedkafka.locations import has_notes, read_report
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]

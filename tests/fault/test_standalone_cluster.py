@@ -18,7 +18,7 @@ from support.records import Records
 from support.standalone import HOME, Standalone, standalone
 from support.topics import Topics
 
-from airflow_provider_orderedkafka.kafka.write.sending import PooledProducer
+from airflow_provider_orderedkafka.kafka.write.producer import PooledProducer
 from airflow_provider_orderedkafka.spark.bundle import build_bundle
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]

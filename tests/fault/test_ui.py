@@ -17,8 +17,8 @@ from support.airflow_processes import kill_all_at
 from support.airflow_rest import AirflowRest
 from support.records import Records
 
-from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka, sample
-from airflow_provider_orderedkafka.tools.embedded.settings import free_port
+from airflow_provider_orderedkafka.tools.broker import sample
+from airflow_provider_orderedkafka.tools.broker.local_kafka import LocalKafka, free_port
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(1500)]
 
@@ -44,7 +44,7 @@ class Ui:
 
     @property
     def servers(self):
-        return EmbeddedKafka.open(self.home / "kafka").bootstrap_servers
+        return LocalKafka(self.home / "kafka").bootstrap_servers
 
     @property
     def status(self):
@@ -90,7 +90,7 @@ def make_ui(folder, monkeypatch, *ends):
         left = kill_all_at(home)
     assert process.returncode == 0, log.read_text()
     assert left == []
-    assert not EmbeddedKafka.open(home / "kafka").running
+    assert not LocalKafka(home / "kafka").running
 
 
 @pytest.mark.nightly

@@ -15,7 +15,7 @@ from support.records import Record, Records
 from support.topics import Topics
 from support.transforms import unchanged
 
-from airflow_provider_orderedkafka.core.documents import Report
+from airflow_provider_orderedkafka.core.documents import Destination, Report
 from airflow_provider_orderedkafka.core.progress import Progress
 
 EXAMPLE = Path(__file__).parents[2] / "spark_apps" / "enrich_orders.py"
@@ -39,13 +39,26 @@ def test_a_plain_copy_has_every_record_once_unchanged_and_in_order_for_each_key(
     assert report.batches == (1 if batch is None else 5)
     late = Counter(each.position[:2] for each in expected if each.record.timestamp < each.order_time)
     assert (report.late, dict(report.late_in)) == (late.total(), late)
+    assert dict(report.read_in) == Counter(each.position[:2] for each in expected)
+    assert report.range == loaded
+    assert report.destination == Destination(
+        f"topic:{output}", copied=transform is None, headers=True, keep_order="key"
+    )
+    assert report.before is not None
+    assert report.after is not None
+    assert sum(report.before.topics.values()) == 0
+    assert sum(report.after.topics.values()) == 300
+    assert report.before.ids == report.after.ids == {output: report.before.ids[output]}
     assert report.bytes_read == sum(len(each.record.key) + len(each.record.value) for each in expected)
     assert app.left() == ["report.json"]
 
 
 @pytest.mark.parametrize(
     "argv",
-    [["--output-topic", "{source}"], ["--output-topic", "{output}", "--sink-option", "deadLetterTopic={source}"]],
+    [
+        ["--output-topic", "{source}"],
+        ["--output-topic", "{output}", "--bad-records", "1", "--dead-letters", "{source}"],
+    ],
 )
 def test_a_range_is_not_written_into_a_topic_that_it_is_read_from(
     app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], argv: list[str]
@@ -242,6 +255,7 @@ def test_a_transform_that_loses_the_order_or_its_source_is_refused_with_the_way_
         "Union does not keep it": lambda frame: frame.where("offset > 1").union(frame.where("offset < 2")),
         "keep it in the transform, or switch provenance off": lambda frame: frame.select("key", "value"),
         "the transform failed: AnalysisException": lambda frame: frame.select("nothing"),
+        "must return a DataFrame, found NoneType": lambda frame: None,
     }
     for message, transform in wrong.items():
         with pytest.raises(SystemExit):

@@ -56,6 +56,8 @@ def test_a_row_limit_lets_exactly_the_first_rows_in_order_pass(
     assert written == sorted(rows[:limit])
     assert report.rows_emitted == len(rows[:limit])
     assert report.limit_spent == (limit <= len(rows))
+    assert report.let_through == report.rows_emitted
+    assert report.counting_ms > 0 or limit == 1_000
     if not report.limit_spent:
         assert report.stop == loaded.end
         return
@@ -76,7 +78,7 @@ def test_rows_that_became_dead_letters_are_among_the_first_that_a_row_limit_lets
     transform = {"direct": None, "frames": unchanged, "exploded": exploded}[kind]
     report = app.load(
         whole_range(app.servers, source, batch_offsets=40, rows_left=64),
-        *("--output-topic", output, "--sink-option", f"deadLetterTopic={dead}", "--option", "sliceOffsets=10"),
+        *("--output-topic", output, "--bad-records", "1000", "--dead-letters", dead, "--option", "sliceOffsets=10"),
         *(() if transform else IN_THE_DIRECT_LANE),
         transform=transform,
     )

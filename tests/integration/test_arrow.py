@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from airflow_provider_orderedkafka.kafka.read.arrow import columns, schema
+from airflow_provider_orderedkafka.kafka.read.columns import columns, schema
 
 
 @pytest.mark.parametrize("include_headers", [False, True])

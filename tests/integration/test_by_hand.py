@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 from support.applications import Application, events, some_too_large, source_and_output
+from support.embedded import EmbeddedKafka
 from support.outputs import expected_of, stamp
-from support.records import Records
+from support.records import Record, Records
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
+from airflow_provider_orderedkafka.kafka.lookup.offsets import committed
 from airflow_provider_orderedkafka.spark.application import by_hand
 
 
@@ -55,6 +57,38 @@ def test_by_hand_a_row_limit_holds_over_runs_and_goes_on_from_its_stop_when_it_i
     assert {stamp(each).source for each in records.read(output)} == set(order[:40])
 
 
+@pytest.mark.parametrize("counts", [False, True], ids=["fail", "count"])
+def test_by_hand_what_was_deleted_of_a_new_partition_is_refused_or_counted(
+    app: Application, topics: Topics, records: Records, counts: bool
+) -> None:
+    source, output, argv = copying(topics, records)
+    argv += ["--option", f"failOnDataLoss={str(not counts).lower()}"]
+    app.run(*argv)
+    topics.grow(source, 4)
+    records.produce(source, [replace(each, partition=3) for each in events(10, 2)])
+    records.delete_before(source, {3: 6})
+    if not counts:
+        with pytest.raises(SystemExit) as ended:
+            app.run(*argv)
+        assert ended.value.code == 65
+        return
+    report = app.run(*argv)
+    assert (report.rows_emitted, report.lost, len(records.read(output))) == (4, 6, 64)
+
+
+def test_by_hand_order_times_go_on_from_range_to_range_and_what_is_older_is_late(
+    app: Application, topics: Topics, records: Records
+) -> None:
+    source, output = topics.create("a", 2), topics.create("out")
+    argv = ["--output-topic", output, *everything(source)]
+    records.produce(source, [Record(b"A", 100, 0)])
+    first = app.run(*argv)
+    records.produce(source, [Record(b"B", 60, 0), Record(b"C", 80, 1), Record(b"D", 120, 0)])
+    second = app.run(*argv)
+    assert (first.late, second.late) == (0, 2)
+    assert (first.stop.floor.time, second.stop.floor.time) == (100, 120)
+
+
 def exploded(frame: Any) -> Any:
     """Two rows for a record."""
     from pyspark.sql import functions as f
@@ -73,7 +107,7 @@ def test_by_hand_a_row_limit_counts_the_dead_letters_of_all_runs(
 ) -> None:
     source, dead = topics.create("a", 3), topics.create("dead")
     output = topics.create("out", 2, {"max.message.bytes": 1_000})
-    argv = ["--output-topic", output, *everything(source), "--sink-option", f"deadLetterTopic={dead}"]
+    argv = ["--output-topic", output, *everything(source), "--bad-records", "1000", "--dead-letters", dead]
     argv += [] if transform else ["--sink-option", "keepOrder=none"]  # for the direct lane
     records.produce(source, some_too_large(events(60, 1)))
     reports = [app.run(*argv, "--row-limit", limit, transform=transform) for limit in ("30", "30", "50")]
@@ -140,7 +174,9 @@ def test_by_hand_a_run_that_failed_takes_the_same_range_up_again(
     with pytest.raises(SystemExit) as caught:
         app.run(*argv, transform=failing)
     assert caught.value.code == 65
-    assert "the transform failed: ValueError: not today" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "the transform failed: ValueError: not today - at test_by_hand.py:" in told
+    assert 'raise ValueError("not today")' in told
     begun = Range.from_text((app.checkpoint / "range.json").read_text())
     records.produce(source, events(40, 2))
     resumed, following = app.run(*argv), app.run(*argv)
@@ -204,6 +240,40 @@ def test_by_hand_an_open_range_whose_document_is_lost_is_refused(
     assert "has lost range.json" in capsys.readouterr().err
 
 
+def test_by_hand_a_group_shows_how_far_it_has_come(
+    app: Application, topics: Topics, records: Records, config: dict[str, str]
+) -> None:
+    source, _, argv = copying(topics, records)
+    group = f"shown-{source}"
+    app.run(*argv, "--option", f"commitGroup={group}", "--row-limit", "25")
+    stands = Ledger.from_text((app.checkpoint / "ledger.json").read_text()).place.offsets
+    assert stands.since({}) < 60
+    assert committed(config, group, stands) == stands
+
+
+@pytest.mark.parametrize("way", ["a pattern", "chosen partitions"])
+def test_by_hand_topics_are_found_by_a_pattern_and_partitions_are_chosen(
+    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], way: str
+) -> None:
+    source, output = topics.create("in-a", 2), topics.create("out", 1)
+    records.produce(source, events(10, 2, partitions=2))
+    pattern = source.replace("in-a", "in-.*").replace("-1-", "-[0-9]+-")
+    told = f"subscribePattern={pattern}" if way == "a pattern" else f'assign={{"{source}": [1]}}'
+    argv = ["--output-topic", output, "--option", "startingOffsets=earliest", "--option"]
+    first = app.run(*argv, told)
+    there = len(records.read(source)) if way == "a pattern" else records.ends(source)[1]
+    assert first.rows_emitted == there
+    if way == "a pattern":
+        later = topics.create("in-b", 1)
+        records.produce(later, events(4, 1, partitions=1))
+        assert app.run(*argv, told).rows_emitted == 4
+        assert f"new since the last run: '{later}'" in capsys.readouterr().out
+    else:
+        with pytest.raises(SystemExit):
+            app.run(*argv, f"subscribe={source}")
+        assert "has loaded chosen partitions until now" in capsys.readouterr().err
+
+
 def test_by_hand_a_topic_that_is_added_begins_where_the_start_says(
     app: Application, topics: Topics, records: Records
 ) -> None:
@@ -236,6 +306,27 @@ def test_by_hand_a_range_of_another_cluster_is_refused_before_anything_is_read(
     assert caught.value.code == 2
     assert "was planned on the cluster 'another-cluster'" in capsys.readouterr().err
     assert records.read(output) == []
+
+
+def test_by_hand_an_output_on_another_cluster_than_a_batch_was_begun_on_is_refused(
+    app: Application, topics: Topics, records: Records, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, output = source_and_output(topics, records, 60)
+    argv = ["--output-topic", output, *everything(source), "--option", "maxOffsetsPerTrigger=25"]
+    large = replace(events(61, 1)[-1], value=b"x" * 2_000)
+    records.produce(source, [large])
+    with EmbeddedKafka(tmp_path / "elsewhere") as elsewhere:
+        Topics(elsewhere.bootstrap_servers, "test").create_named(output, 2, {"max.message.bytes": 1_000})
+        there = ["--sink-option", f"kafka.bootstrap.servers={elsewhere.bootstrap_servers}"]
+        with pytest.raises(SystemExit):
+            app.run(*argv, *there)
+        assert Records(elsewhere.bootstrap_servers).read(output)
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as caught:
+            app.run(*argv)
+        assert caught.value.code == 2
+        assert f"was begun with output '{output}' on the cluster '{elsewhere.cluster_id}'" in capsys.readouterr().err
+        assert records.read(output) == []
 
 
 @pytest.mark.parametrize("left", ["range.json", "report.json", "range-000001"])

@@ -27,7 +27,7 @@ def told(spark: SparkSession, counter: TaskCounter) -> DataFrame:
         for batch in batches:
             yield batch
             for piece in batch.column(0).to_pylist():
-                counter.tell(piece, piece)
+                counter.add(piece, piece)
 
     return spark.range(0, PIECES, 1, PIECES).mapInArrow(tell, "id long")
 
@@ -51,8 +51,8 @@ def test_each_piece_counts_once_however_often_spark_does_it(
 
 def test_a_piece_that_is_done_again_counts_with_the_most_that_was_told_of_it(counter: TaskCounter) -> None:
     for count in (0, 2, 3, 3, 1):
-        counter.tell(7, count)
-    counter.tell(8, 1)
+        counter.add(7, count)
+    counter.add(8, 1)
     assert counter.total() == 4
 
 

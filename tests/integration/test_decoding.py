@@ -63,7 +63,7 @@ WRITTEN = sorted(b"s%d" % n for n in range(0, COUNT, 2) if n not in BAD)
 
 
 def decoding(max_bad: int = 0, dead: str | None = None) -> list[str]:
-    return ["--decode", Decode(value=ORDERS, max_bad_records=max_bad, dead_letters=dead).to_text()]
+    return ["--decode", Decode(value=ORDERS).to_text(), *([] if dead is None else allowing(max_bad, dead))]
 
 
 @pytest.mark.parametrize("lane", LANES)
@@ -98,7 +98,7 @@ def test_the_first_bad_record_stops_the_load_and_the_way_out_leads_out(
     assert error.value.code == 65
     said = capfd.readouterr().err
     assert f"{source}[1]@2: its value cannot be decoded (json): it is no JSON object" in said
-    assert "max_bad_records=..." in said
+    assert "Allow(10, to=" in said
     with pytest.raises(SystemExit):
         app.load(loaded, *more, *decoding(2, dead), **LANES[lane])
     assert re.search(r"at most 2 (?:records )?may", capfd.readouterr().err, re.IGNORECASE)
@@ -140,7 +140,16 @@ def test_a_transform_may_say_of_a_row_why_it_cannot_be_used(
         return batch.append_column("_error", pa.array(why, pa.string()))
 
     how = {"frames": {"transform": frames}, "direct": {"arrow_transform": arrow}}[lane]
-    argv = ["--output-topic", output, "--sink-option", f"deadLetterTopic={dead}", "--sink-option", "keepOrder=none"]
+    argv = [
+        "--output-topic",
+        output,
+        "--bad-records",
+        "1000",
+        "--dead-letters",
+        dead,
+        "--sink-option",
+        "keepOrder=none",
+    ]
     report = app.load(whole_range(app.servers, source), *argv, **how)
     assert (report.rows_emitted, report.dead_letters) == (COUNT - 3, 3)
     assert {dict(each.headers)["orderedkafka.error"] for each in records.read(dead)} == {b"no second ones"}
@@ -160,7 +169,7 @@ def raising(mended: Path) -> Any:
 
 
 def allowing(max_bad: int, dead: str) -> list[str]:
-    return ["--decode", Decode(max_bad_records=max_bad, dead_letters=dead).to_text()]
+    return ["--bad-records", str(max_bad), "--dead-letters", dead]
 
 
 @pytest.mark.parametrize(("order", "lane"), [("none", "direct"), ("partition", "DataFrame")])
@@ -287,7 +296,7 @@ def test_dead_letters_are_shown_and_loaded_again_once_they_can_be_read(
 
     def shown(*arguments: str) -> str:
         capsys.readouterr()
-        assert main(["dead-letters", dead, "--servers", app.servers, *arguments]) == 0
+        assert main(["dead-letters", dead, "--bootstrap-servers", app.servers, *arguments]) == 0
         return capsys.readouterr().out
 
     text = shown()

@@ -10,10 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from airflow_provider_orderedkafka.tools.demo.place import Place
-from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
+from airflow_provider_orderedkafka.tools.broker.local_kafka import LocalKafka
 
-DEMO = [sys.executable, "-m", "airflow_provider_orderedkafka.tools.cli", "demo", "--events", "48000", "--directory"]
+DEMO = [sys.executable, "-m", "demo", "--events", "48000", "--directory"]
 
 
 def processes_of(directory: Path) -> list[psutil.Process]:
@@ -59,13 +58,13 @@ def test_a_demo_that_is_interrupted_leaves_nothing_running(tmp_path):
 
 def test_a_demo_spares_the_broker_that_was_started_to_look_at_an_earlier_one(tmp_path):
     place = tmp_path / "demo"
-    with Place.claim(place):
-        pass
-    with EmbeddedKafka(place / "kafka") as kafka:
+    place.mkdir()
+    (place / "demo.log").touch()
+    with LocalKafka(place / "kafka") as kafka:
         done = subprocess.run([*DEMO, place], capture_output=True, text=True, timeout=120, check=False)
         assert kafka.running
 
-    assert done.returncode == 2
+    assert done.returncode == 65
     assert f"orderedkafka broker stop --directory {place / 'kafka'}" in done.stderr
 
 

@@ -44,7 +44,7 @@ def test_a_place_that_cannot_be_written_is_an_error_that_says_what_is_safe(spark
 
 
 def test_an_unknown_file_system_is_a_wrong_setting(spark: SparkSession) -> None:
-    with pytest.raises(SettingError, match=r"cannot be opened .*name one on a file system"):
+    with pytest.raises(SettingError, match="nope://bucket"):
         HadoopState.of("nope://bucket/x", spark)
 
 

@@ -14,18 +14,17 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from pyspark.errors import PySparkException
+from support.embedded import EmbeddedKafka
 
 from airflow_provider_orderedkafka.core.notation.subscriptions import Matching, Named
 from airflow_provider_orderedkafka.core.order.cuts import Bound
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import AccessDeniedError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.lookup.groups import GroupOffset, write_commits
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
-from airflow_provider_orderedkafka.kafka.lookup.offsets import committed, high_ends
+from airflow_provider_orderedkafka.kafka.lookup.offsets import GroupOffset, committed, high_ends, write_commits
 from airflow_provider_orderedkafka.kafka.lookup.topics import discover
 from airflow_provider_orderedkafka.spark import register
-from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
 
 AUTHORIZED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

@@ -6,7 +6,7 @@ from pyspark.sql import functions as f
 
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.kafka.replay.landed import Landed
-from airflow_provider_orderedkafka.spark.lanes.kafka_writer import missing
+from airflow_provider_orderedkafka.spark.lanes.kafka_lanes import missing
 from airflow_provider_orderedkafka.spark.session.counting import TaskCounter
 
 

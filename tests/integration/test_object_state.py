@@ -103,17 +103,17 @@ def test_a_store_that_ignores_preconditions_is_refused_before_anything_is_create
     files: Any = state._files
     pipe = files.pipe_file
     monkeypatch.setattr(files, "pipe_file", lambda path, data, **_: pipe(path, data))
-    with pytest.raises(SettingError, match="ignores preconditions"):
+    with pytest.raises(SettingError, match="preconditions"):
         state.create("ledger/1.json", "x")
     assert files.find(state.location) == []
 
 
 def test_a_file_system_that_looks_before_it_writes_is_refused() -> None:
     for write in (ObjectState.create, ObjectState.put):
-        with pytest.raises(SettingError, match="of two writers at the same moment both would win on memory"):
+        with pytest.raises(SettingError, match="memory"):
             write(opened("memory://loads"), "ledger/1.json", "x")
 
 
 def test_a_bucket_that_is_not_there_is_named(bucket: str) -> None:
-    with pytest.raises(StateError, match=r"cannot create 's3://not-there-at-all/x/.*Nothing is lost"):
+    with pytest.raises(StateError, match="'s3://not-there-at-all/x/"):
         opened("s3://not-there-at-all/x").create("1.json", "x")

@@ -11,15 +11,15 @@ from support.records import Record
 from airflow_provider_orderedkafka.core.next_range import Ends
 from airflow_provider_orderedkafka.core.notation.starts import parse_start
 from airflow_provider_orderedkafka.core.notation.subscriptions import Matching, Named, parse_subscription
-from airflow_provider_orderedkafka.core.order.ports import Answer
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.order.timeline import Answer
 from airflow_provider_orderedkafka.errors import DataLossError, SettingError, UnknownTopicError, UnreachableError
 from airflow_provider_orderedkafka.kafka.clients.answers import DEADLINE
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.lookup import offsets
+from airflow_provider_orderedkafka.kafka.lookup.brokers import Brokers
 from airflow_provider_orderedkafka.kafka.lookup.offsets import committed, first_at, high_ends, log_starts, newest
-from airflow_provider_orderedkafka.kafka.lookup.starts import ResolvedStart, resolve_start
-from airflow_provider_orderedkafka.kafka.lookup.survey import readable_ends
+from airflow_provider_orderedkafka.kafka.lookup.survey import ResolvedStart, readable_ends, resolve_start
 from airflow_provider_orderedkafka.kafka.lookup.topics import check_partitions, discover
 
 SECONDS = 8.0
@@ -117,10 +117,10 @@ def test_the_high_end_is_the_last_stable_offset_unless_uncommitted_records_are_r
         records.produce(topic, [Record(b"", timestamp=60, partition=0), Record(b"", timestamp=80, partition=1)])
         assert high_ends(config, partitions(topic, 0, 1)) == at(topic, 1, 2)
         assert high_ends(config, partitions(topic, 0, 1), "read_uncommitted") == at(topic, 3, 2)
-        assert readable_ends(config, partitions(topic, 0, 1), "read_committed", NOW) == Ends(
+        assert readable_ends(Brokers(config), partitions(topic, 0, 1), "read_committed", NOW) == Ends(
             at(topic, 1, 2), at(topic, 3, 2), 2, 70
         )
-        assert readable_ends(config, partitions(topic, 0, 1), "read_uncommitted", NOW) == Ends(
+        assert readable_ends(Brokers(config), partitions(topic, 0, 1), "read_uncommitted", NOW) == Ends(
             at(topic, 3, 2), at(topic, 3, 2)
         )
 
@@ -129,7 +129,7 @@ def test_what_is_held_back_counts_from_the_first_timestamp_that_counts(config, t
     topic = topics.create()
     with records.transaction() as open_:
         open_.produce(topic, [Record(b"", timestamp=NOW + 1), Record(b"", timestamp=90)])
-        assert readable_ends(config, partitions(topic, 0), "read_committed", NOW) == Ends(
+        assert readable_ends(Brokers(config), partitions(topic, 0), "read_committed", NOW) == Ends(
             at(topic, 0), at(topic, 2), 2, 90
         )
 
@@ -208,7 +208,7 @@ def orders(topics, records):
 
 
 def start(config, topic, policy, **others):
-    return resolve_start(config, parse_start(policy, "start"), partitions(topic, 0, 1), NOW, **others)
+    return resolve_start(Brokers(config), parse_start(policy, "start"), partitions(topic, 0, 1), NOW, **others)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def start(config, topic, policy, **others):
     ],
 )
 def test_a_start_policy_becomes_offsets(config, orders, policy, found):
-    assert start(config, orders, policy) == ResolvedStart(at(orders, *found))
+    assert start(config, orders, policy).offsets == at(orders, *found)
 
 
 def test_explicit_offsets_may_name_the_ends(config, orders):
@@ -236,14 +236,26 @@ def test_a_moment_starts_at_the_first_visible_record_of_that_time(config, topics
     topic = topics.create(partitions=2)
     records.abort(topic, [Record(b"", timestamp=500, partition=0)])
     records.produce(topic, [Record(b"", timestamp=t, partition=0) for t in (100, NOW * 2, 200, 600)])
-    assert start(config, topic, 400) == ResolvedStart(at(topic, 5, 0))
+    assert start(config, topic, 400).offsets == at(topic, 5, 0)
 
 
-def test_a_group_starts_where_it_stands_and_at_the_earliest_where_it_never_was(kafka, config, orders):
+def test_a_group_starts_where_it_stands_and_at_0_where_it_never_was(kafka, config, orders):
     commit(kafka, orders, orders, {0: 7})
     found = start(config, orders, f"committed:{orders}")
     assert found.offsets == at(orders, 7, 0)
-    assert found.remarks == (f"group {orders!r} never committed {orders}[1]: the start is the earliest offset there",)
+    assert found.remarks == (f"group {orders!r} never committed {orders}[1]: the start is offset 0 there",)
+
+
+def test_what_retention_took_before_a_group_ever_committed_is_a_loss(kafka, config, orders):
+    commit(kafka, orders, orders, {1: 7})
+    with pytest.raises(DataLossError) as error:
+        start(config, orders, f"committed:{orders}")
+    assert (error.value.topic, error.value.partition, error.value.offset) == (orders, 0, 0)
+    assert start(config, orders, f"committed:{orders}", clamp=True).offsets == at(orders, 3, 7)
+
+
+def test_a_group_that_committed_nothing_there_is_an_error(config, orders):
+    assert "'earliest'" in refused(SettingError, start, config, orders, f"committed:{orders}-mistyped")
 
 
 def test_a_start_that_is_gone_is_a_loss_unless_it_is_accepted(config, orders):
@@ -314,13 +326,13 @@ def test_an_unreachable_broker_is_named_with_the_deadline_and_what_refused(call,
     # A client of its own tries at once and often; one that has tried for long pauses between its attempts.
     nobody = KafkaConfig({**NOBODY, "client.id": asked_for})
     begun = time.monotonic()
-    with pytest.raises(UnreachableError, match=f"'127.0.0.1:1' did not answer within 2 s, .*{asked_for}.*refused"):
+    with pytest.raises(UnreachableError, match=f"'127.0.0.1:1' .*2 s, .*{asked_for}.*refused"):
         call(nobody)
     assert 2.0 <= time.monotonic() - begun < DEADLINE
 
 
 def test_where_kafka_does_not_answer_partitions_are_not_called_missing():
-    from airflow_provider_orderedkafka.kafka.clients.admin import admin
     from airflow_provider_orderedkafka.kafka.clients.answers import Patience
+    from airflow_provider_orderedkafka.kafka.clients.pools import admin
 
     check_partitions(admin(NOBODY), partitions("orders", 0), Patience(1.0, "the partitions of"))

@@ -1,6 +1,7 @@
 """What a run would load, told before it runs: as much as the run itself would find, and nothing is written."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from support.keeping import DictStore
@@ -13,6 +14,7 @@ from airflow_provider_orderedkafka.core.notation.starts import Moment, parse_sta
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.errors import TopicChangedError
+from airflow_provider_orderedkafka.kafka.lookup.brokers import Brokers
 from airflow_provider_orderedkafka.loads import ranges
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 from airflow_provider_orderedkafka.loads.previews import preview, preview_replay
@@ -26,7 +28,7 @@ def store_at(config):
     """The documents of a load that stands at these offsets of the partitions that there are."""
 
     def make(load, *offsets, rows=0):
-        first = ranges.first_look(config, load.terms, 0)
+        first = ranges.first_look(Brokers(config), load.terms, 0)
         place = Place(Offsets(dict(zip(first.place.offsets, offsets, strict=False))), Floor())
         ledger = moves.first_look(load.name, instance="i", home_dag="d", place=place, topics=first.topics, now=0)
         store = LedgerStore(load.name, DictStore(), lambda: None)
@@ -50,7 +52,7 @@ def test_a_preview_has_what_the_run_would_plan_with_times_sizes_and_batches(conf
     load = load_of(topic, batch_offsets=20)
     store = store_at(load, 30, 0)
     found = preview(config, load.terms, store, NOW)
-    run = ranges.plan(config, load.terms, store.ledger(), digest="", now=NOW)
+    run = ranges.plan(Brokers(config), load.terms, store.ledger(), now=NOW)
     assert (found.planned.start, found.planned.end, found.planned.reason) == (run.start, run.end, run.reason)
     assert [(part.start, part.end) for part in found.parts] == [(30, 40), (0, 10)]
     assert found.parts[0].times == (EARLY + 30, EARLY + 39)
@@ -66,7 +68,7 @@ def test_a_run_that_would_wait_says_for_what_and_until_when(config, topics, reco
     records.produce(topic, some(40))
     load = load_of(topic, min_offsets=100, max_delay="1000000h")
     found = preview(config, load.terms, store_at(load, 0), NOW)
-    assert "a run would wait: 40 of 100 offsets are there, the delay runs out in" in found.text
+    assert "a scheduled run would wait: 40 of 100 offsets are there, the delay runs out in" in found.text
     assert found.to_json()["due"] > NOW
 
 
@@ -78,15 +80,28 @@ def test_partitions_that_are_special_say_why(config, topics, records, store_at):
     load = load_of(plain, compacted)
     store = store_at(load, 0, 0, 0)
     topics.grow(plain, 3)
-    records.produce(plain, some(3, 2))
+    records.produce(plain, some(7, 2))
+    records.delete_before(plain, {2: 3})
     with records.transaction() as open_one:
         open_one.produce(plain, some(4, 1, NOW))
         said = preview(config, load.terms, store, NOW).text
     assert f"{plain}[0]@0 to 40: 40 offsets" in said
     assert "12 offsets were deleted before they were read, which fails the load" in said
+    assert f"{plain}[2]@0 to 7: 7 offsets" in said
+    assert "new; 3 offsets were deleted before they were read" in said
     assert said.count("open transactions hold 4 offsets back") == 1
     assert said.count("; new") == 1
     assert said.count("; compacted") == 1
+
+
+def test_a_first_run_from_a_time_says_where_records_of_that_time_may_be_gone(config, topics, records):
+    topic = topics.create()
+    records.produce(topic, some(40))
+    records.delete_before(topic, {0: 12})
+    load = replace(load_of(topic), start=str(Moment(EARLY - 60_000)))
+    found = preview(config, load.terms, None, NOW)
+    assert f"{topic}[0]@12" in found.text.partition("range")[0]
+    assert len(found.to_json()["remarks"]) == 1
 
 
 def test_what_a_run_would_fail_with_is_told_with_the_partitions_that_it_is_about(config, topics, records, store_at):

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -14,9 +15,12 @@ from support.ranges import whole_range
 from support.records import Records
 from support.topics import Topics
 
-from airflow_provider_orderedkafka.core import plan
-from airflow_provider_orderedkafka.spark.application import progress
+from airflow_provider_orderedkafka.core.progress import Progress
+from airflow_provider_orderedkafka.spark.application import attempt
+from airflow_provider_orderedkafka.spark.application import report as reporting
+from airflow_provider_orderedkafka.spark.application.batch_loop import Plan
 from airflow_provider_orderedkafka.spark.application.query import METRICS
+from airflow_provider_orderedkafka.spark.table_sink import table_sink
 from airflow_provider_orderedkafka.storage.store import LocalState
 
 pytestmark = pytest.mark.versions
@@ -87,7 +91,7 @@ def test_a_long_range_is_several_queries_in_turn_and_nothing_of_them_stays(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(plan, "WINDOW", 2)
+    monkeypatch.setattr(attempt, "Plan", partial(Plan, at_once=2))
     source, output = source_and_output(topics, records, 50)
     app.load(
         whole_range(app.servers, source, batch_offsets=10), "--output-topic", output, *ONE_WRITER, transform=LANES[lane]
@@ -103,33 +107,47 @@ def test_a_long_range_is_several_queries_in_turn_and_nothing_of_them_stays(
     assert app.left() == ["report.json"]
 
 
-@pytest.mark.parametrize("lane", LANES)
-def test_a_batch_that_takes_long_says_how_many_of_its_tasks_are_done(
+@pytest.mark.parametrize("way", [*LANES, "table"])
+def test_a_batch_that_takes_long_says_how_many_rows_of_it_are_done(
     app: Application,
     topics: Topics,
     records: Records,
-    lane: str,
+    way: str,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     def slow(batch: Any) -> Any:
-        sleep(2)
+        sleep(batch.num_rows / 20_000)
         return batch
 
-    monkeypatch.setattr(progress, "SILENCE", 300)
-    monkeypatch.setattr(progress, "LOOK_SECONDS", 0.1)
-    source, output = source_and_output(topics, records, 30)
-    transforms = {"arrow_transform": slow} if lane == "direct" else {"transform": lambda frame: slowly(frame, slow)}
-    app.load(whole_range(app.servers, source), "--output-topic", output, **transforms)
+    def slowly(frame: Any) -> Any:
+        return frame.mapInArrow(lambda batches: map(slow, batches), frame.schema)
+
+    monkeypatch.setattr(reporting, "SILENCE", 300)
+    monkeypatch.setattr(reporting, "LOOK_SECONDS", 0.1)
+    source, topic = source_and_output(topics, records, 250_000)
+    output = ("--sink-option", f"path={tmp_path / 'orders'}") if way == "table" else ("--output-topic", topic)
+    how: dict[str, Any] = {"arrow_transform": slow} if way == "direct" else {"transform": slowly}
+    if way == "table":
+        how["sink"] = table_sink
+    app.load(whole_range(app.servers, source), *output, **how)
     out = capsys.readouterr().out
-    assert re.search(r"^range r1: 30 offsets; Spark is starting$", out, re.MULTILINE)
-    said = r"^batch 1 of 1 runs for \d+s, \d+ of \d+ tasks done: 0 of 30 offsets \(0%\), 0 rows read, 0 written"
-    assert re.search(said, out, re.MULTILINE), out
+    assert re.search(r"^range r1: 250,000 offsets; Spark is starting$", out, re.MULTILINE)
+    check_moves(out)
 
 
-def slowly(frame: Any, slow: Any) -> Any:
-    """The frame, each of whose batches takes a while."""
-    return frame.mapInArrow(lambda batches: map(slow, batches), frame.schema)
+def check_moves(out: str) -> None:
+    """What was said of one batch while it ran rises, with its rows, their rate and the time that is left."""
+    told = [found for line in out.splitlines() if (found := Progress.of_line(line)) is not None and found.running]
+    done = [each.offsets_done for each in told]
+    assert done == sorted(done)
+    between = [each for each in told if 0 < each.share < 1]
+    assert len({each.offsets_done for each in between}) > 1, out
+    for each in between:
+        assert each.rows_read >= each.offsets_done
+        assert each.rows_per_second > 0
+        assert each.seconds_left is not None
 
 
 def test_files_that_spark_takes_in_another_order_change_nothing(

@@ -78,7 +78,7 @@ def test_a_schema_asks_for_some_columns_in_an_order_of_its_own(read, read_column
         "late boolean, headers array<struct<key: string, value: binary>>, value binary", subscribe=topic
     )
     whole = read(subscribe=topic, includeHeaders="true")
-    with pytest.raises(PySparkException, match="comes with option 'includeHeaders'"):
+    with pytest.raises(PySparkException, match="'includeHeaders'"):
         asked.collect()
     asked = read_columns(asked.schema, subscribe=topic, includeHeaders="true")
     assert asked.collect() == whole.select("late", "headers", "value").collect()
@@ -206,3 +206,9 @@ def test_bad_input_is_told_by_name_within_seconds(case, read, told):
     with pytest.raises(PySparkException, match=message.replace("TOPIC", told)):
         read(**{name: value.replace("TOPIC", told) for name, value in options.items()}).collect()
     assert time.monotonic() - begun < SECONDS_FOR_AN_ERROR
+
+
+@pytest.mark.parametrize("limit", [1, 17, 40, 1_000])
+def test_a_row_limit_lets_the_first_rows_in_order_pass(read, told, limit):
+    rows = read(subscribe=told, sliceOffsets=6).collect()
+    assert read(subscribe=told, sliceOffsets=6, rowLimit=limit).collect() == rows[:limit]

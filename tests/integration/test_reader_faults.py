@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 from support.consumers import close_idle
+from support.embedded import EmbeddedKafka
 from support.records import Record, Records
 from support.scripted import ScriptedConsumer, event
 from support.slices import rows, slice_of, stretch, whole
@@ -24,14 +25,13 @@ from airflow_provider_orderedkafka.errors import (
     UnknownTopicError,
     UnreachableError,
 )
-from airflow_provider_orderedkafka.kafka.clients import consumers
-from airflow_provider_orderedkafka.kafka.clients.consumers import PooledConsumer
+from airflow_provider_orderedkafka.kafka.clients import pools
+from airflow_provider_orderedkafka.kafka.clients.pools import PooledConsumer
 from airflow_provider_orderedkafka.kafka.lookup.topics import topic_ids
 from airflow_provider_orderedkafka.kafka.read.fetching import Fetch
-from airflow_provider_orderedkafka.kafka.read.reader import read_slice
-from airflow_provider_orderedkafka.kafka.reading import ReadSettings
-from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
-from airflow_provider_orderedkafka.tools.embedded.settings import free_port
+from airflow_provider_orderedkafka.kafka.read.slices import read_slice
+from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
+from airflow_provider_orderedkafka.tools.broker.local_kafka import free_port
 
 AUTHORIZED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -94,7 +94,7 @@ def test_an_outage_longer_than_the_deadline_is_an_error_that_names_what_was_wait
     assert len(rows(read_slice(whole(topic, {0: 50}), settings(own)))) == 50
     broker.kill()
     try:
-        with pytest.raises(UnreachableError, match=rf"nothing came for 3 s while waiting for {topic}\[0\]@50"):
+        with pytest.raises(UnreachableError, match=rf"{topic}\[0\]@50"):
             list(read_slice(whole(topic, {0: 100}, {0: 50}), settings(own, deadline=3.0)))
     finally:
         broker.start()
@@ -104,13 +104,13 @@ def test_an_outage_longer_than_the_deadline_is_an_error_that_names_what_was_wait
 def test_a_broker_that_repeats_one_event_for_ever_runs_into_the_deadline(own, own_topics, code):
     partition = TopicPartition(own_topics.create(), 0)
     repeating = PooledConsumer(ScriptedConsumer(at_last=[event(code, 0, partition)]), deque())
-    with pytest.raises(UnreachableError, match=rf"came for 0\.2 s while waiting for {re.escape(partition.at(0))}"):
+    with pytest.raises(UnreachableError, match=re.escape(partition.at(0))):
         Fetch(whole(partition.topic, {0: 3}), settings(own, deadline=0.2), repeating, None).run()
 
 
 def test_a_cluster_that_is_not_there_is_named_by_what_was_waited_for():
     nowhere = ReadSettings({"bootstrap.servers": f"127.0.0.1:{free_port()}"}, deadline=2.0)
-    with pytest.raises(UnreachableError, match=r"nothing came for 2 s while waiting for orders\[3\]@17: .*refused"):
+    with pytest.raises(UnreachableError, match=r"orders\[3\]@17: .*refused"):
         list(read_slice(slice_of(stretch("orders", 3, 17, 20)), nowhere))
 
 
@@ -140,8 +140,9 @@ def test_a_topic_that_was_created_again_is_told_by_its_id(own, own_topics, own_r
     assert len(rows(read_slice(whole(topic, {0: 10}), planned))) == 10
     own_topics.recreate(topic)
     own_records.produce(topic, kilobytes(10))
-    with pytest.raises(TopicChangedError, match=f"topic '{topic}' was deleted and created again"):
+    with pytest.raises(TopicChangedError) as told:
         list(read_slice(whole(topic, {0: 10}), planned))
+    assert told.value.topic == topic
 
 
 def test_a_topic_that_was_created_again_and_is_shorter_is_no_mere_loss(own, own_topics, own_records):
@@ -166,7 +167,7 @@ def test_a_topic_that_may_not_be_read_is_told_at_once(own, own_topics, own_recor
     ]
     for future in own_topics.admin.create_acls(rules).values():
         future.result(20)
-    with pytest.raises(AccessDeniedError, match=rf"refuses to give {topic}\[0\]"):
+    with pytest.raises(AccessDeniedError, match=rf"{topic}\[0\]"):
         list(read_slice(whole(topic, {0: 3}), settings(own)))
 
 
@@ -190,8 +191,9 @@ def test_a_record_that_was_damaged_on_the_broker_s_disk_is_an_error_that_names_i
     topic = own_topics.create()
     own_records.produce(topic, [Record(b"as it was written", timestamp=1)])
     overwrite(topic, b"as it was", b"as it is!")
-    with pytest.raises(DataLossError, match=rf"{topic}\[0\]@0: the record cannot be read: .*CRC32C"):
+    with pytest.raises(DataLossError, match="CRC32C") as told:
         list(read_slice(whole(topic, {0: 1}), settings(own)))
+    assert (told.value.topic, told.value.partition, told.value.offset) == (topic, 0, 0)
 
 
 def test_a_header_whose_name_is_not_utf_8_comes_by_another_name_and_holds_nothing_up(
@@ -222,8 +224,8 @@ def test_a_consumer_is_kept_from_slice_to_slice_and_a_child_makes_its_own(own, o
     topic = own_topics.create()
     own_records.produce(topic, kilobytes(30))
     made = []
-    real = consumers._make
-    monkeypatch.setattr(consumers, "_make", lambda config: made.append(os.getpid()) or real(config))
+    real = pools._make
+    monkeypatch.setattr(pools, "_make", lambda config: made.append(os.getpid()) or real(config))
     slices = [whole(topic, {0: end}, {0: end - 10}) for end in (10, 20, 30)]
     for slice_ in slices:
         assert len(rows(read_slice(slice_, settings(own)))) == 10

@@ -12,18 +12,29 @@ from support.records import Record
 
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import UnknownTopicError
-from airflow_provider_orderedkafka.kafka.lookup.hidden import Fence, ended
+from airflow_provider_orderedkafka.kafka.lookup.log import Fence, ended
 from airflow_provider_orderedkafka.kafka.provenance import HEADER
-from airflow_provider_orderedkafka.kafka.replay.landed_filter import LandedFilter
-from airflow_provider_orderedkafka.kafka.replay.replays import BegunBatch, NotedOutputs, find_landed
-from airflow_provider_orderedkafka.kafka.replay.settling import Settle, Settled, read_until_settled
-from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings
+from airflow_provider_orderedkafka.kafka.replay.landed import LandedFilter
+from airflow_provider_orderedkafka.kafka.replay.replays import (
+    BegunBatch,
+    NotedOutputs,
+    OutputBrokers,
+    Settle,
+    Settled,
+    find_landed,
+    read_until_settled,
+)
+from airflow_provider_orderedkafka.kafka.write.settings import WriteSettings
 from airflow_provider_orderedkafka.kafka.write.writing import plan_write, write
 
 AT_ONCE = Settle(still=0.0)
 ORDERS = TopicPartition("orders", 2)
 START, END = Offsets({ORDERS: 0}), Offsets({ORDERS: 1_000_000})
 THIS = BegunBatch("r1", START, END)
+
+
+def at(config, settle=AT_ONCE):
+    return OutputBrokers(config, settle)
 
 
 @pytest.fixture
@@ -72,7 +83,7 @@ def going_on(step):
 def test_nothing_is_found_of_a_batch_that_wrote_nothing(topics, records, config):
     topic = topics.create(partitions=3)
     records.produce(topic, [Record(b"of others", headers=[("h", b"x")])])
-    found = find_landed(config, THIS, NotedOutputs((topic,), ends(records, topic)), AT_ONCE)
+    found = find_landed(at(config), THIS, NotedOutputs((topic,), ends(records, topic)))
     assert (found.landed.rows, found.gone, found.unnamed, found.settled) == (0, 0, 0, True)
 
 
@@ -84,7 +95,7 @@ def test_rows_are_found_by_their_records_and_those_of_other_ranges_are_not(topic
     put(topic, most=700)
     put(topic, first=900, most=3)
     put(topic, "r10")
-    found = find_landed(config, THIS, NotedOutputs((topic,), note), AT_ONCE)
+    found = find_landed(at(config), THIS, NotedOutputs((topic,), note))
     assert offsets_of(found.landed) == [*range(700), 900, 901, 902]
     assert (found.gone, found.settled) == (0, True)
 
@@ -94,14 +105,14 @@ def test_rows_of_the_ranges_other_batches_are_not_among_those_that_landed(topics
     note = ends(records, topic)
     put(topic, most=100)
     batch = BegunBatch("r1", Offsets({ORDERS: 10}), Offsets({ORDERS: 20}))
-    assert offsets_of(find_landed(config, batch, NotedOutputs((topic,), note), AT_ONCE).landed) == [*range(10, 20)]
+    assert offsets_of(find_landed(at(config), batch, NotedOutputs((topic,), note)).landed) == [*range(10, 20)]
 
 
 def test_a_rerun_that_leaves_out_what_landed_completes_the_batch(topics, records, config, put):
     topic = topics.create(partitions=3)
     note = ends(records, topic)
     put(topic, most=420)
-    landed = find_landed(config, THIS, NotedOutputs((topic,), note), AT_ONCE).landed
+    landed = find_landed(at(config), THIS, NotedOutputs((topic,), note)).landed
     settings = WriteSettings(config, topic=topic, range_id="r1", source="struct")
     rows = LandedFilter(landed, "one", "struct").of(batches(1_000, _source=source))
     assert write(rows, plan_write(settings, columns("value", "_source"))).rows == 580
@@ -118,9 +129,9 @@ def test_several_rows_of_a_record_are_found_one_by_one(topics, records, config):
     def rows():
         return LandedFilter(landed, "many", "struct").of(batches(30, _source=lambda n: source(n // 3)))
 
-    landed = find_landed(config, THIS, NotedOutputs((topic,), note), AT_ONCE).landed
+    landed = find_landed(at(config), THIS, NotedOutputs((topic,), note)).landed
     write((batch.slice(0, 16) for batch in rows()), settings)
-    landed = find_landed(config, THIS, NotedOutputs((topic,), note), AT_ONCE).landed
+    landed = find_landed(at(config), THIS, NotedOutputs((topic,), note)).landed
     assert [(offset, ordinal) for _, offset, ordinal in landed if ordinal] == [
         *((n, 1) for n in range(5)),
         *((n, 2) for n in range(5)),
@@ -141,7 +152,7 @@ def test_rows_of_a_batch_that_version_1_began_are_the_first_of_their_records_or_
     put(topic, first=7, most=1)
     for at_most_one, expected in ((True, ([5, 6, 7], 0)), (False, ([7], 2))):
         batch = BegunBatch("r1", START, END, batch=4, at_most_one=at_most_one)
-        found = find_landed(config, batch, NotedOutputs((topic,), note), AT_ONCE)
+        found = find_landed(at(config), batch, NotedOutputs((topic,), note))
         assert (offsets_of(found.landed), found.unnamed) == expected
 
 
@@ -149,7 +160,7 @@ def test_rows_without_a_source_are_counted(topics, records, config):
     topic = topics.create()
     note = ends(records, topic)
     write(batches(3), plan_write(WriteSettings(config, topic=topic, range_id="r1"), columns("value")))
-    found = find_landed(config, THIS, NotedOutputs((topic,), note), AT_ONCE)
+    found = find_landed(at(config), THIS, NotedOutputs((topic,), note))
     assert (found.landed.rows, found.unnamed) == (0, 3)
 
 
@@ -161,7 +172,7 @@ def test_dead_letters_are_found_as_such(topics, records, config):
         batch(value=[b"x" * (5_000 if n % 10 == 0 else 5) for n in range(100)], _source=[source(n) for n in range(100)])
     ]
     write(rows, plan_write(settings, columns("value", "_source")))
-    landed = find_landed(config, THIS, NotedOutputs((topic, dead), note, dead), AT_ONCE).landed
+    landed = find_landed(at(config), THIS, NotedOutputs((topic, dead), note, dead)).landed
     assert (landed.rows, landed.dead_letters) == (100, 10)
 
 
@@ -171,7 +182,7 @@ def test_rows_in_partitions_that_came_later_are_found(topics, records, config, p
     topics.grow(topic, 4)
     put(topic)
     assert len(records.ends(topic)) == 4
-    assert find_landed(config, THIS, NotedOutputs((topic,), note), AT_ONCE).landed.rows == 1_000
+    assert find_landed(at(config), THIS, NotedOutputs((topic,), note)).landed.rows == 1_000
 
 
 def test_rows_behind_transaction_markers_are_found(topics, records, config, put):
@@ -183,7 +194,7 @@ def test_rows_behind_transaction_markers_are_found(topics, records, config, put)
     with records.transaction() as transaction:
         transaction.produce(topic, [Record(b"open")])
         put(topic, first=10, most=10)
-        found = find_landed(config, THIS, NotedOutputs((topic,), note), AT_ONCE)
+        found = find_landed(at(config), THIS, NotedOutputs((topic,), note))
     assert offsets_of(found.landed) == [*range(20)]
 
 
@@ -193,7 +204,7 @@ def test_what_retention_took_since_the_note_may_be_doubled(topics, records, conf
     note = ends(records, topic)
     put(topic, most=100)
     records.delete_before(topic, {0: 35})
-    found = find_landed(config, THIS, NotedOutputs((topic,), note), AT_ONCE)
+    found = find_landed(at(config), THIS, NotedOutputs((topic,), note))
     assert found.gone == 30
     assert offsets_of(found.landed) == [*range(30, 100)]
 
@@ -212,13 +223,26 @@ def test_what_retention_takes_while_it_reads_may_be_doubled(topics, records, con
     assert read == Settled(settled=True, gone=20)
 
 
+@pytest.mark.parametrize("ends", ["with a record", "with a marker"])
+def test_offsets_without_a_record_are_gaps_unless_retention_took_them(topics, records, config, ends):
+    topic = topics.create(partitions=3)
+    records.produce(topic, [Record(b"of others", partition=p) for p in range(2) for _ in range(20)])
+    records.delete_before(topic, {0: 10})
+    records.commit(topic, [Record(b"committed", partition=1)])
+    if ends == "with a record":
+        records.produce(topic, [Record(b"behind it", partition=1)])
+    partitions = [TopicPartition(topic, number) for number in range(3)]
+    read = read_until_settled(config, partitions, Offsets({partitions[0]: 5}), len, AT_ONCE)
+    assert (read.gone, read.with_gaps) == (5, {partitions[1]})
+
+
 def test_an_output_that_was_made_anew_is_read_whole(topics, records, config, put):
     topic = topics.create()
     put(topic, most=100)
     note = ends(records, topic)
     topics.recreate(topic)
     put(topic, most=20)
-    assert offsets_of(find_landed(config, THIS, NotedOutputs((topic,), note), AT_ONCE).landed) == [*range(20)]
+    assert offsets_of(find_landed(at(config), THIS, NotedOutputs((topic,), note)).landed) == [*range(20)]
 
 
 @pytest.fixture
@@ -233,15 +257,11 @@ def put_compacted(config):
     return written
 
 
-def compacted(topic, note):
-    return NotedOutputs((topic,), note, compacted=frozenset([topic]))
-
-
 def test_rows_in_compacted_outputs_are_not_left_out(topics, records, config, put_compacted):
     topic = topics.create(config={"cleanup.policy": "compact"})
     note = ends(records, topic)
     put_compacted(topic)
-    found = find_landed(config, THIS, compacted(topic, note), AT_ONCE)
+    found = find_landed(at(config), THIS, NotedOutputs((topic,), note))
     assert (found.landed.rows, found.again, found.settled) == (0, len(records.read(topic)), True)
 
 
@@ -249,8 +269,8 @@ def test_compacted_outputs_settle_too(topics, records, config, put_compacted):
     topic = topics.create(config={"cleanup.policy": "compact"})
     note = ends(records, topic)
     with going_on(lambda _: put_compacted(topic)):
-        assert not find_landed(config, THIS, compacted(topic, note), Settle(still=2.0, longest=3.0)).settled
-    assert find_landed(config, THIS, compacted(topic, note), Settle(still=0.5)).settled
+        assert not find_landed(at(config, Settle(still=2.0, longest=3.0)), THIS, NotedOutputs((topic,), note)).settled
+    assert find_landed(at(config, Settle(still=0.5)), THIS, NotedOutputs((topic,), note)).settled
 
 
 def test_what_lands_late_in_a_compacted_output_lands_before_the_batch_is_sent_again(
@@ -261,7 +281,7 @@ def test_what_lands_late_in_a_compacted_output_lands_before_the_batch_is_sent_ag
     note = ends(records, topic)
     late = threading.Timer(0.7, put_compacted, [topic])
     late.start()
-    assert find_landed(config, THIS, compacted(topic, note), Settle(still=1.5)).settled
+    assert find_landed(at(config, Settle(still=1.5)), THIS, NotedOutputs((topic,), note)).settled
     settled_at = ends(records, topic)
     late.join()
     assert settled_at == ends(records, topic) != note
@@ -291,7 +311,7 @@ def test_rows_that_land_while_it_waits_are_found(topics, records, config, put):
     put(topic, most=10)
     late = threading.Timer(0.7, lambda: put(topic, first=10, most=5))
     late.start()
-    found = find_landed(config, THIS, NotedOutputs((topic,), note), Settle(still=1.5))
+    found = find_landed(at(config, Settle(still=1.5)), THIS, NotedOutputs((topic,), note))
     late.join()
     assert found.landed.rows == 15
     assert found.settled
@@ -303,7 +323,7 @@ def test_what_others_write_does_not_keep_it_waiting(topics, records, config, put
     put(topic, most=10)
     with going_on(lambda _: records.produce(topic, [Record(b"of others")])):
         begun = time.monotonic()
-        found = find_landed(config, THIS, NotedOutputs((topic,), note), Settle(still=1.0, deadline=20))
+        found = find_landed(at(config, Settle(still=1.0, deadline=20)), THIS, NotedOutputs((topic,), note))
     assert (found.landed.rows, found.settled) == (10, True)
     assert time.monotonic() - begun < 10
 
@@ -312,11 +332,11 @@ def test_a_writer_that_goes_on_and_on_is_given_up_at_last(topics, records, confi
     topic = topics.create()
     note = ends(records, topic)
     with going_on(lambda number: put(topic, first=number, most=1)):
-        found = find_landed(config, THIS, NotedOutputs((topic,), note), Settle(still=2.0, longest=3.0))
+        found = find_landed(at(config, Settle(still=2.0, longest=3.0)), THIS, NotedOutputs((topic,), note))
     assert not found.settled
     assert found.landed.rows > 0
 
 
 def test_an_output_that_is_gone_is_an_error(topics, config):
     with pytest.raises(UnknownTopicError):
-        find_landed(config, THIS, NotedOutputs((topics.name(),), Offsets()), AT_ONCE)
+        find_landed(at(config), THIS, NotedOutputs((topics.name(),), Offsets()))

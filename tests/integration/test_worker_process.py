@@ -10,7 +10,7 @@ from support.records import Record
 
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.spark.bundle import build_bundle
-from airflow_provider_orderedkafka.spark.session.executors import check_executors
+from airflow_provider_orderedkafka.spark.session.starting import check_executors
 
 
 def run(program):
@@ -35,7 +35,7 @@ def test_a_worker_stays_small_and_does_not_grow_with_the_topic(kafka, topics, re
     program = f"""
 from pathlib import Path
 from support.slices import whole
-from airflow_provider_orderedkafka.kafka.reading import ReadSettings
+from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
 from airflow_provider_orderedkafka.spark.connector.reading import read_batches
 settings = ReadSettings({{"bootstrap.servers": {kafka.bootstrap_servers!r}}}, include_headers=True)
 for end in ({third}, {2 * third}, {3 * third}):
@@ -49,6 +49,25 @@ for end in ({third}, {2 * third}, {3 * third}):
     assert sizes[2][1] < min(400, sizes[0][1] + 80)  # each third is 100 MB or more
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux for the process's size")
+def test_a_reader_in_python_stays_below_300_mb_however_skewed_a_topic_is(kafka, topics, records):
+    topic, count = topics.create(partitions=32), 400_000
+    written = (Record(bytes(1_000), n + 1, n % 32 if n % 33 == 0 else 7) for n in range(count))
+    records.produce(topic, written, **{"linger.ms": 50, "queue.buffering.max.messages": 2_000})
+    program = f"""
+from pathlib import Path
+from airflow_provider_orderedkafka.reader import read
+with read({kafka.bootstrap_servers!r}, {topic!r}) as batches:
+    for batch in batches:
+        pass
+most = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+print(batches.rows, int(most.split()[1]) // 1024)
+"""
+    rows, megabytes = map(int, run(program).split())
+    assert rows == count
+    assert megabytes < 300, "all of it is 400 MB"
+
+
 def test_a_secret_in_a_large_function_is_in_no_file_of_spark(tmp_path):
     program = f"""
 import os
@@ -56,7 +75,7 @@ from functools import partial
 from pathlib import Path
 import pyarrow as pa
 from support import quick_java
-from airflow_provider_orderedkafka.spark.session.lazy import start_session
+from airflow_provider_orderedkafka.spark.session.starting import start_session
 os.environ.update(quick_java.environment())
 asked = "--master local[1] --conf spark.ui.enabled=false --conf spark.log.level=ERROR"
 os.environ["PYSPARK_SUBMIT_ARGS"] = asked + " --conf spark.local.dir={tmp_path} pyspark-shell"
@@ -92,8 +111,8 @@ def test_the_package_is_not_missed_where_it_came_by_py_files(spark, tmp_path, mo
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(context, "pythonExec", str(bare))
     monkeypatch.setattr(context, "_python_includes", [])
-    with pytest.raises(SettingError, match="has no airflow_provider_orderedkafka: ship it with --py-files"):
+    with pytest.raises(SettingError, match="--py-files"):
         check_executors(spark)
     context.addPyFile(str(build_bundle(tmp_path / "bundle.zip")))
-    with pytest.raises(SettingError, match="has no confluent-kafka and pyarrow and numpy"):
+    with pytest.raises(SettingError, match="confluent-kafka and pyarrow and numpy"):
         check_executors(spark)

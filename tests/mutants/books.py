@@ -4,7 +4,49 @@ PACKAGE = "airflow_provider_orderedkafka"
 BOOKS = "tests/unit/test_books.py"
 LIFE = "tests/property/test_lifecycle.py"
 
+COMPAT = "tests/airflow/test_compat.py"
+
 MUTANTS = [
+    (
+        "a run of which Airflow says nothing is taken for a deleted one",
+        f"{PACKAGE}/compat/airflow.py",
+        {"        if _no_such_thing(error):\n": "        if True:\n"},
+        (COMPAT,),
+    ),
+    (
+        "an answer of a proxy is taken for Airflow's",
+        f"{PACKAGE}/compat/airflow.py",
+        {'return missing and isinstance(answer, dict) and answer.get("reason") == "not_found"': "return missing"},
+        (COMPAT,),
+    ),
+    (
+        "a state that is not known is taken for an end",
+        f"{PACKAGE}/context.py",
+        {"return state is not None and state not in ENDED": 'return state in {"queued", "running"}'},
+        (COMPAT,),
+    ),
+    (
+        "a hiccup of Airflow ends a deferred wait",
+        f"{PACKAGE}/triggers/offsets.py",
+        {
+            "if self._known is None or (isinstance(error, OrderedKafkaError) and not error.retryable):": (
+                "if not getattr(error, 'retryable', 0):"
+            )
+        },
+        ("tests/airflow/test_waiting.py::test_a_deferred_wait_outlives_hiccups_of_airflow",),
+    ),
+    (
+        "a load of whole topics becomes one of chosen partitions",
+        f"{PACKAGE}/loads/books.py",
+        {"if ledger.chosen is None or ledger.chosen == isinstance(subscription, Assigned):": "if True:"},
+        ("tests/unit/test_operations.py",),
+    ),
+    (
+        "a topic that was created again is taken for the known one, where a partition of it is added",
+        f"{PACKAGE}/core/moves.py",
+        {"topics={**topics, **ledger.topics})": "topics={**ledger.topics, **topics})"},
+        ("tests/unit/test_operations.py",),
+    ),
     (
         "ledger revision not compared",
         f"{PACKAGE}/core/moves.py",
@@ -63,10 +105,46 @@ MUTANTS = [
         "boundary decided twice",
         f"{PACKAGE}/loads/boundaries.py",
         {
-            "return self._agreed(decided) if found is None else found": "return self._agreed(decided)",
-            "if self.store.boundary(decided.time) is None:": "if True:",
+            "decided if found is None else completed(found, decided)": "decided",
+            "if not self._whole(found):  # another": "if True:  # another",
         },
         ("tests/unit/test_boundaries.py",),
+    ),
+    (
+        "a boundary takes a partition that a later one does not know",
+        f"{PACKAGE}/loads/boundaries.py",
+        {"if above is None or partition in above:": "if True:"},
+        ("tests/property/test_intervals.py",),
+    ),
+    (
+        "a topic that a boundary lacks begins at its first offset",
+        f"{PACKAGE}/loads/boundaries.py",
+        {"found.topics.keys() >= set(names(self.terms.subscription))": "True"},
+        ("tests/property/test_intervals.py",),
+    ),
+    (
+        "a boundary that is uncertain shows that the next one is not",
+        f"{PACKAGE}/loads/boundaries.py",
+        {"partition not in unknown.starts or unknown.decided_at <= time": "True"},
+        ("tests/unit/test_boundaries.py",),
+    ),
+    (
+        "what another Airflow has open is taken over",
+        f"{PACKAGE}/core/lifecycle.py",
+        {"return Asker.STRANGER": "return Asker.SUCCESSOR"},
+        ("tests/unit/test_two_airflows.py",),
+    ),
+    (
+        "another run claims the same interval once more",
+        f"{PACKAGE}/loads/resolving.py",
+        {'return claim_key(load, "interval", asked), ': 'return claim_key(load, "interval", books.run), '},
+        ("tests/unit/test_intervals.py",),
+    ),
+    (
+        "what was loaded and forgotten is loaded once more",
+        f"{PACKAGE}/loads/resolving.py",
+        {"if known.cover(times):": "if False:", "if known.meet(times):": "if False:"},
+        ("tests/unit/test_intervals.py",),
     ),
     (
         "a boundary is decided before the grace",

@@ -5,6 +5,7 @@ AVRO = "tests/unit/test_avro.py"
 JSON = "tests/unit/test_json_values.py"
 DECODING = "tests/unit/test_decoding.py"
 SCHEMAS = "tests/unit/test_schema_changes.py"
+TYPES = "tests/unit/test_changed_types.py"
 LAKES = "tests/fault/test_lakes.py"
 
 MUTANTS = [
@@ -35,7 +36,7 @@ MUTANTS = [
     (
         "a type that was widened meanwhile makes bad records",
         f"{PACKAGE}/decoding/payloads.py",
-        {"        if errors and self.subjects and": "        if False and"},
+        {"        if errors and self._changed": "        if False and self._changed"},
         (SCHEMAS,),
     ),
     (
@@ -45,26 +46,71 @@ MUTANTS = [
         (SCHEMAS,),
     ),
     (
+        "what was written means what its writer says, and not the reader",
+        f"{PACKAGE}/decoding/evolution.py",
+        {"[own] if own in known else known": "[own]"},
+        (TYPES,),
+    ),
+    (
+        "a number is read in another unit than it was written in",
+        f"{PACKAGE}/decoding/evolution.py",
+        {"if known and not all(each in known for each in own) and len(units) > 1:": "if False:"},
+        (TYPES,),
+    ),
+    (
+        "a whole number that a float cannot have exactly is a bad record",
+        f"{PACKAGE}/decoding/evolution.py",
+        {"safe=not pa.types.is_floating(kind)": "safe=True"},
+        (TYPES,),
+    ),
+    (
+        "a symbol of an Avro enum is taken for its number in a union",
+        f"{PACKAGE}/decoding/avro.py",
+        {
+            '{("int32", "int64"): "long"': '{("int", "long"): "long"',
+            "else str(node.field.type)": "else str(node.physical)",
+        },
+        (TYPES,),
+    ),
+    (
+        "a Protobuf message that was moved is taken for the first one",
+        f"{PACKAGE}/decoding/payloads.py",
+        {"    return replace(form, message=names.pop())": "    return form"},
+        (TYPES,),
+    ),
+    (
+        "a Protobuf number that has no sign is read with one",
+        f"{PACKAGE}/decoding/protobuf.py",
+        {"if bits and not 0 <= low <= high < 2**bits:": "if False:"},
+        (TYPES,),
+    ),
+    (
         "rows of several schemas come out in the order of the schemas",
         f"{PACKAGE}/decoding/payloads.py",
         {"places[rows] = np.arange(len(rows))": "places[np.sort(rows)] = np.arange(len(rows))"},
         (SCHEMAS,),
     ),
     (
+        "of two headers with a schema's id the first one counts",
+        f"{PACKAGE}/decoding/payloads.py",
+        {"places[parents[named]] = named": "places[parents[named[::-1]]] = named[::-1]"},
+        (DECODING,),
+    ),
+    (
         "a bad record passes where none may",
-        f"{PACKAGE}/decoding/records.py",
+        f"{PACKAGE}/decoding/payloads.py",
         {"if self.max_bad is not None and len(errors) > self.max_bad:": "if False:"},
         (DECODING,),
     ),
     (
         "a table's batch is committed without its bad records, before they are dead letters",
         f"{PACKAGE}/spark/tables/writer.py",
-        {"letters: Landed, most: int | None = 0)": "letters: Landed, most: int | None = None)"},
+        {"dead_letters: Landed, most: int | None = 0": "dead_letters: Landed, most: int | None = None"},
         ("tests/integration/test_decoding.py::test_dead_letters_of_a_table_are_loaded_into_it_once_they_can_be_read",),
     ),
     (
         "a record that is a dead letter gives rows once it can be read",
-        f"{PACKAGE}/spark/lanes/reading_tasks.py",
+        f"{PACKAGE}/spark/lanes/frames.py",
         {"        if not self.without:\n": "        if True:\n"},
         (f"{LAKES}::test_dead_letters_go_to_a_table_of_their_own_and_are_loaded_again_by_way_of_a_topic[delta]",),
     ),
@@ -76,7 +122,7 @@ MUTANTS = [
     ),
     (
         "a run may have any number of dead letters",
-        f"{PACKAGE}/spark/application/batches.py",
+        f"{PACKAGE}/spark/application/batch_loop.py",
         {"        check_bad(total.dead_letters, self._work.max_bad)\n": ""},
         ("tests/unit/test_batches.py",),
     ),

@@ -4,36 +4,107 @@ PACKAGE = "airflow_provider_orderedkafka"
 BATCHES = "tests/unit/test_batches.py"
 LANDED = "tests/property/test_landed.py"
 MODEL = "tests/property/test_attempts.py"
+ENGINE = "tests/integration/test_engine.py"
 
 MUTANTS = [
     (
         "landed rows not left out",
-        f"{PACKAGE}/kafka/replay/landed_filter.py",
+        f"{PACKAGE}/kafka/replay/landed.py",
         {"return batch.filter(~there) if there.any() else batch": "return batch"},
         (LANDED,),
     ),
     (
         "ordinal ignored",
-        f"{PACKAGE}/kafka/replay/landed_filter.py",
-        {'if self.giving == "one" else self._ordinals.of(source)': "if True else self._ordinals.of(source)"},
+        f"{PACKAGE}/kafka/replay/landed.py",
+        {'if self.rows_per_record == "one" else self._ordinals.of(source)': "if True else self._ordinals.of(source)"},
         (LANDED,),
     ),
     (
         "rows of a record are numbered in each batch anew",
-        f"{PACKAGE}/kafka/write/sources.py",
+        f"{PACKAGE}/kafka/write/rows.py",
         {"self._seen.update(zip(records, (before + lengths).tolist(), strict=True))": "pass"},
         (LANDED,),
     ),
     (
         "rows of a join that matches twice are left out",
-        f"{PACKAGE}/kafka/replay/landed_filter.py",
+        f"{PACKAGE}/kafka/replay/landed.py",
         {"there &= ~several": "pass"},
         (LANDED,),
     ),
     (
+        "a dead letter that landed is one row of its record",
+        f"{PACKAGE}/kafka/replay/landed.py",
+        {"(ordinal == WHOLE_RECORD) | (ordinals == ordinal)": "ordinals == ordinal"},
+        (LANDED,),
+    ),
+    (
+        "a record that is bad now counts as done by the rows of it that landed",
+        f"{PACKAGE}/kafka/replay/landed.py",
+        {'        if self.rows_per_record == "one":\n            return m': "        if True:\n            return m"},
+        (LANDED,),
+    ),
+    (
+        "a dead letter is the first row of its record",
+        f"{PACKAGE}/spark/lanes/making.py",
+        {"np.full(bad.num_rows, WHOLE_RECORD)": "np.full(bad.num_rows, 0)"},
+        (MODEL,),
+    ),
+    (
+        "rows are written before the dead letters in front of them",
+        f"{PACKAGE}/spark/lanes/direct_writer.py",
+        {
+            "            if bad.num_rows:\n                yield whole_records(bad)\n            yield rows\n": (
+                "            yield rows\n            if bad.num_rows:\n                yield whole_records(bad)\n"
+            )
+        },
+        (MODEL,),
+    ),
+    (
+        "rows that a dead letter has too are not counted by the attempt after",
+        f"{PACKAGE}/spark/lanes/kafka_output.py",
+        {"Tally(may_be_doubled=before.landed.in_letters_too)": "Tally()"},
+        (MODEL,),
+    ),
+    (
+        "an output whose settings may not be read counts as not compacted",
+        f"{PACKAGE}/kafka/replay/replays.py",
+        {"(outputs.doubtful - scan.whole) & {partition.topic for partition in read.with_gaps}": "set()"},
+        (MODEL,),
+    ),
+    (
+        "an output that was compacted when a batch was begun counts as never compacted",
+        f"{PACKAGE}/spark/lanes/kafka_output.py",
+        {"frozenset(topics) - set(note.uncompacted)": "frozenset()"},
+        (MODEL,),
+    ),
+    (
+        "rows of a join that two attempts have sent count once",
+        f"{PACKAGE}/kafka/replay/replays.py",
+        {"scan.again.total() - unknown + scan.twice": "scan.again.total() - unknown"},
+        (MODEL,),
+    ),
+    (
+        "offsets without a record are not noticed",
+        f"{PACKAGE}/kafka/replay/replays.py",
+        {"self._missing[partition] += max(offset - expected[partition], 0)": "pass"},
+        (
+            "tests/integration/test_replays.py"
+            "::test_offsets_without_a_record_are_gaps_unless_retention_took_them[with a record]",
+        ),
+    ),
+    (
+        "offsets without a record at the end are not noticed",
+        f"{PACKAGE}/kafka/replay/replays.py",
+        {"self._missing[partition] += self._positions[partition] - at": "pass"},
+        (
+            "tests/integration/test_replays.py"
+            "::test_offsets_without_a_record_are_gaps_unless_retention_took_them[with a marker]",
+        ),
+    ),
+    (
         "a slice takes along what is not its own",
         f"{PACKAGE}/kafka/replay/landed.py",
-        {"(places >= start - first) & (places < end - first)": "places < end - first"},
+        {"offsets[start:end]": "offsets[:end]"},
         (LANDED,),
     ),
     (
@@ -50,8 +121,8 @@ MUTANTS = [
     ),
     (
         "partition counts not pinned",
-        f"{PACKAGE}/kafka/write/placing.py",
-        {"if partitioner is None or not targets.settings.partitions:": "if True:"},
+        f"{PACKAGE}/kafka/write/writing.py",
+        {"if partitioner is None:": "if True:"},
         ("tests/integration/test_writing.py::test_keys_are_placed_over_as_many_partitions_as_were_pinned",),
     ),
     (
@@ -62,7 +133,7 @@ MUTANTS = [
     ),
     (
         "a replay reads for as long as it takes and calls that stillness",
-        f"{PACKAGE}/kafka/replay/settling.py",
+        f"{PACKAGE}/kafka/replay/replays.py",
         {"(0.0, 0.0) if came else (still + pause, waited + pause)": "(still + pause, waited + pause)"},
         ("tests/unit/test_settling.py",),
     ),
@@ -98,7 +169,7 @@ MUTANTS = [
     ),
     (
         "a batch that the limit cut counts up to its planned end",
-        f"{PACKAGE}/spark/application/batches.py",
+        f"{PACKAGE}/spark/application/batch_loop.py",
         {
             "self.counts = self._counted(batch, tally)": (
                 "self.counts = self._counted(Batch(number, start, end), tally)"
@@ -116,23 +187,17 @@ MUTANTS = [
         "rows without a key are spread by their number",
         f"{PACKAGE}/spark/ordering.py",
         {"    if SOURCE in frame.columns:\n        place =": "    if False:\n        place ="},
-        (MODEL,),
-    ),
-    (
-        "rows without a key are left to Kafka's client where partitions are kept in order",
-        f"{PACKAGE}/spark/lanes/kafka_lanes.py",
-        {'"by source" if asked.keep_order == "partition" else "anywhere"': '"anywhere"'},
-        (MODEL,),
+        (f"{ENGINE}::test_rows_without_a_key_go_where_their_source_says_whatever_rows_there_are_beside_them",),
     ),
     (
         "who finishes a batch forgets that its keys were relied on",
         f"{PACKAGE}/spark/lanes/kafka_output.py",
-        {"note.joined(self.ends(), ids, self.code)": "replace(note.joined(self.ends(), ids, self.code), placed=None)"},
+        {"return note.joined(now.topics": "return replace(note, placed=None).joined(now.topics"},
         (MODEL,),
     ),
     (
         "the DataFrame lane does not look where keys are that were relied on",
-        f"{PACKAGE}/spark/lanes/kafka_writer.py",
+        f"{PACKAGE}/spark/lanes/kafka_lanes.py",
         {"self.frames.counters(note.placement)": "self.frames.counters()"},
         (MODEL,),
     ),
@@ -141,19 +206,19 @@ MUTANTS = [
         f"{PACKAGE}/kafka/replay/replays.py",
         {
             "Offsets({**noted, **now})": "noted",
-            "if message.topic() in self._outputs.compacted:": "if False:",
+            "if message.topic() in self.whole:": "if False:",
         },
         (MODEL,),
     ),
     (
         "rows that compacted outputs have twice are not counted",
         f"{PACKAGE}/kafka/replay/replays.py",
-        {"again = scan.again + sum(": "again = 0 * sum("},
+        {"+= max(end - noted.get(partition, 0), 0)": "+= 0 * max(end, 0)"},
         (MODEL,),
     ),
     (
         "of what landed only the first slice's is left out",
-        f"{PACKAGE}/spark/lanes/kafka_writer.py",
+        f"{PACKAGE}/spark/lanes/kafka_lanes.py",
         {
             "rows = missing(rows, before.landed, self": (
                 "rows = missing(rows, parts[0] if parts else before.landed, self"
@@ -175,25 +240,25 @@ MUTANTS = [
     ),
     (
         "a batch that comes early does not wait",
-        f"{PACKAGE}/spark/application/batches.py",
+        f"{PACKAGE}/spark/application/batch_loop.py",
         {"self._early.pop(self._next()[0], None)": "self._early.popitem()[1] if self._early else None"},
         (BATCHES,),
     ),
     (
         "what was begun ends where it is planned to",
-        f"{PACKAGE}/spark/application/plan.py",
+        f"{PACKAGE}/spark/application/batch_loop.py",
         {"return None if begun is None else begun.end": "return None"},
         ("tests/unit/test_plan.py",),
     ),
     (
         "a plan is kept to where a batch ended elsewhere",
-        f"{PACKAGE}/spark/application/batches.py",
+        f"{PACKAGE}/spark/application/batch_loop.py",
         {"self._off_plan = batch.end != end": "pass"},
         (BATCHES,),
     ),
     (
         "lease not checked before a batch",
-        f"{PACKAGE}/spark/application/batches.py",
+        f"{PACKAGE}/spark/application/batch_loop.py",
         {"self._work.lease.check()\n        batch =": "batch ="},
         (BATCHES,),
     ),

@@ -7,7 +7,7 @@ LIMIT = "tests/unit/test_limit_in_a_batch.py"
 MUTANTS = [
     (
         "limit counted twice",
-        f"{PACKAGE}/spark/application/batches.py",
+        f"{PACKAGE}/spark/application/batch_loop.py",
         {"else self.counts.total.rows)": "else 2 * self.counts.total.rows)"},
         (BATCHES,),
     ),
@@ -19,7 +19,7 @@ MUTANTS = [
     ),
     (
         "allotment not kept",
-        f"{PACKAGE}/spark/application/batches.py",
+        f"{PACKAGE}/spark/application/batch_loop.py",
         {"self._work.checkpoint.put_allotment(allotment)": "pass"},
         (BATCHES,),
     ),
@@ -43,8 +43,8 @@ MUTANTS = [
     ),
     (
         "a slice that is gone while rows are counted",
-        f"{PACKAGE}/spark/lanes/limit.py",
-        {"if slice_ >= slices.getNumPartitions():": "if False:"},
-        ("tests/property/test_attempts.py",),
+        f"{PACKAGE}/spark/lanes/engine.py",
+        {" if part < rows.getNumPartitions()]": "]"},
+        ("tests/integration/test_engine.py::test_the_parts_of_a_frame_are_read_in_order_and_some_of_them_alone",),
     ),
 ]

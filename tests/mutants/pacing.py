@@ -17,6 +17,18 @@ MUTANTS = [
         ("tests/unit/test_pacing.py",),
     ),
     (
+        "a first run without a minimum waits for its delay",
+        f"{PACKAGE}/core/pacing.py",
+        {"and situation.since.last_run is None": "and situation.since.first_look < 0"},
+        ("tests/unit/test_pacing.py",),
+    ),
+    (
+        "the oldest record is the one with the lowest timestamp, late or not",
+        f"{PACKAGE}/core/next_range.py",
+        {"max(time if counts(time, span.latest) else BEFORE_TIME, span.floor.of(p))": "time"},
+        (NEXT_RANGE,),
+    ),
+    (
         "grace ignored",
         f"{PACKAGE}/core/next_range.py",
         {"(seen.now - terms.grace, f": "(seen.now, f"},
@@ -27,5 +39,17 @@ MUTANTS = [
         f"{PACKAGE}/core/order/cuts.py",
         {"else min(time, max(open_since, at_most))": "else time"},
         (NEXT_RANGE,),
+    ),
+    (
+        "a run that waits never reads its ledger again",
+        f"{PACKAGE}/triggers/offsets.py",
+        {"self._known is not None and time.monotonic() - self._known_at <= THOROUGH_SECONDS": "self._known"},
+        ("tests/airflow/test_waiting.py",),
+    ),
+    (
+        "a watcher starts a run by what it knew a minute ago",
+        f"{PACKAGE}/triggers/offsets.py",
+        {"if reason is not None and kept is not None:": "if False:"},
+        ("tests/airflow/test_watcher.py",),
     ),
 ]

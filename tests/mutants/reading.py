@@ -3,12 +3,14 @@
 PACKAGE = "airflow_provider_orderedkafka"
 BOOKS = "tests/unit/test_books.py"
 CUTS = "tests/property/test_cuts.py"
+NEXT = f"{PACKAGE}/core/next_range.py"
+NEXT_TESTS = ("tests/unit/test_next_range.py",)
 READING = "tests/property/test_reading.py"
 
 MUTANTS = [
     (
         "an end off by one",
-        f"{PACKAGE}/kafka/read/stretches.py",
+        f"{PACKAGE}/kafka/read/fetching.py",
         {
             "(offset >= self._begin[rank]) & (offset < self.stop[rank])": (
                 "(offset >= self._begin[rank]) & (offset <= self.stop[rank])"
@@ -24,13 +26,13 @@ MUTANTS = [
     ),
     (
         "no sort",
-        f"{PACKAGE}/kafka/read/ordering.py",
+        f"{PACKAGE}/kafka/read/sorting.py",
         {"order = _stable_order(order_time)": "order = np.arange(order_time.size)"},
         ("tests/unit/test_ordering.py",),
     ),
     (
         "ties by partition wrong",
-        f"{PACKAGE}/kafka/read/ordering.py",
+        f"{PACKAGE}/kafka/read/sorting.py",
         {"grouped = _stable_order(rank)": "grouped = _stable_order(-rank)"},
         ("tests/unit/test_ordering.py",),
     ),
@@ -46,13 +48,13 @@ MUTANTS = [
     ),
     (
         "a wrong order is not found",
-        f"{PACKAGE}/kafka/read/ordering.py",
+        f"{PACKAGE}/kafka/read/sorting.py",
         {"return None if rising.all()": "return None if True"},
         ("tests/unit/test_ordering.py",),
     ),
     (
         "late flag inverted",
-        f"{PACKAGE}/kafka/read/ordering.py",
+        f"{PACKAGE}/kafka/read/sorting.py",
         {"late=counted & (timestamp < order_time)": "late=counted & (timestamp >= order_time)"},
         ("tests/unit/test_ordering.py",),
     ),
@@ -76,7 +78,7 @@ MUTANTS = [
     ),
     (
         "future timestamps count in a slice",
-        f"{PACKAGE}/kafka/read/ordering.py",
+        f"{PACKAGE}/kafka/read/sorting.py",
         {"(timestamp >= 0) & (timestamp <= latest)": "timestamp >= 0"},
         ("tests/unit/test_ordering.py",),
     ),
@@ -100,5 +102,51 @@ MUTANTS = [
         f"{PACKAGE}/kafka/lookup/topics.py",
         {"if found != planned.get(name, found):": "if False:"},
         ("tests/integration/test_reader_faults.py::test_a_topic_that_was_created_again_is_told_by_its_id",),
+    ),
+    (
+        "what was deleted of a new partition was never there",
+        NEXT,
+        {"known = set(place.offsets.topics)": "known: set[str] = set()"},
+        NEXT_TESTS,
+    ),
+    (
+        "an empty log never had what is asked for",
+        NEXT,
+        {"if offset is None or (p in found": "if offset is not None and (p in found"},
+        NEXT_TESTS,
+    ),
+    (
+        "a topic whose settings may not be read deletes nothing young",
+        NEXT,
+        {
+            'settings.get("retention.ms", -1)': 'settings.get("retention.ms", 2**63)',
+            'settings.get("retention.bytes") != "-1"': 'settings.get("retention.bytes", "-1") != "-1"',
+            'settings.get("cleanup.policy", "")': 'settings.get("cleanup.policy", "delete")',
+        },
+        NEXT_TESTS,
+    ),
+    (
+        "a floor that stays where nothing is cut by time",
+        f"{PACKAGE}/core/order/planning.py",
+        {"Place(self.span.end, self._reached())": "Place(self.span.end, self.span.floor)"},
+        ("tests/property/test_ranges_in_order.py",),
+    ),
+    (
+        "a floor that forgets which partition was the last",
+        f"{PACKAGE}/core/order/planning.py",
+        {"return self.span.floor.raised(time, split)": "return self.span.floor.raised(time)"},
+        ("tests/property/test_ranges_in_order.py",),
+    ),
+    (
+        "a rewind of some partitions lets all begin anew",
+        f"{PACKAGE}/loads/ledger_operations.py",
+        {"ledger.place.floor.without(again) if goes_on else NO_FLOOR": "NO_FLOOR if again else ledger.place.floor"},
+        ("tests/property/test_ranges_in_order.py",),
+    ),
+    (
+        "what rises anew is forgotten at the end of a range",
+        f"{PACKAGE}/core/order/cuts.py",
+        {"{p: max(own, reached.of(p)) for p, own in self.anew.items()}": "self.anew"},
+        ("tests/property/test_ranges_in_order.py",),
     ),
 ]

@@ -4,6 +4,8 @@ PACKAGE = "airflow_provider_orderedkafka"
 COMMITS = f"{PACKAGE}/core/commits.py"
 WRITER = f"{PACKAGE}/spark/tables/writer.py"
 HISTORY = ("tests/property/test_commits.py",)
+FILES = f"{PACKAGE}/spark/tables/files.py"
+OF_FILES = ("tests/unit/test_files.py",)
 MODEL = ("tests/property/test_table_attempts.py",)
 IN_FILES = "tests/fault/test_lakes.py::test_a_large_batch_is_several_files_in_order_whatever_the_table_asks"
 
@@ -23,7 +25,7 @@ MUTANTS = [
     (
         "an expired history is taken for a whole one",
         COMMITS,
-        {"whole=seen.version is None and begins": "whole=True"},
+        {"whole=same and version is None and _begins(following, range_id)": "whole=True"},
         (*HISTORY, *MODEL),
     ),
     (
@@ -35,7 +37,7 @@ MUTANTS = [
     (
         "the rows are not asked where their commit has expired",
         WRITER,
-        {"rows, different = self.table.rows_of(self.range_id, note.batch)": "rows, different = 0, 0"},
+        {"rows, different = self.table.rows_of(self.range_name, note.batch)": "rows, different = 0, 0"},
         MODEL,
     ),
     (
@@ -57,14 +59,56 @@ MUTANTS = [
         MODEL,
     ),
     (
+        "a table that somebody else began, or began again, is taken for one that was always empty",
+        COMMITS,
+        {"version is None and _begins(following, range_id))": "version is None)"},
+        (*HISTORY, *MODEL),
+    ),
+    (
+        "another table of the same name is taken for the one that was noted",
+        COMMITS,
+        {"same = noted is not None and noted.table in {history.table, history.name}": "same = noted is not None"},
+        (*HISTORY, *MODEL),
+    ),
+    (
+        "rows that say nothing are taken for those of others",
+        WRITER,
+        {"if not rows and (silent := self.table.owned([self.range_name])[1]):": "if False and (silent := 0):"},
+        MODEL,
+    ),
+    (
+        "a manifest is replaced",
+        FILES,
+        {"self.state.create(_name(self.range_name, write.batch)": "self.state.put(_name(self.range_name, write.batch)"},
+        OF_FILES,
+    ),
+    (
+        "two writes of a batch share a folder",
+        FILES,
+        {"/{write.name.rpartition('/')[2]}\"": '"'},
+        OF_FILES,
+    ),
+    (
+        "files of another checkpoint's load are taken for those of this one",
+        FILES,
+        {"if found is None or (noted is not None and noted.version == batch):": "if found is None:"},
+        OF_FILES,
+    ),
+    (
+        "manifests of a range that is loaded again are deleted, so that one that comes late creates them again",
+        FILES,
+        {'self.state.put(_name(name, batch), _document("", [], 0))': "self.state.delete(_name(name, batch))"},
+        OF_FILES,
+    ),
+    (
         "Iceberg shuffles a batch before it writes it",
-        f"{PACKAGE}/spark/tables/iceberg.py",
+        f"{PACKAGE}/spark/tables/lakes.py",
         {'AS_IT_COMES = {"distribution-mode": "none", "fanout-enabled": "true"}': "AS_IT_COMES: dict[str, str] = {}"},
         (f"{IN_FILES}[iceberg]",),
     ),
     (
         "Delta shuffles a batch before it writes it",
-        f"{PACKAGE}/spark/tables/delta.py",
+        f"{PACKAGE}/spark/tables/lakes.py",
         {'            "optimizeWrite": "false",  # it shuffles\n': ""},
         (f"{IN_FILES}[delta]",),
     ),
@@ -83,7 +127,7 @@ MUTANTS = [
     (
         "several rows of a record stand for as many records",
         WRITER,
-        {"if gone and read_plan(frames.rows).at_most_one and not": "if gone and not"},
+        {"if gone and frames.engine.facts(frames.rows).at_most_one and not": "if gone and not"},
         MODEL,
     ),
     (

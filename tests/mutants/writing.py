@@ -7,25 +7,25 @@ NOTES = "tests/unit/test_notes.py"
 MUTANTS = [
     (
         "commit before flush",
-        f"{PACKAGE}/kafka/write/sending.py",
+        f"{PACKAGE}/kafka/write/producer.py",
         {"self._wait(lambda: self.producer.flush(_POLL_SECONDS), 0, deliveries)": "deliveries.check()"},
         ("tests/unit/test_sending.py",),
     ),
     (
         "a failed delivery is forgotten",
-        f"{PACKAGE}/kafka/write/sending.py",
+        f"{PACKAGE}/kafka/write/producer.py",
         {"self.first = (describe, error, message)": "return"},
         ("tests/unit/test_sending.py",),
     ),
     (
         "why a client gave up is forgotten",
-        f"{PACKAGE}/kafka/write/sending.py",
+        f"{PACKAGE}/kafka/write/producer.py",
         {"if not isinstance(error, _GAVE_UP) or not deliveries.purged:": "if True:"},
         ("tests/unit/test_sending.py",),
     ),
     (
         "note after write",
-        f"{PACKAGE}/spark/application/batches.py",
+        f"{PACKAGE}/spark/application/batch_loop.py",
         {
             "return self._work.writer.write(batch, note, before)": (
                 "written = self._work.writer.write(batch, note, before); "
@@ -37,7 +37,7 @@ MUTANTS = [
     ),
     (
         "counts before write",
-        f"{PACKAGE}/spark/application/batches.py",
+        f"{PACKAGE}/spark/application/batch_loop.py",
         {
             "tally = self._written(batch)": (
                 "self._work.checkpoint.put_counts(self._counted(batch, Tally())); tally = self._written(batch)"
@@ -47,13 +47,13 @@ MUTANTS = [
     ),
     (
         "what is there before is ignored",
-        f"{PACKAGE}/spark/application/batches.py",
+        f"{PACKAGE}/spark/application/batch_loop.py",
         {"before = output.before(note)": "before = None"},
         (BATCHES,),
     ),
     (
         "a doubt is not noted",
-        f"{PACKAGE}/spark/application/batches.py",
+        f"{PACKAGE}/spark/application/batch_loop.py",
         {"note = note.doubted(None if before is None else before.doubt)": "pass"},
         (NOTES,),
     ),
@@ -77,7 +77,7 @@ MUTANTS = [
     ),
     (
         "the next batch begins where the last one was planned to end",
-        f"{PACKAGE}/spark/application/batches.py",
+        f"{PACKAGE}/spark/application/batch_loop.py",
         {"(counts.batch + 1, counts.end)": "(counts.batch + 1, self._work.loaded.end)"},
         ("tests/property/test_row_limit.py",),
     ),

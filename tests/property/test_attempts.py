@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from support.attempts import Done, Load, World
@@ -20,13 +21,15 @@ from support.small_kafka import DEAD
 
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.kafka.provenance import HEADER, read_provenance
+from airflow_provider_orderedkafka.kafka.provenance import HEADER, WHOLE_RECORD, read_provenance
 
 EXAMPLES = settings(
     max_examples=int(os.environ.get("ORDEREDKAFKA_EXAMPLES", "300")),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+
+pytestmark = pytest.mark.timeout(1200)
 
 Position = tuple[TopicPartition, int]
 Identity = tuple[Position, int]
@@ -48,16 +51,17 @@ class Found(NamedTuple):
 
 
 keys = st.none() | st.sampled_from([b"a", b"b", b"c", b"d"])
-kinds = st.sampled_from([b"one", b"one", b"one", b"two", b"none", b"large", MARKER])
+kinds = st.sampled_from([b"one", b"one", b"one", b"two", b"none", b"large", b"sick", b"sick", MARKER])
 astray = st.sampled_from([False, False, False, False, True])
 come = st.builds(Come, st.integers(0, 5), st.integers(0, 12), keys, kinds, astray)
-happenings = st.sampled_from(["compact", "retain", "grow", "clean", "anew"])
+happenings = st.sampled_from(["compact", "retain", "grow", "clean", "anew", "delete"])
 changes = st.builds(Change, happenings, st.integers(0, 5), st.integers(0, 15))
 of_source = st.builds(Change, st.sampled_from(["compact", "retain"]), st.integers(0, 5), st.integers(0, 15))
 troubles = st.one_of(
     st.builds(Trouble, st.just("output"), st.integers(0, 12), st.booleans()),
     st.builds(Trouble, st.just("source"), st.integers(0, 4), st.booleans()),
     st.builds(Trouble, st.just("store"), st.integers(0, 30), st.booleans()),
+    st.builds(Trouble, st.just("question"), st.integers(0, 12), st.booleans()),
 )
 
 
@@ -66,8 +70,10 @@ def lists(of: st.SearchStrategy[Any], most: int, least: int = 0) -> st.SearchStr
 
 
 def is_possible(shape: Shape) -> bool:
-    return not (shape.routed and shape.keep_order == "partition") and not (
-        shape.keeps_last and (shape.compacted or shape.counts_losses)
+    return not (
+        (shape.routed and shape.keep_order == "partition")
+        or (shape.keeps_last and (shape.compacted or shape.counts_losses))
+        or (shape.joins and (shape.limited or shape.keeps_last))  # what is written again counts for the limit
     )
 
 
@@ -77,12 +83,15 @@ shapes = st.builds(
     compacted=st.sampled_from([False, False, False, True]),
     counts_losses=st.booleans(),
     placed=st.booleans(),
-    making=st.sampled_from(["copy", "copy", "keep", "expand", "rekey", "route", "keep frames", "expand frames"]),
+    making=st.sampled_from(
+        ["copy", "copy", "keep", "expand", "rekey", "route", "keep frames", "expand frames", "join frames"]
+    ),
     keep_order=st.sampled_from(["key", "key", "partition", "none"]),
     batch_offsets=st.none() | st.integers(2, 12),
     limited=st.booleans(),
     loads=st.sampled_from([1, 1, 2]),
     keeps_last=st.sampled_from([False, False, False, True]),
+    silent=st.booleans(),
 ).filter(is_possible)
 attempts = st.builds(
     Attempt,
@@ -93,11 +102,14 @@ attempts = st.builds(
     raised=st.integers(0, 12),
     grown=st.integers(0, 1),
     names_dead_letters=st.booleans(),
+    sick=st.booleans(),
     come=lists(come, 4),
     changes=lists(changes, 2),
     troubles=lists(troubles, 2, 1),
     fates=lists(st.integers(0, 5), 6, 1),
     meanwhile=lists(st.tuples(st.integers(0, 12), come | of_source), 2),
+    denied=lists(st.sampled_from([False, False, True]), 4, 1),
+    stale=lists(st.sampled_from([False, False, True]), 4, 1),
 )
 
 
@@ -105,6 +117,7 @@ attempts = st.builds(
 LIMITED = Shape((1, 3), False, True, False, "keep", "key", None, True, 1)
 EXPANDED = Shape((1,), False, False, False, "expand", "key", None, True, 1)
 TWO_OF_EACH = tuple(Come(0, time, b"a", b"two") for time in range(4))
+ONE_THEN_TWO_OF_EACH = tuple(Come(0, time, None, b"two" if time > 1 else b"one") for time in range(4))
 LATE_AND_EARLY = (
     *(Come(0, 4, None, b"one"), Come(0, 5, None, b"one"), Come(1, 0, None, b"one"), Come(2, 4, None, b"none")),
     *([Come(0, 0, None, b"one")] * 13),
@@ -139,7 +152,39 @@ HIDDEN_BY_A_MARKER = tuple(
 )
 ALL_LANDED = Attempt(slice_offsets=1, troubles=(Trouble("output", 2, kills=True),), fates=(2,))
 
+SICK = replace(EXPANDED, limited=False)
+SICK_AND_COMPACTED = replace(SICK, keeps_last=True)
+OF_A_SICK_ONE = tuple(Come(0, time, b"a", kind) for time, kind in enumerate((b"one", b"sick", b"one", b"one")))
+ITS_LETTER_LANDED = Attempt(
+    names_dead_letters=True, sick=True, troubles=(Trouble("output", 3, kills=True),), fates=(2,)
+)
+A_ROW_OF_IT_LANDED = Attempt(troubles=(Trouble("output", 3, kills=True),), fates=(2,))
+DIED_BEHIND_ITS_LETTER = Attempt(names_dead_letters=True, sick=True, troubles=(Trouble("output", 1, kills=True),))
+BAD_SINCE = Attempt(names_dead_letters=True, sick=True)
+
 RISING = tuple(Come(0, time, None, b"one") for time in range(4))
+LARGE = tuple(Come(0, time, None, b"large") for time in range(4))
+GROWN_AND_NOT_EVERYBODY_KNOWS = Attempt(
+    slice_offsets=1,
+    batch_bytes=1,
+    changes=(Change("grow", 0, 0),),
+    troubles=(Trouble("output", 0, kills=False),),
+    stale=(False, False, True),
+)
+GROWN_AND_ONLY_PRODUCERS_KNOW = Attempt(
+    grown=1,
+    names_dead_letters=True,
+    troubles=(Trouble("output", 3, kills=False),),
+    fates=(5,),
+    stale=(True,),
+)
+GROWN_AND_THE_NEXT_BROKER_DOES_NOT_KNOW = replace(
+    GROWN_AND_ONLY_PRODUCERS_KNOW, names_dead_letters=False, stale=(False,) * 8 + (True,) * 30
+)
+BEFORE_THE_SECOND_BATCH = Attempt(troubles=(Trouble("output", 2, kills=True),))
+ANEW_AND_ONLY_PRODUCERS_KNOW = Attempt(
+    changes=(Change("anew", 0, 0),), troubles=(Trouble("output", 3, kills=False),), fates=(5,), stale=(True,)
+)
 ONE_WRITER_OF_TWO = Attempt(writers=2, troubles=(Trouble("output", 2, kills=True),))
 OTHER_SLICES = Attempt(writers=2, slice_offsets=1)
 SEVEN = tuple(Come(0, time, None, b"one") for time in range(7))
@@ -156,15 +201,38 @@ OF_ONE_KEY = tuple(Come(0, time, b"a", b"one") for time in range(4))
 OF_FOUR_KEYS = tuple(Come(0, time, key, b"one") for time in (1, 2) for key in (b"a", b"b", b"c", b"d"))
 HALF_LANDED = Attempt(troubles=(Trouble("output", 4, kills=True),), fates=(5,))
 GROWN_SINCE = Attempt(grown=1)
+OUTPUT_DOES_NOT_ANSWER = Attempt(troubles=(Trouble("question", 4, kills=False),))  # when it is asked what landed
 ANEW_AND_HALF_LANDED = replace(HALF_LANDED, changes=(Change("anew", 0, 0),))
+COMPACTED = replace(KEYLESS, keep_order="key", keeps_last=True)
+SENT_AS_NOBODY_KNOWS_WHAT_FITS = Attempt(troubles=(Trouble("output", 1, kills=True),), fates=(1,), denied=(True,))
+SILENT_AND_COMPACTED = replace(COMPACTED, silent=True)
 CLEANED_SINCE = Attempt(changes=(Change("clean", 0, 5),))
+NOT_COMPACTED_SINCE = Attempt(changes=(Change("clean", 0, 5), Change("delete", 0, 0)))
 IN_THE_SECOND_BATCH = Attempt(troubles=(Trouble("output", 3, kills=True),), fates=(1,))
 SOURCE_GROWN_SINCE = Attempt(writers=2, changes=(Change("grow", 0, 0),))
+JOINED = replace(KEYLESS, making="join frames", keep_order="key")
+FIRST_ROWS_LANDED = Attempt(troubles=(Trouble("output", 7, kills=True),), fates=(8,))
 ANEW_SINCE = Attempt(changes=(Change("anew", 0, 0),), troubles=(Trouble("output", 1, kills=True),), fates=(1,))
 
 
 @EXAMPLES
-@example(replace(KEYLESS, keep_order="key", keeps_last=True), 1, OF_ONE_KEY, (ALL_LANDED, CLEANED_SINCE), 0)
+@example(replace(KEYLESS, keep_order="key"), 1, RISING[:1], (GROWN_AND_NOT_EVERYBODY_KNOWS,), 0)
+@example(replace(KEYLESS, keep_order="key"), 1, RISING, (GROWN_AND_ONLY_PRODUCERS_KNOW,), 0)
+@example(replace(KEYLESS, keep_order="key"), 1, LARGE, (GROWN_AND_ONLY_PRODUCERS_KNOW,), 0)
+@example(KEYLESS, 1, RISING, (GROWN_AND_THE_NEXT_BROKER_DOES_NOT_KNOW,), 0)
+@example(
+    replace(SICK, batch_offsets=2), 1, ONE_THEN_TWO_OF_EACH, (BEFORE_THE_SECOND_BATCH, ANEW_AND_ONLY_PRODUCERS_KNOW), 0
+)
+@example(SICK_AND_COMPACTED, 1, OF_A_SICK_ONE, (A_ROW_OF_IT_LANDED, BAD_SINCE), 0)
+@example(COMPACTED, 1, (Come(0, 0, b"a", b"large"),), (SENT_AS_NOBODY_KNOWS_WHAT_FITS,), 0)
+@example(COMPACTED, 1, OF_ONE_KEY, (ALL_LANDED, NOT_COMPACTED_SINCE), 0)
+@example(JOINED, 1, TWO_OF_EACH, (FIRST_ROWS_LANDED, FIRST_ROWS_LANDED), 0)
+@example(COMPACTED, 1, OF_ONE_KEY, (ALL_LANDED, CLEANED_SINCE), 0)
+@example(SICK, 1, OF_A_SICK_ONE, (ITS_LETTER_LANDED,), 0)
+@example(SICK, 1, OF_A_SICK_ONE, (A_ROW_OF_IT_LANDED, BAD_SINCE), 0)
+@example(SICK, 1, OF_A_SICK_ONE, (A_ROW_OF_IT_LANDED, DIED_BEHIND_ITS_LETTER), 0)
+@example(replace(SICK, making="keep"), 1, OF_A_SICK_ONE, (A_ROW_OF_IT_LANDED, BAD_SINCE), 0)
+@example(SILENT_AND_COMPACTED, 1, OF_ONE_KEY, (ALL_LANDED, CLEANED_SINCE), 0)
 @example(replace(KEYLESS, keep_order="key"), 1, OF_FOUR_KEYS, (HALF_LANDED, ANEW_AND_HALF_LANDED, GROWN_SINCE), 0)
 @example(replace(KEYLESS, batch_offsets=2), 1, RISING, (IN_THE_SECOND_BATCH, ANEW_SINCE), 0)
 @example(PLACED, 2, ASTRAY, (ONE_OF_TWO_WAS_DONE, Attempt(writers=1)), 0)
@@ -174,6 +242,7 @@ ANEW_SINCE = Attempt(changes=(Change("anew", 0, 0),), troubles=(Trouble("output"
 @example(replace(KEYLESS, keep_order="key"), 2, HIDDEN_BY_A_MARKER, (ALL_LANDED, Attempt(slice_offsets=1)), 0)
 @example(KEYLESS, 2, (Come(0, 0, None, b"one"),) * 4, (ONE_LEADER_WAS_SLOW,), 0)
 @example(replace(KEYLESS, keep_order="key"), 1, OF_FOUR_KEYS, (HALF_LANDED, GROWN_SINCE), 0)
+@example(replace(KEYLESS, keep_order="key"), 1, OF_FOUR_KEYS, (HALF_LANDED, OUTPUT_DOES_NOT_ANSWER), 0)
 @example(EXPANDED, 1, TWO_OF_EACH, (Attempt(raised=1),), 0)
 @example(LIMITED, 1, LATE_AND_EARLY, (EXPIRES_WHILE_IT_IS_COUNTED,), 0)
 @example(replace(KEYLESS, counts_losses=True, limited=True), 1, SEVEN, (FEWER_SLICES_WHILE_IT_IS_COUNTED,), 0)
@@ -198,12 +267,12 @@ def check_load(world: World, load: Load) -> None:
     ledger, rows = load.ledger(), rows_of(world, set(load.ranges))
     assert ledger is not None
     assert max(Counter(row.identity for row in rows).values(), default=1) == 1, "doubled"
-    assert ledger.rows == len(rows)
+    assert ledger.rows == len(rows) or world.shape.joins
     assert load.limit is None or len(rows) <= load.limit
     assert len(rows) == load.limit or ledger.place.offsets == Offsets(
         {p: end for p, end in world.source.ends.items() if end or p in ledger.place.offsets}
     )
-    at = Offsets()
+    at = load.first
     for loaded in load.ranges.values():
         assert loaded.start.offsets == Offsets(dict.fromkeys(loaded.start.offsets, 0) | dict(at))  # new ones from 0
         check_range(world, load, loaded)
@@ -228,8 +297,13 @@ def check_range(world: World, load: Load, loaded: Range) -> None:
 
 def check_rows(world: World, load: Load, loaded: Range, rows: list[Found], done: list[Done]) -> None:
     """Each row of each record is there: of those in reach of the limit, and of those that could be read."""
-    found = {row.identity for row in rows}
-    named = [(each, ordinal) for each in in_order(world, loaded) for ordinal in range(given_by(world, each))]
+    whole = in_letters(rows)
+    found = {row.identity for row in rows if row.identity[1] == WHOLE_RECORD or row.source not in whole}
+    named = [
+        (each, ordinal)
+        for each in in_order(world, loaded)
+        for ordinal in ([WHOLE_RECORD] if each in whole else range(given_by(world, each)))
+    ]
     gone = {each for each in load.taken if within(each, loaded.start.offsets, loaded.end.offsets)}
     if not gone:
         assert found == set(named[: loaded.rows_left])
@@ -254,10 +328,11 @@ def check_counts(world: World, load: Load, loaded: Range, rows: list[Found], don
         sum(within(each, loaded.start.offsets, report.stop.offsets) for each in gone - there)
         for gone in (load.expired, load.expired | load.expiring)
     )
-    assert (report.rows_emitted, report.dead_letters) == (len(rows) - dead, dead)
+    assert (report.rows_emitted, report.dead_letters) == (len(rows) - dead, dead) or world.shape.joins
     assert report.replayed == again
     assert lost <= report.lost <= perhaps
-    assert report.may_be_doubled >= (doubled := rewritten(world, loaded))
+    twice = [row for row in rows if row.source in in_letters(rows) and row.identity[1] != WHOLE_RECORD]
+    assert report.may_be_doubled >= (doubled := rewritten(world, loaded) + len(twice))
     assert report.may_be_doubled == doubled or world.shape.keeps_last
 
 
@@ -278,7 +353,13 @@ def check_order(world: World, load: Load, loaded: Range, rows: list[Found]) -> N
     counted = load.reports[loaded.id].may_be_out_of_order
     assert sum(map(overtaken, groups.values())) <= counted, "out of order"
     assert counted or all(found == sorted(found) for found in groups.values()), "out of order"
-    assert not counted or (order == "key" and any(astray(world, each) for each in place)), "counted in vain"
+    unknown = world.shape.keeps_last and (world.denied or not world.outputs.compacted)
+    assert not counted or unknown or (order == "key" and any(astray(world, each) for each in place)), "counted in vain"
+
+
+def in_letters(rows: list[Found]) -> set[Position]:
+    """The records that are dead letters as a whole."""
+    return {row.source for row in rows if row.identity[1] == WHOLE_RECORD}
 
 
 def overtaken(rows: list[tuple[int, int]]) -> int:
@@ -301,21 +382,28 @@ def astray(world: World, position: Position) -> bool:
 def rows_of(world: World, ranges: set[str]) -> list[Found]:
     """The rows of some ranges, in the order of each output partition; none of them is another than it says it is.
 
-    Of rows that were written again to compacted outputs, the last are those that stay.
+    Of rows that were written again to compacted outputs, perhaps as dead letters, the last are those that stay; of
+    those of a join the first.
     """
-    found = [found for row in world.outputs.rows() for found in _found(world, row, ranges)]
-    last = {(row.topic, row.identity): place for place, row in enumerate(found)}
-    return [
-        row
-        for place, row in enumerate(found)
-        if row.topic not in world.outputs.compacted or last[row.topic, row.identity] == place
-    ]
+    found = all_rows_of(world, ranges)
+    if world.shape.joins:
+        first = {row.identity: row for row in sorted(found, key=lambda row: row.write, reverse=True)}
+        return [row for row in found if row is first[row.identity]]
+    if not world.shape.keeps_last:
+        return found
+    last = {found[place].identity: place for place in sorted(range(len(found)), key=lambda place: found[place].write)}
+    stay = [row for place, row in enumerate(found) if last[row.identity] == place]
+    letters = {row.source: row.write for row in stay if row.identity[1] == WHOLE_RECORD}
+    return [row for row in stay if row.write >= letters.get(row.source, 0)]
+
+
+def all_rows_of(world: World, ranges: set[str]) -> list[Found]:
+    return [found for row in world.outputs.rows() for found in _found(world, row, ranges)]
 
 
 def rewritten(world: World, loaded: Range) -> int:
-    """How often a row of a range was written to compacted outputs again."""
-    rows = [each.identity for row in world.outputs.rows() for each in _found(world, row, {loaded.id})]
-    return len(rows) - len(set(rows))
+    """How often a row of a range was written again, to compacted outputs or of a join."""
+    return len(all_rows_of(world, {loaded.id})) - len(rows_of(world, {loaded.id}))
 
 
 def _found(world: World, row: Any, ranges: set[str]) -> Iterator[Found]:

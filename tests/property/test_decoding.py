@@ -76,7 +76,7 @@ def damaged(draw, good):
 
 
 @pytest.mark.parametrize("name", READERS)
-@settings(deadline=2_000)
+@settings(deadline=60_000)
 @given(data=st.data())
 def test_bad_bytes_harm_nobody_else(name, data):
     reader, good, seed = READERS[name]

@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.documents import DOCUMENTS
 
-from airflow_provider_orderedkafka.core.notation.durations import format_duration, parse_duration
+from airflow_provider_orderedkafka.core.notation.spelling import format_duration, parse_duration
 from airflow_provider_orderedkafka.core.notation.starts import Explicit, Start, parse_moment, parse_start
 from airflow_provider_orderedkafka.core.notation.subscriptions import Assigned, Matching, Named, parse_subscription
-from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, read_provenance
 from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.outputs import OPTIONS_VARIABLE
 from airflow_provider_orderedkafka.spark.application.command import read_arguments
-from airflow_provider_orderedkafka.spark.connector import options, sink_options
+from airflow_provider_orderedkafka.spark.connector import options
 from airflow_provider_orderedkafka.spark.connector.option_tables import APPLICATION_SINK, SOURCE
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -164,7 +164,7 @@ def test_options_of_the_source_together(found, stream):
 @EXAMPLES
 @given(given_options, st.lists(st.tuples(st.sampled_from(["key", "value", "topic"]), st.just("binary")), max_size=3))
 def test_options_of_the_sink_together(found, columns):
-    asked = outcome(lambda: sink_options.parse_sink_options(found, columns))
+    asked = outcome(lambda: options.parse_sink_options(found, columns))
     if isinstance(asked, Refused):
         return
     assert asked.topic is None or not asked.output_topics

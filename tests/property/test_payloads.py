@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_orderedkafka.kafka.read.payloads import Payloads, as_array, as_list, nulls, sizes
+from airflow_provider_orderedkafka.kafka.read.columns import Payloads, as_array, as_list, nulls, sizes
 
 KINDS = st.sampled_from([pa.binary(), pa.large_binary(), pa.string(), pa.large_string()])
 

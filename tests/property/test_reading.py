@@ -13,10 +13,9 @@ from support.slices import slice_of, stretch
 from airflow_provider_orderedkafka.core.order.cuts import Bound, Floor, counts
 from airflow_provider_orderedkafka.core.order.planning import Planner
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
-from airflow_provider_orderedkafka.kafka.read.arrow import Arrivals, BatchBuilder
-from airflow_provider_orderedkafka.kafka.read.ordering import arrange
-from airflow_provider_orderedkafka.kafka.read.payloads import Payloads
-from airflow_provider_orderedkafka.kafka.read.stretches import StretchProgress
+from airflow_provider_orderedkafka.kafka.read.columns import Arrivals, BatchBuilder, Payloads
+from airflow_provider_orderedkafka.kafka.read.fetching import StretchProgress
+from airflow_provider_orderedkafka.kafka.read.sorting import arrange
 
 LATEST = 20
 TIMES = st.integers(-1, LATEST + 3)

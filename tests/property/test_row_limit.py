@@ -15,7 +15,7 @@ from airflow_provider_orderedkafka.core.batches import Allotment, Batch, Note, S
 from airflow_provider_orderedkafka.core.documents import Ledger
 from airflow_provider_orderedkafka.core.limits import allot, limit_spent, passes, rows_left
 from airflow_provider_orderedkafka.core.order.positions import Offsets
-from airflow_provider_orderedkafka.spark.application.batches import BatchLoop, Work
+from airflow_provider_orderedkafka.spark.application.batch_loop import BatchLoop, Work
 from airflow_provider_orderedkafka.spark.application.report import Ending, report
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.storage.store import LocalState
@@ -124,7 +124,7 @@ class Load:
         while self.killed(loaded, checkpoint):
             pass
         found = report(loaded, checkpoint.counts(), Ending(1, 0, 1))
-        opened = moves.submitted(moves.opened(self.ledger, loaded.id, "d/a"), "c")
+        opened = moves.submitted(moves.opened(self.ledger, loaded.id, "d/a"), "c", "here")
         self.ledger = moves.committed(opened, loaded, found, "d/a", 2)
 
     def killed(self, loaded: Any, checkpoint: Checkpoint) -> bool:

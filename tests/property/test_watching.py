@@ -8,7 +8,7 @@ from support.runs import TOPICS, place
 
 from airflow_provider_orderedkafka.core.documents import Open
 from airflow_provider_orderedkafka.core.moves import first_look
-from airflow_provider_orderedkafka.core.watching import LONGEST, Seen, fired, noticed, silent
+from airflow_provider_orderedkafka.core.pacing import LONGEST, Seen, fired, noticed, silent
 
 MINUTE = 60_000
 LEDGER = first_look("orders", instance="i", home_dag="d", place=place(0), topics=TOPICS, now=0)

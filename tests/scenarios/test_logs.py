@@ -16,8 +16,8 @@ from airflow_provider_orderedkafka.core.order.cuts import Floor, Span
 from airflow_provider_orderedkafka.core.order.planning import Planner, split
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
-from airflow_provider_orderedkafka.kafka.read.reader import read_slice
-from airflow_provider_orderedkafka.kafka.reading import ReadSettings
+from airflow_provider_orderedkafka.kafka.read.slices import read_slice
+from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
 
 BASE = 1_700_000_000_000
 FUTURE = 4_000_000_000_000

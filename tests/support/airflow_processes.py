@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import psutil
 
-from airflow_provider_orderedkafka.ledgers import VARIABLE
+from airflow_provider_orderedkafka.locations import VARIABLE
 from support import quick_java
 
 HOST = "127.0.0.1"

@@ -29,15 +29,17 @@ class AirflowRest:
     def unpause(self, dag: str) -> None:
         """Switch a DAG on, and have it parsed: its watchers start with that."""
         switched = self._ask("PATCH", f"/dags/{dag}", json={"is_paused": False})
-        self._ask("PUT", f"/parseDagFile/{switched['file_token']}")
+        answer = self._send("PUT", f"/parseDagFile/{switched['file_token']}")
+        # A conflict says that the file waits to be parsed already, since another of its DAGs was switched on.
+        assert answer.is_success or answer.status_code == httpx.codes.CONFLICT, f"{dag}: {answer.text[:2000]}"
 
     def pause(self, dag: str) -> None:
         """Switch a DAG off."""
         self._ask("PATCH", f"/dags/{dag}", json={"is_paused": True})
 
-    def trigger(self, dag: str, conf: dict[str, Any] | None = None) -> str:
-        """Start a run; its id."""
-        body = {"logical_date": None, "conf": conf or {}}
+    def trigger(self, dag: str, conf: dict[str, Any] | None = None, at: str | None = None) -> str:
+        """Start a run, at a moment or now; its id."""
+        body = {"logical_date": at, "conf": conf or {}}
         return str(self._ask("POST", f"/dags/{dag}/dagRuns", json=body)["dag_run_id"])
 
     def runs(self, dag: str) -> list[dict[str, Any]]:
@@ -151,13 +153,18 @@ class AirflowRest:
         return {task["id"] for task in self.tasks(dag, run).values() if task["task_id"] in tasks}
 
     def _ask(self, how: str, path: str, **more: Any) -> Any:
+        answer = self._send(how, path, **more)
+        assert answer.is_success, f"{how} {path}: {answer.status_code} {answer.text[:2000]}"
+        return answer.json() if answer.content else None
+
+    def _send(self, how: str, path: str, **more: Any) -> httpx.Response:
+        """The answer, be it an error, of an Airflow that had the time to do what it was asked."""
         deadline = time.monotonic() + PATIENCE
         answer = self._client.request(how, path, **more)
         while _crowded(answer) and time.monotonic() < deadline:
             time.sleep(LOOK_SECONDS)
             answer = self._client.request(how, path, **more)
-        assert answer.is_success, f"{how} {path}: {answer.status_code} {answer.text[:2000]}"
-        return answer.json() if answer.content else None
+        return answer
 
 
 def _crowded(answer: httpx.Response) -> bool:

@@ -6,40 +6,54 @@ All but Kafka, Spark and the lease is the package's own: ledger, range, checkpoi
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import cycle
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from airflow_provider_orderedkafka.core.batches import Batch, Note, Surplus, Tally
+from airflow_provider_orderedkafka.core.batches import Batch, Note, Planned, Surplus, Tally
 from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
+from airflow_provider_orderedkafka.core.order.cuts import Slice
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.core.plan import Planned
-from airflow_provider_orderedkafka.errors import OrderedKafkaError, RowError, SettingError, UnreachableError
+from airflow_provider_orderedkafka.errors import (
+    DataLossError,
+    DeliveryError,
+    OrderedKafkaError,
+    RowError,
+    SettingError,
+    UnreachableError,
+)
+from airflow_provider_orderedkafka.job import Allow, Job, Rows
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, read_provenance
-from airflow_provider_orderedkafka.kafka.write.murmur2 import partitions_of
+from airflow_provider_orderedkafka.kafka.read.fetching import FetchedRecords
+from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
+from airflow_provider_orderedkafka.kafka.write.partitioners import partitions_of
+from airflow_provider_orderedkafka.outputs import KafkaOutput
 from airflow_provider_orderedkafka.spark.application import by_hand
 from airflow_provider_orderedkafka.spark.application.attempt import _unfinished, already_loaded
-from airflow_provider_orderedkafka.spark.application.batches import BatchLoop, Work
-from airflow_provider_orderedkafka.spark.application.plan import Plan
+from airflow_provider_orderedkafka.spark.application.batch_loop import BatchLoop, Plan, Work
 from airflow_provider_orderedkafka.spark.application.report import Ending, report
 from airflow_provider_orderedkafka.spark.connector.options import parse_options
-from airflow_provider_orderedkafka.spark.connector.sink_options import application_sink
 from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.lanes.kafka_lanes import writer_for
 from airflow_provider_orderedkafka.spark.lanes.limit import RowLimit
 from airflow_provider_orderedkafka.spark.session.plans import PlanFacts
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
-from airflow_provider_orderedkafka.spark.state.machine import SystemClock
+from airflow_provider_orderedkafka.spark.state.lease import SystemClock
 from support.draws import MARKER, Attempt, Change, Come, Shape, Trouble
-from support.makings import TRANSFORMS
+from support.makings import TRANSFORMS, sick_ones
 from support.memory_state import MemoryState
-from support.small_kafka import DEAD, Outputs, Plugs, Row, Source, plugged_in
-from support.small_spark import SmallSession, Tasks
+from support.small_kafka import DEAD, Outputs, Row, Source
+from support.small_spark import SmallEngine, Tasks
 
 EPOCH = 1_000_000
+AT_ONCE = 3
+"""How many batches are planned at once."""
+
+SAMPLED = 1
+"""So few that keys may stand elsewhere than the sample says."""
 
 
 class Killed(BaseException):
@@ -60,13 +74,15 @@ class Done(NamedTuple):
 class Load:
     """One load by hand: its documents, and what is known of it from outside.
 
-    `taken` are the records that were gone before their batch was counted, `expired` the offsets that retention took,
-    `expiring` those that it took while an attempt ran, which may have read them.
+    `first` is where the logs started when it was first looked at. `taken` are the records that were gone before their
+    batch was counted, `expired` the offsets that retention took, `expiring` those that it took while an attempt ran,
+    which may have read them.
     """
 
     name: str
     limit: int | None
     documents: dict[str, str] = field(default_factory=dict)
+    first: Offsets = field(default_factory=Offsets)
     ranges: dict[str, Range] = field(default_factory=dict)
     reports: dict[str, Report] = field(default_factory=dict)
     done: dict[tuple[str, int], Done] = field(default_factory=dict)
@@ -146,9 +162,19 @@ class World:
         self.shape = shape
         names = [f"{chr(ord('a') + place)}" for place in range(len(shape.topics))]
         partitions = [TopicPartition(n, p) for n, count in zip(names, shape.topics, strict=True) for p in range(count)]
-        self.source = Source(tuple(partitions), frozenset(names if shape.compacted else ()))
+        self._stale: Iterator[bool] = cycle((False,))
+        self.source = Source(tuple(partitions), self._ask, self._is_stale, frozenset(names if shape.compacted else ()))
         compacted = frozenset(shape.outputs if shape.keeps_last else ())
-        self.outputs = Outputs({**dict.fromkeys(shape.outputs, outputs), DEAD: 1}, compacted)
+        self.outputs = Outputs(
+            {**dict.fromkeys(shape.outputs, outputs), DEAD: 1},
+            self._ask,
+            lambda: self._touch("output"),
+            lambda: next(self._fates),
+            lambda: self.write,
+            self._is_stale,
+            compacted,
+            shape.silent,
+        )
         self.loads = [Load(f"load-{n}", 0 if shape.limited else None) for n in range(shape.loads)]
         self.names_dead_letters = [False] * shape.loads
         self.one_writer = [False] * shape.loads
@@ -161,15 +187,9 @@ class World:
         self._meanwhile: list[tuple[int, Come | Change]] = []
         self._running: Load | None = None
         self._fates: Iterator[int] = cycle((0,))
-        self._plugs = Plugs(
-            self.source,
-            self.outputs,
-            self._touch,
-            lambda: next(self._fates),
-            lambda: self.write,
-            lambda: self.attempt.batch_bytes,
-            PlanFacts(at_most_one=shape.making in ("copy", "keep frames")),
-        )
+        self._denied: Iterator[bool] = cycle((False,))
+        self.denied = shape.silent
+        self._facts = PlanFacts(at_most_one=shape.making in ("copy", "keep frames"), joins=shape.joins)
 
     def come(self, records: tuple[Come, ...]) -> None:
         """Records are written to the source."""
@@ -188,7 +208,7 @@ class World:
 
     def change(self, change: Change) -> None:
         """Records go, where the topics are of the kind that loses them; or an output is made anew."""
-        if change.what in ("clean", "anew"):
+        if change.what in ("clean", "anew", "delete"):
             self._change_output(change)
             return
         partition = self.source.partitions[change.partition % len(self.source.partitions)]
@@ -197,9 +217,9 @@ class World:
         if change.what == "compact" and self.shape.compacted and offset < end - 1:
             self._take(partition, range(offset, offset + 1), expired=False)
             self.source.compact(partition, offset)
-        if change.what == "retain" and self.shape.counts_losses and offset > self.source.starts()[partition]:
-            self._take(partition, range(self.source.starts()[partition], offset), expired=True)
-            self.source.log.delete_before(partition, offset)
+        if change.what == "retain" and self.shape.counts_losses and offset > self.source.begins()[partition]:
+            self._take(partition, range(self.source.begins()[partition], offset), expired=True)
+            self.source.present.delete_before(partition, offset)
         if change.what == "grow":
             self.source.grow(partition.topic)
             self.grown[partition.topic] += 1
@@ -208,7 +228,9 @@ class World:
         name = self.shape.outputs[change.partition % len(self.shape.outputs)]
         if change.what == "anew":
             self.outputs.make_anew(name, self._is_counted)
-        elif self.shape.keeps_last:
+        elif change.what == "delete":
+            self.outputs.compacted = frozenset()
+        elif self.outputs.compacted:
             for number in range(self.outputs.counts[name]):
                 self.outputs.clean(TopicPartition(name, number), change.offset)
 
@@ -230,30 +252,40 @@ class World:
                 which = load.expired if load is not self._running else load.expiring
                 which |= gone
 
+    def _is_stale(self) -> bool:
+        return next(self._stale)
+
     def run(self, attempt: Attempt, *, calm: bool = False) -> bool:
         """One attempt, however it ends; whether there was something to load."""
         load = self.loads[attempt.load]
         self.attempt, self._troubles, self._left = attempt, list(attempt.troubles), None
         self._meanwhile, self._running = list(attempt.meanwhile), None
-        self._fates = cycle(attempt.fates)
+        self._fates, self._denied, self._stale = cycle(attempt.fates), cycle(attempt.denied), cycle(attempt.stale)
+        self.source.remember()
+        self.outputs.remember()
         self.come(attempt.come)
         for change in attempt.changes:
             self.change(change)
         for name in self.outputs.counts:
-            self.outputs.counts[name] += attempt.grown if name != DEAD else 0
+            self.outputs.counts[name] += attempt.grown
         self.names_dead_letters[attempt.load] |= attempt.names_dead_letters
         if load.limit is not None:
             load.limit += attempt.raised
         self._running = load
+        sick_ones.clear()
+        sick_ones.update({b"sick"} if attempt.sick else ())
         try:
-            with plugged_in(self._plugs):
-                return self._load(load, self._arguments(attempt, load))
+            return self._load(load, self._arguments(attempt, load))
         except SettingError as error:  # found only after the look at a sample, and one writer is the way out
             if self.one_writer[attempt.load] or "writers=1" not in str(error):
                 raise
             self.one_writer[attempt.load] = True
             return True
-        except (Killed, UnreachableError, RowError):
+        except DataLossError:  # what an outdated answer looks like; that it is refused is no harm
+            if calm or not any(attempt.stale):
+                raise
+            return True
+        except (Killed, UnreachableError, RowError, DeliveryError):
             if calm:
                 raise
             return True
@@ -276,13 +308,13 @@ class World:
         }
         if self.shape.batch_offsets is not None:
             options["maxOffsetsPerTrigger"] = str(self.shape.batch_offsets)
-        sink = {"keepOrder": self.shape.keep_order}
-        if (writers := 1 if self.one_writer[attempt.load] else attempt.writers) is not None:
-            sink["writers"] = str(writers)
-        if self.names_dead_letters[attempt.load]:
-            sink["deadLetterTopic"] = DEAD
-        if self.shape.routed:
-            sink["outputTopics"] = ",".join(self.shape.outputs)
+        output = KafkaOutput(
+            None if self.shape.routed else "out",
+            tuple(self.shape.outputs) if self.shape.routed else (),
+            keep_order=None if self.shape.keep_order == "none" else self.shape.keep_order,
+            writers=1 if self.one_writer[attempt.load] else attempt.writers,
+        )
+        bad = Allow(1_000_000, to=DEAD) if self.names_dead_letters[attempt.load] else None
         source = parse_options(options, stream=True)
         return Arguments(
             checkpoint=load.name,
@@ -290,14 +322,20 @@ class World:
             transform=transform if frames else None,
             arrow_transform=None if frames else transform,
             source=source,
-            sink=application_sink(sink, source.kafka, topic=None if self.shape.routed else "out"),
+            job=Job(output, Rows(bad_records=bad)),
+            cluster=source.kafka,
         )
 
     def _load(self, load: Load, arguments: Arguments) -> bool:
         books = by_hand.books_of(
             load.state(touch=self._touch), SystemClock().now, lambda folder: load.state(folder, self._touch)
         )
-        loaded, _ = by_hand.next_range(books, arguments)
+        first = load.ledger() is None
+        try:
+            loaded, _ = by_hand.next_range(books, arguments, self.source)
+        finally:
+            if first and (begun := load.ledger()) is not None:
+                load.first = begun.place.offsets
         if loaded is None:
             return False
         load.ranges[loaded.id] = loaded
@@ -306,19 +344,21 @@ class World:
         if found is None:
             found = self._attempted(load, arguments, loaded, checkpoint)
         load.reports[loaded.id] = found
-        by_hand.close(books, loaded)
+        by_hand.close(books, loaded, by_hand.Alone())
         return True
 
     def _attempted(self, load: Load, arguments: Arguments, loaded: Range, checkpoint: Checkpoint) -> Report:
         checkpoint.take_up(loaded)
-        session: Any = SmallSession(self._run_tasks, self.files)
+        engine = SmallEngine(self._facts, self._run_tasks, self.files)
         source, making = arguments.source, arguments.making(loaded)
-        frames = RangeFrames(session, loaded, source.kafka, source.slice_offsets, arguments.transform, making)
+        read = ReadSettings.of_range(source.kafka, loaded)
+        read = replace(read, batch_bytes=self.attempt.batch_bytes, sampled=SAMPLED, fetch=self._fetch)
+        frames = RangeFrames(engine, loaded, self.source, read, source.slice_offsets, arguments.transform, making)
         writer = self._writer(arguments, frames)
-        checkpoint.set_up(writer.setup)
+        checkpoint.set_up(writer.setup, arguments.job)
         noticed: Any = Noticed(writer, self, load, loaded.id)
         lease: Any = Lease()
-        plan, limit = Plan(writer.frames, checkpoint), RowLimit.of(writer.frames)
+        plan, limit = Plan(writer.frames, checkpoint, AT_ONCE), RowLimit.of(writer.frames)
         loop = BatchLoop(Work(loaded, checkpoint, lease, plan, noticed, limit), Host())
         loop.run(hand_over)
         if loop.error is not None:
@@ -330,8 +370,12 @@ class World:
         checkpoint.clean()
         return found
 
+    def _fetch(self, slice_: Slice, settings: ReadSettings, _most: int | None) -> FetchedRecords:
+        self._touch("source")
+        return self.source.fetched(slice_, settings)
+
     def _writer(self, arguments: Arguments, frames: RangeFrames) -> Any:
-        return writer_for(arguments, frames)
+        return writer_for(arguments, frames, self.outputs)
 
     def _happen(self) -> None:
         """What happens to the source while an attempt runs."""
@@ -345,8 +389,15 @@ class World:
         else:
             self.change(event)
 
+    def _ask(self) -> bool:
+        """Whether settings may be read now; every question may get no answer."""
+        self._touch("question")
+        denied = next(self._denied)
+        self.denied |= denied
+        return not denied
+
     def _touch(self, where: str) -> None:
-        if where != "store":
+        if where not in ("store", "question"):
             self._happen()
         if self._left is not None:  # what goes on beside a task that has died already
             self._left -= 1

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from airflow_provider_orderedkafka.kafka.write.write_settings import HEADERS_TYPE, SOURCE_TYPE
+from airflow_provider_orderedkafka.kafka.write.settings import HEADERS_TYPE, SOURCE_TYPE
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 MOMENT = pa.timestamp("us", "UTC")

@@ -13,17 +13,13 @@ SOURCE = """
 from airflow.sdk import DAG, Asset
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_provider_orderedkafka import KafkaOutput, OrderedLoad
-from airflow_provider_orderedkafka.dag import ordered_load
+from airflow_provider_orderedkafka import *
+{first}
 
 load = OrderedLoad({load!r}, topics=[{topic!r}], start="earliest", {settings})
-with DAG({load!r}, schedule={schedule}, catchup=False, max_active_runs=1):
-    ordered_load(
-        load,
-        application={application!r},
-        application_args=["--diary", {diary!r}, "--orders", {orders!r}, *{told!r}],
-        {arguments}
-    )
+quick = Application({application!r}, arguments=["--diary", {diary!r}, "--orders", {orders!r}, *{told!r}])
+with DAG({load!r}, schedule={schedule}, catchup=False, max_active_runs=1, params={params}):
+    {group}(load, rows=Rows(application=quick, {rows}), {arguments})
 """
 
 
@@ -38,7 +34,19 @@ class Bench:
         self._diary, self._orders = folder / "diary", folder / "orders"
         self._written = 0
 
-    def dag(self, settings="", arguments="", schedule="None", told=()):
+    def dag(
+        self,
+        settings="",
+        arguments="",
+        schedule="None",
+        told=(),
+        *,
+        group="ordered_load",
+        rows="",
+        first="",
+        params="{}",
+    ):
+        """The DAG, by that function, with these settings of the load, arguments of the function and of its rows."""
         source = SOURCE.format(
             load=self.load,
             topic=self.topic,
@@ -49,6 +57,10 @@ class Bench:
             arguments=arguments,
             schedule=schedule,
             told=told,
+            group=group,
+            rows=rows,
+            first=first,
+            params=params,
         )
         return self._dag_file(source, f"{self.load.replace('-', '_')}.py")
 

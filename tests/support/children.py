@@ -83,6 +83,7 @@ class Submitted:
     ) -> None:
         folder = log.parent
         self._log = log
+        self._frozen: list[psutil.Process] = []
         self._mark = log.with_name("held")
         self._mark.unlink(missing_ok=True)
         with log.open("ab") as out:
@@ -122,6 +123,18 @@ class Submitted:
     def let_go(self) -> None:
         """Let it go on from the moment where it is held."""
         self._mark.unlink()
+
+    def freeze(self) -> None:
+        """Stop driver, JVM and Python workers where they are, as a virtual machine is stopped."""
+        self._frozen = self._family()
+        for process in self._frozen:
+            process.suspend()
+
+    def thaw(self) -> None:
+        """Let what was frozen go on, and from the moment where it is held."""
+        self._mark.unlink(missing_ok=True)
+        for process in self._frozen:
+            process.resume()
 
     def kill(self) -> None:
         """Kill driver, JVM and Python workers at once, as a machine that stops does."""

@@ -7,36 +7,55 @@ from typing import Any
 
 import numpy as np
 
-from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Doubt, Holding, Note, Setup, Surplus, Tally
+from airflow_provider_orderedkafka.core.batches import (
+    Allotment,
+    Counts,
+    Doubt,
+    Holding,
+    Note,
+    Planned,
+    Setup,
+    Surplus,
+    Tally,
+)
 from airflow_provider_orderedkafka.core.codec import Document
-from airflow_provider_orderedkafka.core.commits import Seen
+from airflow_provider_orderedkafka.core.commits import TableVersion
 from airflow_provider_orderedkafka.core.documents import (
     Boundaries,
     Boundary,
     Claim,
     Claims,
+    Destination,
+    Ends,
+    Intervals,
+    Jobs,
     Ledger,
     Moved,
     Open,
     Outcome,
     Range,
     Report,
+    Times,
+    Uncertain,
 )
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.core.plan import Planned
+from airflow_provider_orderedkafka.core.pacing import WatcherState
 from airflow_provider_orderedkafka.core.progress import Progress
-from airflow_provider_orderedkafka.core.status.documents import Backlog, BatchRow, RangeRow, Status
-from airflow_provider_orderedkafka.core.streams import StreamOffset
-from airflow_provider_orderedkafka.core.watching import WatcherState
+from airflow_provider_orderedkafka.core.status import Backlog, BatchRow, RangeRow, Status
+from airflow_provider_orderedkafka.decoding.formats import Avro, Decode, Protobuf
+from airflow_provider_orderedkafka.job import Allow, Application, Job, Rows, Work
 from airflow_provider_orderedkafka.kafka.provenance import Stamp
-from airflow_provider_orderedkafka.kafka.write.sources import Source
+from airflow_provider_orderedkafka.kafka.write.rows import Source
 from airflow_provider_orderedkafka.loads import ledger, mirror
+from airflow_provider_orderedkafka.outputs import DeltaOutput, IcebergOutput, KafkaOutput, NewTopics
+from airflow_provider_orderedkafka.spark.connector.stream import StreamOffset
 from support.plain import plain_range, plain_report
 
 ORDERS = TopicPartition("orders", 0)
 LATER_ORDERS = TopicPartition("orders", 2)
 REFUNDS = TopicPartition("refünds", 0)
+DEAD = TopicPartition("orders-dead", 1)
 TOPICS = {"orders": "Zs1qd1TDRHmTCqH6SgWgrA", "refünds": "r3yYJr0aQeSXJcTzGrV3lQ"}
 
 
@@ -150,7 +169,7 @@ VERSION_1: Mapping[str, Document] = {
 }
 """As version 1 had them: a field that came later has its default here."""
 
-DOCUMENTS: Mapping[str, Document] = {
+VERSION_2: Mapping[str, Document] = {
     **VERSION_1,
     "range": replace(RANGE, claim="orders-interval-0123456789ab"),
     "ledger": replace(
@@ -171,6 +190,8 @@ DOCUMENTS: Mapping[str, Document] = {
     ),
     "moved": Moved("s3://bucket/ledgers", LEDGER),
     "claims": Claims(("orders-interval-a", "orders-interval-b")),
+    "uncertain": Uncertain(Offsets({LATER_ORDERS: 7}), Offsets({REFUNDS: 3}), 1_769_860_700_000),
+    "intervals": Intervals((Times(1_769_857_200_000, 1_769_860_800_000),), 1_769_853_600_000),
     "report": replace(REPORT, may_be_out_of_order=6, fingerprint=RANGE.fingerprint, late_in=Offsets({LATER_ORDERS: 1})),
     "progress": Progress(RANGE.id, 2, 1, 12, 32, 11, 9, 1, 5_000, 1_769_860_700_000, 30, 40, about=True),
     "status": Status(
@@ -215,10 +236,70 @@ DOCUMENTS: Mapping[str, Document] = {
         doubts=(Doubt(landed=4, doubtful=1, settled=False, known=False),),
         placed="murmur2",
         placed_over=3,
-        table=Seen("0f6d1a1e-0c3f-4c7e-9a51-3f2d8b7f5c11", 4_611_686_018_427_387_904),
+        table=TableVersion("0f6d1a1e-0c3f-4c7e-9a51-3f2d8b7f5c11", 4_611_686_018_427_387_904),
+    ),
+}
+"""As version 2 had them."""
+
+JOB = Job(
+    KafkaOutput("orders-ordered", keep_order="partition", create=NewTopics(partitions=6)),
+    Rows(
+        decode=Decode(value=Avro(registry="main"), key=Protobuf(descriptors=b"\x01\xff")),
+        arrow_transform="shop:enrich",
+        bad_records=Allow(10, to="orders-dead"),
+    ),
+    written="{{ params.target }}",
+)
+TO_A_TABLE = Job(
+    IcebergOutput("lake.shop.orders"),
+    Rows(application=Application("shop.py", ["--all"]), bad_records=Allow(1, DeltaOutput("s3a://lake/dead"))),
+)
+LOADED = replace(RANGE, claim="orders-interval-0123456789ab", digest="", job=JOB.key)
+
+DOCUMENTS: Mapping[str, Document] = {
+    **VERSION_2,
+    "range": LOADED,
+    "ledger": replace(VERSION_2["ledger"], open=replace(OPEN, machine="worker-1")),
+    "job": JOB,
+    "job-table": TO_A_TABLE,
+    "jobs": Jobs((JOB.key, TO_A_TABLE.key)),
+    "work": Work(LOADED, JOB, "s3a://c/orders/0", None),
+    "ledger-rewound": replace(LEDGER, place=replace(IN_A_TIE, floor=IN_A_TIE.floor.without([ORDERS]))),
+    "ledger-chosen": replace(LEDGER, chosen=True),
+    "report": replace(
+        VERSION_2["report"],
+        range=RANGE,
+        job="0123456789abcdef",
+        destination=Destination(
+            "iceberg:lake.shop.orders",
+            "topic:orders-dead",
+            copied=True,
+            identity=False,
+            headers=False,
+            keep_order="key",
+            called="orders-incremental-0123456789ab-again-1",
+        ),
+        before=Ends(Offsets({DEAD: 17}), {"orders-dead": "id"}, TableVersion("0f6d1a1e", 4)),
+        after=Ends(Offsets({DEAD: 19}), {"orders-dead": "id"}, TableVersion("0f6d1a1e", 6)),
+        read_in=Offsets({ORDERS: 11, LATER_ORDERS: 1}),
+        let_through=9,
+        counting_ms=1_500,
+    ),
+    "note": replace(VERSION_2["note"], uncompacted=("orders-dead",)),
+    "setup": replace(VERSION_2["setup"], cluster="MkU3OEVBNTcwNTJENDM2Qk"),
+    "counts": Counts(
+        2,
+        replace(TALLY, may_be_out_of_order=6, late_in=Offsets({LATER_ORDERS: 1}), read_in=Offsets({ORDERS: 6})),
+        TALLY.plus(TALLY),
+        2,
+        IN_A_TIE,
+        limit_spent=True,
     ),
 }
 """As they are now: where a field came later, the same with a value of its own in it."""
+
+OLDER: Mapping[str, Mapping[str, Document]] = {"v1": VERSION_1, "v2": VERSION_2}
+"""What each earlier version wrote."""
 
 PART = 400
 """As long are the parts of a ledger here."""
@@ -227,7 +308,10 @@ PART = 400
 def texts() -> dict[str, str]:
     """The text of everything, by the name of its file."""
     documents = {f"{name}.json": document.to_text() for name, document in DOCUMENTS.items()}
-    mirrors = {"mirror.json": mirror._metadata(LEDGER, (0, 1)), "mirror-portion.json": mirror._metadata(LEDGER, (1, 3))}
+    mirrors = {
+        "mirror.json": mirror._metadata(LEDGER, (0, 1), ORDERS),
+        "mirror-portion.json": mirror._metadata(LEDGER, (1, 3), ORDERS),
+    }
     return documents | mirrors | {"parts.json": parts(), "provenance.hex": "\n".join(headers())}
 
 

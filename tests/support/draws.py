@@ -5,8 +5,8 @@ from typing import Literal, NamedTuple
 
 from support.makings import ROWS
 
-Where = Literal["store", "source", "output"]
-Making = Literal["copy", "keep", "expand", "rekey", "route", "keep frames", "expand frames"]
+Where = Literal["store", "source", "output", "question"]
+Making = Literal["copy", "keep", "expand", "rekey", "route", "keep frames", "expand frames", "join frames"]
 MARKER = b"marker"
 """What comes in place of a record where a transaction ends."""
 
@@ -25,7 +25,7 @@ class Come(NamedTuple):
 
 
 class Trouble(NamedTuple):
-    """At the n-th touch of something the attempt is killed, or what it touched fails."""
+    """At the n-th touch of something the attempt is killed, or what it touched fails: a question gets no answer."""
 
     where: Where
     after: int
@@ -36,19 +36,23 @@ class Change(NamedTuple):
     """What happens before an attempt.
 
     To the source: `compact` takes a record, `retain` all up to one, `grow` adds a partition to a topic. To an output:
-    `clean` takes what is not the last of its key up to an offset, `anew` makes its topic anew. To a table: `another`
+    `clean` takes what is not the last of its key up to an offset, `anew` makes its topic anew, from `delete` on none is
+    compacted any more. To a table: `another`
     commit, such as a compaction's; `expire` is one after which so many of the oldest are not known any more,
     and `forget` one after which it does not know which transactions it has had.
     """
 
-    what: Literal["compact", "retain", "grow", "clean", "anew", "another", "expire", "forget"]
+    what: Literal["compact", "retain", "grow", "clean", "anew", "delete", "another", "expire", "forget"]
     partition: int
     offset: int
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What stays the same from attempt to attempt. `keeps_last`: the outputs are compacted."""
+    """What stays the same from attempt to attempt. `keeps_last`: the outputs are compacted.
+
+    `silent`: their settings may not be read.
+    """
 
     topics: tuple[int, ...]
     compacted: bool
@@ -60,10 +64,16 @@ class Shape:
     limited: bool
     loads: int
     keeps_last: bool = False
+    silent: bool = False
 
     @property
     def routed(self) -> bool:
         return self.making == "route"
+
+    @property
+    def joins(self) -> bool:
+        """Whether the rows of a record may come in another order each time."""
+        return self.making == "join frames"
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -79,9 +89,12 @@ class Shape:
 class Attempt:
     """One attempt: what changed before it, how it is run, and what goes wrong in it.
 
+    In one that is `sick`, some records are bad that others have rows for.
+
     `fates` says again and again what becomes of what is under way when something dies: how much has landed, how much is
     still to land, how far the other tasks have come. `meanwhile` is what happens to the source after so many touches of
-    source and output.
+    source and output. `denied` says again and again of questions about topics whether their settings may not be read,
+    and `stale` of all questions whether they are answered as before this attempt.
     """
 
     load: int = 0
@@ -91,8 +104,11 @@ class Attempt:
     raised: int = 0
     grown: int = 0
     names_dead_letters: bool = False
+    sick: bool = False
     come: tuple[Come, ...] = ()
     changes: tuple[Change, ...] = ()
     troubles: tuple[Trouble, ...] = ()
     fates: tuple[int, ...] = (0,)
     meanwhile: tuple[tuple[int, Come | Change], ...] = ()
+    denied: tuple[bool, ...] = (False,)
+    stale: tuple[bool, ...] = (False,)

@@ -1,5 +1,7 @@
 """What Spark needs to reach S3: hadoop-aws of its own Hadoop version, and the parts of the AWS SDK that it uses."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -36,6 +38,22 @@ def configuration(spark: SparkSession, settings: dict[str, str]) -> Any:
     for name, value in settings.items():
         found.set(name, value)
     return found
+
+
+@contextmanager
+def reached(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]:
+    """The session itself finds S3A, with these settings. Clients are kept by bucket: name one that nobody else has."""
+    own = hadoop_configuration(spark)
+    before = own.getClassLoader()
+    own.setClassLoader(_loader(spark))
+    for name, value in settings.items():
+        own.set(name, value)
+    try:
+        yield
+    finally:
+        own.setClassLoader(before)
+        for name in settings:
+            own.unset(name)
 
 
 @cache

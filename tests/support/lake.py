@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_orderedkafka.core.documents import Range
-from airflow_provider_orderedkafka.outputs import DeltaOutput, IcebergOutput, to_text
+from airflow_provider_orderedkafka.outputs import DeltaOutput, IcebergOutput
 from support import quick_java
 from support.children import ROOT, SETTINGS, TESTS
+from support.plain import as_argument
 from support.table_formats import Format, documented, rows_of
 
 
@@ -52,9 +53,21 @@ class Lake:
         """Write what a query gives to a topic."""
         self._ask({"copy": query, "servers": servers, "topic": topic})
 
-    def load(self, *argv: str, die: str | None = None, file_bytes: int | None = None) -> dict[str, Any]:
-        """Run an application there; it may die `before` or `after` its first commit, and may write smaller files."""
-        return self._ask({"load": argv, "die": die, "file_bytes": file_bytes})
+    def load(
+        self,
+        *argv: str,
+        die: str | None = None,
+        file_bytes: int | None = None,
+        beside: str | None = None,
+        during: str | None = None,
+    ) -> dict[str, Any]:
+        """Run an application there; it may die `before` or `after` its first commit, and may write smaller files.
+
+        `beside` is what somebody else does whenever it has asked a Delta table for its newest version, `during` what
+        somebody does while its first commit is being written.
+        """
+        others = {"beside": beside, "during": during}
+        return self._ask({"load": argv, "die": die, "file_bytes": file_bytes, **others})
 
     def until_said(self, words: str, seconds: float = 60) -> None:
         """Wait until its log says so."""
@@ -99,7 +112,9 @@ class Loading:
     def run(self, *argv: str, **how: Any) -> dict[str, Any]:
         """One attempt."""
         where = ("--checkpoint", str(self.checkpoint), "--option", f"kafka.bootstrap.servers={self.servers}")
-        return self.lake.load(*where, "--range", self.loaded.to_text(), "--output", to_text(self.output), *argv, **how)
+        return self.lake.load(
+            *where, "--range", self.loaded.to_text(), "--output", as_argument(self.output), *argv, **how
+        )
 
     def again(self) -> "Loading":
         """The same range, to be loaded again: with a checkpoint of its own."""
@@ -123,6 +138,11 @@ class Loading:
     def expire(self) -> None:
         """Let the table's history expire, but for its newest version."""
         self.lake.format.expire(self.lake.sql, self.table, self._place)
+
+    def replace(self) -> None:
+        """Replace the table by itself, as its owner does to partition it otherwise."""
+        again = f"CREATE OR REPLACE TABLE {self.table} USING {self.lake.format.name} AS SELECT * FROM {self.table}"
+        self.lake.sql(again)
 
     def positions(self) -> list[tuple[str, int, int]]:
         """Which records the table's rows came from."""

@@ -8,6 +8,10 @@ import io
 import json
 import os
 import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -16,9 +20,8 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.spark import register
 from airflow_provider_orderedkafka.spark.app import run_available_now
-from airflow_provider_orderedkafka.spark.tables import layout
-from airflow_provider_orderedkafka.spark.tables.delta import DeltaTable
-from airflow_provider_orderedkafka.spark.tables.iceberg import IcebergTable
+from airflow_provider_orderedkafka.spark.tables import table as tables
+from airflow_provider_orderedkafka.spark.tables.lakes import DeltaTable, IcebergTable
 
 DIED = "told to die"
 
@@ -32,11 +35,13 @@ class Said(io.StringIO):
         return super().write(text)
 
 
-def load(argv: list[str], die: str | None, file_bytes: int | None) -> dict[str, Any]:
-    """Run an application; it may die before its first commit, or after it."""
+def load(
+    argv: list[str], die: str | None, file_bytes: int | None, beside: str | None, during: str | None
+) -> dict[str, Any]:
+    """Run an application; it may die before its first commit, or after it, and others may commit beside it."""
     said = Said()
-    smaller = mock.patch.object(layout, "FILE_BYTES", file_bytes or layout.FILE_BYTES)
-    with _dying(die), smaller, contextlib.redirect_stderr(said):
+    smaller = mock.patch.object(tables, "FILE_BYTES", file_bytes or tables.FILE_BYTES)
+    with _dying(die), smaller, _beside(beside), _during(during), contextlib.redirect_stderr(said):
         try:
             report = run_available_now(argv=argv)
         except SystemExit as ended:
@@ -54,6 +59,43 @@ def copy(rows: DataFrame, servers: str, topic: str) -> dict[str, Any]:
     writer = rows.write.format("orderedkafka").mode("append")
     writer.option("kafka.bootstrap.servers", servers).option("topic", topic).save()
     return {}
+
+
+def _beside(statement: str | None) -> Any:
+    asked = DeltaTable._described
+
+    def then(table: DeltaTable, limit: int | None = None) -> Any:
+        found = asked(table, limit)
+        if limit == 1:
+            table.sql(str(statement))
+        return found
+
+    return mock.patch.object(DeltaTable, "_described", then) if statement else contextlib.nullcontext()
+
+
+def _during(statement: str | None) -> Any:
+    """Have somebody run a statement while the first commit to a Delta table is being written, which waits for it."""
+    append, folder = DeltaTable.append, Path(tempfile.mkdtemp())
+    begun, done = str(folder / "begun"), str(folder / "done")
+
+    def waiting(batches: Any) -> Any:
+        Path(begun).touch()
+        while not Path(done).exists():
+            time.sleep(0.02)
+        yield from batches
+
+    def others(table: DeltaTable) -> None:
+        while not Path(begun).exists():
+            time.sleep(0.02)
+        table.sql(str(statement))
+        Path(done).touch()
+
+    def instead(table: DeltaTable, rows: DataFrame, write: Any) -> None:
+        if not Path(begun).exists():
+            threading.Thread(target=others, args=(table,)).start()
+        append(table, rows.mapInArrow(waiting, rows.schema), write)
+
+    return mock.patch.object(DeltaTable, "append", instead) if statement else contextlib.nullcontext()
 
 
 @contextlib.contextmanager
@@ -93,7 +135,7 @@ def main() -> None:
             elif "copy" in asked:
                 found = copy(session.sql(asked["copy"]), asked["servers"], asked["topic"])
             else:
-                found = load(asked["load"], asked["die"], asked["file_bytes"])
+                found = load(asked["load"], asked["die"], asked["file_bytes"], asked["beside"], asked["during"])
         except Exception as error:
             found = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(found), file=answers, flush=True)

@@ -87,11 +87,19 @@ class Load:
         assert application.wait() == 0, application.log()[-3000:]
         return self.report()
 
-    def finish_here(self, *argv: str) -> Report:
+    def finish_here(self, *argv: str, **how: Any) -> Report:
         """Run it to its end with the Spark that this process has, which takes less time."""
-        report = run_available_now(argv=[*self._argv, *argv])
+        report = run_available_now(argv=[*self._argv, *argv], **how)
         assert report is not None
         return report
+
+    def ending_here(self, **how: Any) -> object:
+        """The exit code of an attempt with the Spark that this process has."""
+        try:
+            self.finish_here(**how)
+        except SystemExit as ended:
+            return ended.code
+        return 0
 
     def report(self) -> Report:
         """The report beside the checkpoint."""

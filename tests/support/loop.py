@@ -5,12 +5,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_orderedkafka.core.batches import Allotment, Batch, Counts, Doubt, Note, Tally
+from airflow_provider_orderedkafka.core.batches import (
+    Allotment,
+    Batch,
+    Counts,
+    Doubt,
+    Note,
+    Planned,
+    Size,
+    Tally,
+    window,
+)
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.core.plan import Planned, Size, window
-from airflow_provider_orderedkafka.spark.application.batches import BatchLoop, Run, Work
+from airflow_provider_orderedkafka.spark.application.batch_loop import BatchLoop, Run, Work
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.storage.store import LocalState
 from support.plain import plain_range

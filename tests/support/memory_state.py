@@ -24,6 +24,17 @@ class MemoryState:
         self.documents[self._name(name)] = text
         self.touch("store")
 
+    def create(self, name: str, text: str) -> bool:
+        self.touch("store")
+        if self._name(name) in self.documents:
+            return False
+        self.documents[self._name(name)] = text
+        self.touch("store")
+        return True
+
+    def check_creates(self) -> None:
+        """It can."""
+
     def names(self, folder: str = "") -> list[str]:
         start = self._name(folder and f"{folder}/")
         return sorted({name[len(start) :].split("/")[0] for name in self.documents if name.startswith(start)})

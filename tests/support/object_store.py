@@ -1,20 +1,25 @@
 """An S3 server on loopback, in this process, that can be slow, and tells what it was asked."""
 
 import re
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import boto3
+import s3fs
+from airflow.sdk.io import store as airflow_stores
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 KEY, SECRET, REGION = "tests", "tests-secret", "us-east-1"
 BUCKET = "loads"
 Asked = Callable[[str, str], None]
+When = Literal["before", "after"]
+"""The connection of a request ends before it is carried out, or after it, without an answer."""
 
 
 class _Quiet(WSGIRequestHandler):
@@ -26,12 +31,16 @@ class _Quiet(WSGIRequestHandler):
 
 @dataclass
 class ObjectStore:
-    """`with` starts it. Each request takes `latency` more, is kept in `requests`, and is first shown to `before`."""
+    """`with` starts it. Each request takes `latency` more, is kept in `requests`, and is first shown to `before`.
+
+    `cut` says of a request, as it is in `requests`, whether and when its connection ends.
+    """
 
     latency: float = 0.0
     requests: list[str] = field(default_factory=list)
     before: Asked = lambda method, path: None
     heeds_conditions: bool = True
+    cut: Callable[[str], When | None] = lambda _request: None
 
     def __enter__(self) -> "ObjectStore":
         self._answer = DomainDispatcherApplication(create_backend_app)
@@ -39,12 +48,19 @@ class ObjectStore:
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
         self.client.create_bucket(Bucket=BUCKET)
+        self._forget_earlier_ones()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+
+    @staticmethod
+    def _forget_earlier_ones() -> None:
+        """Airflow and fsspec keep their clients for a whole process, by names that lead to a server that is gone."""
+        airflow_stores._STORE_CACHE.clear()
+        s3fs.S3FileSystem.clear_instance_cache()
 
     @property
     def endpoint(self) -> str:
@@ -89,9 +105,16 @@ class ObjectStore:
     def _asked(self, environ: dict[str, Any], start: Any) -> Iterable[bytes]:
         method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
         listed = re.search(r"list-type=2.*prefix=([^&]*)", environ.get("QUERY_STRING", ""))
-        self.requests.append(f"LIST {path}/{listed[1]}" if listed else f"{method} {path}")
+        request = f"LIST {path}/{listed[1]}" if listed else f"{method} {path}"
+        self.requests.append(request)
         time.sleep(self.latency)
         self.before(method, path)
         if not self.heeds_conditions:
             environ.pop("HTTP_IF_NONE_MATCH", None)
-        return self._answer(environ, start)
+        when = self.cut(request)
+        if when != "before":
+            answer = self._answer(environ, start)
+        if when is None:
+            return answer
+        environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+        raise ConnectionAbortedError(f"{request} was cut {when} it was carried out")

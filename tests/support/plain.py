@@ -1,10 +1,13 @@
 """Ranges and reports in which all is plain, but for what a test says."""
 
+import json
 from typing import Any
 
+from airflow_provider_orderedkafka.core.codec import encode
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets
+from airflow_provider_orderedkafka.outputs import Output
 
 NOWHERE = Place(Offsets(), Floor())
 
@@ -44,3 +47,8 @@ def plain_report(**fields: Any) -> Report:
         "error": None,
     }
     return Report(**{**plain, **fields})
+
+
+def as_argument(output: Output) -> str:
+    """An output as `--output` takes it."""
+    return json.dumps(encode(output))

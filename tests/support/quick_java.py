@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pyspark
 
-from airflow_provider_orderedkafka.tools.embedded.java import installed_java
+from airflow_provider_orderedkafka.tools.broker.java import installed_java
 
 OURS = Path(sys.prefix)
 HOME = Path(__file__).parents[2] / ".cache" / "tests"

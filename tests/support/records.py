@@ -131,6 +131,7 @@ class Records:
 
     def delete_before(self, topic: str, before: dict[int, int]) -> None:
         """Make the records before these offsets go away, as retention does."""
+        self._admin.list_topics(topic, timeout=_DEADLINE_SECONDS)  # it may have partitions that this client never saw
         wanted = [TopicPartition(topic, p, offset) for p, offset in before.items()]
         for answer in self._admin.delete_records(wanted).values():
             answer.result(_DEADLINE_SECONDS)

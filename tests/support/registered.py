@@ -11,7 +11,7 @@ from confluent_kafka.schema_registry.schema_registry_client import SchemaRegistr
 from airflow_provider_orderedkafka.decoding import payloads
 from airflow_provider_orderedkafka.decoding import registry as registries
 from airflow_provider_orderedkafka.decoding.formats import Decode
-from airflow_provider_orderedkafka.decoding.records import RecordDecoder
+from airflow_provider_orderedkafka.decoding.payloads import RecordDecoder
 
 REGISTRY = registries.Registry.of({"registry.url": "mock://registry", "subscribe": "orders"})
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -60,8 +60,8 @@ def records(values, headers=None):
     return pa.RecordBatch.from_pydict(columns)
 
 
-def decoder(value, **more):
-    return RecordDecoder.of(Decode(value=value, **more), ["orders"], REGISTRY)
+def decoder(value, max_bad=0):
+    return RecordDecoder.of(Decode(value=value), ["orders"], REGISTRY, max_bad)
 
 
 def decoded(found, batch):

@@ -2,17 +2,19 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.core.next_range import NothingToLoad
+from airflow_provider_orderedkafka.core.notation.subscriptions import Named
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import LifecycleError
-from airflow_provider_orderedkafka.loads import committing, loading, operations, resolving, waiting
-from airflow_provider_orderedkafka.loads.books import Books
+from airflow_provider_orderedkafka.job import Job
+from airflow_provider_orderedkafka.loads import committing, ledger_operations, loading, resolving
+from airflow_provider_orderedkafka.loads.books import Books, First, Home, look
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 from airflow_provider_orderedkafka.loads.mirror import Mirrored
 from support.interleaving import Killed, touch
@@ -93,6 +95,8 @@ class World:
     reports: dict[str, Report] = field(default_factory=dict)
     written: dict[str, tuple[int, int]] = field(default_factory=dict)
     """What each checkpoint's application wrote, from and to: its replays leave out what is there."""
+    bound: set[str] = field(default_factory=set)
+    """The checkpoints where a range lies, or has lain."""
     events: list[tuple[int, str]] = field(default_factory=list)
     """The revision and the range of each event that went out."""
     planned: int = 0
@@ -101,6 +105,10 @@ class World:
     def run(self, name: str) -> "Run":
         self.active.add(name)
         return Run(self, name)
+
+    def bind(self, checkpoint: str, loaded: Range) -> None:
+        touch("write the range")
+        self.bound.add(checkpoint)
 
     @property
     def ledger_store(self) -> LedgerStore:
@@ -122,6 +130,7 @@ class Run:
 
     world: World
     name: str
+    machine: str = "here"
 
     @property
     def books(self) -> Books:
@@ -132,21 +141,23 @@ class Run:
             now=lambda: 1,
             report=self.world.reports.get,
             noted=lambda checkpoint: checkpoint in self.world.written,
+            bound=lambda checkpoint: checkpoint in self.world.bound,
+            bind=self.world.bind,
+            machine=self.machine,
         )
 
-    def resolve(self, digest: str = "") -> str:
+    def resolve(self, job: Job | None = None) -> str:
         memory = DictView(self.world.memories.setdefault(self.name, {}))
-        ledger = waiting.look(
-            self.books, self.world.mirror, lambda _: waiting.First(place(0), TOPICS), tuple(TOPICS), home="d"
-        )
-        resolved = resolving.resolve(self.books, memory, ledger, lambda seen: self._plan(seen, digest), digest)
+        first = First(place(0), TOPICS)
+        ledger = look(self.books, self.world.mirror, lambda _: first, Named(tuple(TOPICS)), home=Home("d"))
+        resolved = resolving.resolve(self.books, memory, ledger, self._plan, job)
         if resolved.range is None:
             raise Skipped(resolved.reason)
         return resolved.range.id
 
-    def load(self, range_id: str | None, *, die: bool = False, digest: str = "") -> None:
+    def load(self, range_id: str | None, *, die: bool = False, job: Job | None = None) -> None:
         """Write the range; `die` leaves it half written, without a complete report."""
-        todo = loading.load(self.books, range_id, lambda loaded, times: f"{loaded.id}/{times}", digest)
+        todo = loading.load(self.books, range_id, lambda loaded, times: f"{loaded.id}/{times}", job)
         if todo.action is Action.SKIP:
             raise Skipped(todo.reason)
         if todo.action is Action.REFUSE:
@@ -183,29 +194,28 @@ class Run:
     def end(self) -> None:
         self.world.active.discard(self.name)
 
-    def _plan(self, ledger: Ledger, digest: str) -> Range | NothingToLoad:
+    def _plan(self, ledger: Ledger) -> Range | NothingToLoad:
         start = ledger.place.offsets[PARTITION]
         if self.world.high <= start:
             return NothingToLoad("nothing to load")
         self.world.planned += 1
-        planned = a_range(f"range-{self.world.planned}", ledger.revision, start, self.world.high)
-        return replace(planned, digest=digest)
+        return a_range(f"range-{self.world.planned}", ledger.revision, start, self.world.high)
 
 
-def a_person(world: World) -> operations.Person:
-    return operations.Person("a person", "because", 1, lambda owner: owner in world.active)
+def a_person(world: World) -> ledger_operations.Person:
+    return ledger_operations.Person("a person", "because", 1, lambda owner: owner in world.active)
 
 
 def abandon(world: World) -> None:
     """A person gives the open range up."""
-    operations.abandon(world.ledger_store, a_person(world))
+    ledger_operations.abandon(world.ledger_store, a_person(world))
 
 
 def rewind(world: World, to: int) -> None:
     """A person moves the ledger."""
-    operations.rewind(world.ledger_store, world.mirror, a_person(world), place(to))
+    ledger_operations.rewind(world.ledger_store, world.mirror, a_person(world), place(to))
 
 
 def restore(world: World) -> None:
     """A person takes the ledger up again from its mirror."""
-    operations.restore(world.ledger_store, world.mirror, a_person(world), world.mirror.shown, TOPICS)
+    ledger_operations.restore(world.ledger_store, world.mirror, a_person(world), world.mirror.shown, TOPICS)

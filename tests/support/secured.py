@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from airflow_provider_orderedkafka.tools.embedded import EmbeddedKafka
-from airflow_provider_orderedkafka.tools.embedded.layout import Layout
-from airflow_provider_orderedkafka.tools.embedded.settings import HOST, Ports, Property, free_port
 from support.certificates import Authority, Certificate
+from support.embedded import EmbeddedKafka
+from support.embedded.layout import Layout
+from support.embedded.settings import HOST, Ports, Property, free_port
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, ResourceType
@@ -128,8 +128,8 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def _remember_users(bootstrap_servers: str, secured: Mapping[str, Secured]) -> None:
-    """Write the users of SCRAM into the cluster, where it keeps them."""
+def remember_users(bootstrap_servers: str, secured: Mapping[str, Secured]) -> None:
+    """Write the users of SCRAM into the cluster, where it keeps them; in place of what it knew of them before."""
     from confluent_kafka.admin import (
         AdminClient,
         ScramCredentialInfo,
@@ -183,14 +183,14 @@ class SecuredKafka(EmbeddedKafka):
 
     def start(self) -> Self:
         super().start()
-        _remember_users(self.bootstrap_servers, self._listeners)
+        remember_users(self.bootstrap_servers, self._listeners)
         return self
 
     def _take(self, layout: Layout) -> None:
         (plain,) = layout.ports
         self._ports: dict[str, int] = {}
         for name in self._listeners:
-            self._ports[name] = free_port((*plain, *self._ports.values()))
+            self._ports[name] = free_port(*plain, *self._ports.values())
         self._properties = {**self._properties, **AUTHORIZED, **self._of_listeners(plain)}
         super()._take(layout)
 

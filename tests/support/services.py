@@ -40,3 +40,19 @@ class Service(BaseOperator):
         folder = Path(self.folder)
         (folder / "request.json").write_text(json.dumps(self.request))
         assert run(ARGUMENTS[self.kind](self.request), folder) == 0
+
+
+SERVERS = "kafka.bootstrap.servers={{ conn.kafka_default.extra_dejson['bootstrap.servers'] }}"
+
+
+def by_shell(launch: Any) -> BaseOperator:
+    """An operator that runs the launch's command line in a shell, and asks for its report."""
+    from airflow.providers.standard.operators.bash import BashOperator
+
+    command = " ".join([sys.executable, launch.application, *launch.arguments, "--option", f'"{SERVERS}"'])
+    return BashOperator(
+        bash_command=f'{command}; code=$?; test -f "$REPORT" && exit $code',
+        env={"REPORT": launch.report},
+        append_env=True,
+        **launch.task,
+    )

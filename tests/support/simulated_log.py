@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from airflow_provider_orderedkafka.core.order.cuts import Bound, Floor, Slice, Span, Stretch, counts
-from airflow_provider_orderedkafka.core.order.ports import Answer, Sighting
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.order.timeline import Answer, Sighting
 
 
 class Entry(NamedTuple):

@@ -1,48 +1,28 @@
 """As much of Kafka as a load uses, in this process: a log that is read and changes, outputs, and producers that die.
 
-Source       what is read: records come, retention and compaction take them; `history` has all that ever were
-Output       what is written: records land in order, some of a dead producer only when its outputs are settled
-plugged_in   puts both, and a small Spark, in the places where the package asks Kafka and Spark
+Source     what is read: records come, retention and compaction take them; `history` has all that ever were
+Outputs    what is written: records land in order, some of a dead producer only when its outputs are settled
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyspark.sql
-import pytest
 from confluent_kafka import Message
-from pyspark import TaskContext
 
-from airflow_provider_orderedkafka.core import plan
-from airflow_provider_orderedkafka.core.next_range import Ends
-from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Topic
+from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Subscription, Topic
 from airflow_provider_orderedkafka.core.order.cuts import Slice
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.errors import DataLossError
-from airflow_provider_orderedkafka.kafka.lookup import survey
-from airflow_provider_orderedkafka.kafka.lookup.starts import ResolvedStart
+from airflow_provider_orderedkafka.errors import DataLossError, DeliveryError
 from airflow_provider_orderedkafka.kafka.provenance import HEADER
-from airflow_provider_orderedkafka.kafka.read import reader, samples
-from airflow_provider_orderedkafka.kafka.read.fetched import Columns, FetchedRecords
-from airflow_provider_orderedkafka.kafka.read.stretches import StretchProgress
-from airflow_provider_orderedkafka.kafka.reading import ReadSettings
-from airflow_provider_orderedkafka.kafka.replay import replays
-from airflow_provider_orderedkafka.kafka.replay.settling import Settled
-from airflow_provider_orderedkafka.kafka.write import producer, writing
-from airflow_provider_orderedkafka.kafka.write.outputs import DEFAULT_MAX_BYTES, OutputTopic
-from airflow_provider_orderedkafka.kafka.write.sending import PooledProducer
-from airflow_provider_orderedkafka.loads import ranges
-from airflow_provider_orderedkafka.spark import ordering
-from airflow_provider_orderedkafka.spark.connector import cluster
-from airflow_provider_orderedkafka.spark.lanes import frames, kafka_lanes, kafka_output, kafka_writer, limit
-from airflow_provider_orderedkafka.spark.session.plans import PlanFacts
-from airflow_provider_orderedkafka.spark.tables import layout, writer
+from airflow_provider_orderedkafka.kafka.read.fetching import Columns, FetchedRecords, StretchProgress
+from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
+from airflow_provider_orderedkafka.kafka.replay.replays import Settled
+from airflow_provider_orderedkafka.kafka.write.producer import PooledProducer
 from support.simulated_log import Entry, SimulatedLog
-from support.small_spark import SmallObservation, functions, here
 
 MOST_BYTES = 1_500
 """What a record of an output may take, so that rows can be too large."""
@@ -63,55 +43,99 @@ class Record(NamedTuple):
         return Message(*self.partition, self.offset, self.key, self.value, None, None, (1, self.timestamp))
 
 
-@dataclass
-class Source:
-    """Topics that are read."""
+class RememberedSource(NamedTuple):
+    """The topics of a source at one moment."""
 
     partitions: tuple[TopicPartition, ...]
+    starts: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
+
+
+@dataclass
+class Source:
+    """Topics that are read. Whoever has a question must `ask` whether settings may be read, which may fail.
+
+    `stale` says whether an answer is that of an earlier time, which was `remembered`.
+    """
+
+    partitions: tuple[TopicPartition, ...]
+    ask: Callable[[], bool]
+    stale: Callable[[], bool]
     compacted: frozenset[str] = frozenset()
     records: dict[tuple[TopicPartition, int], Record] = field(default_factory=dict)
     history: SimulatedLog = field(init=False)
-    log: SimulatedLog = field(init=False)
+    present: SimulatedLog = field(init=False)
     ends: dict[TopicPartition, int] = field(init=False)
+    remembered: RememberedSource = field(init=False)
 
     def __post_init__(self) -> None:
         self.history = SimulatedLog({p: [] for p in self.partitions})
-        self.log = SimulatedLog({p: [] for p in self.partitions})
+        self.present = SimulatedLog({p: [] for p in self.partitions})
         self.ends = dict.fromkeys(self.partitions, 0)
+        self.remember()
+
+    def remember(self) -> None:
+        """What stale answers say from now on."""
+        self.remembered = RememberedSource(self.partitions, self.begins(), dict(self.ends))
+
+    def _seen(self) -> RememberedSource:
+        """As a question finds the topics."""
+        return self.remembered if self.stale() else RememberedSource(self.partitions, self.begins(), self.ends)
 
     def add(self, partition: TopicPartition, timestamp: int, key: bytes | None, value: bytes | None) -> None:
         """A record comes; without a value it is a marker, which the index knows and no reader sees."""
         offset = self.ends[partition]
         if value is not None:
             self.records[partition, offset] = Record(partition, offset, timestamp, key, value)
-        for log in (self.history, self.log):
+        for log in (self.history, self.present):
             log.entries[partition].append(Entry(offset, timestamp, visible=value is not None))
         self.ends[partition] = offset + 1
 
-    def starts(self) -> dict[TopicPartition, int]:
-        return {p: self.log.gone_before.get(p, 0) for p in self.partitions}
+    def begins(self) -> dict[TopicPartition, int]:
+        return {p: self.present.gone_before.get(p, 0) for p in self.partitions}
 
     def grow(self, topic: str) -> None:
         """The topic gets one partition more."""
         more = TopicPartition(topic, sum(each.topic == topic for each in self.partitions))
         self.partitions = tuple(sorted((*self.partitions, more)))
-        self.history.entries[more], self.log.entries[more], self.ends[more] = [], [], 0
+        self.history.entries[more], self.present.entries[more], self.ends[more] = [], [], 0
 
     def compact(self, partition: TopicPartition, offset: int) -> None:
         """Take one record away; the newest stays, as in Kafka."""
-        kept = [each for each in self.log.entries[partition] if each.offset != offset]
-        self.log.entries[partition] = kept if offset < self.ends[partition] - 1 else self.log.entries[partition]
+        kept = [each for each in self.present.entries[partition] if each.offset != offset]
+        self.present.entries[partition] = kept if offset < self.ends[partition] - 1 else self.present.entries[partition]
 
-    def discovery(self, *_: Any) -> Discovery:
-        counts = {p.topic: p.partition + 1 for p in self.partitions}
-        topics = (Topic(name, f"id-{name}", count, name in self.compacted) for name, count in counts.items())
-        return Discovery("cluster", tuple(topics), self.partitions)
+    servers = "nowhere:1"
+
+    def discover(self, _subscription: Subscription) -> Discovery:
+        known, partitions = self.ask(), self._seen().partitions
+        counts = {p.topic: p.partition + 1 for p in partitions}
+        topics = (
+            Topic(name, f"id-{name}", count, name in self.compacted or not known) for name, count in counts.items()
+        )
+        return Discovery("cluster", tuple(topics), partitions)
+
+    def log_starts(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        self.ask()
+        starts = self._seen().starts
+        return Offsets({partition: starts.get(partition, 0) for partition in partitions})
+
+    def high_ends(self, partitions: Iterable[TopicPartition], _isolation: str) -> Offsets:
+        self.ask()
+        ends = self._seen().ends
+        return Offsets({partition: ends.get(partition, 0) for partition in partitions})
+
+    def log(self, _isolation: str) -> SimulatedLog:
+        return self.present
+
+    def committed(self, _group: str, _partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {}
 
     def fetched(self, slice_: Slice, settings: ReadSettings) -> FetchedRecords:
         """The records of a slice, as a fetch catches them."""
         progress, catch = StretchProgress(slice_), FetchedRecords(settings)
         for rank, stretch in enumerate(slice_.stretches):
-            log_start = self.starts()[stretch.partition]
+            log_start = self.begins()[stretch.partition]
             if stretch.start.offset < log_start and not progress.finished()[rank]:
                 if settings.on_data_loss == "fail":
                     raise DataLossError(f"{stretch.partition.at(stretch.start.offset)} is gone")
@@ -120,7 +144,7 @@ class Source:
             (rank, offset, time, 1)
             for rank, stretch in enumerate(slice_.stretches)
             if not progress.finished()[rank]
-            for offset, time in self.log.scan(
+            for offset, time in self.present.scan(
                 stretch.partition, int(progress.position[rank]), self.ends[stretch.partition], count=False
             )
         ]
@@ -128,6 +152,14 @@ class Source:
         messages = [self.records[slice_.stretches[rank].partition, offset].message() for rank, offset, *_ in come]
         catch.add(messages, columns, progress.admit(*columns[:3]))
         return catch
+
+
+class RememberedOutputs(NamedTuple):
+    """The topics of outputs at one moment: how many partitions each has, how often it was made, whether compacted."""
+
+    counts: Mapping[str, int]
+    made: Counter[str]
+    compacted: frozenset[str]
 
 
 class Row(NamedTuple):
@@ -149,20 +181,41 @@ class Outputs:
     """Topics that are written. `flying` has what dead producers sent and nobody sees yet.
 
     Those that are `compacted` keep the last row of each key for sure; what was `cleaned` of them is still in the logs.
-    `past` are the rows of topics that were made anew, as far as they need not be there any more.
+    Where they are `silent`, their settings may never be read; whoever has a question must `ask` whether they may now.
+    `past` are the rows of topics that were made anew, as far as they need not be there any more. `stale` says whether
+    an answer is that of an earlier time, which was `remembered`; producers know how many partitions there are.
     """
 
     counts: dict[str, int]
+    ask: Callable[[], bool]
+    touch: Callable[[], None]
+    fate: Callable[[], int]
+    write: Callable[[], int]
+    stale: Callable[[], bool]
     compacted: frozenset[str] = frozenset()
+    silent: bool = False
     cleaned: set[tuple[TopicPartition, int]] = field(default_factory=set)
     past: list[Row] = field(default_factory=list)
     made: Counter[str] = field(default_factory=Counter)
     logs: dict[TopicPartition, list[Row]] = field(default_factory=lambda: defaultdict(list))
     flying: list[Row] = field(default_factory=list)
     picked: int = 0
+    remembered: RememberedOutputs = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.remember()
+
+    def remember(self) -> None:
+        """What stale answers say from now on."""
+        self.remembered = RememberedOutputs(dict(self.counts), Counter(self.made), self.compacted)
 
     def land(self, row: Row) -> None:
         self.logs[TopicPartition(row.name, row.number)].append(row)
+
+    def check(self, topic: str, key: bytes | None, value: bytes) -> None:
+        """Refuse what brokers refuse, which is found out before, unless their settings may not be read."""
+        if not self.silent and topic != DEAD and (len(value) > MOST_BYTES or (key is None and topic in self.compacted)):
+            raise DeliveryError(f"{topic} does not take it")
 
     def pick(self, topic: str) -> int:
         """A partition for a row that names none and has no key."""
@@ -185,29 +238,43 @@ class Outputs:
     def rows(self) -> list[Row]:
         return [*self.past, *(row for rows in self.logs.values() for row in rows)]
 
-    def look_up(self, _config: Any, names: Any, *_: Any) -> dict[str, OutputTopic]:
-        most = {DEAD: DEFAULT_MAX_BYTES}
-        return {
-            n: OutputTopic(n, self._id(n), self.counts[n], most.get(n, MOST_BYTES), compacted=n in self.compacted)
-            for n in names
-        }
+    servers = "nowhere:1"
 
-    def discovery(self, _config: Any, named: Any, *_: Any) -> Discovery:
-        topics = [Topic(name, self._id(name), self.counts[name], name in self.compacted) for name in named.topics]
+    def discover(self, named: Any) -> Discovery:
+        known = self.ask() and not self.silent
+        seen = self.remembered if self.stale() else RememberedOutputs(self.counts, self.made, self.compacted)
+        topics = [self._topic(name, seen, known=known) for name in named.topics]
         partitions = [TopicPartition(topic.name, n) for topic in topics for n in range(topic.partitions)]
         return Discovery("cluster", tuple(topics), tuple(partitions))
 
-    def _id(self, name: str) -> str:
-        return f"id-{name}-{self.made[name]}"
+    def _topic(self, name: str, seen: RememberedOutputs, *, known: bool) -> Topic:
+        compacted = name in seen.compacted
+        most = {} if name == DEAD else {"max.message.bytes": str(MOST_BYTES)}
+        settings = {} if not known else {"cleanup.policy": "compact" if compacted else "delete", **most}
+        topic_id = f"id-{name}-{seen.made[name]}"
+        return Topic(name, topic_id, seen.counts[name], compacted or not known, settings=settings)
 
-    def ends(self, _config: Any, partitions: Any, *_: Any) -> Offsets:
+    def high_ends(self, partitions: Iterable[TopicPartition], _isolation: str) -> Offsets:
+        self.ask()
         return Offsets((partition, len(self.logs[partition])) for partition in partitions)
 
-    def settle(
-        self, _config: Any, partitions: Any, noted: Offsets, take: Callable[[Any], int], _settle: Any
+    @contextmanager
+    def lend(self, _config: Mapping[str, str]) -> Iterator[PooledProducer]:
+        made = SmallProducer(self)
+        try:
+            yield PooledProducer(made, 1.0)
+        except BaseException:
+            made.purge()
+            raise
+
+    def read_until_settled(
+        self, partitions: Iterable[TopicPartition], noted: Offsets, take: Callable[[Any], int]
     ) -> Settled:
         """Read all from the note on; what was on its way lands between two looks."""
-        at = {partition: noted.get(partition, 0) for partition in partitions}
+        self.ask()
+        starts = {partition: noted.get(partition, 0) for partition in partitions}
+        at = {partition: start if start <= len(self.logs[partition]) else 0 for partition, start in starts.items()}
+        with_gaps = frozenset(partition for partition, offset in self.cleaned if offset >= at.get(partition, offset))
         for flying in (self.flying, []):
             for partition, start in at.items():
                 rows = enumerate(self.logs[partition])
@@ -216,7 +283,7 @@ class Outputs:
             for row in flying:
                 self.land(row)
             self.flying = []
-        return Settled(settled=True, gone=0)
+        return Settled(settled=True, gone=0, with_gaps=with_gaps)
 
 
 @dataclass
@@ -224,16 +291,14 @@ class SmallProducer:
     """Holds what it is given until it is flushed; what it leaves of that in each partition is `fate`'s to say."""
 
     outputs: Outputs
-    touch: Callable[[], None]
-    fate: Callable[[], int]
-    write: int
     waiting: list[Row] = field(default_factory=list)
 
     def produce(self, topic: str, value: Any, key: Any, number: int, *more: Any) -> None:
-        self.touch()
+        self.outputs.touch()
+        self.outputs.check(topic, key, value)
         number = self.outputs.pick(topic) if number < 0 else number
         assert number < self.outputs.counts[topic]
-        self.waiting.append(Row(topic, number, key, value, dict(more[-1])[HEADER], self.write))
+        self.waiting.append(Row(topic, number, key, value, dict(more[-1])[HEADER], self.outputs.write()))
 
     def poll(self, _seconds: float) -> None:
         pass
@@ -251,7 +316,7 @@ class SmallProducer:
             by_partition[row.name, row.number].append(row)
         self.waiting.clear()
         for rows in by_partition.values():
-            landed, flying = self.fate(), self.fate()
+            landed, flying = self.outputs.fate(), self.outputs.fate()
             for row in rows[:landed]:
                 self.outputs.land(row)
             self.outputs.flying += rows[landed : landed + flying]
@@ -261,82 +326,3 @@ class SmallProducer:
 
     def __len__(self) -> int:
         return len(self.waiting)
-
-
-@dataclass(frozen=True)
-class Plugs:
-    """What the package meets in place of Kafka and Spark, beside the source and the outputs."""
-
-    source: Source
-    outputs: Outputs
-    touch: Callable[[str], None]
-    fate: Callable[[], int]
-    writes: Callable[[], int]
-    batch_bytes: Callable[[], int]
-    facts: PlanFacts
-
-
-@contextmanager
-def plugged_in(plugs: Plugs) -> Iterator[None]:
-    """The package on a small Kafka and a small Spark."""
-    with pytest.MonkeyPatch.context() as patch:
-        _plug_source(patch, plugs)
-        _plug_outputs(patch, plugs)
-        _plug_spark(patch, plugs)
-        yield
-
-
-def _plug_source(patch: pytest.MonkeyPatch, plugs: Plugs) -> None:
-    source = plugs.source
-
-    def fetch(slice_: Slice, settings: ReadSettings, _budget: int | None) -> FetchedRecords:
-        plugs.touch("source")
-        return source.fetched(slice_, settings)
-
-    def ends(*_: Any, **__: Any) -> Ends:
-        return Ends(Offsets(source.ends), Offsets(source.ends))
-
-    def starts(_config: Any, _start: Any, partitions: Sequence[TopicPartition], *_: Any, **__: Any) -> ResolvedStart:
-        return ResolvedStart(Offsets(dict.fromkeys(partitions, 0)))
-
-    patch.setattr(reader, "_fetch", fetch)
-    for module in (cluster, ranges):
-        patch.setattr(module, "KafkaLog", lambda *_: source.log)
-    for module in (cluster, ranges, survey):
-        patch.setattr(module, "discover", source.discovery)
-    patch.setattr(survey, "readable_ends", ends)
-    patch.setattr(survey, "resolve_start", starts)
-    patch.setattr(survey, "log_starts", lambda _config, partitions: Offsets(dict.fromkeys(partitions, 0)))
-    patch.setattr(samples, "EACH", 1)  # so that keys may stand elsewhere than the sample says
-    patch.setattr(plan, "WINDOW", 3)
-    settings = frames.ReadSettings
-    patch.setattr(frames, "ReadSettings", lambda *a, **more: settings(*a, **more, batch_bytes=plugs.batch_bytes()))
-
-
-def _plug_outputs(patch: pytest.MonkeyPatch, plugs: Plugs) -> None:
-    outputs = plugs.outputs
-
-    @contextmanager
-    def lend(_config: Mapping[str, str]) -> Iterator[PooledProducer]:
-        made = SmallProducer(outputs, lambda: plugs.touch("output"), plugs.fate, plugs.writes())
-        try:
-            yield PooledProducer(made, 1.0)
-        except BaseException:
-            made.purge()
-            raise
-
-    patch.setattr(producer.POOL, "lend", lend)
-    patch.setattr(writing, "look_up_outputs", outputs.look_up)
-    patch.setattr(kafka_output, "high_ends", outputs.ends)
-    patch.setattr(replays, "high_ends", outputs.ends)
-    patch.setattr(replays, "discover", outputs.discovery)
-    patch.setattr(replays, "read_until_settled", outputs.settle)
-
-
-def _plug_spark(patch: pytest.MonkeyPatch, plugs: Plugs) -> None:
-    for module in (kafka_lanes, kafka_writer, limit, layout, writer):
-        patch.setattr(module, "read_plan", lambda *_, **__: plugs.facts)
-    patch.setattr(ordering, "read_any_plan", lambda *_: plugs.facts)
-    patch.setattr(pyspark.sql, "Observation", SmallObservation)
-    patch.setattr(TaskContext, "get", staticmethod(here))
-    patch.setattr(pyspark.sql, "functions", functions)

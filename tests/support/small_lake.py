@@ -4,22 +4,20 @@ The package's own are the writer, the notes, the search in the history, and file
 """
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
-import pytest
-
-from airflow_provider_orderedkafka.core.commits import IDENTITY, Commit, History, Seen
+from airflow_provider_orderedkafka.core.commits import IDENTITY, Commit, History, TableVersion
 from airflow_provider_orderedkafka.decoding.formats import Decode, Json
 from airflow_provider_orderedkafka.errors import LifecycleError
+from airflow_provider_orderedkafka.job import Allow, Job, Rows
+from airflow_provider_orderedkafka.loads.loading import name_at
 from airflow_provider_orderedkafka.outputs import DeltaOutput, FilesOutput, IcebergOutput
-from airflow_provider_orderedkafka.spark import table_sink
-from airflow_provider_orderedkafka.spark.connector.sink_options import SinkOptions
 from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
-from airflow_provider_orderedkafka.spark.state.hadoop_state import HadoopState
+from airflow_provider_orderedkafka.spark.table_sink import TABLES, table_sink
+from airflow_provider_orderedkafka.spark.tables.files import Files
 from airflow_provider_orderedkafka.spark.tables.table import Write
 from support.attempts import Load, World
 from support.draws import Attempt, Change, Shape
@@ -28,7 +26,9 @@ from support.small_kafka import DEAD
 
 FOLDER = "/lake/orders"
 KEYS = (None, b'{"k": "a"}', b'{"k": "b"}', b"not JSON")
-DECODE = Decode(key=Json("k string"), max_bad_records=1_000, dead_letters=DEAD)
+OWNERS = ("another", "expire", "forget", "replace", "empty")
+"""What becomes of a table: a commit, its oldest ones go, its transaction numbers go, all of it, its identities."""
+DECODE = Decode(key=Json("k string"))
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,8 @@ class SmallTable:
     """A table with its history, of which the oldest `expired` commits are not known any more.
 
     Like Delta, one with `numbers` has a transaction number for each range, and leaves out a commit that is not newer.
+    Its owner may replace it by itself, after which its history begins anew, and perhaps under another id; and may drop
+    the column of identities and add it again.
     A commit that an attempt hands over as it dies may be lost, or `flying`: it lands beside the next one, or before
     anybody finds another one of its batch. (One that lands after its batch was counted is nowhere promised to be told.)
     """
@@ -74,30 +76,44 @@ class SmallTable:
     touch: Callable[[], None]
     fate: Callable[[], int]
     writes: Callable[[], int]
-    replaces: bool = False
+    by_place: bool = False
+    location: str = ""
     rows: list[TableRow] = field(default_factory=list)
     commits: list[Commit] = field(default_factory=list)
     expired: int = 0
+    id: str = "t"
+    replaced: bool = False
+    emptied: bool = False
     forgot: bool = False
     late: bool = False
     flying: list[tuple[Write, list[TableRow]]] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        if self.numbers is not None:
+            self._commit(None, 0)  # Delta's begins when it is made
+
+    @property
+    def unclear(self) -> bool:
+        """Whether a load may not know by the history alone what it has written."""
+        strange = self.numbers is None and any(commit.name is None for commit in self.commits[:1])
+        return bool(self.expired) or self.replaced or strange
+
     def prepare(self, _rows: Any) -> None:
         self.touch()
 
-    def seen(self) -> Seen:
+    def version(self, _batch: int) -> TableVersion:
         self.touch()
-        return Seen("t", self.commits[-1].version if self.commits else None)
+        return TableVersion(self.id, self.commits[-1].version if self.commits else None)
 
-    def history(self, _batch: int, _seen: Seen | None) -> History:
+    def history(self, _batch: int, _seen: TableVersion | None) -> History:
         self.touch()
         of_batches = {commit.name.rpartition("/")[0] for commit in self.commits if commit.name is not None}
         if any(write.name.rpartition("/")[0] in of_batches for write, _ in self.flying):
             self._arrive()
-        return History("t", self.commits[self.expired :][::-1])
+        return History(self.id, self.commits[self.expired :][::-1])
 
     def append(self, rows: Any, write: Write) -> None:
-        found = [TableRow(write.called, row.asDict(), self.writes()) for row in rows.collect()]
+        found = [TableRow(write.range_name, row.asDict(), self.writes()) for row in rows.collect()]
         if self.fate() % 2:
             self._arrive()
         try:
@@ -109,20 +125,20 @@ class SmallTable:
         self._arrive()
         self.touch()
 
-    def rows_of(self, range_id: str, batch: int) -> tuple[int, int]:
+    def rows_of(self, range_name: str, batch: int) -> tuple[int, int]:
         self.touch()
-        said = [each for row in self.rows if (each := row.values[IDENTITY])["range_id"] == range_id]
+        said = [each for row in self.rows if (each := row.values[IDENTITY]) and each["range_id"] == range_name]
         found = [tuple(each.values()) for each in said if each["batch"] == batch]
         return len(found), len(set(found))
 
-    def owned(self, range_id: str) -> tuple[int, int]:
+    def owned(self, names: Sequence[str]) -> tuple[int, int]:
         self.touch()
         said = [row.values.get(IDENTITY) for row in self.rows]
-        return sum(each is not None and each["range_id"] == range_id for each in said), said.count(None)
+        return sum(each is not None and each["range_id"] in names for each in said), said.count(None)
 
-    def forget(self, range_id: str) -> None:
+    def forget(self, names: Sequence[str]) -> None:
         self.touch()
-        self.rows = [row for row in self.rows if (row.values.get(IDENTITY) or {}).get("range_id") != range_id]
+        self.rows = [row for row in self.rows if (row.values.get(IDENTITY) or {}).get("range_id") not in names]
         self._commit(None, 0)
         self.touch()
 
@@ -131,6 +147,12 @@ class SmallTable:
 
         And a table may `forget` its transaction numbers.
         """
+        if what == "replace" and self.numbers is None:
+            self.commits, self.expired, self.replaced = [], 0, True
+            self.id += "'" * (count % 2)
+        if what == "empty" and self.identity:
+            self.rows = [row._replace(values={**row.values, IDENTITY: None}) for row in self.rows]
+            self.emptied |= bool(self.rows)
         self._commit(None, 0)
         if what == "forget" and self.numbers:
             self.numbers.clear()
@@ -146,9 +168,9 @@ class SmallTable:
 
     def _land(self, write: Write, rows: list[TableRow]) -> None:
         if self.numbers is not None:
-            if self.numbers.get(write.called, 0) >= write.batch:
+            if self.numbers.get(write.range_name, 0) >= write.batch:
                 return
-            self.numbers[write.called] = write.batch
+            self.numbers[write.range_name] = write.batch
         self.rows += rows
         self._commit(write.name, len(rows))
 
@@ -188,32 +210,26 @@ class TableWorld(World):
         if attempt.load in self.stopped:
             return False
         try:
-            with self._tables():
-                return super().run(attempt, calm=calm)
+            return super().run(attempt, calm=calm)
         except LifecycleError as error:
             self.stopped[attempt.load] = str(error)
             return False
 
     def change(self, change: Change) -> None:
-        if change.what in ("another", "expire", "forget"):
+        if change.what in OWNERS:
             self.table.change(change.what, change.offset)
         else:
             super().change(change)
 
-    @contextmanager
-    def _tables(self) -> Iterator[None]:
-        with pytest.MonkeyPatch.context() as patch:
-            for kind in (IcebergOutput, DeltaOutput):
-                patch.setitem(table_sink._TABLES, kind, lambda *_: self.table)  # type: ignore[arg-type]  # it stands for both
-            state = MemoryState(self.files, FOLDER, self._touch)
-            patch.setattr(HadoopState, "of", staticmethod(lambda *_: state))
-            yield
-
     def _arguments(self, attempt: Attempt, load: Load) -> Arguments:
-        decode = DECODE if self.shape.decoded else None
-        arguments = super()._arguments(attempt, load)
-        sink = SinkOptions(arguments.source.kafka, dead_letter_topic=None if decode is None else DEAD)
-        return replace(arguments, sink=sink, output=self.shape.output, decode=decode)
+        rows = Rows(decode=DECODE, bad_records=Allow(1_000, to=DEAD)) if self.shape.decoded else Rows()
+        return replace(super()._arguments(attempt, load), job=Job(self.shape.output, rows))
 
     def _writer(self, arguments: Arguments, frames: RangeFrames) -> Any:
-        return table_sink.table_sink(arguments, frames)
+        return table_sink(arguments, frames, self.outputs, dict.fromkeys(TABLES, self._table))
+
+    def _table(self, frames: RangeFrames, output: Any, checkpoint: str) -> Any:
+        if not isinstance(output, FilesOutput):
+            return self.table
+        state: Any = MemoryState(self.files, FOLDER, self._touch)
+        return Files(state, output, frames.loaded.id, name_at(checkpoint, frames.loaded.id))

@@ -1,54 +1,36 @@
-"""As much of Spark as a load uses, in this process: lazy frames of Arrow batches, tasks, and the functions of columns.
+"""As much of Spark as a load uses, in this process: lazy frames of Arrow batches, whose parts run as tasks.
 
-    SmallSession(run)        `range`, `sparkContext`; `run` is given the tasks of each job that writes, and runs them
-    functions                what stands for `pyspark.sql.functions`
-    here()                   what stands for `TaskContext.get()`
+    SmallEngine(facts, run)    what stands for Spark; `run` is given the tasks of each job, and runs them
 
-A partition is a function that makes its batches, as lazy as Spark's: what is narrow runs in the task that asks for it,
-so a coalesced frame has one task for all its partitions, and tells them all the number of that task.
+A part is a function that makes its batches, as lazy as Spark's: what is narrow runs in the task that asks for it, so a
+coalesced frame has one task for all its parts.
 """
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import Row
-from pyspark.sql.types import LongType, NullType, StructField, StructType
+from pyspark.sql.types import DataType, IntegerType, LongType, NullType, StructField, StructType
+
+from airflow_provider_orderedkafka.core.commits import IDENTITY
+from airflow_provider_orderedkafka.core.lanes import OrderBy
+from airflow_provider_orderedkafka.kafka.provenance import ORDINAL, SEQUENCE, SOURCE, SOURCE_FIELDS
+from airflow_provider_orderedkafka.kafka.write.partitioners import partitions_of
+from airflow_provider_orderedkafka.spark.lanes.making import with_source
+from airflow_provider_orderedkafka.spark.session.counting import TaskCounter
+from airflow_provider_orderedkafka.spark.session.plans import PlanFacts
 
 Batches = Iterator[pa.RecordBatch]
 Part = Callable[[], Batches]
 Tasks = Sequence[Callable[[], Any]]
 Run = Callable[[Tasks], list[Any]]
 
-_NUMBER_BITS = 33
-_tasks: list[int] = []
-
-
-@contextmanager
-def _task(number: int) -> Iterator[None]:
-    _tasks.append(number)
-    try:
-        yield
-    finally:
-        _tasks.pop()
-
-
-def here() -> Any:
-    """The task that runs now."""
-    number = _tasks[-1]
-    return SimpleNamespace(partitionId=lambda: number, attemptNumber=lambda: 0)
-
-
-def _in_task(number: int, work: Callable[[], Any]) -> Any:
-    with _task(number):
-        return work()
+NUMBER_BITS = 33
 
 
 def in_turn(tasks: Tasks) -> list[Any]:
@@ -57,154 +39,47 @@ def in_turn(tasks: Tasks) -> list[Any]:
 
 
 @dataclass(frozen=True)
-class Column:
-    """A value for each row of a batch; it is told the partition's number and how many rows came before.
-
-    `fields` are those of a struct.
-    """
-
-    name: str
-    of: Callable[[pa.RecordBatch, int, int], pa.Array]
-    fields: tuple["Column", ...] = ()
-
-    def kind(self, known: StructType) -> Any:
-        """Its type, as far as it has to be known: that of what was there already, and of structs."""
-        if self.fields:
-            return StructType([StructField(each.name, each.kind(known)) for each in self.fields])
-        return known[self.name].dataType if self.name in known.names else NullType()
-
-    def alias(self, name: str) -> "Column":
-        return replace(self, name=name)
-
-    def cast(self, kind: str) -> "Column":
-        return self._mapped(lambda values: values.cast({"int": pa.int32(), "long": pa.int64()}.get(kind, kind)))
-
-    def _mapped(self, change: Callable[[pa.Array], pa.Array]) -> "Column":
-        return Column(self.name, lambda *row: change(self.of(*row)))
-
-    def __add__(self, other: "Column") -> "Column":
-        return Column(self.name, lambda *row: pc.add(self.of(*row).cast("int64"), other.of(*row).cast("int64")))
-
-
-def _col(name: str | Column) -> Column:
-    if isinstance(name, Column):
-        return name
-    outer, _, inner = name.partition(".")
-
-    def of(batch: pa.RecordBatch, *_: int) -> pa.Array:
-        return pc.struct_field(batch.column(outer), inner) if inner else batch.column(name)
-
-    return Column(inner or name, of)
-
-
-def _numbers(batch: pa.RecordBatch, number: int, before: int) -> pa.Array:
-    first = (number << _NUMBER_BITS) + before
-    return pa.array(range(first, first + batch.num_rows), pa.int64())
-
-
-def _each(change: Callable[..., Any], *columns: str | Column) -> Column:
-    found = [_col(column) for column in columns]
-
-    def of(*row: Any) -> pa.Array:
-        values = zip(*(column.of(*row).to_pylist() for column in found), strict=True)
-        return pa.array([change(*each) for each in values], pa.int64())
-
-    return Column("each", of)
-
-
-def _struct(*columns: str | Column) -> Column:
-    fields = tuple(_col(column) for column in columns)
-    names = [field.name for field in fields]
-    return Column("struct", lambda *row: pa.StructArray.from_arrays([f.of(*row) for f in fields], names), fields)
-
-
-def _lit(value: Any) -> Column:
-    return Column("lit", lambda batch, *_: pa.array([value] * batch.num_rows, pa.scalar(value).type))
-
-
-def _udf(function: Callable[..., pa.Array], _kind: str) -> Callable[..., Column]:
-    return lambda *columns: Column("udf", lambda *row: function(*(column.of(*row) for column in columns)))
-
-
-def _in_common(*columns: Column) -> Column:
-    return Column(
-        "coalesce", lambda *row: pc.coalesce(*(column.of(*row).cast("int64") for column in columns)).cast("int64")
-    )
-
-
-functions: Any = SimpleNamespace(
-    col=_col,
-    lit=_lit,
-    count=lambda column: column,
-    struct=_struct,
-    coalesce=_in_common,
-    pmod=partial(_each, lambda value, by: None if value is None else value % by),
-    hash=partial(_each, lambda value: zlib.crc32(value or b"null")),
-    monotonically_increasing_id=lambda: Column("id", _numbers),
-    unix_millis=lambda name: _col(name)._mapped(lambda times: times.cast(pa.timestamp("ms", "UTC")).cast("int64")),
-    arrow_udf=_udf,
-)
-
-
-@dataclass
-class SmallObservation:
-    """A count of rows under a name, once a job is done with them."""
-
-    get: dict[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class SmallFrame:
-    """A DataFrame; names are all that its schema has to know of its columns."""
+    """A DataFrame, of which names are all that its schema has to know of most columns."""
 
-    session: "SmallSession"
+    engine: "SmallEngine"
     parts: tuple[Part, ...]
-    schema: Any
+    schema: StructType
 
     @property
     def columns(self) -> list[str]:
-        return [each.name for each in self.schema.fields]
+        return self.schema.names
 
     @property
     def dtypes(self) -> list[tuple[str, str]]:
         return [(each.name, each.dataType.simpleString()) for each in self.schema.fields]
 
-    @property
-    def rdd(self) -> "SmallFrame":
-        return self
+    def each(self, change: Callable[[int, Part], Batches], schema: StructType | None = None) -> "SmallFrame":
+        """The frame whose parts are made of these, by their numbers."""
+        parts = tuple(partial(change, number, part) for number, part in enumerate(self.parts))
+        return replace(self, parts=parts, schema=schema or self.schema)
 
-    def getNumPartitions(self) -> int:
-        return len(self.parts)
+    def mapInArrow(self, function: Callable[[Batches], Batches], schema: StructType) -> "SmallFrame":
+        return self.each(lambda _, part: function(part()), schema)
 
-    def mapInArrow(self, function: Callable[[Batches], Batches], schema: Any) -> "SmallFrame":
-        def mapped(part: Part) -> Batches:
-            return function(part())
+    def select(self, *names: str) -> "SmallFrame":
+        """Columns, or fields of one that is a struct."""
 
-        return replace(self, parts=tuple(partial(mapped, part) for part in self.parts), schema=schema)
+        def selected(batch: pa.RecordBatch) -> pa.RecordBatch:
+            found = [pa.RecordBatch.from_struct_array(batch[o])[i] if i else batch[o] for o, _, i in paths]
+            return pa.RecordBatch.from_arrays(found, [inner or outer for outer, _, inner in paths])
 
-    def select(self, *names: str | Column) -> "SmallFrame":
-        columns = [_col(name) for name in names]
-        parts = tuple(partial(_selected, part, number, columns) for number, part in enumerate(self.parts))
-        return replace(self, parts=parts, schema=self._with(columns))
-
-    def withColumn(self, name: str, column: Column) -> "SmallFrame":
-        others = [each for each in self.columns if each != name]
-        return self.select(*others, column.alias(name))
-
-    def _with(self, columns: Sequence[Column]) -> StructType:
-        return StructType([StructField(each.name, each.kind(self.schema)) for each in columns])
+        paths = [name.partition(".") for name in names]
+        outer = {each.name: each.dataType for each in self.schema.fields}
+        fields = [StructField(i or o, outer[o][i].dataType if i else outer[o]) for o, _, i in paths]
+        return self.each(lambda _, part: map(selected, part()), StructType(fields))
 
     def drop(self, *names: str) -> "SmallFrame":
         return self.select(*(each for each in self.columns if each not in names))
 
-    def observe(self, observation: SmallObservation, count: Column) -> "SmallFrame":
-        def seen(part: Part) -> Batches:
-            for batch in part():
-                observation.get[count.name] = observation.get.get(count.name, 0) + batch.num_rows
-                yield batch
-
-        observation.get[count.name] = 0
-        return replace(self, parts=tuple(partial(seen, part) for part in self.parts))
+    def coalesce(self, partitions: int) -> "SmallFrame":
+        assert partitions == 1
+        return replace(self, parts=(lambda: chain.from_iterable(part() for part in self.parts),))
 
     def persist(self) -> "SmallFrame":
         kept: dict[int, list[pa.RecordBatch]] = {}
@@ -214,46 +89,17 @@ class SmallFrame:
                 kept[number] = list(part())
             return iter(kept[number])
 
-        return replace(self, parts=tuple(partial(rows, number, part) for number, part in enumerate(self.parts)))
+        return self.each(rows)
 
     def unpersist(self) -> None:
         pass
 
+    def collect(self) -> list[Row]:
+        return [row for rows in self.engine.run_tasks([partial(_rows, part) for part in self.parts]) for row in rows]
+
     @property
     def write(self) -> "SmallWrite":
         return SmallWrite(self)
-
-    def coalesce(self, partitions: int) -> "SmallFrame":
-        assert partitions == 1
-        return replace(self, parts=(lambda: chain.from_iterable(part() for part in self.parts),))
-
-    def repartitionById(self, partitions: int, column: Column) -> "SmallFrame":
-        shuffled: list[pa.Table] = []
-
-        def rows(number: int) -> Batches:
-            if not shuffled:
-                dealt = self.select(*self.columns, column.alias("_to"))
-                shuffled.extend(_table(part, each) for each, part in enumerate(dealt.parts))
-            for table in shuffled:
-                if table is not None:
-                    yield from table.filter(pc.equal(table["_to"], number)).drop_columns(["_to"]).to_batches()
-
-        return replace(self, parts=tuple(partial(rows, number) for number in range(partitions)))
-
-    def sortWithinPartitions(self, name: str) -> "SmallFrame":
-        def rows(part: Part) -> Batches:
-            batches = list(part())
-            return iter(pa.Table.from_batches(batches).sort_by(name).combine_chunks().to_batches() if batches else [])
-
-        return replace(self, parts=tuple(partial(rows, part) for part in self.parts))
-
-    def collect(self) -> list[Row]:
-        jobs = [partial(_in_task, number, partial(_rows, part)) for number, part in enumerate(self.parts)]
-        return [row for rows in self.session.run(jobs) for row in rows]
-
-    @property
-    def sparkSession(self) -> "SmallSession":
-        return self.session
 
 
 @dataclass(frozen=True)
@@ -273,29 +119,16 @@ class SmallWrite:
         return self
 
     def save(self, folder: str | None = None) -> None:
-        files = self.frame.session.files
+        files = self.frame.engine.files
         for name in [each for each in files if folder is not None and each.startswith(f"{folder}/")]:
             del files[name]
 
         def saved(number: int, part: Part) -> None:
-            rows = _in_task(number, partial(_rows, part))
+            rows = _rows(part)
             if folder is not None:
                 files[f"{folder}/part-{number}"] = rows
 
-        self.frame.session.run([partial(saved, number, part) for number, part in enumerate(self.frame.parts)])
-
-
-def _selected(part: Part, number: int, columns: Sequence[Column]) -> Batches:
-    before = 0
-    for batch in part():
-        values = [column.of(batch, number, before) for column in columns]
-        yield pa.RecordBatch.from_arrays(values, [column.name for column in columns])
-        before += batch.num_rows
-
-
-def _table(part: Part, number: int) -> pa.Table | None:
-    batches = _in_task(number, lambda: list(part()))
-    return pa.Table.from_batches(batches) if batches else None
+        self.frame.engine.run_tasks([partial(saved, number, part) for number, part in enumerate(self.frame.parts)])
 
 
 def _rows(part: Part) -> list[Row]:
@@ -311,61 +144,114 @@ class Accumulator:
         self.value = self.param.addInPlace(self.value, more)
 
 
-@dataclass(frozen=True)
-class SmallRdd:
-    """Pieces of work, each its own partition."""
-
-    run: Run
-    pieces: tuple[Any, ...]
-    function: Callable[[Iterable[Any]], Iterator[Any]] = iter
-
-    def mapPartitions(self, function: Callable[[Iterable[Any]], Iterator[Any]]) -> "SmallRdd":
-        return replace(self, function=function)
-
-    def collect(self) -> list[Any]:
-        def work(piece: Any) -> list[Any]:
-            return list(self.function(iter([piece])))
-
-        jobs = [partial(_in_task, number, partial(work, piece)) for number, piece in enumerate(self.pieces)]
-        return [found for each in self.run(jobs) for found in each]
-
-
-@dataclass(frozen=True)
-class SmallContext:
-    run: Run
-    defaultParallelism: int = 2
-
-    def parallelize(self, pieces: Sequence[Any], partitions: int) -> SmallRdd:
-        assert len(pieces) == partitions
-        return SmallRdd(self.run, tuple(pieces))
+class Accumulators:
+    """What makes them."""
 
     def accumulator(self, value: Any, param: Any) -> Accumulator:
         return Accumulator(value, param)
 
-    def runJob(self, frame: SmallFrame, function: Callable[[Iterable[Row]], Iterable[Any]], numbers: list[int]) -> Any:
-        jobs = [partial(_in_task, each, partial(_rows, frame.parts[each])) for each in numbers]
-        return [found for rows in in_turn(jobs) for found in function(iter(rows))]
-
 
 @dataclass(frozen=True)
-class SmallSession:
-    """A session, which is also what starts it. `files` has the documents and the rows that were saved."""
+class SmallEngine:
+    """What stands for Spark. `facts_of_all` is what is known of any rows, `files` are the rows that were saved."""
 
-    run: Run = in_turn
+    facts_of_all: PlanFacts
+    run_tasks: Run = in_turn
     files: dict[str, Any] = field(default_factory=dict)
-    sparkContext: SmallContext = field(init=False)
+    cores: int = 2
+    session: Any = None
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "sparkContext", SmallContext(self.run))
+    def counter(self) -> TaskCounter:
+        accumulators: Any = Accumulators()
+        return TaskCounter(accumulators)
 
-    def started(self) -> "SmallSession":
-        return self
+    def numbers(self, parts: int) -> Any:
+        def numbered(number: int) -> Batches:
+            return iter([pa.record_batch({"id": pa.array([number], pa.int64())})])
 
-    def range(self, start: int, end: int, step: int, partitions: int) -> SmallFrame:
-        assert (start, step, end) == (0, 1, partitions)
+        kind = StructType([StructField("id", LongType())])
+        return SmallFrame(self, tuple(partial(numbered, number) for number in range(parts)), kind)
 
-        def ids(number: int) -> Batches:
-            return iter([pa.RecordBatch.from_arrays([pa.array([number], pa.int64())], ["id"])])
+    def collected(self, frame: Any, parts: Iterable[int]) -> list[Row]:
+        return [row for number in parts if number < len(frame.parts) for row in _rows(frame.parts[number])]
 
-        parts = tuple(partial(ids, number) for number in range(partitions))
-        return SmallFrame(self, parts, StructType([StructField("id", LongType())]))
+    def facts(self, _frame: Any, _below: str | None = None) -> PlanFacts:
+        return self.facts_of_all
+
+    def sourced(self, frame: Any) -> Any:
+        kind = StructType([frame.schema[name] for name in SOURCE_FIELDS])
+        return _with(frame, SOURCE, kind, lambda batch, *_: with_source(batch).column(SOURCE))
+
+    def counted(self, frame: Any) -> tuple[Any, Callable[[], int]]:
+        seen = [0] * len(frame.parts)
+
+        def rows(number: int, part: Part) -> Batches:
+            seen[number] = 0
+            for batch in part():
+                seen[number] += batch.num_rows
+                yield batch
+
+        return frame.each(rows), lambda: sum(seen)
+
+    def identified(self, frame: Any, range_name: str, batch: int) -> Any:
+        def identity(rows: pa.RecordBatch, *_: int) -> pa.Array:
+            source = pa.RecordBatch.from_struct_array(rows.column(SOURCE))
+            fields = {"range_id": [range_name] * len(source), "batch": [batch] * len(source)}
+            fields |= {name: source.column(name) for name in ("topic", "partition", "offset")}
+            fields["ordinal"] = rows.column(ORDINAL) if ORDINAL in rows.schema.names else [0] * len(source)
+            return pa.record_batch(fields).to_struct_array()
+
+        return _with(frame, IDENTITY, NullType(), identity)
+
+    def distributed(self, frame: Any, by: OrderBy, writers: int, partitions: int | None = None) -> Any:
+        """By a shuffle of rows that are numbered, if there are several writers."""
+
+        def numbers(batch: pa.RecordBatch, number: int, before: int) -> pa.Array:
+            first = (number << NUMBER_BITS) + before
+            return pa.array(range(first, first + batch.num_rows), pa.int64())
+
+        frame = _with(frame, SEQUENCE, LongType(), numbers)
+        if by == "partition" and partitions is not None:
+            frame = _with(frame, "partition", IntegerType(), lambda batch, *_: _placed(batch, partitions))
+        if writers == 1:
+            return frame.coalesce(1)
+        shuffled: list[list[Any]] = []
+
+        def rows(writer: int) -> Batches:
+            if not shuffled:
+                shuffled.extend([] for _ in range(writers))
+                for batch in chain.from_iterable(part() for part in frame.parts):
+                    for number, to in enumerate(_writer(batch, by, writers)):
+                        shuffled[to].append(batch.slice(number, 1))
+            return iter(shuffled[writer])
+
+        return replace(frame, parts=tuple(partial(rows, writer) for writer in range(writers)))
+
+
+def _writer(batch: pa.RecordBatch, by: OrderBy, writers: int) -> list[int]:
+    if by == "key":
+        return [zlib.crc32(key or b"null") % writers for key in batch.column("key").to_pylist()]
+    return [partition % writers for partition in batch.column("partition").to_pylist()]
+
+
+def _placed(batch: pa.RecordBatch, partitions: int) -> pa.Array:
+    """The partition of each row, by its key, or else by its source."""
+    by_key = partitions_of(batch.column("key"), partitions).to_pylist()
+    source = [(each["offset"] + each["partition"]) % partitions for each in batch.column(SOURCE).to_pylist()]
+    placed = [other if each is None else each for each, other in zip(by_key, source, strict=True)]
+    return pa.array(placed, pa.int32())
+
+
+def _with(
+    frame: SmallFrame, name: str, kind: DataType, column: Callable[[pa.RecordBatch, int, int], pa.Array]
+) -> SmallFrame:
+    """With one more column, or another one; it is told the part's number and how many rows came before."""
+
+    def added(number: int, part: Part) -> Batches:
+        before = 0
+        for batch in part():
+            rows = batch.drop_columns([each for each in [name] if each in batch.schema.names])
+            yield rows.append_column(name, column(batch, number, before))
+            before += batch.num_rows
+
+    return frame.each(added, StructType([*frame.drop(name).schema.fields, StructField(name, kind)]))

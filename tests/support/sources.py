@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "airflow_provider_orderedkafka"
 AIRFLOW_SIDE = "the Airflow side"
-IN_ROOMS = {"compat", "core", "decoding", "kafka", "loads", "spark", "storage", "tools"}
+IN_ROOMS = {"audit", "compat", "core", "decoding", "kafka", "loads", "spark", "storage", "tools"}
 OF_THEIR_OWN = {"compat", "kafka", "spark", "tools"}
 """In these folders each module is a room by itself, as `errors` and `load` are."""
 
@@ -47,7 +47,7 @@ def label(path: Path) -> str:
 
 def room_of(path: Path) -> str:
     folder = ".".join(path.relative_to(PACKAGE).parts[:-1])
-    if not folder and path.stem in {"errors", "load", "outputs"}:
+    if not folder and path.stem in {"errors", "job", "load", "outputs", "reader"}:
         return path.stem
     if folder.partition(".")[0] not in IN_ROOMS:
         return f"{AIRFLOW_SIDE}.{folder or path.stem}"
@@ -61,35 +61,37 @@ def in_rooms(*rooms: str) -> list[Path]:
 
 @cache
 def imports_of(path: Path) -> tuple[Import, ...]:
-    return tuple(imports(path.read_text()))
+    return tuple(imports(path.read_text(), ".".join(path.relative_to(ROOT).parts[:-1])))
 
 
-def imports(source: str) -> list[Import]:
-    return list(_imports(ast.parse(source), at_once=True))
+def imports(source: str, package: str = "") -> list[Import]:
+    """What a module of this package imports; relative imports reach no further than the package itself."""
+    return list(_imports(ast.parse(source), package, at_once=True))
 
 
-def _imports(node: ast.AST, *, at_once: bool) -> Iterator[Import]:
+def _imports(node: ast.AST, package: str, *, at_once: bool) -> Iterator[Import]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Import):
             yield from (Import(alias.name, child.lineno, at_once) for alias in child.names)
         elif isinstance(child, ast.ImportFrom):
-            assert not child.level, f"line {child.lineno}: relative imports hide where they point"
-            yield from (Import(name, child.lineno, at_once) for name in _targets(child))
+            assert child.level < 2, f"line {child.lineno}: a relative import hides which other room it points to"
+            module = ".".join(filter(None, [package if child.level else "", child.module]))
+            yield from (Import(name, child.lineno, at_once) for name in _targets(module, child))
         elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
             for statement in child.body:
-                yield from _imports(ast.Module([statement], []), at_once=False)
+                yield from _imports(ast.Module([statement], []), package, at_once=False)
             for statement in child.orelse:
-                yield from _imports(ast.Module([statement], []), at_once=at_once)
+                yield from _imports(ast.Module([statement], []), package, at_once=at_once)
         else:
             inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-            yield from _imports(child, at_once=at_once and not inside)
+            yield from _imports(child, package, at_once=at_once and not inside)
 
 
-def _targets(node: ast.ImportFrom) -> list[str]:
+def _targets(module: str, node: ast.ImportFrom) -> list[str]:
     """`from package.room import module` imports the module, `from package.module import name` the module."""
-    inside = {f"{node.module}.{alias.name}" for alias in node.names}
+    inside = {f"{module}.{alias.name}" for alias in node.names}
     modules = sorted(name for name in inside if _found(name) is not None)
-    return [*modules, *([node.module or ""] if len(modules) < len(inside) else [])]
+    return [*modules, *([module] if len(modules) < len(inside) else [])]
 
 
 def _found(name: str) -> Path | None:

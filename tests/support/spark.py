@@ -29,6 +29,7 @@ def local_session(directory: Path) -> SparkSession:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={directory / 'derby'} -Duser.timezone=UTC",
         "spark.driver.memory": "1g",
+        "spark.executor.heartbeatInterval": "1s",
         "spark.local.dir": str(directory / "local"),
         "spark.log.level": "ERROR",
         "spark.sql.execution.arrow.pyspark.enabled": "true",

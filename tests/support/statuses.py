@@ -3,15 +3,13 @@
 from dataclasses import replace
 from typing import Any
 
-from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core import moves, status
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place, Span
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.pacing import Pace, Verdict
 from airflow_provider_orderedkafka.core.progress import Progress
-from airflow_provider_orderedkafka.core.status import steps
-from airflow_provider_orderedkafka.core.status.documents import Status
-from airflow_provider_orderedkafka.core.status.steps import Teller
+from airflow_provider_orderedkafka.core.status import AuditRow, Status, Updater
 from airflow_provider_orderedkafka.telling.status import LARGEST_EVENT, outlets
 from support.plain import plain_range, plain_report
 
@@ -42,10 +40,11 @@ class Story:
         assert self.status is not None
         return self.status.fitting()
 
-    def teller(self) -> Teller:
+    def updater(self) -> Updater:
         run = f"{self.load}/{RUN.format(self.runs % 60)}"
         topics, pace = ("orders", "refunds"), Pace(50_000, 15 * MINUTE)
-        return Teller(self.load, topics, self.row_limit, pace, self.load, run, f"{self.load}.load", self.at)
+        task, output = f"{self.load}.load", f"topic:{self.load}-ordered"
+        return Updater(self.load, topics, self.row_limit, pace, self.load, run, task, self.at, output)
 
     def look(self, share: float = 1.0) -> None:
         """See new offsets: each partition has other numbers, and each look too."""
@@ -58,7 +57,7 @@ class Story:
         waiting = int(span.offsets * 0.9)
         reason = f"{waiting:,} of 50,000 offsets are there, the delay runs out in 12m"
         verdict = Verdict(False, reason, self.at + 12 * MINUTE, waiting=waiting, lag=span.offsets, span=span)
-        self.status = steps.looked(self.teller().begin(self.status), self.teller(), self.ledger, verdict)
+        self.status = status.looked(self.updater().begin(self.status), self.updater(), self.ledger, verdict)
 
     def plan(self) -> Range:
         """Resolve a range of nine tenths of what was seen."""
@@ -79,12 +78,12 @@ class Story:
         )
         reason = f"{loaded.offsets:,} offsets in {len(end):,} partitions, {loaded.reason}"
         loaded = replace(loaded, reason=reason)
-        self.status = steps.planned(self.status, self.teller(), loaded)
-        self.told.append(steps.planned(self.teller().begin(None), self.teller(), loaded).fitting(LARGEST_EVENT))
+        self.status = status.planned(self.status, self.updater(), loaded)
+        self.told.append(status.planned(self.updater().begin(None), self.updater(), loaded).fitting(LARGEST_EVENT))
         return loaded
 
     def begin(self, loaded: Range, attempt: int = 1) -> None:
-        self._change(steps.begun, loaded, attempt)
+        self._change(status.begun, loaded, attempt)
 
     def write(self, loaded: Range, batches: int, of: int) -> None:
         """Write the first batches of a range, some seconds each."""
@@ -93,10 +92,10 @@ class Story:
             done = loaded.offsets * (batch + 1) // of
             late, left = done // 90, 4 * (of - batch - 1)
             told = Progress(loaded.id, 1, batch + 1, done, loaded.offsets, done, done, late, 9_000, self.at, left, of)
-            self._change(steps.progressed, loaded, told)
+            self._change(status.progressed, loaded, told)
 
     def fail(self, loaded: Range, why: str) -> None:
-        self._change(steps.failed, loaded, why)
+        self._change(status.failed, loaded, why)
 
     def commit(self, loaded: Range, **doubts: int) -> None:
         rows = loaded.offsets - 120
@@ -113,15 +112,15 @@ class Story:
             ended_at=self.at + took,
             **doubts,
         )
-        opened = moves.opened(self.ledger, loaded.id, self.teller().run)
+        opened = moves.opened(self.ledger, loaded.id, self.updater().run)
         loaded = replace(loaded, ledger_revision=opened.revision)
-        self.ledger = moves.committed(opened, loaded, report, self.teller().run, self.at + took)
+        self.ledger = moves.committed(opened, loaded, report, self.updater().run, self.at + took)
         self.place = self.ledger.place
         assert self.status is not None
         left = Offsets({p: 700 + 31 * p.partition for p in self.place.offsets})
-        self.status = steps.committed(self.status, self.teller(), loaded, report, self.ledger, left=left)
-        more = {"left": left, "task": self.teller().task}
-        alone = steps.committed(self.teller().begin(None), self.teller(), loaded, report, self.ledger, **more)
+        self.status = status.committed(self.status, self.updater(), loaded, report, self.ledger, left=left)
+        more = {"left": left, "task": self.updater().task}
+        alone = status.committed(self.updater().begin(None), self.updater(), loaded, report, self.ledger, **more)
         self.told.append(alone.fitting(LARGEST_EVENT))
 
     def run(self, times: int, **doubts: int) -> None:
@@ -136,7 +135,7 @@ class Story:
 
     def _change(self, change, loaded: Range, *more) -> None:
         assert self.status is not None
-        self.status = change(self.teller().begin(self.status), self.teller(), loaded, *more)
+        self.status = change(self.updater().begin(self.status), self.updater(), loaded, *more)
 
 
 def _lags(words: str):
@@ -176,6 +175,47 @@ def failing(now: int, load: str) -> Story:
     story.begin(loaded, 2)
     story.write(loaded, 2, 9)
     story.fail(loaded, "attempt 2 of range 'payments' ended with exit code 1: the disk is full: free some space")
+    return story
+
+
+def moved(now: int, load: str) -> Story:
+    """A load whose last range was given up, and whose ledger was moved then."""
+    story = Story(load, now)
+    story.run(2)
+    story.at = now - 2 * MINUTE
+    story.look()
+    loaded = story.plan()
+    opened = moves.opened(story.ledger, loaded.id, story.updater().run)
+    given_up = moves.abandoned(opened, "anna", "the output was dropped", now - MINUTE)
+    story.ledger = moves.rewound(given_up, story.place, "ben", "a bug in the transform", now - MINUTE, topics={})
+    story.at = now - 20_000
+    story.look(0.1)
+    return story
+
+
+def audited(now: int, load: str) -> Story:
+    """A load whose last three ranges were audited: one is clean, one is not, and of one nobody can know."""
+    story = Story(load, now)
+    story.run(4)
+    assert story.status is not None
+    found = (
+        AuditRow(now, "clean"),
+        AuditRow(now, "found", missing=1_200, out_of_order=3, said="missing: orders[0]@7"),
+        AuditRow(now, "unknown", unknown=4, said="unknown: its records are gone"),
+    )
+    for row, audit in zip(story.status.ranges[1:], found, strict=True):
+        story.status = status.audited(story.status, row.id, audit)
+    return story
+
+
+def in_intervals(now: int, load: str) -> Story:
+    """A load in intervals, which has no ledger: two hours are loaded."""
+    story = Story(load, now)
+    story.run(2)
+    assert story.status is not None
+    ranges = tuple(replace(row, kind="interval", lag=None) for row in story.status.ranges)
+    story.status = replace(story.status, ranges=ranges, lag=None, revision=None, rows=0)
+    story.told = [story.status]
     return story
 
 

@@ -12,8 +12,7 @@ import fastavro
 from pyarrow import parquet
 
 from airflow_provider_orderedkafka.outputs import DeltaOutput, IcebergOutput
-from airflow_provider_orderedkafka.spark.tables.delta import DeltaTable
-from airflow_provider_orderedkafka.spark.tables.iceberg import IcebergTable
+from airflow_provider_orderedkafka.spark.tables.lakes import DeltaTable, IcebergTable
 from support import quick_java
 from support.another_spark import OLDEST, ROOT, environment, spark
 
@@ -96,7 +95,7 @@ class Iceberg:
     package: str
     spark: str
 
-    name, first = "iceberg", "its first version"
+    name, first = "iceberg", "its beginning"
     kind = IcebergTable
     session: ClassVar[dict[str, str]] = {}
     forgetful: ClassVar[dict[str, str]] = {}

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -31,10 +32,19 @@ def password(_settings: Mapping[str, str]) -> dict[str, Any]:
     return {"sasl.password": PASSWORD}
 
 
+@dataclass
+class Given:
+    """What an endpoint of tokens goes by: the client's secret, and how many seconds a token lives."""
+
+    secret: str = SECRET
+    life: float = _LIFE_SECONDS
+
+
 @contextmanager
-def token_endpoint() -> Iterator[str]:
+def token_endpoint(given: Given | None = None) -> Iterator[str]:
     """The address of a server that gives tokens to whoever knows the client's secret."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Endpoint)
+    endpoint = type("Endpoint", (_Endpoint,), {"given": given or Given()})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), endpoint)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
@@ -46,10 +56,13 @@ def token_endpoint() -> Iterator[str]:
 
 
 class _Endpoint(BaseHTTPRequestHandler):
+    given: Given
+
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
-        known = self.headers["Authorization"] == f"Basic {base64.b64encode(f'{CLIENT}:{SECRET}'.encode()).decode()}"
-        answer = {"access_token": unsigned(CLIENT)} if known else {"error": "invalid_client"}
+        login = base64.b64encode(f"{CLIENT}:{self.given.secret}".encode()).decode()
+        known = self.headers["Authorization"] == f"Basic {login}"
+        answer = {"access_token": unsigned(CLIENT, self.given.life)} if known else {"error": "invalid_client"}
         self.send_response(200 if known else 401)
         self.send_header("Content-Type", "application/json")
         self.end_headers()

@@ -76,3 +76,9 @@ def environments_told(frame: DataFrame) -> DataFrame:
 def _tell_environment(who: str) -> None:
     found = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW_CONN_")}
     Path(os.environ["TOLD_TO"], f"{who}-{os.getpid()}").write_text(json.dumps(found))
+
+
+def oddly_named(records: "DataFrame") -> "DataFrame":
+    """With a struct whose members have names that SQL has to quote."""
+    deeper = "array(named_struct('$x', 2)), '@m', map('k', named_struct('`', 3))"
+    return records.selectExpr("*", f"named_struct('user-id', 1, 'a.b', {deeper}) AS odd")

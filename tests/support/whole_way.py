@@ -7,6 +7,7 @@ from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+from airflow_provider_orderedkafka.kafka.lookup.brokers import Brokers
 from airflow_provider_orderedkafka.loads import ranges
 from airflow_provider_orderedkafka.loads.mirror import GroupMirror, group_of
 from support.applications import Application, dying_once, events
@@ -39,15 +40,15 @@ class WholeWay:
 
     def go(self, config: KafkaConfig, app: Application, lane: str) -> Report:
         """Wait, plan, load, mirror; a worker dies on the way, so that the outputs are searched for what has landed."""
-        now = time.time_ns() // 1_000_000
-        first = ranges.first_look(config, self.load.terms, now)
+        now, kafka = time.time_ns() // 1_000_000, Brokers(config)
+        first = ranges.first_look(kafka, self.load.terms, now)
         ledger = moves.first_look(
             self.load.name, instance="one", home_dag="d", place=first.place, topics=first.topics, now=now
         )
         for known in (False, True):  # a sensor's first look, and its later ones
-            seen = ranges.verdict(config, self.load.terms, ledger, now, known=known)
+            seen = ranges.verdict(kafka, self.load.terms, ledger, now, known=known)
             assert (seen.run, seen.waiting) == (True, COUNT), seen.reason
-        loaded = ranges.plan(config, self.load.terms, ledger, digest="", now=now)
+        loaded = ranges.plan(kafka, self.load.terms, ledger, now=now)
         told = ("--output-topic", self.output, "--option", "sliceOffsets=20", "--sink-option", "writers=1")
         report = app.load(loaded, *told, **dying_once(app.folder / "died")[lane])
         assert (app.folder / "died").exists()

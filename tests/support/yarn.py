@@ -1,6 +1,5 @@
 """YARN and HDFS on loopback: Hadoop's mini cluster, one machine of each, in a Java process that Python steers."""
 
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -12,8 +11,7 @@ from urllib.parse import urlsplit
 import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from airflow_provider_orderedkafka.tools.embedded.jars import _ivy_command, cache_directory
-from airflow_provider_orderedkafka.tools.embedded.java import find_java
+from airflow_provider_orderedkafka.tools.broker.java import cache_directory, find_java, run_ivy
 from support.quick_java import FLAGS
 
 HOME = Path(pyspark.__file__).parent
@@ -58,8 +56,7 @@ def jars() -> Path:
     if not found.is_dir():
         found.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=found.parent) as folder:
-            Path(folder, "ivy.xml").write_text(DEPENDENCIES)
-            subprocess.run(_ivy_command(find_java()), cwd=folder, check=True, stdout=subprocess.DEVNULL)
+            run_ivy(find_java(), DEPENDENCIES, Path(folder), ("jar", "bundle"))
             Path(folder, "jars").rename(found)
     return found
 

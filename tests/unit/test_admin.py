@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from airflow_provider_orderedkafka.kafka.clients import admin as clients_admin
-from airflow_provider_orderedkafka.kafka.clients.admin import Admin
+from airflow_provider_orderedkafka.kafka.clients import pools
+from airflow_provider_orderedkafka.kafka.clients.pools import Admin
 
 
 class Cluster:
@@ -39,7 +39,7 @@ def admin(monkeypatch):
 
     def make(*clients):
         left = list(clients)
-        monkeypatch.setattr(clients_admin, "new_client", lambda *_: left.pop(0))
+        monkeypatch.setattr(pools, "new_client", lambda *_: left.pop(0))
         return Admin({"bootstrap.servers": "127.0.0.1:1"})
 
     return make

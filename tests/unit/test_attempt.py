@@ -14,13 +14,12 @@ from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.errors import FencedError
 from airflow_provider_orderedkafka.spark.application.attempt import Attempt, already_loaded
+from airflow_provider_orderedkafka.spark.application.batch_loop import Writer
 from airflow_provider_orderedkafka.spark.application.report import Ending, report
-from airflow_provider_orderedkafka.spark.lanes.writer import Writer
-from airflow_provider_orderedkafka.spark.session.lazy import LazySession
+from airflow_provider_orderedkafka.spark.session.starting import LazySession
 from airflow_provider_orderedkafka.spark.state import lease
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
-from airflow_provider_orderedkafka.spark.state.lease import Lease, Outside
-from airflow_provider_orderedkafka.spark.state.machine import SystemClock, SystemProcesses
+from airflow_provider_orderedkafka.spark.state.lease import Lease, Outside, SystemClock, SystemProcesses
 from airflow_provider_orderedkafka.storage.store import LocalState, State
 
 LOADED = a_range()

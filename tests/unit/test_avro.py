@@ -189,7 +189,7 @@ def test_a_logical_type_that_is_wrong_is_none():
 
 
 def test_types_that_widen_go_together_in_a_union():
-    assert AvroWriter.of(schema(field("v", ["null", "int", "long"]))).type.field("v").type == pa.int64()
+    assert AvroWriter.of(schema(field("v", ["null", "int", "long"]))).field.type.field("v").type == pa.int64()
 
 
 def test_the_types_of_other_schemas_can_be_referred_to():

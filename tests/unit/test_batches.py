@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from support.loop import PARTITION, Before, Killed, World, in_turn, place
 
-from airflow_provider_orderedkafka.core.batches import Batch, Note, Tally
-from airflow_provider_orderedkafka.core.plan import Planned
+from airflow_provider_orderedkafka.core.batches import Batch, Note, Planned, Tally
 from airflow_provider_orderedkafka.errors import (
+    CredentialsError,
     DataLossError,
     FencedError,
     SchemaChangedError,
     StateError,
     UnreachableError,
 )
-from airflow_provider_orderedkafka.spark.application.batches import TRIES, BatchLoop
+from airflow_provider_orderedkafka.spark.application.batch_loop import TRIES, BatchLoop
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_a_long_range_is_planned_a_few_batches_at_a_time(world) -> None:
 
 def test_a_batch_that_never_comes_is_an_error_that_names_it(world) -> None:
     w = world()
-    with pytest.raises(StateError, match="did not find batch 2 of the plan"):
+    with pytest.raises(StateError, match="batch 2"):
         w.run(lambda planned, loop: in_turn([planned[0], planned[2]], loop))
     assert w.writer.output.rows == EVERYTHING[:10]
 
@@ -129,7 +129,14 @@ def test_a_batch_that_keeps_failing_ends_the_attempt_with_the_reason(world) -> N
     assert w.waits == TRIES - 1
 
 
-@pytest.mark.parametrize("error", [DataLossError("gone"), SchemaChangedError("columns are settled for an attempt")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        DataLossError("gone"),
+        SchemaChangedError("columns are settled for an attempt"),
+        CredentialsError("so is the password"),
+    ],
+)
 def test_what_this_attempt_cannot_mend_is_not_tried_again(world, error) -> None:
     w = world()
     w.writer.failures = [error]

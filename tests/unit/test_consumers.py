@@ -2,8 +2,8 @@
 
 import pytest
 
-from airflow_provider_orderedkafka.kafka.clients.consumers import configuration, fetch_bytes
-from airflow_provider_orderedkafka.kafka.reading import ReadSettings
+from airflow_provider_orderedkafka.kafka.clients.pools import configuration, fetch_bytes
+from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,7 @@
-"""The demo's judgement catches what it must, its summary fits the screen, and its directory is nobody else's."""
+"""The demo's events are shaped as its story says, and its judgement catches what it must."""
 
-import io
-import signal
-from contextlib import suppress
+import json
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -11,46 +10,84 @@ from support.plain import plain_report
 
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets
-from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.tools import cli
-from airflow_provider_orderedkafka.tools.demo import command
-from airflow_provider_orderedkafka.tools.demo.place import Place as Directory
-from airflow_provider_orderedkafka.tools.demo.play import Play
-from airflow_provider_orderedkafka.tools.demo.reading import Reading
-from airflow_provider_orderedkafka.tools.demo.runs import environment
-from airflow_provider_orderedkafka.tools.demo.screen import Screen, remembered
-from airflow_provider_orderedkafka.tools.demo.story import LANES, Length, chapter, order_times, right_order
-from airflow_provider_orderedkafka.tools.demo.summary import summary
-from airflow_provider_orderedkafka.tools.demo.verdict import Loaded, Order, Told, judge
+from demo.__main__ import DemoError, claimed, environment
+from demo.shop import Reading
+from demo.story import IN_TRANSACTION, LANES, OFFLINE_MS, TRANSACTION_LANE, Chapter, chapter, order_times, right_order
+from demo.verdict import Loaded, Order, Story, judge, summary
 
 BEGIN = 1_700_000_000_000
-CHAPTERS = [chapter(7, Length(3_000, 180), 0, BEGIN), chapter(7, Length(1_000, 20, 0.01), 3_000, BEGIN + 190_000)]
+FLOORS = [BEGIN + 190_000, BEGIN + 220_000]
+CHAPTERS = [chapter(0, BEGIN, 3_000, 180), chapter(3_000, BEGIN + 190_000, 1_000, 20, 0.01)]
+LARGE = chapter(500, BEGIN, 20_000, 180)
+EVENTS = list(LARGE.events(np.ones(len(LARGE), dtype=bool)))
 
 
-def report(rows, late, floor):
-    stop = Place(Offsets(), Floor(floor))
-    return plain_report(stop=stop, batches=1, rows_read=rows, rows_emitted=rows, late=late, ended_at=2_000)
+def test_every_event_carries_its_own_number_and_a_key_has_one_partition_of_a_topic():
+    values = [json.loads(event.value) for event in EVENTS]
+    assert [value["event"] for value in values] == list(range(500, 20_500))
+    for event, value in zip(EVENTS, values, strict=True):
+        assert event.lane.topic == value["kind"] + "s"
+        assert event.key.decode() == value["customer"]
+    places = {(event.lane.topic, event.key): event.lane for event in EVENTS}
+    assert all(places[event.lane.topic, event.key] == event.lane for event in EVENTS)
 
 
-def runs():
-    floors = [0, BEGIN + 190_000]
-    late = [
-        int((told.times < order_times(told, [floor] * len(LANES))).sum())
-        for told, floor in zip(CHAPTERS, floors, strict=True)
-    ]
-    return [Loaded(20.0, report(len(told), found, BEGIN + 190_000)) for told, found in zip(CHAPTERS, late, strict=True)]
+def test_the_partitions_are_uneven_and_one_is_idle():
+    counts = Counter(event.lane for event in EVENTS)
+    for lane in LANES:
+        assert counts[lane] == pytest.approx(lane.share * len(EVENTS), rel=0.15)
+    assert sum(lane.share == 0 for lane in LANES) == 1
+    assert list(LANES) == sorted(LANES, key=lambda lane: (lane.topic, lane.partition))
 
 
-TOLD = Told.of(CHAPTERS, runs())
-RIGHT = right_order(TOLD.lanes, TOLD.order_times)
+def test_a_few_of_a_hundred_events_are_late_and_those_that_were_offline_happened_before():
+    assert 0.02 < (LARGE.times < order_times(LARGE, 0)).mean() < 0.04
+    assert (LARGE.times >= BEGIN).all()
+    assert LARGE.times.max() < LARGE.ends_at
+    offline = chapter(0, BEGIN, 20_000, 20, 0.01).times
+    assert (offline < BEGIN).sum() == pytest.approx(200, rel=0.3)
+    assert offline.min() >= BEGIN - OFFLINE_MS
+
+
+def test_the_last_events_of_one_partition_are_written_in_a_transaction():
+    chosen = np.flatnonzero(LARGE.in_transaction)
+    assert np.array_equal(chosen, np.flatnonzero(LARGE.lanes == TRANSACTION_LANE)[-IN_TRANSACTION:])
+
+
+def test_the_order_time_is_the_highest_time_of_the_lane_so_far_and_never_below_the_floor():
+    zeros = np.zeros(5, dtype=np.int64)
+    small = Chapter(0, np.array([0, 1, 0, 1, 0]), np.array([50, 20, 40, 30, 60]), zeros, zeros, 0)
+    assert order_times(small, 0).tolist() == [50, 20, 50, 30, 60]
+    assert order_times(small, 25).tolist() == [50, 25, 50, 30, 60]
+
+
+def test_the_right_order_goes_by_time_then_lane_then_place_in_the_lane():
+    lanes, times = np.array([1, 0, 1, 0, 0]), np.array([5, 5, 5, 5, 3])
+    assert right_order(lanes, times).tolist() == [4, 1, 3, 0, 2]
+
+
+STORY = Story.of(CHAPTERS, FLOORS)
+RIGHT = right_order(STORY.lanes, STORY.order_times)
+
+
+def run(new, floor, end):
+    stop, late = Place(Offsets(), Floor(end)), int((new.times < order_times(new, floor)).sum())
+    rows = len(new)
+    return Loaded(
+        20.0, plain_report(stop=stop, batches=1, rows_read=rows, rows_emitted=rows, late=late, ended_at=2_000)
+    )
+
+
+RUNS = [run(new, floor, end) for new, floor, end in zip(CHAPTERS, [0, FLOORS[0]], FLOORS, strict=True)]
+PLAIN = np.arange(4_000)
 
 
 def reading(events):
-    return Reading(events, TOLD.times[events], 1.0, {("orders", 0): 4_002})
+    return Reading(events, STORY.times[events], 1.0, {("orders", 0): 4_002})
 
 
-def broken(output):
-    return judge(TOLD, reading(np.arange(4_000)), output, runs()).broken
+def broken(output, runs=RUNS):
+    return judge(STORY, reading(PLAIN), output, runs).broken
 
 
 def test_the_right_output_keeps_every_promise():
@@ -63,13 +100,9 @@ def test_two_neighbours_in_the_wrong_order_are_caught():
     assert any("a plain sort" in sentence for sentence in broken(reading(swapped)))
 
 
-def test_a_missing_event_is_caught():
+def test_a_missing_event_and_one_that_came_twice_are_caught():
     assert "1 of 4,000 events are missing from the output" in broken(reading(np.delete(RIGHT, 1_234)))
-
-
-def test_an_event_that_came_twice_is_caught():
-    doubled = np.insert(RIGHT, 500, RIGHT[500])
-    assert "1 events are in the output more than once" in broken(reading(doubled))
+    assert "1 events are in the output more than once" in broken(reading(np.insert(RIGHT, 500, RIGHT[500])))
 
 
 def test_a_changed_timestamp_is_caught():
@@ -79,9 +112,8 @@ def test_a_changed_timestamp_is_caught():
 
 
 def test_a_report_that_counts_wrong_is_caught():
-    wrong = runs()
-    wrong[0] = replace(wrong[0], report=replace(wrong[0].report, late=wrong[0].report.late + 1))
-    assert len(judge(TOLD, reading(RIGHT), reading(RIGHT), wrong).broken) == 1
+    wrong = replace(RUNS[0], report=replace(RUNS[0].report, late=RUNS[0].report.late + 1))
+    assert len(broken(reading(RIGHT), [wrong, RUNS[1]])) == 1
 
 
 def test_rows_behind_a_later_one_and_the_places_where_time_runs_backwards_are_counted():
@@ -90,98 +122,33 @@ def test_rows_behind_a_later_one_and_the_places_where_time_runs_backwards_are_co
 
 
 @pytest.mark.parametrize("output", [RIGHT, RIGHT[:-1]])
-def test_the_summary_fits_a_screen_and_says_what_is_wrong(output):
-    verdict = judge(TOLD, reading(np.arange(4_000)), reading(output), runs())
+def test_the_summary_fits_a_screen_and_has_what_is_wrong(output):
+    verdict = judge(STORY, reading(PLAIN), reading(output), RUNS)
     text = summary(verdict)
     assert max(map(len, text.splitlines())) <= 100
     assert all(sentence in text for sentence in verdict.broken)
     assert "4,002, 2 of them without a record" in text
 
 
-def test_no_colour_and_no_control_characters_where_no_terminal_is():
-    stream = io.StringIO()
-    screen = Screen(stream)
-    with screen.step("name", "begins") as step:
-        step.tell("x" * 200)
-    line, end = stream.getvalue()[:-1], stream.getvalue()[-1]
-    assert end == "\n"
-    assert line.isprintable()
-    assert len(line) <= 100
-
-
-def test_what_nobody_should_miss_is_said_at_once_and_what_is_told_often_is_not():
-    stream = io.StringIO()
-    with Screen(stream).step("broker", "starting") as step:
-        step.announce("Fetching")
-        for done in range(1_000):
-            step.tell(f"{done} of 1,000")
-    announced, last = stream.getvalue().splitlines()
-    assert announced.strip() == "Fetching"
-    assert "999 of 1,000" in last
-
-
-def test_a_step_that_fails_says_so_and_lets_the_error_through():
-    stream = io.StringIO()
-    with pytest.raises(OSError, match="gone"), Screen(stream).step("name", "works"):
-        raise OSError("gone")
-    assert "aborted: works" in stream.getvalue()
-
-
-def test_an_interrupt_that_somebody_swallowed_aborts_the_step():
-    with remembered() as check:
-        screen = Screen(io.StringIO(), check)
-        with pytest.raises(KeyboardInterrupt), screen.step("shop", "opens"), suppress(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
-        with pytest.raises(KeyboardInterrupt), screen.step("plain reader", "begins"):
-            pytest.fail("no step begins after it")
-    assert "aborted: opens" in screen.stream.getvalue()
-
-
 def test_a_directory_that_holds_something_else_is_refused_and_left_alone(tmp_path):
     (tmp_path / "kafka").mkdir()
-    with pytest.raises(SettingError, match="holds something else than a demo"), Directory.claim(tmp_path):
+    with pytest.raises(DemoError, match="else"), claimed(tmp_path):
         pass
     assert (tmp_path / "kafka").is_dir()
 
 
-def test_what_an_earlier_demo_left_is_replaced(tmp_path):
-    with Directory.claim(tmp_path / "demo") as place:
-        place.kafka.mkdir()
-        place.note("earlier")
-    with Directory.claim(tmp_path / "demo") as place:
-        assert not place.kafka.exists()
-        assert not place.log.exists()
-
-
-def test_two_demos_never_share_a_directory(tmp_path):
-    with (
-        Directory.claim(tmp_path / "demo"),
-        pytest.raises(SettingError, match="a demo is running"),
-        Directory.claim(tmp_path / "demo"),
-    ):
-        pass
-
-
-def test_too_few_events_are_refused_with_the_least(tmp_path):
-    import argparse
-
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    with pytest.raises(SettingError, match="expected 48000 or more"):
-        command.run(parser.parse_args(["--events", "100", "--directory", str(tmp_path / "demo")]))
-    assert not (tmp_path / "demo").exists()
+def test_what_an_earlier_demo_left_is_replaced_and_two_never_share_a_directory(tmp_path):
+    with claimed(tmp_path / "demo"):
+        (tmp_path / "demo" / "kafka").mkdir()
+        with pytest.raises(DemoError, match="running"), claimed(tmp_path / "demo"):
+            pass
+    with claimed(tmp_path / "demo"):
+        assert not (tmp_path / "demo" / "kafka").exists()
 
 
 def test_no_other_airflow_and_no_other_spark_reach_the_demo(monkeypatch, tmp_path):
     monkeypatch.setenv("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "postgresql://production")
     monkeypatch.setenv("SPARK_HOME", "/opt/spark")
     found = environment(tmp_path, "127.0.0.1:1")
-    assert "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN" not in found
-    assert "SPARK_HOME" not in found
+    assert not {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "SPARK_HOME"} & found.keys()
     assert found["AIRFLOW_HOME"] == str(tmp_path)
-
-
-@pytest.mark.parametrize(("kept", "code"), [(True, 0), (False, 65)])
-def test_the_exit_code_says_whether_every_promise_was_kept(monkeypatch, tmp_path, kept, code):
-    monkeypatch.setattr(Play, "run", lambda _: kept)
-    assert cli.main(["demo", "--directory", str(tmp_path / "demo")]) == code

@@ -2,23 +2,30 @@
 
 import json
 import sys
-from datetime import UTC, datetime, timedelta
 from importlib import metadata
+from types import SimpleNamespace
 
 import pytest
 from support.certificates import Authority
 from support.children import executable
 
-from airflow_provider_orderedkafka.compat.airflow import has_asset_state
+from airflow_provider_orderedkafka.compat.airflow import TRIED, has_asset_state
 from airflow_provider_orderedkafka.tools import cli, doctor
-from airflow_provider_orderedkafka.tools.doctor.certificates import certificates
-from airflow_provider_orderedkafka.tools.doctor.finding import Finding, Tries, as_json, as_table, must_be_mended
-from airflow_provider_orderedkafka.tools.doctor.installed import installed
-from airflow_provider_orderedkafka.tools.doctor.workers import workers_python
+from airflow_provider_orderedkafka.tools.doctor.connections import certificates
+from airflow_provider_orderedkafka.tools.doctor.installed import (
+    Finding,
+    Tries,
+    as_json,
+    as_table,
+    fits,
+    installed,
+    must_be_mended,
+    spark_behind,
+)
 
 OK = Finding("java", "ok", "17.0.1")
 WARNING = Finding("airflow database", "warning", "never set up", "Run: airflow db migrate")
-BROKEN = Finding("pyspark", "broken", "not installed", "Run: pip install pyspark")
+BROKEN = Finding("pyspark", "broken", "not installed", "Run: pip install it")
 
 
 @pytest.fixture
@@ -47,15 +54,20 @@ def test_a_finding_has_a_remedy_exactly_when_it_is_not_ok(status, remedy):
         Finding("java", status, "something", remedy)
 
 
+def test_a_finding_has_no_secret():
+    found = Finding("kafka", "broken", "sasl.password=hush at https://u:hush@registry", "Correct it")
+    assert "hush" not in as_json([found]) + as_table([found])
+
+
 def test_the_table_is_aligned_and_has_each_remedy_below_its_row():
     assert as_table([OK, WARNING, BROKEN]).splitlines() == [
         "java              ok       17.0.1",
         "airflow database  warning  never set up",
         "                           -> Run: airflow db migrate",
         "pyspark           broken   not installed",
-        "                           -> Run: pip install pyspark",
+        "                           -> Run: pip install it",
         "",
-        "1 broken, 1 warnings.",
+        "1 broken, 1 warning.",
     ]
 
 
@@ -66,7 +78,7 @@ def test_the_json_says_the_same_to_a_program():
         "name": "pyspark",
         "status": "broken",
         "found": "not installed",
-        "remedy": "Run: pip install pyspark",
+        "remedy": "Run: pip install it",
     }
 
 
@@ -82,13 +94,34 @@ def test_a_missing_package_is_broken():
     assert [finding.name for finding in findings if finding.status == "broken"] == ["pyarrow"]
 
 
-@pytest.mark.parametrize("client", [None, "4.1.0"])
-def test_two_versions_of_spark_are_broken_and_the_remedy_names_one(client):
-    versions = {"pyspark": "4.2.0", "pyspark-client": client}
-    finding = named(installed(lambda name: versions.get(name, "1")), "pyspark = pyspark-client")
+def test_two_versions_of_spark_are_broken_and_the_remedy_names_one():
+    versions = {"pyspark": "4.2.0", "pyspark-client": "4.1.0"}
+    finding = named(installed(lambda name: versions.get(name, "1")), "pyspark-client")
     assert finding.status == "broken"
-    both = client or "4.2.0"  # what pyspark-client has, pyspark has
-    assert f"pyspark-client=={both} pyspark=={both}" in finding.remedy
+    assert "pyspark-client==4.1.0 pyspark==4.1.0" in finding.remedy  # what pyspark-client has, pyspark has
+
+
+def test_a_spark_without_pandas_is_broken_and_the_remedy_is_the_extra():
+    finding = named(installed(lambda name: None if name == "pandas" else metadata.version(name)), "pandas")
+    assert (finding.status, finding.remedy) == ("broken", "Run: pip install 'airflow-provider-orderedkafka[spark]'")
+
+
+@pytest.mark.parametrize("client", [None, "4.2.0"])
+def test_an_environment_needs_no_spark_and_then_no_java(monkeypatch, tmp_path, client):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    versions = {"pyspark": None, "pandas": None, "pyspark-client": client}
+    findings = list(installed(lambda name: versions.get(name, metadata.version(name))))
+    assert {finding.name: finding.status for finding in findings if finding.status != "ok"} == {"java": "warning"}
+    assert "pip install 'airflow-provider-orderedkafka[spark]'" in named(findings, "pyspark").found
+
+
+@pytest.mark.parametrize("name", TRIED)
+def test_a_version_that_was_not_tried_is_a_warning_that_says_which_were(name):
+    oldest, newest = TRIED[name]
+    later = f"{newest}.1"
+    finding = named(installed(lambda each: later if each == name else metadata.version(each)), name)
+    assert finding.status == "warning"
+    assert finding.found == f"{later} is newer than what was tried: {oldest} to {newest}"
 
 
 def test_a_version_that_is_not_supported_is_broken_and_the_remedy_names_those_that_are():
@@ -98,51 +131,28 @@ def test_a_version_that_is_not_supported_is_broken_and_the_remedy_names_those_th
     assert finding.remedy.startswith("Run: pip install 'apache-airflow")
 
 
-CA = Authority.make()
-TLS = {"bootstrap.servers": "127.0.0.1:9", "security.protocol": "ssl"}
-
-
-@pytest.mark.parametrize(
-    ("days", "status", "said"), [(-1, "broken", "expired on"), (13, "warning", "in 12 days"), (20, "ok", "valid until")]
-)
-def test_a_certificate_is_told_by_its_setting_and_its_date(tmp_path, days, status, said):
+@pytest.mark.parametrize(("days", "status"), [(-1, "broken"), (13, "warning"), (20, "ok")])
+def test_a_certificate_is_judged_by_its_last_day(tmp_path, days, status):
     pem = tmp_path / "loader.pem"
-    pem.write_text(CA.issue("loader", days=days).certificate)
-    (finding,) = certificates(TLS | {"ssl.certificate.location": str(pem)})
+    pem.write_text(Authority.make().issue("loader", days=days).certificate)
+    config = {"bootstrap.servers": "127.0.0.1:9", "security.protocol": "ssl", "ssl.certificate.location": str(pem)}
+    (finding,) = certificates(config)
     assert (finding.name, finding.status) == ("certificate ssl.certificate.location", status)
-    assert said in finding.found
+    assert list(certificates(config | {"security.protocol": "plaintext"})) == []
 
 
-def test_of_authorities_one_that_lasts_is_enough():
-    old = CA.issue("old", days=-1).certificate
-    (finding,) = certificates(TLS | {"ssl.ca.pem": old + CA.certificate})
-    assert finding.status == "ok"
-    (finding,) = certificates(TLS | {"ssl.ca.pem": old})
-    assert finding.status == "broken"
-
-
-def test_a_certificate_of_the_future_is_broken():
-    (finding,) = certificates(TLS | {"ssl.ca.pem": CA.certificate}, datetime.now(UTC) - timedelta(days=3650))
-    assert "is only valid from" in finding.found
-
-
-@pytest.mark.parametrize(("text", "said"), [(None, "No such file"), ("nothing", "holds no certificate")])
-def test_a_certificate_that_cannot_be_read_is_broken(tmp_path, text, said):
-    place = tmp_path / "ca.pem"
+@pytest.mark.parametrize("text", [None, "nothing"])
+def test_a_certificate_that_cannot_be_read_is_left_to_the_finding_on_the_connection(tmp_path, text):
+    place = tmp_path / "own.pem"
     if text is not None:
         place.write_text(text)
-    (finding,) = certificates(TLS | {"ssl.ca.location": str(place)})
-    assert finding.status == "broken"
-    assert said in finding.found
-
-
-def test_without_tls_no_certificate_is_looked_at():
-    assert list(certificates({"bootstrap.servers": "127.0.0.1:9", "ssl.ca.location": "/no/such"})) == []
+    config = {"bootstrap.servers": "127.0.0.1:9", "security.protocol": "ssl", "ssl.certificate.location": str(place)}
+    assert list(certificates(config)) == []
 
 
 def test_a_checkpoint_is_tried_from_here_and_nothing_is_left_there(no_airflow, tmp_path):
     place = tmp_path / "checkpoints"
-    finding = named(doctor.examine("no", "no", Tries(checkpoint=str(place))), "checkpoint from here")
+    finding = named(doctor.examine(Tries("no", "no", checkpoint=str(place))), "checkpoint")
     assert finding.status == "ok"
     assert list(place.iterdir()) == []
 
@@ -151,7 +161,7 @@ def test_a_checkpoint_is_tried_from_here_and_nothing_is_left_there(no_airflow, t
 def test_a_checkpoint_that_cannot_be_reached_from_here_is_broken(no_airflow, tmp_path, location):
     (tmp_path / "file").touch()
     location = location.format(file=tmp_path / "file")
-    finding = named(doctor.examine("no", "no", Tries(checkpoint=location)), "checkpoint from here")
+    finding = named(doctor.examine(Tries("no", "no", checkpoint=location)), "checkpoint")
     assert finding.status == "broken"
     assert location in finding.found
 
@@ -164,44 +174,45 @@ def test_no_java_is_broken_and_the_remedy_says_how_to_install_it(monkeypatch, tm
     assert "openjdk-17" in finding.remedy
 
 
-def test_the_workers_python_is_fine_when_it_can_import_everything(monkeypatch):
-    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
-    assert workers_python().status == "ok"
+@pytest.mark.parametrize(
+    ("version", "python", "java", "status", "word"),
+    [
+        ((3, 5), (3, 11), 17, "ok", ""),
+        ((4, 2), (3, 13), 25, "ok", ""),
+        ((3, 5), None, None, "ok", ""),
+        ((3, 4), (3, 11), 17, "broken", "old"),
+        ((3, 5), (3, 12), 17, "broken", "Python 3.12"),
+        ((4, 1), (3, 11), 25, "broken", "Java 25"),
+        ((4, 4), (3, 11), 17, "warning", "newer"),
+    ],
+)
+def test_a_spark_that_does_not_go_with_its_python_or_its_java_is_not_ok(version, python, java, status, word):
+    finding = fits("this one", version, python, java)
+    assert (finding.status, word in finding.found) == (status, True)
 
 
-def test_a_workers_python_without_the_packages_is_broken(monkeypatch, tmp_path):
-    bare = executable(tmp_path / "python", f'#!/bin/sh\nexec "{sys.executable}" -I -S "$@"\n')
-    monkeypatch.setenv("PYSPARK_PYTHON", str(bare))
-    finding = workers_python()
-    assert finding.status == "broken"
-    assert "confluent_kafka (ModuleNotFoundError), pyarrow" in finding.found
-    assert finding.remedy.endswith(f"export PYSPARK_PYTHON={sys.executable}")
+def test_the_spark_behind_a_spark_submit_is_known_by_its_jars(tmp_path):
+    binary = executable(tmp_path / "bin" / "spark-submit", "#!/bin/sh\n")
+    assert list(spark_behind(str(binary))) == []
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "spark-core_2.12-3.4.1.jar").touch()
+    (finding,) = spark_behind(str(binary))
+    assert finding.found == f"3.4.1 (Scala 2.12) at {tmp_path} is too old"
+    (ours,) = spark_behind("spark-submit")
+    assert (ours.status, metadata.version("pyspark") in ours.found) == ("ok", True)
 
 
-def test_a_workers_python_of_another_version_is_broken(monkeypatch, tmp_path):
-    other = executable(tmp_path / "python", '#!/bin/sh\necho \'{"version": [3, 99], "missing": []}\'\n')
-    monkeypatch.setenv("PYSPARK_PYTHON", str(other))
-    finding = workers_python()
-    assert finding.status == "broken"
-    assert "is Python 3.99" in finding.found
-
-
-@pytest.mark.parametrize("script", ["#!/bin/sh\nexit 1\n", "#!/bin/sh\necho hello\n"])
-def test_a_workers_python_that_does_not_answer_is_broken(monkeypatch, tmp_path, script):
-    monkeypatch.setenv("PYSPARK_PYTHON", str(executable(tmp_path / "python", script)))
-    assert "does not answer" in workers_python().found
-
-
-def test_without_a_setting_the_python_that_spark_would_take_is_tried(monkeypatch, tmp_path):
-    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert (workers_python().status, "cannot be run" in workers_python().found) == ("warning", True)
-    executable(tmp_path / "python3", f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
-    assert workers_python().status == "ok"
+def test_two_versions_of_spark_do_not_end_the_doctor(monkeypatch):
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    monkeypatch.setattr(
+        "airflow_provider_orderedkafka.hooks.launching.distributions",
+        lambda name: iter([SimpleNamespace(version=name)]),
+    )
+    assert list(spark_behind("spark-submit")) == []
 
 
 def test_an_airflow_that_was_never_set_up_is_said_plainly_and_not_begun(no_airflow):
-    findings = doctor.examine("kafka_default", "spark_default")
+    findings = doctor.examine(Tries())
     finding = named(findings, "airflow database")
     assert finding.status == "warning"
     assert f"never set up in {no_airflow}" in finding.found
@@ -212,7 +223,7 @@ def test_an_airflow_that_was_never_set_up_is_said_plainly_and_not_begun(no_airfl
 def test_connections_of_the_environment_are_found_and_tried(no_airflow, monkeypatch):
     monkeypatch.setenv("AIRFLOW_CONN_BROKER", '{"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:9"}}')
     monkeypatch.setenv("AIRFLOW_CONN_MASTER", '{"conn_type": "spark", "host": "spark://there", "port": 7077}')
-    findings = doctor.examine("broker", "master")
+    findings = doctor.examine(Tries("broker", "master"))
     kafka = named(findings, "connection broker")
     assert kafka.status == "broken"
     assert "127.0.0.1:9 cannot be reached" in kafka.found
@@ -223,9 +234,9 @@ def test_connections_of_the_environment_are_found_and_tried(no_airflow, monkeypa
 def test_where_ledgers_are_kept_is_told(no_airflow, monkeypatch):
     monkeypatch.setenv("AIRFLOW_CONN_BROKER", '{"conn_type": "kafka"}')
     monkeypatch.setenv("AIRFLOW__ORDEREDKAFKA__LEDGER", "s3://bucket/ledgers")
-    assert named(doctor.examine("broker", "master"), "ledgers").found == "s3://bucket/ledgers"
+    assert named(doctor.examine(Tries("broker", "master")), "ledgers").found == "s3://bucket/ledgers"
     monkeypatch.delenv("AIRFLOW__ORDEREDKAFKA__LEDGER")
-    found = named(doctor.examine("broker", "master"), "ledgers")
+    found = named(doctor.examine(Tries("broker", "master")), "ledgers")
     if has_asset_state():
         assert (found.status, found.found) == ("ok", "in Airflow's asset state store")
     else:
@@ -238,19 +249,16 @@ def test_settings_that_librdkafka_refuses_and_missing_ones_are_named(no_airflow,
     monkeypatch.setenv(
         "AIRFLOW_CONN_MASTER", '{"conn_type": "spark", "host": "local", "extra": {"spark-binary": "no"}}'
     )
-    findings = doctor.examine("broker", "master")
+    findings = doctor.examine(Tries("broker", "master"))
     assert "no.such.setting" in named(findings, "connection broker").found
     assert named(findings, "no").status == "broken"
 
 
-def test_the_command_prints_json_and_fails_when_something_must_be_mended(no_airflow, monkeypatch, capsys):
-    monkeypatch.setenv("PYSPARK_PYTHON", "/no/such/python")
-    assert cli.main(["doctor", "--json"]) == 65
+def test_the_command_prints_json_and_fails_when_something_must_be_mended(no_airflow, tmp_path, capsys):
+    (tmp_path / "file").touch()
+    assert cli.main(["doctor", "--json", "--checkpoint", f"{tmp_path}/file"]) == 65
     document = json.loads(capsys.readouterr().out)
-    assert {finding["name"] for finding in document["findings"] if finding["status"] == "broken"} == {
-        "python of Spark's workers"
-    }
-    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    assert [finding["name"] for finding in document["findings"] if finding["status"] == "broken"] == ["checkpoint"]
     assert cli.main(["doctor"]) == 0
     assert "0 broken" in capsys.readouterr().out
 
@@ -259,7 +267,7 @@ def test_an_airflow_without_tables_and_a_connection_without_brokers_are_broken(n
     no_airflow.mkdir()
     (no_airflow / "airflow.cfg").touch()
     monkeypatch.setenv("AIRFLOW_CONN_BROKER", '{"conn_type": "kafka"}')
-    findings = doctor.examine("broker", "spark_default")
+    findings = doctor.examine(Tries("broker", "spark_default"))
     database = named(findings, "airflow database")
     assert (database.status, database.remedy) == ("broken", "Run: airflow db migrate")
     assert "has no tables yet" in database.found
@@ -271,6 +279,4 @@ def test_an_airflow_without_tables_and_a_connection_without_brokers_are_broken(n
 def test_an_airflow_that_cannot_be_asked_is_broken(no_airflow, monkeypatch):
     no_airflow.mkdir()
     (no_airflow / "airflow.cfg").write_text("this is no configuration")
-    assert named(doctor.examine("kafka_default", "spark_default"), "airflow").found.startswith(
-        "Airflow cannot be asked:"
-    )
+    assert named(doctor.examine(Tries()), "airflow").found.startswith("Airflow cannot be asked:")

@@ -45,6 +45,7 @@ def test_what_ended_with_a_code_may_be_run_again_where_its_error_says_so():
 
 def test_only_an_error_after_which_the_same_again_can_succeed_is_retryable():
     assert {kind.__name__ for kind in KINDS if kind.retryable} == {
+        "CredentialsError",
         "DeliveryError",
         "FencedError",
         "LedgerChangedError",

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_orderedkafka.decoding.formats import Avro, Decode, Protobuf
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.spark.session.executors import check_executors
+from airflow_provider_orderedkafka.spark.session.starting import check_executors
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,7 +37,7 @@ def test_an_interpreter_without_the_packages_is_named_with_the_ways_to_ship_them
     bare: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    with pytest.raises(SettingError, match=rf"{bare}.* has no confluent-kafka and pyarrow and numpy. .* venv-pack"):
+    with pytest.raises(SettingError, match=rf"{bare}.* confluent-kafka .*--requirements.* venv-pack"):
         check_executors(session(bare))
 
 
@@ -45,7 +45,7 @@ def test_what_a_load_needs_to_decode_is_looked_for_too(bare: Path, monkeypatch: 
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     decode = Decode(value=Avro(registry="registry"), key=Protobuf(registry="registry"))
     check_executors(session(sys.executable), decode.needed)
-    with pytest.raises(SettingError, match="and numpy and authlib and fastavro and protobuf"):
+    with pytest.raises(SettingError, match="attrs and authlib and cachetools and certifi and fastavro and protobuf"):
         check_executors(session(bare), decode.needed)
 
 
@@ -54,10 +54,10 @@ def test_an_interpreter_without_this_package_is_told_how_to_get_it(
 ) -> None:
     monkeypatch.delenv("PYTHONPATH", raising=False)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SettingError, match="has no airflow_provider_orderedkafka: ship it with --py-files"):
+    with pytest.raises(SettingError, match="--py-files"):
         check_executors(session(bare))
 
 
 def test_an_interpreter_that_does_not_run_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match=r"'.*nowhere' does not run .*: point PYSPARK_PYTHON at an interpreter"):
+    with pytest.raises(SettingError, match=r"nowhere.*PYSPARK_PYTHON"):
         check_executors(session(tmp_path / "nowhere"))

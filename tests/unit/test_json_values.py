@@ -4,8 +4,7 @@ from decimal import Decimal
 import pytest
 
 from airflow_provider_orderedkafka.decoding.column_types import arrow_type, parsed_columns
-from airflow_provider_orderedkafka.decoding.json_schema import columns_of
-from airflow_provider_orderedkafka.decoding.json_values import JsonWriter
+from airflow_provider_orderedkafka.decoding.json_values import JsonWriter, columns_of
 from airflow_provider_orderedkafka.errors import SettingError
 
 
@@ -84,6 +83,14 @@ def test_of_a_moment_with_more_digits_microseconds_are_kept(digits):
     }
 
 
+@pytest.mark.parametrize("year", ["9999", "2262", "1677", "0001"])
+def test_a_moment_with_more_digits_that_nanoseconds_do_not_reach_is_bad(year):
+    given = [b'{"at": "2026-01-02T03:04:05.1234567Z"}', f'{{"at": "{year}-12-31T00:00:00.1234567Z"}}'.encode()]
+    found, errors = reader("at timestamp").read(given)
+    assert list(errors) == [1]
+    assert [row is None for row in found.to_pylist()] == [False, True]
+
+
 def test_one_object_too_many_and_one_too_few_do_not_shift_the_rows():
     found, errors = reader("order long").read([b'{"order": 1}{"order": 2}', b" ", b'{"order": 3}'])
     assert (list(errors), found.to_pylist()) == ([0, 1], [None, None, {"order": 3}])
@@ -94,7 +101,7 @@ def test_one_object_too_many_and_one_too_few_do_not_shift_the_rows():
     [
         ("", "columns such as"),
         ("order", "a name is missing"),
-        ("order longer", "the type 'longer'"),
+        ("order longer", "type 'longer'"),
         ("order long,", "a name is missing"),
         ("order long, order int", "there twice"),
         ("a array<int", "'>' was expected"),

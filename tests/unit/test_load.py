@@ -1,13 +1,15 @@
 """What an `OrderedLoad` accepts, and what it says about what it does not."""
 
+import json
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.core.notation.starts import Ago, Earliest, Explicit, Moment
+from airflow_provider_orderedkafka.core.notation.subscriptions import Assigned, Matching, Named
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
-from airflow_provider_orderedkafka.errors import SettingError
 
 
 def test_topics_are_sorted_and_a_single_one_may_stand_alone():
@@ -34,34 +36,57 @@ def test_a_start_is_read_when_it_is_said(start, policy):
     assert OrderedLoad("orders", topics=["orders"], start=start).start_policy == policy
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"name": "my load"}, ["my load", "letters, digits"]),
-        ({"topics": []}, ["names no topics"]),
-        ({"topics": ["a b"]}, ["'a b'", "cannot be a topic's name"]),
-        ({"min_offsets": 0}, ["min_offsets", "from 1 on", "found 0"]),
-        ({"max_offsets": "5"}, ["max_offsets", "found '5'"]),
-        ({"min_offsets": 10, "max_offsets": 5}, ["min_offsets=10", "max_offsets=5", "lower min_offsets or raise"]),
-        ({"max_delay": 900}, ["max_delay", "'900s'"]),
-        ({"max_delay": "0s"}, ["max_delay", "leave min_offsets out"]),
-        ({"start": "yesterday"}, ["start", "'yesterday'", "earliest"]),
-        ({"start": datetime(2026, 1, 1)}, ["start", "time zone"]),  # noqa: DTZ001 - that is what is wrong with it
-        ({"on_data_loss": "ignore"}, ["on_data_loss", "'fail' or 'count'", "'ignore'"]),
-        ({"isolation": "serializable"}, ["isolation", "'serializable'"]),
-    ],
-)
-def test_an_error_names_the_setting_what_was_found_and_the_way_out(arguments, words):
-    with pytest.raises(SettingError) as error:
-        OrderedLoad(**{"name": "orders", "topics": ["orders"], **arguments})
-    for word in words:
-        assert word in str(error.value)
-
-
 def test_a_load_survives_the_way_to_a_trigger():
-    load = OrderedLoad("orders", topics=["orders"], min_offsets=5, max_delay="15m", grace="1s", row_limit=9)
+    load = OrderedLoad(
+        "orders", topics=["orders"], min_offsets=5, max_delay="15m", delay_from="oldest", grace="1s", row_limit=9
+    )
     again = OrderedLoad.from_json(load.to_json())
     assert (again.pace, again.topics, again.grace_ms, again.row_limit) == (load.pace, load.topics, 1_000, 9)
+
+
+@pytest.mark.parametrize(
+    ("topics", "subscription", "named"),
+    [
+        (["b", "a"], Named(("a", "b")), ("a", "b")),
+        (re.compile(r"orders-[a-z]{2}"), Matching(r"orders-[a-z]{2}"), ()),
+        (re.compile("ORDERS", re.IGNORECASE), Matching("(?i:ORDERS)"), ()),
+        (
+            {"orders": [3, 0], "refunds": range(2)},
+            Assigned(
+                tuple(TopicPartition(*each) for each in (("orders", 0), ("orders", 3), ("refunds", 0), ("refunds", 1)))
+            ),
+            ("orders", "refunds"),
+        ),
+    ],
+    ids=["names", "a pattern", "a pattern with a flag", "partitions"],
+)
+def test_topics_are_names_a_pattern_or_partitions_also_in_a_trigger(topics, subscription, named):
+    loads = [OrderedLoad("orders", topics=topics) for _ in range(2)]
+    again = OrderedLoad.from_json(json.loads(json.dumps(loads[0].to_json())))
+    assert {*loads, again} == {loads[0]}
+    assert (again.subscription, again.named) == (subscription, named)
+
+
+def test_each_topic_may_have_a_start_of_its_own():
+    at = datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
+    start = {"orders": "earliest", "metrics": "-1h", "clicks": at, "views": [3]}
+    load = OrderedLoad("orders", topics=list(start), start=start)
+    views = Explicit(((TopicPartition("views", 0), 3),))
+    assert dict(load.start_policy.starts) == {
+        "orders": Earliest(),
+        "metrics": Ago(3_600_000),
+        "clicks": Moment(1_000),
+        "views": views,
+    }
+    assert {load} == {OrderedLoad("orders", topics=list(start), start=start)}
+
+
+def test_a_pattern_that_leaves_a_topic_out_is_what_the_error_about_it_says():
+    way_out = OrderedLoad("orders", topics=re.compile(r"orders-[a-z]{2}|orders-eu")).terms.way_out.left_out.format(
+        topic="orders-eu"
+    )
+    pattern = re.compile(re.search(r"re\.compile\(r'(.*)'\)", way_out)[1])
+    assert [name for name in ("orders-eu", "orders-us", "orders") if pattern.fullmatch(name)] == ["orders-us"]
 
 
 def test_a_load_can_be_a_key_and_is_equal_by_value():

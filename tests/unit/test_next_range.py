@@ -3,16 +3,25 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.simulated_log import Entry, SimulatedLog
 
-from airflow_provider_orderedkafka.core.next_range import Ends, NothingToLoad, Survey, cut_time, next_place
+from airflow_provider_orderedkafka.core.next_range import (
+    Ends,
+    NothingToLoad,
+    Survey,
+    cut_time,
+    deleted_at,
+    next_place,
+    verdict,
+)
 from airflow_provider_orderedkafka.core.notation.starts import Earliest
 from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Named, Topic
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.core.pacing import Pace
-from airflow_provider_orderedkafka.core.terms import NEW_CHECKPOINT, Terms, rewinding
-from airflow_provider_orderedkafka.errors import DataLossError, TopicChangedError, UnknownTopicError
+from airflow_provider_orderedkafka.core.pacing import NEW_CHECKPOINT, Pace, Since, Terms, rewinding
+from airflow_provider_orderedkafka.errors import DataLossError, TopicChangedError, UnknownTopicError, UnreachableError
 
 NOW, WAIT = 100, 90
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -94,7 +103,7 @@ def test_what_transactions_hold_back_is_said_too():
 
 
 PLACE = Place(Offsets({FIRST: 5, SECOND: 5}), Floor())
-REWINDING = rewinding("orders")
+REWINDING = rewinding("orders", Named(("orders",)))
 
 
 @pytest.mark.parametrize(
@@ -103,7 +112,7 @@ REWINDING = rewinding("orders")
     ids=["a ledger", "a stream"],
 )
 def test_a_topic_that_was_created_again_is_refused_with_where_one_stands_and_the_way_out(way_out, out):
-    with pytest.raises(TopicChangedError, match=rf"was old-id, now it is new-id.*orders\[0\]@5, orders\[1\]@5.*{out}"):
+    with pytest.raises(TopicChangedError, match=rf"old-id.*new-id.*orders\[0\]@5, orders\[1\]@5.*{out}"):
         seen().check(PLACE, {"orders": "old-id"}, way_out)
 
 
@@ -120,5 +129,101 @@ def test_a_log_that_ends_below_the_place_is_refused_by_what_is_written(way_out, 
 
 
 def test_a_topic_that_is_left_out_is_refused():
-    with pytest.raises(UnknownTopicError, match=r"'refunds' is not among what is read any more.*new checkpoint"):
+    with pytest.raises(UnknownTopicError, match="'refunds'"):
         seen().check(PLACE, {"refunds": "id"}, NEW_CHECKPOINT)
+
+
+def test_a_new_partition_starts_at_0_in_a_topic_that_is_known_and_where_its_log_does_in_one_that_is_new():
+    there = replace(seen(ends={FIRST: 9, SECOND: 90}), starts=Offsets({FIRST: 2, SECOND: 60}))
+    assert dict(there.span(Place(Offsets({FIRST: 5}), Floor())).start) == {FIRST: 5, SECOND: 0}
+    assert dict(there.span(Place(Offsets({TopicPartition("refunds", 0): 5}), Floor())).start) == {FIRST: 2, SECOND: 60}
+
+
+HOUR = 3_600_000
+BY_TIME = {"cleanup.policy": "delete", "retention.ms": str(8 * HOUR), "retention.bytes": "-1"}
+
+
+def deleted(*entries, starts_at=5, time=HOUR, settings=BY_TIME, now=9 * HOUR):
+    """What is known of a partition whose log starts there, with these timestamps."""
+    log = SimulatedLog({FIRST: [Entry(starts_at + n, each, visible) for n, (each, visible) in enumerate(entries)]})
+    topic = Topic("orders", "id", 1, compacted=False, settings=settings)
+    found = deleted_at(log, Offsets({FIRST: starts_at}), [topic], time, now)
+    return bool(found.maybe), bool(found.older)
+
+
+KNOWN, MAYBE, OLDER = (False, False), (True, False), (False, True)
+
+
+@pytest.mark.parametrize(
+    ("entries", "change", "found"),
+    [
+        ([(HOUR, True)], {"starts_at": 0}, KNOWN),
+        ([(HOUR - 1, True), (HOUR, True)], {}, KNOWN),
+        ([(HOUR - 1, False), (HOUR, True)], {}, KNOWN),
+        ([(HOUR - 1, True)], {}, KNOWN),
+        ([(HOUR, True)], {}, OLDER),
+        ([(HOUR, True)], {"now": 9 * HOUR + 1}, MAYBE),
+        ([(HOUR, True)], {"settings": {**BY_TIME, "retention.bytes": "1000"}}, MAYBE),
+        ([(HOUR, True)], {"settings": {**BY_TIME, "retention.ms": "-1"}}, MAYBE),
+        ([(HOUR, True)], {"settings": {**BY_TIME, "cleanup.policy": "compact"}}, MAYBE),
+        ([(HOUR, True)], {"settings": {}}, MAYBE),
+        ([(HOUR, True)], {"time": 0}, MAYBE),
+        ([], {}, OLDER),
+        ([], {"settings": {**BY_TIME, "retention.bytes": "1000"}}, OLDER),
+        ([], {"now": 9 * HOUR + 1}, MAYBE),
+        ([], {"settings": {}}, MAYBE),
+    ],
+    ids=[
+        "nothing was deleted",
+        "an older record is there",
+        "an older marker is there",
+        "all that is there is older",
+        "retention by time keeps for longer",
+        "retention by time deletes what was asked for",
+        "retention by size",
+        "retention keeps for ever, so somebody deleted",
+        "a topic that is only compacted, so somebody deleted",
+        "settings that may not be read",
+        "the beginning of time",
+        "an idle partition, by time",
+        "an idle partition, which retention by size never empties",
+        "an idle partition, which may have had what was asked for",
+        "an idle partition, and settings that may not be read",
+    ],
+)
+def test_where_a_time_falls_on_a_log_start_what_may_be_gone_is_said_unless_it_was_surely_older(entries, change, found):
+    assert deleted(*entries, **change) == found
+
+
+def test_a_broker_that_knows_fewer_partitions_than_were_loaded_is_asked_again():
+    place = Place(Offsets({FIRST: 5, TopicPartition("orders", 7): 0}), Floor())
+    with pytest.raises(UnreachableError, match=r"orders\[7\]@0") as refused:
+        seen().check(place, {"orders": "new-id"}, REWINDING)
+    assert refused.value.retryable
+
+
+entries = st.lists(st.tuples(st.sampled_from([-1, 5, 20, 60, 99, 5_000]), st.booleans()), max_size=5)
+BY_AGE = replace(TERMS, pace=Pace(None, 30, "oldest"))
+
+
+@given(entries, entries, st.integers(0, 5), st.integers(0, 5), st.sampled_from([-1, 10, 50]))
+def test_the_oldest_record_that_waits_is_the_first_one_in_the_order(first, second, stands, also, floor):
+    there = {p: [Entry(n, *each) for n, each in enumerate(found)] for p, found in ((FIRST, first), (SECOND, second))}
+    begin = {FIRST: min(stands, len(first)), SECOND: min(also, len(second))}
+    latest = seen().latest
+    waits = [next((e for e in found if e.visible and e.offset >= begin[p]), None) for p, found in there.items()]
+    times = [max(e.timestamp if 0 <= e.timestamp <= latest else -1, floor) for e in waits if e is not None]
+    survey = seen(ends={p: len(found) for p, found in there.items()})
+    found = verdict(SimulatedLog(there), Place(Offsets(begin), Floor(floor)), survey, BY_AGE, Since(0, NOW))
+    assert found.due == (min(times) + 30 if times else None)
+    assert found.run == (bool(times) and min(times) + 30 <= NOW)
+
+
+def test_nobody_reads_a_record_where_the_number_of_offsets_decides():
+    log, survey = (
+        SimulatedLog({FIRST: [Entry(n, 99) for n in range(10)], SECOND: []}),
+        seen(ends={FIRST: 10, SECOND: 0}),
+    )
+    for pace in (Pace(10, 30, "oldest"), Pace(None, 30), Pace(11, 30)):
+        verdict(log, Place(Offsets({FIRST: 0, SECOND: 0}), Floor()), survey, replace(TERMS, pace=pace), Since(0, NOW))
+        assert log.looks == 0

@@ -29,13 +29,29 @@ def test_what_a_try_could_not_know_is_noted_before_it_writes_and_kept_over_kills
     assert w.checkpoint.note(1).in_doubt(10) == Tally(may_be_doubled=3 + 8, may_be_out_of_order=8)
 
 
-def test_an_output_that_was_made_anew_is_read_whole_and_keys_stay_where_they_are_put_in_it() -> None:
-    before, now = ({TopicPartition("out", n): end for n in range(count)} for count, end in [(1, 7), (2, 5)])
-    note = Note(1, 1, place(0), place(9), Offsets(before), {"out": "id"})
-    again = note.joined(Offsets(now), {"out": "another"}, "")
-    assert (dict(again.outputs), again.output_ids) == (dict.fromkeys(now, 0), {"out": "another"})
-    grown = {TopicPartition("out", n): 8 for n in range(3)}
-    assert again.joined(Offsets(grown), {"out": "another"}, "").partitions == {"out": 2}
+@pytest.mark.parametrize(("noted", "now", "used"), [(1, 2, 1), (2, 2, 2), (3, 2, 2)])
+def test_an_output_that_was_made_anew_is_read_whole_and_keys_stay_in_the_partitions_that_were_noted(noted, now, used):
+    out = [TopicPartition("out", number) for number in range(4)]
+    note = Note(1, 1, place(0), place(9), Offsets(dict.fromkeys(out[:noted], 7)), {"out": "id"})
+    again = note.joined(Offsets(dict.fromkeys(out[:now], 5)), {"out": "another"}, "")
+    assert (dict(again.outputs), again.output_ids) == (dict.fromkeys(out[:used], 0), {"out": "another"})
+    assert again.joined(Offsets(dict.fromkeys(out, 8)), {"out": "another"}, "").partitions == {"out": used}
+
+
+def test_of_an_output_that_was_cut_off_all_is_new_behind_its_present_end() -> None:
+    first, other = TopicPartition("out", 0), TopicPartition("out", 1)
+    note = Note(1, 1, place(0), place(9), Offsets({first: 5, other: 5}), {"out": "id"})
+    found = note.joined(Offsets({first: 2, other: 8}), {"out": "id"}, "")
+    assert found.outputs == Offsets({first: 2, other: 5})
+
+
+def test_an_output_that_one_attempt_did_not_know_to_be_uncompacted_is_not_known_to_be_so_any_more() -> None:
+    found, ids = Note(1, 1, place(0), place(9), Offsets(), {}), {"out": "id", "other": "id"}
+    for known in (["out", "other"], ["out"], ["out", "other", "later"]):
+        found = found.joined(Offsets(), {**ids, **({"later": "id"} if "later" in known else {})}, "", known)
+    assert found.uncompacted == ("later", "out")
+    of_an_earlier_release = Note(1, 1, place(0), place(9), Offsets(), {"out": "id"})
+    assert of_an_earlier_release.joined(Offsets(), ids, "", ["out"]).uncompacted == ()
 
 
 def test_an_output_that_is_named_later_is_noted_with_its_ends_before_it_is_written(world) -> None:

@@ -1,20 +1,23 @@
 """What a person does with a ledger of several topics."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from support.runs import LOAD, DictStore, MirrorByHand, World, a_range, a_report, place
 
 from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core.notation.subscriptions import Assigned, Matching, Named
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import LifecycleError, SettingError
-from airflow_provider_orderedkafka.loads import operations, waiting
+from airflow_provider_orderedkafka.loads import ledger_operations
+from airflow_provider_orderedkafka.loads.books import First, Home, look
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 
 FIRST, SECOND, REFUNDS = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("refunds", 0)
 RETURNS = TopicPartition("returns", 0)
-PERSON = operations.Person("a person", "because", 1, lambda owner: False)
+PERSON = ledger_operations.Person("a person", "because", 1, lambda owner: False)
 
 
 @pytest.fixture
@@ -28,15 +31,15 @@ def store():
 
 def rewound(store, offsets, topics):
     ledger, mirror = store.ledger(), MirrorByHand()
-    place = operations.rewound_place(ledger, Offsets(offsets), topics)
-    return operations.rewind(store, mirror, PERSON, place, topics)
+    place = ledger_operations.rewound_place(ledger, Offsets(offsets), topics)
+    return ledger_operations.rewind(store, mirror, PERSON, place, topics)
 
 
 def test_a_rewind_takes_the_new_id_of_a_topic_that_was_created_again_and_leaves_the_others_where_they_are(store):
     after = rewound(store, {FIRST: 0}, {"orders": "new"})
     assert dict(after.topics) == {"orders": "new", "refunds": "r"}
     assert dict(after.place.offsets) == {FIRST: 0, REFUNDS: 70}
-    assert after.place.floor == Floor()
+    assert after.place.floor == Floor(1_000).without([FIRST])
 
 
 def test_a_rewind_in_a_topic_that_is_as_it_was_keeps_the_partitions_that_it_does_not_name(store):
@@ -47,43 +50,107 @@ def test_a_rewind_in_a_topic_that_is_as_it_was_keeps_the_partitions_that_it_does
 def test_the_same_offsets_of_another_topic_are_another_place(store):
     ledger = store.ledger()
     here = Offsets({FIRST: 50})
-    assert operations.rewound_place(ledger, here, {"orders": "old"}).floor == Floor(1_000)
-    assert operations.rewound_place(ledger, here, {"orders": "new"}).floor == Floor()
+    assert ledger_operations.rewound_place(ledger, here, {"orders": "old"}).floor == Floor(1_000)
+    assert ledger_operations.rewound_place(ledger, here, {"orders": "new"}).floor == Floor(1_000).without([FIRST])
+
+
+@pytest.mark.parametrize(
+    ("offsets", "floor"),
+    [
+        ({FIRST: 49}, Floor(1_000).without([FIRST])),
+        ({FIRST: 49, SECOND: 0, REFUNDS: 70}, Floor(1_000).without([FIRST, SECOND])),
+        ({FIRST: 50, SECOND: 61}, Floor(1_000)),
+        ({FIRST: 0, SECOND: 0, REFUNDS: 0}, Floor()),
+    ],
+    ids=["back", "some back", "on", "all back"],
+)
+def test_a_floor_is_given_up_only_where_something_is_loaded_again_and_the_preview_says_so(store, offsets, floor):
+    ledger = store.ledger()
+    place = ledger_operations.rewound_place(ledger, Offsets(offsets), {"orders": "old"})
+    assert place.floor == floor
+    said = ledger_operations.preview(ledger, place, {"orders": "old"})
+    back = sum(offset < ledger.place.offsets[partition] for partition, offset in offsets.items())
+    assert (f"Order times begin anew in {back} partition" in said) == bool(back)
+
+
+def test_a_ledger_shows_the_floors_of_partitions_that_begin_anew(store):
+    after = rewound(store, {FIRST: 0}, {"orders": "old"})
+    said = ledger_operations.shown(after)
+    assert "floor         1970-01-01T00:00:01.000Z" in said
+    assert "orders[0]@0, floor none\n" in said
+    assert "orders[1]@60\n" in said
 
 
 def test_the_topics_to_move_are_those_of_the_ledger_or_some_of_them(store):
     ledger = store.ledger()
-    assert operations.named(ledger, ()) == ("orders", "refunds")
-    assert operations.named(ledger, ["refunds"]) == ("refunds",)
-    with pytest.raises(SettingError, match=r"knows no topic 'orderz'; it knows 'orders', 'refunds'"):
-        operations.named(ledger, ["orderz"])
+    assert ledger_operations.named(ledger, ()) == ("orders", "refunds")
+    assert ledger_operations.named(ledger, ["refunds"]) == ("refunds",)
+    with pytest.raises(SettingError, match=r"'orderz'.*'orders', 'refunds'"):
+        ledger_operations.named(ledger, ["orderz"])
 
 
 def test_a_topic_that_is_added_to_a_load_begins_once_and_for_all_where_the_start_policy_led_at_the_first_look(store):
     world = World(store._store)
     books, asked = world.run("d/1").books, []
 
-    def start(topics):
-        asked.append(list(topics))
-        return waiting.First(Place(Offsets({RETURNS: 1_000}), Floor()), {"returns": "new"})
+    def start(wanted):
+        asked.append(wanted)
+        return First(Place(Offsets({RETURNS: 1_000}), Floor()), {"returns": "new"})
 
     for _ in range(2):
-        ledger = waiting.look(books, world.mirror, start, ("orders", "refunds", "returns"), home="d")
-    assert asked == [["returns"]]
+        ledger = look(books, world.mirror, start, Named(("orders", "refunds", "returns")), home=Home("d"))
+    assert asked == [Named(("returns",))]
     assert dict(ledger.place.offsets) == {FIRST: 50, SECOND: 60, REFUNDS: 70, RETURNS: 1_000}
     assert (ledger.revision, ledger.place.floor, ledger.topics["returns"]) == (0, Floor(1_000), "new")
     assert world.mirror.shown.place == ledger.place
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (Named(("orders", "refunds")), Assigned((FIRST, REFUNDS))),
+        (Assigned((FIRST, SECOND, REFUNDS)), Named(("orders", "refunds"))),
+        (Assigned((FIRST, SECOND, REFUNDS)), Matching("orders|refunds")),
+    ],
+    ids=["names to partitions", "partitions to names", "partitions to a pattern"],
+)
+def test_a_load_of_whole_topics_does_not_become_one_of_chosen_partitions_nor_the_other_way_round(store, before, after):
+    world = World(store._store)
+    books = world.run("d/1").books
+    looked = partial(look, books, world.mirror, lambda wanted: pytest.fail("nothing is added"), home=Home("d"))
+    assert looked(before).chosen is isinstance(before, Assigned), "what an older release has not said is taken as it is"
+    with pytest.raises(LifecycleError, match="until now") as refused:
+        looked(after)
+    assert f"orderedkafka ledger rewind {LOAD} --to" in str(refused.value)
+    ledger_operations.rewind(store, world.mirror, PERSON, store.ledger().place)
+    assert looked(after).chosen is isinstance(after, Assigned)
+
+
+def test_a_partition_that_is_chosen_later_begins_where_the_start_policy_led(store):
+    world, asked = World(store._store), []
+    third = TopicPartition("orders", 2)
+
+    def start(wanted):
+        asked.append(wanted)
+        return First(Place(Offsets({third: 1_000}), Floor()), {"orders": "another by now"})
+
+    chosen = Assigned((FIRST, third))
+    for _ in range(2):
+        ledger = look(world.run("d/1").books, world.mirror, start, chosen, home=Home("d"))
+    assert asked == [Assigned((third,))]
+    assert dict(ledger.place.offsets) == {FIRST: 50, SECOND: 60, REFUNDS: 70, third: 1_000}
+    assert ledger.topics["orders"] == "old", "so that the next look finds out that it was created again"
+
+
 def opened_by(store, owner):
     before = store.ledger()
-    store.save(moves.submitted(moves.opened(before, "r1", owner), "/c"), before)
+    store.save(moves.submitted(moves.opened(before, "r1", owner), "/c", "here"), before)
     return store.ledger()
 
 
 def test_a_preview_of_abandoning_says_what_happens_to_the_range_and_to_its_offsets(store):
-    assert operations.preview_of_abandon(store.ledger()) == f"load {LOAD} has no open range"
-    said = operations.preview_of_abandon(opened_by(store, "d/1"))
+    assert ledger_operations.preview_of_abandon(store.ledger()) == f"load {LOAD} has no open range"
+    said = ledger_operations.preview_of_abandon(opened_by(store, "d/1"))
     assert "gives up its open range: range 'r1' of d/1 was submitted, attempt 1 did not complete" in said
     assert "stays at revision 0, and the next run loads these offsets again" in said
 
@@ -98,12 +165,12 @@ def test_a_preview_of_abandoning_says_what_happens_to_the_range_and_to_its_offse
 )
 def test_what_would_refuse_a_change_is_known_before_it_is_confirmed(store, action, active, said):
     ledger = opened_by(store, "d/1")
-    found = operations.objection(ledger, action, lambda owner: active)
+    found = ledger_operations.objection(ledger, action, lambda owner: active)
     assert said in found
-    person = operations.Person("a person", "because", 1, lambda owner: active)
+    person = ledger_operations.Person("a person", "because", 1, lambda owner: active)
     does = {
-        "abandon": lambda: operations.abandon(store, person),
-        "rewind": lambda: operations.rewind(store, MirrorByHand(), person, ledger.place),
+        "abandon": lambda: ledger_operations.abandon(store, person),
+        "rewind": lambda: ledger_operations.rewind(store, MirrorByHand(), person, ledger.place),
     }
     with pytest.raises(LifecycleError) as refused:
         does[action]()
@@ -111,9 +178,9 @@ def test_what_would_refuse_a_change_is_known_before_it_is_confirmed(store, actio
 
 
 def test_nothing_open_is_nothing_to_abandon_and_nothing_against_a_rewind(store):
-    assert "nothing to abandon" in operations.objection(store.ledger(), "abandon", lambda owner: False)
-    assert operations.objection(store.ledger(), "rewind", lambda owner: True) is None
-    assert operations.objection(opened_by(store, "d/1"), "abandon", lambda owner: False) is None
+    assert "nothing to abandon" in ledger_operations.objection(store.ledger(), "abandon", lambda owner: False)
+    assert ledger_operations.objection(store.ledger(), "rewind", lambda owner: True) is None
+    assert ledger_operations.objection(opened_by(store, "d/1"), "abandon", lambda owner: False) is None
 
 
 def test_a_load_that_ended_at_its_row_limit_says_so_in_the_ledger_for_good():
@@ -123,6 +190,6 @@ def test_a_load_that_ended_at_its_row_limit_says_so_in_the_ledger_for_good():
     world.ledger_store.save(moves.first_look(LOAD, instance="i", home_dag="d", place=place(5), topics={}, now=0), None)
     ledger = opened_by(world.ledger_store, "d/1")
     (outcome,) = moves.committed(ledger, planned, spent, "d/1", 9).outcomes
-    assert outcome.reason == "the row limit was spent after 10 of 100 offsets; the rest waits until it is raised"
+    assert outcome.reason == "as many rows as it may write were written after 10 of 100 offsets; the rest waits"
     (outcome,) = moves.committed(ledger, planned, replace(spent, limit_spent=False), "d/1", 9).outcomes
     assert outcome.reason == planned.reason

@@ -6,9 +6,8 @@ import pytest
 from support.slices import slice_of, stretch
 
 from airflow_provider_orderedkafka.errors import OrderViolationError
-from airflow_provider_orderedkafka.kafka.read.arrow import Arrivals, BatchBuilder
-from airflow_provider_orderedkafka.kafka.read.ordering import Ordered, arrange
-from airflow_provider_orderedkafka.kafka.read.payloads import Payloads
+from airflow_provider_orderedkafka.kafka.read.columns import Arrivals, BatchBuilder, Payloads
+from airflow_provider_orderedkafka.kafka.read.sorting import Ordered, arrange
 
 
 def arranged(slice_, *arrived):
@@ -52,8 +51,9 @@ def test_a_timestamp_that_counts_for_nothing_takes_the_time_before_it_and_is_not
 
 
 def test_an_offset_that_arrives_twice_is_a_violation_that_names_it():
-    with pytest.raises(OrderViolationError, match=r"a\[1\]@4 arrived after a\[1\]@4"):
+    with pytest.raises(OrderViolationError) as told:
         arranged(two_partitions(), (1, 3, 5), (1, 4, 5), (0, 4, 5), (1, 4, 5))
+    assert (told.value.topic, told.value.partition, told.value.offset) == ("a", 1, 4)
 
 
 def test_a_wrong_order_is_found_where_it_is():

@@ -2,35 +2,36 @@
 
 import json
 import re
+from dataclasses import fields
 
 import pytest
+from support.loop import a_range
 
 import airflow_provider_orderedkafka as package
-from airflow_provider_orderedkafka.core.codec import packed
-from airflow_provider_orderedkafka.core.outputs import OPTIONS_VARIABLE
-from airflow_provider_orderedkafka.decoding.formats import Decode, Json
+from airflow_provider_orderedkafka.core.codec import encode, packed
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.hooks.launching import options_for, output_arguments, packaged_for
+from airflow_provider_orderedkafka.hooks.launching import options_for, packaged_for
+from airflow_provider_orderedkafka.job import Allow, Job, Rows, Work
 from airflow_provider_orderedkafka.outputs import (
-    CatalogOutput,
+    OPTIONS_VARIABLE,
     DeltaOutput,
     FilesOutput,
     IcebergOutput,
     KafkaOutput,
-    from_text,
     named,
-    to_text,
 )
 from airflow_provider_orderedkafka.spark.application.command import read_arguments
 
 OUTPUTS = [
-    KafkaOutput("orders-ordered", dead_letters="orders-dead", kafka_conn_id="second", writers=3),
-    KafkaOutput(topics=("a", "b"), options={"kafka.compression.type": "zstd"}),
+    KafkaOutput("orders-ordered", kafka_conn_id="second", writers=3, keep_order=None),
+    KafkaOutput(topics=("a", "b"), producer={"compression.type": "zstd"}),
     IcebergOutput("lake.shop.orders", partition_by=("days(order_time)", "bucket(16, key)"), identity=False),
     DeltaOutput(path="s3a://lake/orders", options={"mergeSchema": "true"}),
     DeltaOutput(table="shop.orders", partition_by=(), create=False, properties={"delta.appendOnly": "true"}),
     FilesOutput("/data/orders", "orc"),
 ]
+THERE = ("--option", "kafka.bootstrap.servers=b:9092")
+ELSEWHERE = ("--sink-option", "kafka.bootstrap.servers=c:9092")
 CLUSTER = ("--checkpoint", "/c", "--option", "kafka.bootstrap.servers=b:9092", "--option", "subscribe=orders")
 
 
@@ -71,86 +72,107 @@ def test_they_are_imported_from_the_package():
 
 @pytest.mark.parametrize("output", OUTPUTS, ids=repr)
 def test_an_output_comes_to_the_application_as_it_was_made(output):
-    for text in (to_text(output), packed(to_text(output))):
-        assert from_text(text) == output
-    flag, word, *more = output_arguments(None, "key", output=output)
-    assert (flag, from_text(word)) == ("--output", output)
-    assert more == (["--sink-option", "keepOrder=key"] if isinstance(output, KafkaOutput) else [])
+    work = Work(a_range(), Job(output), "/c")
+    found = read_arguments(["--work", packed(work.to_text()), *THERE, *ELSEWHERE], "app")
+    assert (found.job, found.range, found.checkpoint) == (Job(output), a_range(), "/c")
 
 
-@pytest.mark.parametrize("output", [each for each in OUTPUTS if not isinstance(each, KafkaOutput)], ids=repr)
-def test_a_table_is_written_to_as_it_was_made(output):
-    assert read_arguments([*CLUSTER, "--output", to_text(output)], "app").output == output
+@pytest.mark.parametrize("output", OUTPUTS, ids=repr)
+def test_by_hand_an_output_is_said_as_json_of_what_is_not_the_default(output):
+    usual = {field.name: field.default for field in fields(output)}
+    said = {
+        name: value
+        for name, value in encode(output).items()
+        if name not in usual or getattr(output, name) != usual[name]
+    }
+    text = json.dumps(said)
+    assert read_arguments([*CLUSTER, *ELSEWHERE, "--output", text], "app").job.to == output
 
 
-def sink_of(output, *options):
-    more = [part for option in options for part in ("--sink-option", option)]
-    found = read_arguments([*CLUSTER, "--output", to_text(output), *more], "app")
-    assert found.output is None
-    return found.sink
+def test_by_hand_topics_are_said_by_options_too():
+    found = topics_of("topic=a", "keepOrder=none", "writers=3", "usePartition=true", "provenance=false")
+    assert found.job == Job(KafkaOutput("a", keep_order=None, writers=3, use_partition=True, provenance=False))
+    assert topics_of("outputTopics=a,b").job.to == KafkaOutput(topics=("a", "b"))
 
 
-def test_topics_are_written_to_as_the_output_and_its_own_options_say():
-    found = sink_of(KafkaOutput("a", dead_letters="d", writers=3, options={"usePartition": "true"}), "keepOrder=none")
-    said = (found.topic, found.dead_letter_topic, found.writers, found.use_partition, found.keep_order)
-    assert said == ("a", "d", 3, True, "none")
-    routed = sink_of(KafkaOutput(topics=("a", "b"), options={"kafka.compression.type": "zstd"}))
-    assert (routed.output_topics, routed.kafka["compression.type"]) == (("a", "b"), "zstd")
-    assert routed.kafka.servers == "b:9092"
+def topics_of(*options):
+    return read_arguments([*CLUSTER, *(part for each in options for part in ("--sink-option", each))], "app")
+
+
+def test_an_output_s_own_settings_for_writing_are_added_to_those_of_the_source_s_cluster():
+    text = '{"kind": "kafka", "topic": "a", "producer": {"compression.type": "zstd"}}'
+    found = read_arguments([*CLUSTER, "--output", text], "app").cluster
+    assert (found["compression.type"], found.servers) == ("zstd", "b:9092")
 
 
 @pytest.mark.parametrize(
-    ("output", "options", "said"),
+    ("argv", "said"),
     [
-        (KafkaOutput("a", writers=3), ["writers=4"], "'writers' is set twice: 4, and by --output 3; leave one out"),
+        (["--output", "topic:a", "--sink-option", "writers=4"], "--output says it as a whole: leave 'writers' out"),
         (
-            KafkaOutput("a", options={"kafka.linger.ms": "5"}),
-            ["kafka.linger.ms=6"],
-            "'kafka.linger.ms' is set twice: '6', and by --output '5'; leave one out",
+            ["--output-topic", "a", "--sink-option", "keep_order=key"],
+            "unknown option 'keep_order' of",
         ),
-        (KafkaOutput("a", options={"keep_order": "key"}), [], "unknown option 'keep_order' of the sink: did you mean"),
-        (KafkaOutput("a", options={"keepOrder": "time"}), [], "must be 'key', 'partition' or 'none', found 'time'"),
-        (KafkaOutput("a", options={"format": "delta"}), [], "option 'format' is for tables and files alone"),
-        (KafkaOutput("a", kafka_conn_id="second"), [], "connection 'second', and nothing says where that is"),
-        (FilesOutput("/a"), ["compresion=zstd"], "unknown option 'compresion' of the sink"),
+        (
+            ["--output-topic", "a", "--sink-option", "keepOrder=time"],
+            "must be 'key', 'partition' or 'none', found",
+        ),
+        (["--output-topic", "a", "--sink-option", "format=delta"], "option 'format' is for tables and files alone"),
+        (["--output-topic", "a", "--sink-option", "deadLetterTopic=d"], "--bad-records 10 --dead-letters orders-dead"),
+        (
+            ["--output", '{"kind": "kafka", "topic": "a", "kafka_conn_id": "second"}'],
+            "connection 'second', and",
+        ),
+        (["--output-topic", "a", "--dead-letters", "d"], "--bad-records says how many, --dead-letters where they go"),
+        (["--output-topic", "a", "--bad-records", "1", "--dead-letters", "a"], "another topic than the output"),
+        (["--output-topic", "a", "--bad-records", "1", "--dead-letters", "parquet:/a"], "must be a topic or a table"),
     ],
 )
-def test_what_an_output_and_its_options_cannot_mean_together_is_refused_by_the_command_line(output, options, said):
-    with pytest.raises(SettingError, match=re.escape(said)):
-        sink_of(output, *options)
+def test_what_cannot_be_meant_is_refused_by_the_command_line(argv, said):
+    with pytest.raises(SettingError) as refused:
+        read_arguments([*CLUSTER, *argv], "app")
+    assert said in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    "make",
     [
-        (KafkaOutput, "names either one topic or, with topics="),
-        (lambda: KafkaOutput("a", topics=("b",)), "names either one topic or, with topics="),
-        (lambda: KafkaOutput("{{ params.target }}"), "a template goes into output_topic="),
-        (lambda: KafkaOutput("a", options={"kafka.sasl.password": "x"}), "name one with kafka_conn_id="),
-        (lambda: KafkaOutput("a", options={"writers": "2"}), "has an argument of its own: writers="),
-        (lambda: KafkaOutput("a", writers="2"), "writers must be a whole number from 1 on, found '2'"),
-        (lambda: KafkaOutput("a", writers=0), "writers must be a whole number from 1 on, found 0"),
-        (lambda: IcebergOutput("lake.shop orders"), "a table is named 'catalog.schema.table'"),
-        (lambda: IcebergOutput("lake.orders", partition_by="day(at)"), "partition_by takes a column, days(column)"),
-        (lambda: IcebergOutput("lake.orders", identity="no"), "identity must be True or False, found 'no'"),
-        (DeltaOutput, "takes either path= or table="),
-        (lambda: DeltaOutput("/a", "b"), "takes either path= or table="),
-        (lambda: DeltaOutput("a/b"), "path must be absolute or a location"),
-        (lambda: DeltaOutput("/a", partition_by=("bucket(4, key)",)), r"takes days(column) or a column"),
-        (lambda: DeltaOutput("/a", options={"mergeSchema": True}), "options must be texts by name"),
-        (lambda: FilesOutput("/a", "parkett"), "did you mean 'parquet'?"),
-        (lambda: FilesOutput("/a", "iceberg"), "must be one of parquet, orc, json, csv, avro"),
+        lambda: FilesOutput("s3a://lake/o", options={"fs.s3a.secret.key": "canary"}),
+        lambda: DeltaOutput("s3a://lake/o", options={"fs.azure.account.key.lake": "canary"}),
+        lambda: IcebergOutput("lake.o", properties={"s3.access-key": "canary"}),
+        lambda: KafkaOutput("o", producer={"oauth.token": "canary"}),
+        lambda: FilesOutput("s3a://KEY:canary@lake/o"),
     ],
 )
-def test_what_cannot_work_is_refused_where_it_is_written_down(make, said):
-    with pytest.raises(SettingError, match=re.escape(said)):
+def test_a_secret_of_an_output_is_refused_where_it_is_written_down_and_not_quoted(make):
+    with pytest.raises(SettingError) as error:
         make()
+    assert "canary" not in str(error.value)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"kind": "hudi"}', '{"kind": "files", "version": 2}'])
-def test_a_document_that_is_no_output_is_refused(text):
+@pytest.mark.parametrize("text", ["{", "{}", '{"kind": "hudi"}', '{"kind": "files", "version": 2}'])
+def test_a_text_that_is_no_output_is_refused(text):
     with pytest.raises(SettingError, match="--output"):
-        from_text(text)
+        read_arguments([*CLUSTER, "--output", text], "app")
+
+
+@pytest.mark.parametrize(
+    ("output", "place"),
+    [
+        (KafkaOutput("orders-{{ ds }}"), "orders-x"),
+        (KafkaOutput(topics=("a-{{ ds }}", "b")), "a-x, b"),
+        (IcebergOutput("lake.{{ ds }}.orders"), "lake.x.orders"),
+        (DeltaOutput("{{ ds }}/orders"), "/x/orders"),
+        (DeltaOutput(table="shop.{{ ds }}"), "shop.x"),
+        (FilesOutput("s3a://{{ ds }}/orders"), "s3a://x/orders"),
+    ],
+)
+def test_a_place_may_be_a_template_and_is_checked_once_it_is_rendered(output, place):
+    assert output.templated
+    rendered = output.rendered(lambda text: text.replace("{{ ds }}", "/x" if text.startswith("{") else "x"))
+    assert (rendered.place, rendered.templated) == (place, False)
+    with pytest.raises(SettingError):
+        output.rendered(lambda _: "two words")
 
 
 @pytest.mark.parametrize(
@@ -161,49 +183,42 @@ def test_a_document_that_is_no_output_is_refused(text):
         (("path=s3a://b/a", "format=delta"), DeltaOutput("s3a://b/a")),
         (("table=a.b", "format=delta", "mergeSchema=true"), DeltaOutput(table="a.b", options={"mergeSchema": "true"})),
         (("table=lake.a.b", "format=iceberg"), IcebergOutput("lake.a.b")),
-        (("table=orders",), CatalogOutput("orders")),
-        (("keepOrder=none",), None),
     ],
 )
 def test_options_of_the_command_line_make_an_output(options, output):
     argv = [part for option in options for part in ("--sink-option", option)]
-    assert read_arguments([*CLUSTER, *argv], "app").output == output
+    assert read_arguments([*CLUSTER, *argv], "app").job.to == output
+
+
+@pytest.mark.parametrize("options", [("table=orders",), ("table=orders", "format=orc")], ids=str)
+def test_a_table_of_a_catalog_is_of_iceberg_or_delta(options):
+    argv = [part for option in options for part in ("--sink-option", option)]
+    with pytest.raises(SettingError, match="format="):
+        read_arguments([*CLUSTER, *argv], "app")
 
 
 @pytest.mark.parametrize(
     "beside",
-    [("--output-topic", "a"), *(("--sink-option", each) for each in ("Topic=a", "path=/a", "table=a"))],
+    [("--output-topic", "a"), *(("--sink-option", each) for each in ("Topic=a", "path=/a"))],
     ids=str,
 )
 def test_where_to_write_is_said_once(beside):
-    with pytest.raises(SettingError, match="--output says where to write"):
-        read_arguments([*CLUSTER, "--output", to_text(OUTPUTS[0]), *beside], "app")
+    with pytest.raises(SettingError, match="--output"):
+        read_arguments([*CLUSTER, "--output", "topic:orders-ordered", *beside], "app")
 
 
-@pytest.mark.parametrize("topic", [("--output-topic", "a"), ("--sink-option", "outputTopics=a,b")], ids=str)
-def test_rows_go_to_topics_or_to_a_table(topic):
-    with pytest.raises(SettingError, match=r"set twice: by a topic, and by options as FilesOutput\('/a'\)"):
-        read_arguments([*CLUSTER, *topic, "--sink-option", "path=/a"], "app")
+def test_rows_go_to_topics_or_to_a_table():
+    with pytest.raises(SettingError, match="FilesOutput"):
+        read_arguments([*CLUSTER, "--output-topic", "a", "--sink-option", "path=/a"], "app")
 
 
-def test_the_dead_letter_topic_of_records_that_cannot_be_decoded_is_that_of_rows():
-    decode = Decode(value=Json("price long"), max_bad_records=1, dead_letters="dead").to_text()
-    found = read_arguments([*CLUSTER, "--output-topic", "a", "--decode", decode], "app").sink
-    assert found.dead_letter_topic == "dead"
-    assert sink_of(KafkaOutput("a", dead_letters="dead")) == found
-    for another in (
-        ("--output", to_text(KafkaOutput("a", dead_letters="other"))),
-        ("--sink-option", "deadLetterTopic=other"),
-    ):
-        with pytest.raises(SettingError, match="'deadLetterTopic' is set twice: 'other', and by --decode 'dead'"):
-            read_arguments([*CLUSTER, "--decode", decode, *another], "app")
-
-
-def test_beside_a_table_named_by_options_the_dead_letter_topic_alone_is_the_sink_s():
-    options = ("path=/a", "deadlettertopic=dead", "writers=many")
-    found = read_arguments([*CLUSTER, *(part for each in options for part in ("--sink-option", each))], "app")
-    assert found.output == FilesOutput("/a", options={"writers": "many"})
-    assert (found.sink.dead_letter_topic, found.sink.writers) == ("dead", None)
+def test_where_bad_records_go_is_said_beside_the_output():
+    more = ("--bad-records", "3", "--dead-letters")
+    assert read_arguments([*CLUSTER, "--output-topic", "a", *more, "dead"], "app").job.rows.bad_records == Allow(
+        3, "dead"
+    )
+    table = read_arguments([*CLUSTER, "--sink-option", "path=/a", *more, "iceberg:lake.dead"], "app").job
+    assert table == Job(FilesOutput("/a"), Rows(bad_records=Allow(3, IcebergOutput("lake.dead"))))
 
 
 def test_the_second_cluster_s_secrets_go_by_the_environment_and_its_options_reach_the_sink_alone(monkeypatch):
@@ -215,9 +230,9 @@ def test_the_second_cluster_s_secrets_go_by_the_environment_and_its_options_reac
     sent = options_for(options, clustered=False, conf={}, load="orders")
     assert sent.arguments == []
     monkeypatch.setenv(OPTIONS_VARIABLE, sent.environment[OPTIONS_VARIABLE])
-    found = read_arguments(["--checkpoint", "/c", "--option", "subscribe=orders"], "app")
+    found = read_arguments(["--checkpoint", "/c", "--option", "subscribe=orders", "--output-topic", "a"], "app")
     assert found.source.kafka.servers == "first:9092"
-    assert found.sink.kafka == {"bootstrap.servers": "second:9092", "sasl.password": "secret"}
+    assert found.cluster == {"bootstrap.servers": "second:9092", "sasl.password": "secret"}
     assert "secret" not in repr(found)
 
 
@@ -230,7 +245,7 @@ def test_on_a_cluster_the_second_cluster_s_secrets_are_no_arguments():
         "--sink-option",
         "kafka.bootstrap.servers=second:9092",
     ]
-    with pytest.raises(SettingError, match="could only go as an argument for all to see"):
+    with pytest.raises(SettingError, match="argument"):
         options_for({**options, "sink.kafka.sasl.password": "x"}, clustered=True, conf={}, load="orders")
 
 
@@ -240,10 +255,3 @@ def test_a_topic_goes_by_the_replay_and_a_table_by_its_own_application():
         "ordered_replay.py",
         "ordered_table.py",
     ]
-
-
-def test_what_does_not_shape_the_rows_may_change_between_attempts():
-    assert KafkaOutput("a", dead_letters="d", writers=2).shape is None
-    plain, other = IcebergOutput("lake.orders"), IcebergOutput("lake.orders", options={"compression-codec": "zstd"})
-    assert plain.shape == other.shape != IcebergOutput("lake.refunds").shape
-    assert json.dumps(plain.shape)

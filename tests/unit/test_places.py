@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from support.simulated_log import Entry, SimulatedLog, span_of
 
 from airflow_provider_orderedkafka.core.order.cuts import Floor
-from airflow_provider_orderedkafka.core.order.places import about
 from airflow_provider_orderedkafka.core.order.planning import Planner
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.order.timeline import about
 
 POISONED, SOUND = TopicPartition("orders", 0), TopicPartition("orders", 1)
 NOW, FUTURE = 1_790_000_000_000, 4_102_444_800_000

@@ -8,8 +8,12 @@ import pytest
 from support.producers import FakeProducer
 
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.write.producer import ProducerPool, deadline_seconds, producer_config
-from airflow_provider_orderedkafka.kafka.write.sending import PooledProducer
+from airflow_provider_orderedkafka.kafka.write.producer import (
+    PooledProducer,
+    ProducerPool,
+    deadline_seconds,
+    producer_config,
+)
 
 HERE, THERE = {"bootstrap.servers": "here:1"}, {"bootstrap.servers": "there:1"}
 
@@ -117,5 +121,5 @@ def test_settings_that_break_the_promise_are_refused(wrong, said):
 def test_the_deadline_is_the_delivery_timeout():
     assert deadline_seconds({}) == 120
     assert deadline_seconds({"delivery.timeout.ms": "1500"}) == 1.5
-    with pytest.raises(SettingError, match=r"delivery.timeout.ms' must be a number of milliseconds"):
+    with pytest.raises(SettingError, match=r"delivery\.timeout\.ms"):
         deadline_seconds({"message.timeout.ms": "soon"})

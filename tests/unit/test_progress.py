@@ -7,11 +7,12 @@ from threading import Event
 import pytest
 from support.runs import a_range, place
 
-from airflow_provider_orderedkafka.core.batches import Counts, Tally
+from airflow_provider_orderedkafka.compat.spark import READ, ROWS, SHUFFLED, RunningNode
+from airflow_provider_orderedkafka.core.batches import Counts, Planned, Tally
 from airflow_provider_orderedkafka.core.order.cuts import Floor
-from airflow_provider_orderedkafka.core.plan import Planned
-from airflow_provider_orderedkafka.core.progress import AttemptStart, Progress, Tasks, progress
-from airflow_provider_orderedkafka.spark.application.progress import SILENCE, ProgressPrinter, Watch
+from airflow_provider_orderedkafka.core.progress import AttemptStart, Progress, Within, progress
+from airflow_provider_orderedkafka.spark.application.report import SILENCE, ProgressPrinter, Watch
+from airflow_provider_orderedkafka.spark.session.counting import UNIT, heard
 
 NARROW = 80
 
@@ -56,7 +57,8 @@ def test_a_log_gets_a_sentence_and_a_line_for_programs_for_each_batch() -> None:
 
 
 def test_how_many_batches_there_are_is_about_known_where_the_rest_is_not_planned_yet() -> None:
-    found = progress(a_range("r", 0, 0, 1_000), 1, counts(1), planned(1, about=True), AttemptStart(0, 0, 0), now=60_000)
+    begun = AttemptStart(a_range("r", 0, 0, 1_000), 1, 0, 0, 0)
+    found = progress(begun, counts(1), planned(1, about=True), now=60_000)
     assert found.sentence.startswith("batch 1 of about 4: 250 of 1,000 offsets")
 
 
@@ -88,35 +90,39 @@ def looked(out: StringIO, seconds: int, *, doing: str | Planned) -> StringIO:
     printer.begin(0)
     printer.tell(counts(1), planned(1), 1_000)
     for second in range(2, seconds + 2):
-        printer.look(doing, lambda: Tasks(12, 40), second * 1_000)
+        within = Within(second / 100, second * 2, 0, 40, 12)
+        printer.look(doing, lambda _, within=within: within, second * 1_000)
     printer.close()
     return out
 
 
-def test_a_batch_that_takes_long_says_how_far_it_is_every_20_seconds() -> None:
-    _, _, *lines = looked(StringIO(), 45, doing=planned(2)).getvalue().splitlines()
+def test_a_batch_that_takes_long_says_how_far_it_is_every_10_seconds() -> None:
+    _, _, *lines = looked(StringIO(), 25, doing=planned(2)).getvalue().splitlines()
     assert lines[::2] == [
-        f"batch 2 of 4 runs for {seconds}s, 12 of 40 tasks done: 250 of 1,000 offsets (25%), 250 rows read, 250 written"
-        for seconds in (19, 39)
+        "batch 2 of 4 runs for 9s, 12 of 40 tasks done: 278 of 1,000 offsets (28%), 272 rows read, 250 written, "
+        "25 rows/s, about 29s left",
+        "batch 2 of 4 runs for 19s, 12 of 40 tasks done: 302 of 1,000 offsets (30%), 292 rows read, 250 written, "
+        "14 rows/s, about 49s left",
     ]
     found = [Progress.of_line(line) for line in lines[1::2]]
-    assert [(each.batch, each.running, each.tasks_done, each.tasks) for each in found if each is not None] == [
-        (2, 19, 12, 40),
-        (2, 39, 12, 40),
+    assert [(each.batch, each.running, each.rows_read, each.rows_per_second) for each in found if each is not None] == [
+        (2, 9, 272, 25),
+        (2, 19, 292, 14),
     ]
 
 
 def test_a_long_wait_says_what_is_waited_for() -> None:
-    _, _, *lines = looked(StringIO(), 45, doing="Spark is starting").getvalue().splitlines()
-    assert lines == ["Spark is starting, for 19s so far", "Spark is starting, for 39s so far"]
+    _, _, *lines = looked(StringIO(), 25, doing="Spark is starting").getvalue().splitlines()
+    assert lines == ["Spark is starting, for 9s so far", "Spark is starting, for 19s so far"]
 
 
 def test_several_things_in_turn_are_no_longer_silence_than_one() -> None:
     out = StringIO()
     printer = ProgressPrinter(a_range("r", 0, 0, 1_000), 1, None, out)
     for second in range(60):
-        printer.look(f"step {second // 15}", lambda: None, second * 1_000)
-    assert out.getvalue().splitlines() == ["step 1, for 5s so far", "step 2, for 10s so far"]
+        printer.look(f"step {second // 15}", lambda _: None, second * 1_000)
+    said = ["step 0, for 10s", "step 1, for 5s", "step 2, for 0s", "step 2, for 10s", "step 3, for 5s"]
+    assert out.getvalue().splitlines() == [f"{each} so far" for each in said]
 
 
 def test_a_batch_that_is_done_soon_says_nothing_of_itself_before() -> None:
@@ -128,7 +134,7 @@ def test_on_a_terminal_the_bar_moves_while_a_batch_is_loaded() -> None:
     assert isinstance(out, Terminal)
     sentence, bar, after = out.seen
     assert sentence.startswith("batch 1 of 4:")
-    assert bar == "[########......................] 25%, batch 2 runs for 44s, 12 of 40 tasks done"
+    assert bar == "[###########...................] 36%, about 1m20s left"
     assert after == ""
     assert len(bar) < NARROW
 
@@ -136,7 +142,7 @@ def test_on_a_terminal_the_bar_moves_while_a_batch_is_loaded() -> None:
 def test_a_watch_goes_on_after_a_look_that_failed_and_ends_with_what_it_watches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("airflow_provider_orderedkafka.spark.application.progress.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("airflow_provider_orderedkafka.spark.application.report.LOOK_SECONDS", 0.01)
     looks: list[int] = []
     twice = Event()
 
@@ -151,3 +157,33 @@ def test_a_watch_goes_on_after_a_look_that_failed_and_ends_with_what_it_watches(
         [watch] = [thread for thread in threading.enumerate() if thread.name == "orderedkafka-progress"]
     watch.join(10)
     assert not watch.is_alive()
+
+
+SLICES = RunningNode("Range (0, 10, step=1, splits=10)", {ROWS: 4})
+RECORDS = RunningNode("MapInArrow ReadRecords(id#0L)#1, [key#2], false", {ROWS: 30_000})
+SEVERAL = RunningNode("MapInArrow ReadSeveral(id#0L)#1, [key#2], false", {ROWS: 900_000})
+WRITING = RunningNode("MapInArrow Telling(key#2)#3, [found#4], false", {ROWS: 20})
+SHUFFLE = RunningNode("Exchange hashpartitioning(key#2, 2), REPARTITION_BY_NUM", {SHUFFLED: 30_000, READ: 15_000})
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"),
+    [
+        ([SLICES, RECORDS], Within(0.3, 30_000, 0)),
+        ([SLICES, RECORDS, WRITING], Within(0.3, 30_000, 20 * UNIT)),
+        ([SLICES, RECORDS, SHUFFLE, WRITING], Within((0.3 + 0.5) / 2, 30_000, 20 * UNIT)),
+        ([SLICES, SEVERAL], Within(0.3, 30_000, 900_000)),
+        ([SLICES, WRITING], Within(0.2, 20 * UNIT, 0)),
+        ([SLICES, RunningNode(RECORDS.text, {})], Within(0.0, 0, 0)),
+        ([RunningNode("Range (0, 2, step=1, splits=2)", {ROWS: 2})], None),
+    ],
+    ids=["to a table", "by one writer", "by several", "several rows each", "in one task", "nothing yet", "no batch"],
+)
+def test_how_far_a_batch_is_by_what_spark_has_counted(nodes: list[RunningNode], expected: Within | None) -> None:
+    assert heard([[RunningNode("Scan text", {ROWS: 1})], nodes], 100_000) == expected
+
+
+def test_more_rows_than_offsets_are_no_more_than_the_whole_batch() -> None:
+    found = heard([[RECORDS]], 10_000)
+    assert found is not None
+    assert found.share == 1

@@ -150,7 +150,7 @@ def test_a_number_without_a_name_stays_a_number():
 
 
 def test_a_message_that_contains_itself_and_one_that_is_not_there_are_refused():
-    with pytest.raises(SettingError, match="contains itself"):
+    with pytest.raises(SettingError, match="itself"):
         ProtobufWriter.of(files(), "shop.Tree", framed=False)
-    with pytest.raises(SettingError, match=r"no message 'shop\.Nothing'"):
+    with pytest.raises(SettingError, match=r"'shop\.Nothing'"):
         ProtobufWriter.of(files(), "shop.Nothing", framed=False)

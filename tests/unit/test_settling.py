@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from airflow_provider_orderedkafka.kafka.replay.settling import Settle, until_still
+from airflow_provider_orderedkafka.kafka.replay.replays import Settle, until_still
 
 SETTLE = Settle(still=2.0, deadline=60.0, longest=600.0)
 

@@ -1,14 +1,16 @@
 """What the sink may be asked for."""
 
+from dataclasses import fields
+
 import pytest
 
-from airflow_provider_orderedkafka.core.outputs import SHAPING, TO_TABLES, TO_TOPICS
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.write.write_settings import SOURCE_TYPE
+from airflow_provider_orderedkafka.kafka.write.settings import SOURCE_TYPE
 from airflow_provider_orderedkafka.outputs import KafkaOutput
+from airflow_provider_orderedkafka.spark.application.command import OF_TOPICS
 from airflow_provider_orderedkafka.spark.connector.option_tables import APPLICATION_SINK, SINK
-from airflow_provider_orderedkafka.spark.connector.sink_options import SinkOptions, parse_sink_options
+from airflow_provider_orderedkafka.spark.connector.options import parse_sink_options, settings_of
 
 HERE = {"kafka.bootstrap.servers": "nowhere:9092"}
 VALUE = [("value", "binary")]
@@ -76,27 +78,30 @@ def test_a_wrong_option_is_named_with_the_way_out(options, said):
 
 
 def test_a_topic_cannot_be_overwritten():
-    with pytest.raises(SettingError, match=r"use mode\('append'\) instead of mode\('overwrite'\)"):
+    with pytest.raises(SettingError, match="append"):
         parse_sink_options(HERE, VALUE, overwrite=True)
 
 
-OF_THE_SINK = {option.name for option in APPLICATION_SINK.options}
-TUNES = {"kafka.*", "deadLetterTopic", "writers"}
-"""The options that may change between two attempts."""
-
-
-def test_each_option_of_the_sink_shapes_the_rows_or_may_change_between_attempts():
-    of_clients = {name for name in SHAPING if name.startswith("kafka.")}
-    assert (set(SHAPING) - of_clients) | TUNES == OF_THE_SINK
-    assert TUNES.isdisjoint(SHAPING)
-
-
-def test_what_says_where_to_write_and_what_an_output_has_as_an_argument_are_options_of_the_sink():
-    assert {*TO_TOPICS, *TO_TABLES} - {"output_topic"} <= set(SHAPING)
-    assert KafkaOutput(topics=("a",), dead_letters="d", writers=2).values.keys() <= OF_THE_SINK
+@pytest.mark.parametrize("option", APPLICATION_SINK.of_group("sink", "application"), ids=lambda each: each.name)
+def test_each_option_of_an_application_s_topics_is_a_field_of_the_output(option):
+    assert option.name == "kafka.*" or OF_TOPICS[option.name] in {field.name for field in fields(KafkaOutput)}
 
 
 def test_what_is_not_said_holds_as_the_table_says():
-    unsaid = SinkOptions(KafkaConfig({}))
+    unsaid = KafkaOutput("a")
     assert APPLICATION_SINK.value({}, "includeHeaders") == SINK.value({}, "includeHeaders") == unsaid.include_headers
     assert APPLICATION_SINK.value({}, "keepOrder") == unsaid.keep_order
+
+
+@pytest.mark.parametrize(
+    ("output", "wanted"),
+    [
+        (KafkaOutput("a"), {"topic": "a", "use_partition": "never", "source": "struct"}),
+        (KafkaOutput("a", use_partition=True, provenance=False), {"use_partition": "always", "source": None}),
+        (KafkaOutput(topics=("a", "b"), include_headers=False), {"output_topics": ("a", "b"), "use_headers": False}),
+    ],
+)
+def test_an_output_is_written_as_it_says(output, wanted):
+    found = settings_of(output, "dead", KafkaConfig({}), VALUE)
+    assert {name: getattr(found, name) for name in wanted} == wanted
+    assert found.dead_letter_topic == "dead"

@@ -47,10 +47,16 @@ def test_a_delay_may_be_written_as_spark_writes_it(spelling, milliseconds):
 
 
 def test_a_delay_that_nobody_understands_is_named_as_it_was_written():
-    with pytest.raises(SettingError, match=r"'maxTriggerDelay' must be .*, found '15 parsecs'"):
+    with pytest.raises(SettingError, match=r"'maxTriggerDelay'.*'15 parsecs'"):
         parsed(maxTriggerDelay="15 parsecs")
 
 
 def test_a_minimum_without_a_delay_waits_as_long_as_with_spark_s_connector():
     assert parsed(minOffsetsPerTrigger="10").pace == Pace(10, 15 * MINUTES)
     assert parsed().pace == Pace()
+
+
+def test_a_group_that_is_told_is_not_one_of_a_load_in_airflow():
+    assert parsed(commitGroup="mine").commit_group == "mine"
+    with pytest.raises(SettingError, match=r"'commitGroup'.*'orderedkafka.orders'.*begin with 'orderedkafka\.'"):
+        parsed(commitGroup="orderedkafka.orders")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_orderedkafka.core.notation.durations import format_duration, parse_duration
+from airflow_provider_orderedkafka.core.notation.spelling import format_duration, parse_duration
 from airflow_provider_orderedkafka.core.notation.starts import (
     Ago,
     Committed,
@@ -59,9 +59,14 @@ def test_anything_else_is_refused_with_what_is_allowed(value):
     assert repr(value) in said
 
 
+@pytest.mark.parametrize("value", ["15M", "1h30M", "250MS"])
+def test_minutes_are_not_written_as_months_are(value):
+    assert refused(parse_duration, value, "grace").endswith(f"did you mean {value.lower()!r}?")
+
+
 @pytest.mark.parametrize("value", ["5", 5])
 def test_a_bare_number_is_asked_for_its_unit(value):
-    assert refused(parse_duration, value, "grace").endswith("a number alone has no unit; did you mean '5s'?")
+    assert refused(parse_duration, value, "grace").endswith("a number alone has no unit; did you mean '5s' or '5m'?")
 
 
 @given(st.integers(0, 10**12))

@@ -64,7 +64,7 @@ def test_a_file_system_without_hard_links_is_refused(tmp_path: Path, monkeypatch
         raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
     monkeypatch.setattr(os, "link", unknown)
-    with pytest.raises(SettingError, match="a file system without hard links"):
+    with pytest.raises(SettingError, match="hard links"):
         LocalState(tmp_path).create("1.json", "x")
     assert list(tmp_path.iterdir()) == []
 
@@ -84,7 +84,7 @@ def test_a_full_disk_keeps_the_old_document_and_says_what_is_safe(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(StateError, match="No space left on device: the disk is full: free some space") as caught:
+    with pytest.raises(StateError, match="full") as caught:
         state.put("a.json", "new")
     assert "Nothing is lost" in str(caught.value)
     assert caught.value.retryable
@@ -106,7 +106,7 @@ def test_a_path_and_a_file_location_are_local(tmp_path: Path, prefix: str) -> No
 
 
 def test_another_file_system_needs_spark() -> None:
-    with pytest.raises(SettingError, match="only be read with Spark"):
+    with pytest.raises(SettingError, match="Spark"):
         open_state("s3a://bucket/checkpoints")
 
 

@@ -6,15 +6,13 @@ from dataclasses import replace
 import pytest
 from support.plain import plain_range, plain_report
 
-from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core import moves, status
 from airflow_provider_orderedkafka.core.documents import Ledger
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place, Span
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.pacing import Pace, Verdict
 from airflow_provider_orderedkafka.core.progress import Progress
-from airflow_provider_orderedkafka.core.status import steps
-from airflow_provider_orderedkafka.core.status.documents import LARGEST, Status
-from airflow_provider_orderedkafka.core.status.steps import Teller
+from airflow_provider_orderedkafka.core.status import LARGEST, MoveRow, Status, Updater
 
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
 BEGIN = Place(Offsets({FIRST: 100, SECOND: 50}), Floor(1_000))
@@ -34,7 +32,7 @@ SEEN = Verdict(
 )
 
 
-def teller(**more) -> Teller:
+def updater(**more) -> Updater:
     plain = {
         "load": "orders",
         "topics": ("orders",),
@@ -45,10 +43,10 @@ def teller(**more) -> Teller:
         "task": "orders.load",
         "now": 6_000,
     }
-    return Teller(**{**plain, **more})
+    return Updater(**{**plain, **more})
 
 
-TELLER = teller()
+TELLER = updater()
 
 
 def begun() -> Status:
@@ -56,7 +54,7 @@ def begun() -> Status:
 
 
 def looked(before: Status | None = None, ledger: Ledger = LEDGER) -> Status:
-    return steps.looked(before or begun(), TELLER, ledger, SEEN)
+    return status.looked(before or begun(), TELLER, ledger, SEEN)
 
 
 def progress(batch: int, done: int) -> Progress:
@@ -71,12 +69,12 @@ def test_a_look_says_how_far_the_load_is_behind_and_what_is_missing_to_the_next_
 
 def test_a_wait_that_the_ledger_alone_decides_keeps_what_was_seen_before():
     before = looked()
-    after = steps.looked(before, TELLER, LEDGER, Verdict(run=True, reason="nothing to wait for"))
+    after = status.looked(before, TELLER, LEDGER, Verdict(run=True, reason="nothing to wait for"))
     assert after.lag == replace(before.lag, reason="nothing to wait for")
 
 
 def test_a_range_says_what_it_takes_of_the_lag():
-    found = steps.planned(looked(), TELLER, RANGE)
+    found = status.planned(looked(), TELLER, RANGE)
     (row,) = found.ranges
     assert (row.state, row.offsets, row.lag, row.run, row.begin, row.end) == (
         "planned",
@@ -90,30 +88,59 @@ def test_a_range_says_what_it_takes_of_the_lag():
 
 
 def test_without_a_wait_the_range_is_all_that_is_known_of_the_lag():
-    found = steps.planned(begun(), TELLER, RANGE).lag
+    found = status.planned(begun(), TELLER, RANGE).lag
     assert (found.offsets, found.at_least) == (40, True)
 
 
+def test_a_range_of_records_that_came_after_the_last_look_counts_as_lag():
+    seen = looked()
+    seen = replace(seen, lag=replace(seen.lag, offsets=0, partitions={}))
+    found = status.planned(seen, updater(now=9_000), RANGE)
+    assert (found.lag.offsets, found.lag.at, found.lag.at_least) == (40, 9_000, True)
+    assert found.ranges[0].lag == 40
+
+
+def test_who_gave_a_range_up_or_moved_the_ledger_is_told_with_the_reason():
+    opened = moves.opened(LEDGER, RANGE.id, "d/run 1")
+    given_up = moves.abandoned(opened, "anna", "the wrong output", 8_000)
+    moved = moves.rewound(given_up, LEDGER.place, "ben", "a bug", 9_000, topics={})
+    found = status.looked(status.planned(looked(), TELLER, RANGE), TELLER, moved, SEEN)
+    assert [(row.state, row.by, row.error) for row in found.ranges] == [("abandoned", "anna", "the wrong output")]
+    assert found.moves == (MoveRow(9_000, "rewound", "ben", "a bug"),)
+
+
+def test_where_a_load_writes_to_is_kept_when_a_step_does_not_know_it():
+    known = replace(TELLER, output="topic:out").begin(None)
+    assert TELLER.begin(known).output == "topic:out"
+
+
 def test_each_batch_that_was_written_is_listed_once_however_often_progress_is_told():
-    found = steps.begun(steps.planned(looked(), TELLER, RANGE), TELLER, RANGE, 1)
+    found = status.begun(status.planned(looked(), TELLER, RANGE), TELLER, RANGE, 1)
     for now, (batch, done) in enumerate([(0, 10), (1, 10), (1, 30)]):
-        found = steps.progressed(found, teller(now=7_000 + now), RANGE, progress(batch, done))
+        found = status.progressed(found, updater(now=7_000 + now), RANGE, progress(batch, done))
     (row,) = found.ranges
     assert [(each.batch, each.at, each.offsets_done) for each in row.written] == [(0, 7_000, 10), (1, 7_002, 30)]
     assert (row.state, row.rows_read, row.progress.offsets_done) == ("loading", 30, 30)
 
 
+def test_a_batch_that_runs_moves_the_range_and_is_no_batch_that_was_written():
+    found = status.begun(status.planned(looked(), TELLER, RANGE), TELLER, RANGE, 1)
+    found = status.progressed(found, TELLER, RANGE, replace(progress(1, 20), running=12))
+    (row,) = found.ranges
+    assert (row.written, row.rows_read, row.progress.offsets_done) == ((), 20, 20)
+
+
 def test_a_failed_attempt_says_why_until_the_next_one_begins():
-    found = steps.failed(begun(), TELLER, RANGE, "x" * 10_000)
+    found = status.failed(begun(), TELLER, RANGE, "x" * 10_000)
     assert found.ranges[0].state == "failed"
     assert len(found.ranges[0].error) < 1_000
-    (row,) = steps.begun(found, TELLER, RANGE, 2).ranges
+    (row,) = status.begun(found, TELLER, RANGE, 2).ranges
     assert (row.state, row.error, row.attempts) == ("loading", "", 2)
 
 
 def test_a_commit_has_the_counts_of_the_report_and_leaves_what_still_waits():
     ledger = moves.committed(moves.opened(LEDGER, "r1", "d/run 1"), RANGE, REPORT, "d/run 1", 9_500)
-    found = steps.committed(steps.planned(looked(), TELLER, RANGE), TELLER, RANGE, REPORT, ledger)
+    found = status.committed(status.planned(looked(), TELLER, RANGE), TELLER, RANGE, REPORT, ledger)
     (row,) = found.ranges
     assert (row.state, row.rows_read, row.rows_written, row.late, row.dead_letters) == ("committed", 38, 37, 2, 1)
     assert (row.begun_at, row.ended_at, row.batches) == (7_000, 9_000, 3)
@@ -128,32 +155,32 @@ def test_a_commit_has_the_counts_of_the_report_and_leaves_what_still_waits():
 def test_late_records_are_told_by_partition_until_the_next_range_is_loaded():
     ledger = moves.committed(moves.opened(LEDGER, "r1", "d/run 1"), RANGE, REPORT, "d/run 1", 9_500)
     report = replace(REPORT, late_in=Offsets({SECOND: 2}))
-    found = steps.committed(steps.planned(looked(), TELLER, RANGE), TELLER, RANGE, report, ledger)
+    found = status.committed(status.planned(looked(), TELLER, RANGE), TELLER, RANGE, report, ledger)
     assert found.lag.partitions == {"orders": "0,130,0,25 1,60,0,0,2"}
     again = looked(found, ledger)
     assert again.lag.partitions == {"orders": "0,100,0,55 1,50,0,10,2"}
-    found = steps.committed(steps.planned(again, TELLER, RANGE), TELLER, RANGE, REPORT, ledger)
+    found = status.committed(status.planned(again, TELLER, RANGE), TELLER, RANGE, REPORT, ledger)
     assert found.lag.partitions == {"orders": "0,130,0,25 1,60,0,0"}
 
 
 def test_a_commit_that_looks_tells_what_waits_whatever_was_known_before():
     ledger = moves.committed(moves.opened(LEDGER, "r1", "d/run 1"), RANGE, REPORT, "d/run 1", 9_500)
     left = Offsets({FIRST: 7, SECOND: 4})
-    found = steps.committed(begun(), teller(now=9_600), RANGE, REPORT, ledger, left=left).lag
+    found = status.committed(begun(), updater(now=9_600), RANGE, REPORT, ledger, left=left).lag
     assert (found.at, found.offsets, found.at_least, found.loaded_to) == (9_600, 11, False, 5_000)
     assert found.partitions == {"orders": "0,130,0,7 1,60,0,4"}
 
 
 def test_an_interval_leaves_lag_and_ledger_alone():
     interval = replace(RANGE, kind="interval")
-    found = steps.planned(begun(), TELLER, interval)
+    found = status.planned(begun(), TELLER, interval)
     assert found.lag is None
-    assert steps.committed(found, TELLER, interval, REPORT, None).revision is None
+    assert status.committed(found, TELLER, interval, REPORT, None).revision is None
 
 
 def test_a_range_that_is_loaded_again_is_planned_again():
-    committed = steps.committed(begun(), TELLER, RANGE, REPORT, None)
-    assert [row.state for row in steps.planned(committed, TELLER, RANGE).ranges] == ["planned"]
+    committed = status.committed(begun(), TELLER, RANGE, REPORT, None)
+    assert [row.state for row in status.planned(committed, TELLER, RANGE).ranges] == ["planned"]
 
 
 @pytest.mark.parametrize("state", ["committed", "abandoned"])
@@ -163,7 +190,7 @@ def test_the_next_look_puts_right_a_range_whose_end_nobody_told(state):
         "committed": moves.committed(opened, RANGE, REPORT, "d/run 1", 9_500),
         "abandoned": moves.abandoned(opened, "eve", "the output was dropped", 9_500),
     }
-    (row,) = looked(steps.begun(begun(), TELLER, RANGE, 1), ends[state]).ranges
+    (row,) = looked(status.begun(begun(), TELLER, RANGE, 1), ends[state]).ranges
     assert (row.state, row.ended_at) == (state, 9_500)
     assert row.late == (2 if state == "committed" else 0)
     assert row.error == ("" if state == "committed" else "the output was dropped")
@@ -174,10 +201,10 @@ def test_ten_thousand_partitions_and_long_stories_fit_into_one_value_of_airflow(
     start = Offsets({TopicPartition(name, p): 10**12 + p for name in names for p in range(1_000)})
     end = Offsets({partition: offset + 10**6 for partition, offset in start.items()})
     verdict = replace(SEEN, span=Span(start, end, BEGIN.floor, 10_000), reason="é" * 10_000)
-    found = steps.looked(teller(topics=tuple(names)).begin(None), TELLER, LEDGER, verdict)
+    found = status.looked(updater(topics=tuple(names)).begin(None), TELLER, LEDGER, verdict)
     for number in range(100):
         loaded = replace(RANGE, id=f"{number}-".ljust(120, "r"), reason="é" * 10_000)
-        found = steps.failed(found, teller(run="d/" + "r" * 250), loaded, "é" * 10_000)
+        found = status.failed(found, updater(run="d/" + "r" * 250), loaded, "é" * 10_000)
     fitting = found.fitting()
     assert len(json.dumps(json.loads(fitting.to_text()))) <= LARGEST
     assert fitting.ranges[-1] == found.ranges[-1]
@@ -187,9 +214,9 @@ def test_ten_thousand_partitions_and_long_stories_fit_into_one_value_of_airflow(
 def test_a_thousand_partitions_are_kept_beside_fifty_ranges_and_of_more_those_that_lag_most():
     start = Offsets({TopicPartition("orders", p): 10**9 for p in range(10_000)})
     end = Offsets({partition: offset + partition.partition * 1_000 for partition, offset in start.items()})
-    found = steps.looked(begun(), TELLER, LEDGER, replace(SEEN, span=Span(start, end, BEGIN.floor, 10_000)))
+    found = status.looked(begun(), TELLER, LEDGER, replace(SEEN, span=Span(start, end, BEGIN.floor, 10_000)))
     for number in range(60):
-        found = steps.committed(found, TELLER, replace(RANGE, id=f"r{number}"), replace(REPORT, stop=BEGIN), None)
+        found = status.committed(found, TELLER, replace(RANGE, id=f"r{number}"), replace(REPORT, stop=BEGIN), None)
     words = found.fitting().lag.partitions["orders"].split()
     assert (len(words), words[0].split(",")[0], words[-1].split(",")[0]) == (1_000, "9000", "9999")
     assert [row.id for row in found.fitting().ranges] == [f"r{number}" for number in range(10, 60)]

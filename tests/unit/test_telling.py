@@ -10,7 +10,7 @@ from support.runs import a_range, a_report
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.pacing import Lag
-from airflow_provider_orderedkafka.loads.shown import in_numbers, in_words
+from airflow_provider_orderedkafka.loads.books import in_numbers, in_words
 from airflow_provider_orderedkafka.telling import metrics
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -46,7 +46,7 @@ def test_a_report_is_told_in_numbers():
     said = "12,000 rows read, 12,000 written, 7 late, no dead letters, in 1m23s by attempt 2"
     assert in_numbers(report) == said
     doubtful = replace(report, dead_letters=1, may_be_doubled=3)
-    assert ", 7 late, 1 dead letters, 3 may be doubled, in" in in_numbers(doubtful)
+    assert ", 7 late, 1 dead letter, 3 may be doubled, in" in in_numbers(doubtful)
 
 
 def test_a_lag_says_how_much_is_left_and_how_old_it_is_at_most():
@@ -59,6 +59,7 @@ def test_a_lag_says_how_much_is_left_and_how_old_it_is_at_most():
 
 def test_the_dashboard_and_the_documentation_name_the_metrics_that_are_sent():
     sent = {*metrics.COUNTS, "waiting_offsets", "lag_offsets", "lag_seconds", "planned_offsets"}
+    sent |= {f"partition_lag_{name}" for name in ("min", "max", "avg")}
     sent |= {"attempts", "commits", "duration"}
     page, dashboard = (DOCS / "metrics.md").read_text(), (DOCS / "grafana.json").read_text()
     listed = set(re.findall(r"^\| `(\w+)` \| (?:gauge|counter|timer) ", page, re.MULTILINE))

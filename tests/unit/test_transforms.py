@@ -1,11 +1,15 @@
 """Transforms by name: where they lie, whether they are there, and how they travel."""
 
+import os
+import subprocess
+import sys
 import zipfile
 
 import pytest
 
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.hooks.transforms import Transform, zipped
+from airflow_provider_orderedkafka.hooks.launching import shipped_with, zipped
+from airflow_provider_orderedkafka.job import Rows
 
 
 @pytest.fixture
@@ -20,46 +24,79 @@ def dags(tmp_path):
 
 
 def test_a_module_beside_the_dag_travels_with_the_application_and_is_not_run(dags):
-    found = Transform.of("orders", dags, "mine:enrich", None)
-    assert found is not None
-    assert found.added({"application_args": ["--x"], "py_files": "a.py"}) == {
-        "application_args": ["--x", "--transform", "mine:enrich"],
-        "py_files": f"a.py,{dags / 'mine.py'}",
-    }
+    assert shipped_with("orders", dags, Rows(transform="mine:enrich")) == dags / "mine.py"
 
 
 def test_a_package_beside_the_dag_travels_as_a_zip_that_python_imports_from(dags, tmp_path_factory):
-    found = Transform.of("orders", dags, None, "shop.inner.orders:enrich")
-    assert found is not None
-    added = found.added({})
-    assert added["application_args"] == ["--arrow-transform", "shop.inner.orders:enrich"]
-    [path] = zipped(added["py_files"], tmp_path_factory.mktemp("attempt")).split(",")
+    found = shipped_with("orders", dags, Rows(arrow_transform="shop.inner.orders:enrich"))
+    [path] = zipped(str(found), tmp_path_factory.mktemp("attempt")).split(",")
     assert "shop/inner/orders.py" in zipfile.ZipFile(path).namelist()
 
 
+def test_a_package_travels_whole_with_its_data_files_and_without_caches(dags, tmp_path_factory):
+    shop = dags / "shop"
+    for name in ("order.avsc", "inner/rates.json", "__pycache__/x.pyc", ".git/config", "inner/.hidden", "py.typed"):
+        (shop / name).parent.mkdir(exist_ok=True)
+        (shop / name).write_text("{}")
+    os.utime(shop / "order.avsc", (0, 0))  # as images have it whose builds are reproducible
+    path = zipped(str(shop), tmp_path_factory.mktemp("attempt"))
+    names = {name.removeprefix("shop/") for name in zipfile.ZipFile(path).namelist()}
+    modules = {"__init__.py", "inner/__init__.py", "inner/orders.py"}
+    assert names == modules | {"order.avsc", "inner/rates.json", "py.typed"}
+    code = "import pkgutil; print(pkgutil.get_data('shop', 'order.avsc').decode())"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {path!r}); {code}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "{}\n"
+
+
 def test_an_installed_module_stays_where_it_is(dags):
-    found = Transform.of("orders", dags, "json.decoder:scan", None)
-    assert found is not None
-    assert found.added({}) == {"application_args": ["--transform", "json.decoder:scan"]}
+    assert shipped_with("orders", dags, Rows(transform="json.decoder:scan")) is None
 
 
-def test_no_transform_is_none(dags):
-    assert Transform.of("orders", dags, None, None) is None
+NAMES = """
+import json as imported
+from os import path
+if True:
+    def conditional(frame): return frame
+try:
+    import fast as chosen
+except ImportError:
+    chosen, (spare, *rest) = None, (1, 2)
+with open("x") as opened:
+    pass
+def outer(frame):
+    def inner(row): return row
+    local = 1
+    return inner
+class Methods:
+    def method(self): ...
+made = [each for each in (outer,)] and (lambda parameter: (walrus := parameter))
+"""
 
 
 @pytest.mark.parametrize(
-    ("names", "why"),
-    [
-        (("mine", None), "must be 'module:function'"),
-        (("mine:", None), "must be 'module:function'"),
-        (("../mine:enrich", None), "must be 'module:function'"),
-        (("mine:enrihc", None), r"defines no 'enrihc', it has enrich, other"),
-        (("broken:enrich", None), "cannot be read as Python"),
-        (("nowhere_at_all:enrich", None), r"no nowhere_at_all\.py beside the DAG file"),
-        (("mine:enrich", "mine:enrich"), "leave one out"),
-    ],
+    "name", ["imported", "path", "conditional", "chosen", "spare", "rest", "opened", "outer", "Methods", "made"]
 )
-def test_a_transform_that_cannot_be_is_refused_when_the_dag_is_parsed(dags, names, why):
-    (dags / "broken.py").write_text("def enrich(:\n")
-    with pytest.raises(SettingError, match=why):
-        Transform.of("orders", dags, *names)
+def test_what_a_module_defines_at_its_top_is_a_name_of_it(dags, name):
+    (dags / "named.py").write_text(NAMES)
+    assert shipped_with("orders", dags, Rows(transform=f"named:{name}")) is not None
+
+
+@pytest.mark.parametrize("name", ["inner", "local", "method", "each", "walrus", "parameter", "fast", "row"])
+def test_what_only_a_function_or_a_class_of_it_knows_is_refused_when_the_dag_is_parsed(dags, name):
+    (dags / "named.py").write_text(NAMES)
+    with pytest.raises(SettingError, match=f"defines no '{name}'"):
+        shipped_with("orders", dags, Rows(transform=f"named:{name}"))
+
+
+def test_a_module_that_makes_its_names_when_they_are_asked_for_is_taken_at_its_word(dags):
+    (dags / "lazy.py").write_text("def __getattr__(name):\n    return lambda frame: frame\n")
+    assert shipped_with("orders", dags, Rows(transform="lazy:anything")) is not None
+
+
+def test_no_transform_is_none(dags):
+    assert shipped_with("orders", dags, Rows()) is None

@@ -1,7 +1,8 @@
 """An application for the tests: writes a line for each run, and a report, without starting Spark.
 
-Beside the arguments of the packaged applications it takes `--diary FILE`, where it writes what it was given, and
-`--orders FILE`, whose lines say what the next runs do: `fail CODE`, `die`, `hang`, `doubt`; otherwise it succeeds.
+Beside the arguments of the packaged applications, which are read as they read them, it takes `--diary FILE`, where it
+writes what it was given, and `--orders FILE`, whose lines say what the next runs do: `fail CODE`, `note CODE`
+(which fails once a batch is noted), `die`, `hang` or `doubt`; otherwise it succeeds.
 """
 
 import argparse
@@ -11,11 +12,12 @@ import signal
 import sys
 import time
 from dataclasses import replace
+from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 
-from airflow_provider_orderedkafka.core.codec import PACKED, unpacked
-from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.progress import Progress
+from airflow_provider_orderedkafka.spark.application.command import read_arguments
 
 sys.path.append(str(Path(__file__).parents[2]))  # it runs in a process of its own
 
@@ -24,35 +26,46 @@ from support.runs import a_report
 
 def main():
     parser = argparse.ArgumentParser()
-    for name in ("range", "checkpoint", "diary", "attempt"):
-        parser.add_argument(f"--{name}", required=name in {"range", "checkpoint"})
-    parser.add_argument("--orders")
-    arguments, rest = parser.parse_known_args()
-    loaded = the_range(arguments.range)
-    environment = json.loads(os.environ.get("ORDEREDKAFKA_OPTIONS", "{}"))
-    with Path(arguments.diary).open("a") as diary:
-        line = {"range": loaded.id, "offsets": loaded.offsets, "attempt": int(arguments.attempt or 0), "rest": rest}
-        diary.write(json.dumps({**line, "options": sorted(environment), "pid": os.getpid()}) + "\n")
-    print(a_progress(loaded, int(arguments.attempt or 1)).line, flush=True)
-    order = next_order(arguments.orders)
+    for name in ("diary", "orders"):
+        parser.add_argument(f"--{name}")
+    own, argv = parser.parse_known_args()
+    given = read_arguments(argv, "quick.py")
+    loaded, attempt = given.range, given.attempt or 1
+    with Path(own.diary).open("a") as diary:
+        diary.write(json.dumps(an_entry(given, argv)) + "\n")
+    print(a_progress(loaded, attempt).line, flush=True)
+    order = next_order(own.orders)
     if order[0] == "die":
         os.kill(os.getpid(), signal.SIGKILL)
     if order[0] == "hang":
         time.sleep(600)
-    checkpoint = Path(arguments.checkpoint)
+    checkpoint = Path(given.checkpoint)
     checkpoint.mkdir(parents=True, exist_ok=True)
-    failed = order[0] == "fail"
-    report = a_report(loaded, int(arguments.attempt or 1), complete=not failed)
+    failed = order[0] in {"fail", "note"}
+    if order[0] == "note":
+        (checkpoint / "notes").mkdir(exist_ok=True)
+        (checkpoint / "notes" / "1.json").write_text("{}")
+    report = a_report(loaded, attempt, complete=not failed)
     if order[0] == "doubt":
         report = replace(report, dead_letters=2, may_be_doubled=3, may_be_out_of_order=4, lost=5)
     (checkpoint / "report.json").write_text(report.to_text())
     sys.exit(int(order[1]) if failed else 0)
 
 
-def the_range(given):
-    if given.startswith(PACKED):
-        return Range.from_text(unpacked(given))
-    return Range.from_text(given if given.startswith("{") else Path(given).read_text())
+def an_entry(given, argv):
+    environment = json.loads(os.environ.get("ORDEREDKAFKA_OPTIONS", "{}"))
+    return {
+        "range": given.range.id,
+        "offsets": given.range.offsets,
+        "attempt": given.attempt or 0,
+        "job": given.job.to_value(),
+        "checkpoint": given.checkpoint,
+        "function": given.transform_name,
+        "rest": [each for flag, each in pairwise(["", *argv, ""]) if not {flag, each} & {"--work", "--attempt", ""}],
+        "options": sorted(environment),
+        "secret": sha256(environment.get("kafka.sasl.password", "").encode()).hexdigest(),
+        "pid": os.getpid(),
+    }
 
 
 def next_order(path):

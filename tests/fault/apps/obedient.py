@@ -7,11 +7,11 @@ import os
 import sys
 from pathlib import Path
 
-from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.job import Work
 from airflow_provider_orderedkafka.spark.app import run_available_now
 
 if __name__ == "__main__":
-    load = Range.from_text(Path(sys.argv[sys.argv.index("--range") + 1]).read_text()).load
+    load = Work.from_text(Path(sys.argv[sys.argv.index("--work") + 1]).read_text()).range.load
     orders = Path(os.environ["ORDERS"]) / load
     told = orders.read_text().split() if orders.exists() else []
     if told:

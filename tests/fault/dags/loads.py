@@ -5,18 +5,26 @@ Pools hold a run back where a test wants it: they are as large as the test makes
 
 from datetime import UTC, datetime, timedelta
 
-from airflow.sdk import DAG, Param, task
+from airflow.sdk import DAG
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_provider_orderedkafka import OrderedLoad
+from airflow_provider_orderedkafka import (
+    Application,
+    KafkaOutput,
+    OrderedLoad,
+    Rows,
+    load_params,
+    ordered_intervals,
+    ordered_load,
+    ordered_replay,
+    replay_params,
+)
 from airflow_provider_orderedkafka.assets import watched_ledger_asset
-from airflow_provider_orderedkafka.dag import ordered_load
 from airflow_provider_orderedkafka.operators.commit import CommitOffsetRangeOperator
 from airflow_provider_orderedkafka.operators.resolve import ResolveOffsetRangeOperator
 from airflow_provider_orderedkafka.operators.submit import SubmitOrderedLoadOperator
-from airflow_provider_orderedkafka.parsing import check_form
 
-OBEDIENT = "../apps/obedient.py"
+OBEDIENT = Rows(application=Application("../apps/obedient.py"))
 
 
 def load_of(name, **settings):
@@ -28,34 +36,38 @@ def in_pools(name):
 
 
 with DAG("cleared", schedule=None, catchup=False, max_active_runs=1):
-    ordered_load(load_of("cleared"), output_topic="cleared-out", application=OBEDIENT, steps=in_pools("cleared"))
+    ordered_load(load_of("cleared"), to=KafkaOutput("cleared-out"), rows=OBEDIENT, tasks=in_pools("cleared"))
 
 with DAG("inherited", schedule=None, catchup=False, max_active_runs=1):
-    ordered_load(load_of("inherited"), output_topic="inherited-out", application=OBEDIENT)
+    ordered_load(load_of("inherited"), to=KafkaOutput("inherited-out"), rows=OBEDIENT)
 
 retried = {"load": {"retries": 2, "retry_delay": timedelta(seconds=1)}}
 for how in ("killed_task", "killed_worker"):
     with DAG(how, schedule=None, catchup=False, max_active_runs=1):
-        ordered_load(load_of(how, batch_offsets=40), output_topic=f"{how}-out", steps=retried)
+        ordered_load(load_of(how, batch_offsets=40), to=KafkaOutput(f"{how}-out"), tasks=retried)
 
 with DAG("waiting", schedule=None, catchup=False, max_active_runs=1):
-    ordered_load(load_of("waiting", min_offsets=1_000_000, max_delay="30s"), output_topic="waiting-out")
+    waiting = load_of("waiting", min_offsets=1_000_000, max_delay="60s")
+    ordered_load(waiting, to=KafkaOutput("waiting-out"), wait="always")
+
+asked = load_of("asked", min_offsets=1_000_000)
+every_minute = {"schedule": "* * * * *", "catchup": False, "max_active_runs": 1, "is_paused_upon_creation": True}
+with DAG("asked", **every_minute, params=load_params()):
+    ordered_load(asked, to=KafkaOutput("asked-out"), rows=OBEDIENT)
 
 watched = load_of("watched", min_offsets=10)
 schedule = [watched_ledger_asset(watched, poll_interval=1, backoff=timedelta(seconds=10))]
 with DAG("watched", schedule=schedule, catchup=False, max_active_runs=1, is_paused_upon_creation=True):
-    ordered_load(watched, output_topic="watched-out", application=OBEDIENT, wait=False)
+    ordered_load(watched, to=KafkaOutput("watched-out"), rows=OBEDIENT, wait="never")
 
-# Two runs at a time: the group would refuse that, so the steps are wired by hand.
+# Two runs at a time: the group would refuse that, so the tasks are wired by hand.
 overlapping = load_of("overlapping")
 with DAG("overlapping", schedule=None, catchup=False, max_active_runs=2):
-    resolve = ResolveOffsetRangeOperator(task_id="resolve", load=overlapping)
+    resolve = ResolveOffsetRangeOperator(task_id="resolve", load=overlapping, to=KafkaOutput("overlapping-out"))
     submit = SubmitOrderedLoadOperator(
         task_id="load",
         load=overlapping,
         range_id=resolve.output,
-        output_topic="overlapping-out",
-        conn_id="spark_default",
         pool="overlapping-load",
     )
     commit = CommitOffsetRangeOperator(task_id="commit", load=overlapping, range_id=resolve.output)
@@ -69,29 +81,14 @@ with DAG(
     catchup=False,
     max_active_runs=2,
 ):
-    ordered_load(load_of("hourly"), output_topic="hourly-out", mode="interval", on_clear="reload")
+    ordered_intervals(load_of("hourly"), to=KafkaOutput("hourly-out"), on_clear="reload")
 
 with DAG(
-    "form",
-    schedule=None,
-    catchup=False,
-    params={
-        "start": Param("-1h", type="string", minLength=1),
-        "end": Param("latest", type="string", minLength=1),
-        "target": Param("form-out", type="string", pattern=r"^[A-Za-z0-9._-]{1,249}$"),
-        "duplicates_are_fine": Param(default=False, type="boolean"),
-    },
+    "form", schedule=None, catchup=False, params=replay_params("form-out", taken=["form-taken"], formats=["topic"])
 ):
-
-    @task
-    def check(params=None, dag_run=None):
-        check_form(params, dag_run.conf, taken={"form-taken"})
-
-    replayed = ordered_load(
+    ordered_replay(
         OrderedLoad("form", topics=["form-in"]),
-        output_topic="{{ params.target }}",
-        mode="replay",
+        to=KafkaOutput("{{ params.target }}"),
         start="{{ params.start }}",
         end="{{ params.end }}",
     )
-    check() >> replayed

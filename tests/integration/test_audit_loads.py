@@ -1,0 +1,85 @@
+"""Nothing is found in what real loads wrote, however they were interrupted and limited."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.applications import Application, dying_once, events, filtered, some_too_large
+from support.audited import audited, counted
+from support.records import Records
+from support.topics import Topics
+
+from airflow_provider_orderedkafka.spark.table_sink import table_sink
+
+
+def everything(*sources: str) -> list[str]:
+    return ["--option", f"subscribe={','.join(sources)}", "--option", "startingOffsets=earliest"]
+
+
+def in_pairs(records: Any) -> Any:
+    """Two rows for each record, none for some."""
+    return records.where("offset % 5 != 0").selectExpr("*", "explode(array(1, 2)) AS number").drop("number")
+
+
+def clean(app: Application, capfd: Any) -> dict[str, Any]:
+    code, found = audited(app.servers, app.checkpoint, capfd)
+    assert (code, counted(found), found["others"], found["silent"]) == (0, {}, {}, 0)
+    return found
+
+
+def test_ranges_by_hand_with_a_row_limit_and_late_records_are_clean(
+    app: Application, topics: Topics, records: Records, capfd: Any
+) -> None:
+    source, other, output = topics.create("a", 3), topics.create("b", 2), topics.create("out", 2)
+    records.produce(source, events(120, 1))
+    records.commit(other, events(40, 2, partitions=2))
+    records.abort(other, events(10, 3, partitions=2))
+    argv = ["--output-topic", output, *everything(source, other), "--option", "includeHeaders=true"]
+    app.run(*argv, "--row-limit", "70", "--option", "maxOffsetsPerTrigger=40")
+    app.run(*argv, "--row-limit", "300", "--sink-option", "writers=1")
+    records.produce(source, events(30, 4))
+    app.run(*argv, "--sink-option", "keepOrder=partition", "--sink-option", "usePartition=false")
+    found = clean(app, capfd)
+    assert [each["rows"] for each in found["ranges"]] == [70, 90, 30]
+    assert found["late"] > 0
+
+
+@pytest.mark.parametrize("lane", ["frames", "direct"])
+def test_a_batch_that_died_and_was_written_again_is_clean(
+    app: Application, topics: Topics, records: Records, capfd: Any, tmp_path: Path, lane: str
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    records.produce(source, events(120, 1))
+    mark = tmp_path / "died"
+    report = app.run("--output-topic", output, *everything(source), **dying_once(mark)[lane])
+    assert mark.exists()
+    assert report.replayed >= 0
+    assert clean(app, capfd)["ranges"][0]["rows"] == 120
+
+
+def test_dead_letters_and_what_transforms_make_are_clean(
+    app: Application, topics: Topics, records: Records, capfd: Any
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 2, {"max.message.bytes": 1_000})
+    dead = topics.create("dead")
+    records.produce(source, some_too_large(events(60, 1)))
+    argv = ["--output-topic", output, *everything(source), "--bad-records", "1000", "--dead-letters", dead]
+    app.run(*argv)
+    records.produce(source, events(60, 2))
+    app.run(*argv, transform=filtered)
+    records.produce(source, events(60, 3))
+    app.run(*argv, transform=in_pairs)
+    found = clean(app, capfd)
+    assert [(each["rows"], each["dead_letters"]) for each in found["ranges"]] == [(45, 15), (20, 0), (96, 0)]
+
+
+def test_files_of_real_loads_are_clean(app: Application, topics: Topics, records: Records, capfd: Any) -> None:
+    source, dead = topics.create("a", 3), topics.create("dead")
+    records.produce(source, events(90, 1))
+    argv = [*everything(source), "--option", "includeHeaders=true", "--option", "maxOffsetsPerTrigger=40"]
+    files = ["--sink-option", f"path={app.folder / 'table'}", "--bad-records", "1000", "--dead-letters", dead]
+    app.run(*argv, *files, sink=table_sink)
+    records.produce(source, events(30, 2))
+    app.run(*argv, *files, "--row-limit", "100", sink=table_sink)
+    found = clean(app, capfd)
+    assert [each["rows"] for each in found["ranges"]] == [90, 10]

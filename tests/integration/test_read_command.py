@@ -1,0 +1,127 @@
+"""`orderedkafka read`: what it prints and writes, and how it ends."""
+
+import json
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from support.records import Record
+
+from airflow_provider_orderedkafka.tools.cli import main
+
+BASE = 1_700_000_000_000
+SETTING = 2
+
+
+@pytest.fixture
+def topic(topics, records):
+    """A topic of three partitions, 60 records, a millisecond apart and dealt out in turn."""
+    name = topics.create(partitions=3)
+    for partition in range(3):
+        some = [Record(b'{"order": %d}' % n, BASE + n, partition, b"k%d" % n) for n in range(partition, 60, 3)]
+        records.produce(name, some)
+    return name
+
+
+@pytest.fixture
+def run(kafka, capfdbinary):
+    def running(*arguments):
+        code = main(["read", *arguments, "--bootstrap-servers", kafka.bootstrap_servers])
+        printed = capfdbinary.readouterr()
+        return code, printed.out, printed.err.decode()
+
+    return running
+
+
+def lines(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_records_are_json_lines_in_time_order_where_no_terminal_is(run, topic):
+    code, out, _ = run(topic)
+    found = lines(out)
+    assert code == 0
+    assert [row["value"] for row in found] == [f'{{"order": {n}}}' for n in range(60)]
+    assert found[4] == {
+        "key": "k4",
+        "value": '{"order": 4}',
+        "topic": topic,
+        "partition": 1,
+        "offset": 1,
+        "timestamp": "2023-11-14T22:13:20.004Z",
+        "timestampType": 0,
+        "order_time": "2023-11-14T22:13:20.004Z",
+        "late": False,
+    }
+
+
+def test_bytes_that_are_no_text_come_in_base64(run, topics, records):
+    topic = topics.create()
+    records.produce(topic, [Record(b"\xff", BASE, headers=[("a", b"1"), ("b", None)])])
+    [row] = lines(run(topic, "--columns", "value,headers")[1])
+    assert row == {
+        "value": {"base64": "/w=="},
+        "headers": [{"key": "a", "value": "1"}, {"key": "b", "value": None}],
+    }
+
+
+def test_a_limit_a_start_and_an_end(run, topic):
+    assert len(lines(run(topic, "--limit", "7")[1])) == 7
+    found = lines(run(topic, "--start", str(BASE + 10), "--end", str(BASE + 20), "--columns", "value")[1])
+    assert [row["value"] for row in found] == [f'{{"order": {n}}}' for n in range(10, 20)]
+    assert lines(run(topic, "--start", "-2h")[1]) == []
+
+
+def test_what_came_before_and_after_a_record_over_all_partitions(run, topic):
+    found = lines(run(topic, "--around", f"{topic}[1]@10", "--limit", "3")[1])
+    assert [row["key"] for row in found] == [f"k{n}" for n in range(28, 35)]
+    code, _, error = run(topic, "--around", f"{topic}[1]@20")
+    assert code == SETTING
+    assert f"{topic}[1]@20" in error
+
+
+def test_a_table_shows_a_line_for_each_record(run, topic):
+    _, out, _ = run(topic, "--format", "table", "--limit", "2")
+    assert f"{topic}[1]@0" in out.decode().splitlines()[1]
+
+
+def test_json_is_one_array(run, topic, topics):
+    assert len(json.loads(run(topic, "--format", "json")[1])) == 60
+    assert json.loads(run(topics.create(), "--format", "json")[1]) == []
+
+
+def test_files_of_arrow_and_parquet(run, topic, tmp_path):
+    assert run(topic, "--format", "parquet", "--output", str(tmp_path / "a.parquet"))[0] == 0
+    assert parquet.read_table(tmp_path / "a.parquet").num_rows == 60
+    assert pa.ipc.open_stream(run(topic, "--format", "arrow")[1]).read_all().num_rows == 60
+
+
+def test_decoded_values(run, topic):
+    decode = '{"value": {"kind": "json", "schema": "order long"}}'
+    assert lines(run(topic, "--decode", decode, "--columns", "value", "--limit", "1")[1]) == [{"value": {"order": 0}}]
+
+
+def test_it_ends_quietly_in_a_pipe_and_takes_settings_from_a_file(kafka, topic, tmp_path):
+    config = tmp_path / "client.properties"
+    config.write_text(f"# a comment\nbootstrap.servers = {kafka.bootstrap_servers}\n")
+    command = f"{sys.executable} -m airflow_provider_orderedkafka.tools.cli read {topic} --config {config} | head -n 1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
+    assert len(done.stdout.splitlines()) == 1
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("given", "word"),
+    [
+        (["--around", "orders@3"], "orders[3]@1042"),
+        (["--around", "orders[0]@3", "--start", "-2h"], "--start"),
+        (["--around", "orders[0]@3", "--columns", "value"], "topic"),
+        (["--grace", "10s"], "follow"),
+    ],
+)
+def test_what_cannot_be_meant_is_told(run, topic, given, word):
+    code, _, error = run(topic, *given)
+    assert code == SETTING
+    assert word in error

@@ -1,0 +1,154 @@
+"""Wrong auditors: what is wrong with an output is not found, or what nobody knows is called clean."""
+
+AUDIT = "airflow_provider_orderedkafka/audit"
+COMPARED = ("tests/unit/test_audit.py",)
+TOPICS = "tests/integration/test_audit.py"
+TABLES = "tests/integration/test_audit_tables.py"
+TASK = "tests/airflow/test_audit.py"
+
+MUTANTS = [
+    (
+        "an audit calls clean what it does not know",
+        f"{AUDIT}/auditing.py",
+        {'return "unknown" if counts["unknown"] else "clean"': 'return "clean"'},
+        COMPARED,
+    ),
+    (
+        "rows that are there twice are not looked for",
+        f"{AUDIT}/comparing.py",
+        {'done, "doubled", rows.doubled,': 'done, "doubled", rows.doubled[:0],'},
+        COMPARED,
+    ),
+    (
+        "a row beside the dead letter of its record is fine",
+        f"{AUDIT}/comparing.py",
+        {", **self._beside_letters()}": "}"},
+        COMPARED,
+    ),
+    (
+        "the value of a copied row is not compared",
+        f"{AUDIT}/comparing.py",
+        {'COPIED: Final = ("key", "value", ': 'COPIED: Final = ("key", '},
+        COMPARED,
+    ),
+    (
+        "the order time of a row is not compared",
+        f"{AUDIT}/comparing.py",
+        {"index], time != least, time < least)": "index], time < 0, time < 0)"},
+        COMPARED,
+    ),
+    (
+        "a row of a record that no reader sees counts as expired",
+        f"{AUDIT}/comparing.py",
+        {"(self.index < 0) & (self.offset < certain)": "(self.index < 0) & (certain == certain)"},
+        COMPARED,
+    ),
+    (
+        "more rows than records that are gone are as good as any",
+        f"{AUDIT}/comparing.py",
+        {"if found > gone:": "if found > gone + LARGE:", "FILES: Final =": "LARGE: Final = 2**62\nFILES: Final ="},
+        COMPARED,
+    ),
+    (
+        "fewer rows than records that are gone are as good as any",
+        f"{AUDIT}/comparing.py",
+        {"elif self.promised.copied:": "elif not self.promised.copied:"},
+        COMPARED,
+    ),
+    (
+        "whatever is missing may have been taken from the output",
+        f"{AUDIT}/comparing.py",
+        {"else min(count, self.found.taken - self.missed)": "else count"},
+        COMPARED,
+    ),
+    (
+        "rows of different keys have to be in order",
+        f"{AUDIT}/comparing.py",
+        {'if keep_order == "partition":': "if keep_order:"},
+        COMPARED,
+    ),
+    (
+        "order is not looked at",
+        f"{AUDIT}/comparing.py",
+        {"falls |= tied & (step < 0)": "falls |= tied & (step < -(2**62))"},
+        COMPARED,
+    ),
+    (
+        "rows that are missing before others of their record are not looked for",
+        f"{AUDIT}/comparing.py",
+        {"lacking = self.ordinal[which] - before - 1": "lacking = (self.ordinal[which] - before - 1) * 0"},
+        COMPARED,
+    ),
+    (
+        "how many rows the report says is not compared",
+        f"{AUDIT}/comparing.py",
+        {"if self.promised.emitted is not None:": "if self.promised.emitted == -1:"},
+        COMPARED,
+    ),
+    (
+        "records of aborted transactions are records",
+        f"{AUDIT}/topics.py",
+        {"messages_in(config, spans, loaded.isolation)": 'messages_in(config, spans, "read_uncommitted")'},
+        (f"{TOPICS}::test_a_row_of_an_aborted_transaction_comes_from_nowhere",),
+    ),
+    (
+        "a row of any range counts for the one that is audited",
+        f"{AUDIT}/topics.py",
+        {"of = mine.get(name)": "of = mine.get(name) or next(iter(mine.values()))"},
+        (f"{TOPICS}::test_a_planted_fault_is_found_with_its_place",),
+    ),
+    (
+        "an output that was made anew is the one that it was",
+        f"{AUDIT}/topics.py",
+        {"if any(topic in lost or now.ids[topic] != was for": "if any(topic in lost for"},
+        (f"{TOPICS}::test_of_an_output_or_a_source_that_was_made_anew_nothing_is_known",),
+    ),
+    (
+        "what retention took from an output is missing",
+        f"{AUDIT}/topics.py",
+        {"return sum(hole.within(": "return 0 * sum(hole.within("},
+        (f"{TOPICS}::test_what_retention_took_from_the_output_is_unknown",),
+    ),
+    (
+        "a row behind those of a later range is in order",
+        f"{AUDIT}/topics.py",
+        {"if self.places[newest][1] > turn:": "if self.places[newest][1] < 0:"},
+        (f"{TOPICS}::test_a_row_that_lies_behind_those_of_a_later_range_is_out_of_order",),
+    ),
+    (
+        "any table of the name is the one that was loaded into",
+        f"{AUDIT}/tables.py",
+        {"if self.id and self.id != now:": "if self.id == now + now:"},
+        (f"{TABLES}::test_a_table_that_is_as_promised_is_clean_and_another_one_in_its_place_is_unknown",),
+    ),
+    (
+        "of a table in Hadoop's catalog the oldest metadata is read",
+        f"{AUDIT}/tables.py",
+        {"numbers[max(numbers)]": "numbers[min(numbers)]"},
+        (f"{TABLES}::test_a_table_that_is_as_promised_is_clean_and_another_one_in_its_place_is_unknown",),
+    ),
+    (
+        "dead letters in a table are rows",
+        f"{AUDIT}/tables.py",
+        {", dead=True)": ", dead=False)"},
+        (f"{TABLES}::test_dead_letters_in_a_table_are_not_missing_and_a_row_beside_one_is_doubled",),
+    ),
+    (
+        "a time that lies between two of Kafka's is the one before it",
+        f"{AUDIT}/tables.py",
+        {"return np.where(rest == 0, found, -3)": "return found"},
+        (f"{TABLES}::test_a_microsecond_is_another_time",),
+    ),
+    (
+        "an audit that found something succeeds",
+        "airflow_provider_orderedkafka/operators/audit.py",
+        {'if row.verdict == "found":': 'if row.verdict == "wrong":'},
+        (f"{TASK}::test_a_range_that_is_as_promised_is_clean_and_one_that_somebody_meddled_with_fails_with_the_place",),
+    ),
+    (
+        "an audit that does not know succeeds",
+        "airflow_provider_orderedkafka/operators/audit.py",
+        {'if row.verdict == "unknown":': 'if row.verdict == "wrong":'},
+        (f"{TASK}::test_what_cannot_be_known_skips_the_audit_and_says_why",),
+    ),
+]

@@ -1,0 +1,88 @@
+"""What is not known is taken for the harmless case: a question that got no answer, or may not be asked."""
+
+PACKAGE = "airflow_provider_orderedkafka"
+TOPICS = ("tests/property/test_attempts.py",)
+
+MUTANTS = [
+    (
+        "an output that does not answer has nothing of the batch",
+        f"{PACKAGE}/spark/lanes/kafka_output.py",
+        {
+            "        found = self._found(note)\n": (
+                "        try:\n"
+                "            found = self._found(note)\n"
+                "        except Exception:\n"
+                "            found = Replay()\n"
+            )
+        },
+        TOPICS,
+    ),
+    (
+        "a note that cannot be read was never written",
+        f"{PACKAGE}/spark/state/checkpoint.py",
+        {
+            '        return self._get(f"{NOTES}/{batch}.json", Note)\n': (
+                "        try:\n"
+                '            return self._get(f"{NOTES}/{batch}.json", Note)\n'
+                "        except Exception:\n"
+                "            return None\n"
+            )
+        },
+        TOPICS,
+    ),
+    (
+        "a ledger that cannot be read was never written",
+        f"{PACKAGE}/spark/application/by_hand.py",
+        {
+            "        text = self.state.get(_file(key))\n": (
+                "        try:\n"
+                "            text = self.state.get(_file(key))\n"
+                "        except Exception:\n"
+                "            text = None\n"
+            )
+        },
+        TOPICS,
+    ),
+    (
+        "an output whose settings may not be read is not compacted",
+        f"{PACKAGE}/spark/lanes/kafka_output.py",
+        {"if output.compacted is False]": "if output.compacted is not True]"},
+        TOPICS,
+    ),
+    (
+        "a partition of an output that the broker does not know has nothing of the batch",
+        f"{PACKAGE}/kafka/replay/replays.py",
+        {"if unheard_of := sorted(": "if unheard_of := [] and sorted("},
+        TOPICS,
+    ),
+    (
+        "where an output ended when a batch was noted it ended ever since",
+        f"{PACKAGE}/core/batches.py",
+        {"kept = {p: min(end, outputs.get(p, end)) for": "kept = {p: end for"},
+        TOPICS,
+    ),
+    (
+        "rows without a key may go to partitions that nobody has noted",
+        f"{PACKAGE}/kafka/write/writing.py",
+        {"and (one_by_one or _spreads(settings.config))": "and one_by_one"},
+        TOPICS,
+    ),
+    (
+        "dead letters may go to partitions that nobody has noted",
+        f"{PACKAGE}/kafka/write/writing.py",
+        {"self.settings.partitions.get(output.name, 0))\n": "0)\n"},
+        TOPICS,
+    ),
+    (
+        "an output on another cluster is the one that a batch was begun on",
+        f"{PACKAGE}/core/batches.py",
+        {"same = same and (self.cluster == other.cluster or not self.cluster or not other.cluster)": "same = same"},
+        ("tests/unit/test_checkpoint.py",),
+    ),
+    (
+        "what a batch was begun with is not compared by hand",
+        f"{PACKAGE}/spark/state/checkpoint.py",
+        {'changed = "" if before is None else before.changes(job)': 'changed = ""'},
+        ("tests/unit/test_checkpoint.py",),
+    ),
+]

@@ -1,0 +1,188 @@
+"""The mistakes that people make in a DAG file, and what each is told: here alone the wording of a message is pinned."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+FILE = """
+from datetime import UTC, datetime, timedelta
+from airflow.sdk import DAG, task_group
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.timetables.interval import CronDataIntervalTimetable
+from airflow_provider_orderedkafka import *
+from airflow_provider_orderedkafka.assets import output_alias, watched_ledger_asset
+from airflow_provider_orderedkafka.operators.commit import CommitOffsetRangeOperator
+from airflow_provider_orderedkafka.operators.operations import LedgerOperationsOperator
+from airflow_provider_orderedkafka.operators.resolve import ResolveOffsetRangeOperator
+from airflow_provider_orderedkafka.operators.submit import SubmitOrderedLoadOperator
+from airflow_provider_orderedkafka.sensors.offsets import OffsetRangeSensor
+
+OUT = KafkaOutput("out")
+BAD = Rows(decode=Decode(value=Json("a int")), bad_records=Allow(1, "dead"))
+LOAD = OrderedLoad("orders", topics=["orders", "refunds"])
+
+def my_function(df):
+    return df
+
+def orders(**settings):
+    return ordered_load(OrderedLoad(**{{"name": "orders", "topics": ["orders", "refunds"], **settings}}), to=OUT)
+
+def replay(**more):
+    return ordered_replay(LOAD, **{{"to": OUT, "start": "earliest", "end": "latest", **more}})
+
+def rows(**more):
+    return ordered_load(LOAD, to=OUT, rows=Rows(**more))
+
+with DAG("mistaken", **{{"schedule": None, "catchup": False, "max_active_runs": 1, **{dag}}}):
+    {code}
+"""
+
+MODULE = """
+from functools import partial
+
+def lines(df):
+    return df
+
+def flat(df):
+    df.select("value")
+
+def two(df, more):
+    return df
+
+def none():
+    return 1
+
+def named(df, *, more):
+    return df
+
+def fine(df, more=1, *, flag=True):
+    return df
+
+def stops(df):
+    raise NotImplementedError
+"""
+"""`my_transforms.py`, beside the DAG file."""
+
+
+class Mistake(NamedTuple):
+    """What is written in a DAG file, and parts of what is said of it, in their order; and the DAG's own arguments."""
+
+    code: str
+    said: str
+    dag: str = "{}"
+
+    @property
+    def file(self) -> str:
+        return FILE.format(code=self.code.replace("\n", "\n    "), dag=self.dag)
+
+
+def says(message: str, said: str) -> bool:
+    """Whether a message has these parts, which ` ... ` divides, in their order."""
+    return re.search(".*".join(map(re.escape, said.split(" ... "))), message, re.DOTALL) is not None
+
+
+def written() -> Iterator[Mistake]:
+    """The rows of `mistakes.txt`: a line of code, below it what is said; `@` begins the arguments of the DAGs below."""
+    dag, code = "{}", ""
+    for line in Path(__file__).with_suffix(".txt").read_text("utf-8").splitlines():
+        if line.startswith("@ "):
+            dag = line.removeprefix("@ ")
+        elif line.startswith("    "):
+            yield Mistake(code, line.strip(), dag)
+        elif not line.startswith("#"):
+            code = line.replace("\\n", "\n")
+
+
+RENAMED = {
+    "application": "say it with rows=Rows(application=Application('my_app.py'))",
+    "application_args": "say it with rows=Rows(application=Application('my_app.py', arguments=",
+    "arrow_transform": "say it with rows=Rows(arrow_transform=",
+    "conf": "say it with spark=SparkSubmit(conf=",
+    "conn_id": "say it with spark=SparkSubmit(conn_id=",
+    "create_output": "say it with to=KafkaOutput('...', create=NewTopics(partitions=",
+    "decode": "say it with rows=Rows(decode=",
+    "executor_memory": "say it with spark=SparkSubmit(executor_memory=",
+    "keep_order": "say it with to=KafkaOutput('...', keep_order=",
+    "min_offsets": "it is a setting of the load: OrderedLoad(",
+    "mode": "use ordered_intervals() or ordered_replay()",
+    "name": "say it with spark=SparkSubmit(name=",
+    "output": "it is to=",
+    "output_topic": "say it with to=KafkaOutput('...')",
+    "pre_execute": "it is an argument of a task: tasks={'load'",
+    "retry_delay": "it is an argument of a task: tasks={'load'",
+    "spark_conn_id": "say it with spark=SparkSubmit('...')",
+    "steps": "it is tasks=",
+    "submit": "it is spark=",
+    "transform": "say it with rows=Rows(transform=",
+}
+"""What was called otherwise, or belongs elsewhere, and how it is said."""
+
+AT_PARSE = [
+    *written(),
+    *(
+        Mistake(f"{how}({name}='x', **{ends})", f"{how}() takes no argument {name!r}: {said}")
+        for how, ends in (
+            ("ordered_load", "{'load': LOAD}"),
+            ("ordered_intervals", "{'load': LOAD}"),
+            ("ordered_replay", "{'load': LOAD, 'start': '-2h', 'end': 'latest'}"),
+        )
+        for name, said in RENAMED.items()
+    ),
+]
+
+
+class AtStart(NamedTuple):
+    """Arguments of a load that its task refuses before an attempt is counted, what it says, and if a retry may help."""
+
+    arguments: str
+    said: str
+    again: bool = False
+
+    @property
+    def file(self) -> str:
+        return Mistake(f"ordered_load(LOAD, {self.arguments})", self.said).file
+
+
+TABLE = "to=IcebergOutput('lake.shop.orders')"
+ICEBERG = "org.apache.iceberg:iceberg-spark-runtime"
+
+AT_START = [
+    AtStart(
+        "to=OUT, spark=SparkSubmit('spark_prod')",
+        "airflow connections add spark_prod --conn-type spark ... or name another one with spark=SparkSubmit('...')",
+        again=True,
+    ),
+    AtStart(
+        "to=OUT, checkpoint='/c', spark=SparkSubmit('dead')",
+        "no master answers at 'spark://127.0.0.1:1' (Connection refused): is the cluster up ... No attempt was counted",
+        again=True,
+    ),
+    AtStart(
+        "to=OUT, checkpoint='/c', spark=SparkSubmit('portless')",
+        "'spark://nohost' is no address of a cluster: spark://host:port",
+    ),
+    AtStart(
+        "to=OUT, spark=SparkSubmit(env_vars={'JAVA_HOME': '/nowhere'})",
+        "JAVA_HOME is '/nowhere', and there is no '/nowhere/bin/java' ... Java 17 or newer, or correct JAVA_HOME",
+    ),
+    AtStart(
+        "to=OUT, spark=SparkSubmit(spark_binary='spark9-submit')",
+        "there is no program 'spark9-submit' on the PATH of this worker: ... spark_binary=",
+    ),
+    AtStart(
+        f"{TABLE}, spark=SparkSubmit(packages='{ICEBERG}-3.4_2.13:1.8.0')",
+        "iceberg-spark-runtime-3.4_2.13:1.8.0' is for Spark 3.4 and Scala 2.13, and this is Spark ... spark_binary=",
+    ),
+    AtStart(
+        "to=DeltaOutput('/data'), spark=SparkSubmit(packages='io.delta:delta-spark_2.12:2.4.0')",
+        "'io.delta:delta-spark_2.12:2.4.0' is for Spark 2 and Scala 2.12, and this is Spark ... name 'io.delta:",
+    ),
+    AtStart("to=DeltaOutput('/data')", "DeltaOutput('/data'): this is Spark ... which has no delta: name its package"),
+    AtStart("to=FilesOutput('/data', 'avro')", "which has no avro: name its package with packages='org.apache.spark:"),
+    AtStart(TABLE, "IcebergOutput('lake.shop.orders'): this is Spark ... which has no iceberg: name its package"),
+    AtStart(
+        f"{TABLE}, spark=SparkSubmit(jars='/data/iceberg.jar')",
+        "Spark knows no catalog 'lake': set spark.sql.catalog.lake=org.apache.iceberg.spark.SparkCatalog",
+    ),
+]

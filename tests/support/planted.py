@@ -1,0 +1,122 @@
+"""Faults to plant in an output: what somebody makes of the rows of a load, and what an audit says of it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from support.audited import Row
+from support.records import Record
+
+BASE = 1_700_000_000_000
+
+
+def some(partitions: int = 3, each: int = 12) -> list[Record]:
+    """Records with headers, keys that stay in their partitions, and one that is late in each."""
+    return [
+        Record(
+            b"value %d of %d" % (number, partition),
+            BASE + 10 * number + partition - (25 if number == 7 else 0),
+            partition,
+            None if number == 3 else b"key-%d-%d" % (partition, number % 2),
+            [("a", b"%d" % number), ("b", None)],
+        )
+        for partition in range(partitions)
+        for number in range(each)
+    ]
+
+
+def at(rows: Sequence[Row], partition: int, offset: int) -> int:
+    [found] = [n for n, row in enumerate(rows) if row.source.position[1:] == (partition, offset)]
+    return found
+
+
+def without(rows: list[Row]) -> list[Row]:
+    return [row for row in rows if row.source.position[1:] != (1, 5)]
+
+
+def changed(**what: Any) -> Callable[[list[Row]], list[Row]]:
+    def plant(rows: list[Row]) -> list[Row]:
+        there = at(rows, 1, 5)
+        return [*rows[:there], rows[there].but(**what), *rows[there + 1 :]]
+
+    return plant
+
+
+def said(**what: Any) -> Callable[[list[Row]], list[Row]]:
+    def plant(rows: list[Row]) -> list[Row]:
+        there = at(rows, 1, 5)
+        return [*rows[:there], replace(rows[there], **what), *rows[there + 1 :]]
+
+    return plant
+
+
+def again(**what: Any) -> Callable[[list[Row]], list[Row]]:
+    return lambda rows: [*rows, replace(rows[at(rows, 1, 5)], **what)]
+
+
+def swapped(rows: list[Row]) -> list[Row]:
+    first, second = at(rows, 1, 5), at(rows, 1, 9)
+    rows[first], rows[second] = rows[second], rows[first]
+    return rows
+
+
+def later(rows: list[Row]) -> list[Row]:
+    return [*without(rows), rows[at(rows, 1, 5)]]
+
+
+def elsewhere(offset: int, partition: int = 1) -> Callable[[list[Row]], list[Row]]:
+    def plant(rows: list[Row]) -> list[Row]:
+        row = rows[at(rows, 1, 5)]
+        position = (row.source.position[0], partition, offset)
+        return [*rows, replace(row, source=replace(row.source, position=position))]
+
+    return plant
+
+
+def of_another_topic(rows: list[Row]) -> list[Row]:
+    row = rows[at(rows, 1, 5)]
+    return [*rows, replace(row, source=replace(row.source, position=("another", 1, 5)))]
+
+
+def its_place_taken(rows: list[Row]) -> list[Row]:
+    """The row of one record, with the bytes of another."""
+    there, other = at(rows, 1, 5), rows[at(rows, 1, 9)]
+    return [*rows[:there], replace(rows[there], record=other.record), *rows[there + 1 :]]
+
+
+def without_header(rows: list[Row]) -> list[Any]:
+    class Silent(Row):
+        def stamped(self) -> Record:
+            return self.record
+
+    there = at(rows, 1, 5)
+    return [*rows[:there], Silent(rows[there].source, rows[there].record), *rows[there + 1 :]]
+
+
+PLANTED: dict[str, tuple[Any, dict[str, int], str]] = {
+    "a row is missing": (without, {"missing": 1}, ""),
+    "a row is there twice": (again(), {"doubled": 1}, "is the same row"),
+    "two rows changed places": (swapped, {"out_of_order": 2}, "lies behind"),
+    "a row came late": (later, {"out_of_order": 1}, "lies behind"),
+    "a byte of the value": (changed(value=b"value 5 of 2"), {"altered": 1}, "another value"),
+    "no value": (changed(value=None), {"altered": 1}, "another value"),
+    "an empty value": (changed(value=b""), {"altered": 1}, "another value"),
+    "a byte of the key": (changed(key=b"key-1-2"), {"altered": 1}, "another key"),
+    "no key": (changed(key=None), {"altered": 1}, "another key"),
+    "a header's value": (changed(headers=[("a", b"6"), ("b", None)]), {"altered": 1}, "another headers"),
+    "a header's name": (changed(headers=[("A", b"5"), ("b", None)]), {"altered": 1}, "another headers"),
+    "a header is gone": (changed(headers=[("a", b"5")]), {"altered": 1}, "another headers"),
+    "a header more": (changed(headers=[("a", b"5"), ("b", None), ("c", b"")]), {"altered": 1}, "another headers"),
+    "headers in another order": (changed(headers=[("b", None), ("a", b"5")]), {"altered": 1}, "another headers"),
+    "a header without its value": (changed(headers=[("a", None), ("b", None)]), {"altered": 1}, "another headers"),
+    "a timestamp": (changed(timestamp=BASE + 52), {"altered": 1}, "another timestamp"),
+    "an order time": (said(order_time=BASE + 50), {"altered": 1}, "another order time"),
+    "another record's bytes": (its_place_taken, {"altered": 1}, "another value and headers and timestamp"),
+    "a row of another range in its place": (said(range_id="r2"), {"missing": 1}, ""),
+    "a row without a header in its place": (without_header, {"missing": 1}, ""),
+    "a row behind the range's end": (elsewhere(12), {"stray": 1}, "did not read that offset"),
+    "a row of no partition of the source": (elsewhere(5, 7), {"stray": 1}, "does not read that partition"),
+    "a row of another topic": (of_another_topic, {"stray": 1}, "does not read that partition"),
+    "a second row of a record": (again(ordinal=1), {"stray": 1}, "a plain copy has row 0 alone"),
+    "everything is missing": (lambda _: [], {"missing": 36}, ""),
+}

@@ -1,0 +1,233 @@
+"""What an audit finds in rows that are not those which were promised, and that it finds nothing in those which are."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from airflow_provider_orderedkafka.audit.auditing import OfRange
+from airflow_provider_orderedkafka.audit.comparing import Compared, Found, Promised, compare
+from airflow_provider_orderedkafka.audit.rows import Source, in_order, records, rows
+from airflow_provider_orderedkafka.core.order.positions import LARGEST, TopicPartition
+
+PARTITIONS = (TopicPartition("a", 0), TopicPartition("b", 1))
+COPY = Promised("r1", copied=True, headers=True, keep_order="key", emitted=10)
+MADE = replace(COPY, copied=False)
+STAMPS = (10, 30, 20, 40, 50)
+"""Of the five records of each partition: the third is late."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row: of which record it says to be, and what it has."""
+
+    code: int
+    offset: int
+    ordinal: int = 0
+    dead: bool = False
+    place: int = 0
+    changed: dict[str, int] = field(default_factory=dict)
+
+
+def source(*, without: Iterable[tuple[int, int]] = (), **facts: Any) -> Source:
+    """Five records in each of two partitions, from offset 100 on, but for some."""
+    found = records()
+    for code in (0, 1):
+        for number, stamp in enumerate(STAMPS):
+            offset = 100 + number
+            if (code, offset) not in set(without):
+                found.append(code, offset, stamp, offset % 2, offset * 10 + code, 7)
+    known: dict[str, Any] = {"certain": [100, 100], "read": [5, 5], **facts}
+    return Source(
+        partitions=PARTITIONS,
+        start=np.array([100, 100]),
+        stop=np.array([105, 105]),
+        certain=np.array(known["certain"]),
+        read=np.array(known["read"]),
+        columns=in_order(found, np.array([0, 0]), 1_000),
+    )
+
+
+def order_time(offset: int) -> int:
+    return max(STAMPS[: offset - 99])
+
+
+def found(*given: Row, **facts: Any) -> Found:
+    """Rows as they lie, one behind the other in each of two places."""
+    columns = rows()
+    for at, row in enumerate(given):
+        stamp = STAMPS[row.offset - 100] if 100 <= row.offset < 105 else 0
+        has: dict[str, int] = {
+            "time": order_time(row.offset) if 100 <= row.offset < 105 else 0,
+            "timestamp": stamp,
+            "key": row.offset % 2,
+            "value": row.offset * 10 + row.code,
+            "headers": 7,
+            **row.changed,
+        }
+        columns.append(row.code, row.offset, row.ordinal, row.dead, *has.values(), row.place, at)
+    return Found(columns, ("out[0]", "out[1]"), **facts)
+
+
+def whole() -> list[Row]:
+    """A row for each record, in order."""
+    every = [Row(code, offset) for code in (0, 1) for offset in range(100, 105)]
+    return sorted(every, key=lambda row: (order_time(row.offset), row.code, row.offset))
+
+
+def told(done: Compared) -> dict[str, int]:
+    return {what: count for what, count in done.counts.items() if count}
+
+
+def places(done: Compared) -> list[tuple[str, str, str]]:
+    return [(place.what, place.record, place.output) for place in done.places]
+
+
+def test_what_was_promised_is_clean_and_late_records_are_counted() -> None:
+    done = compare(COPY, source(), found(*whole()))
+    assert (told(done), done.rows, done.late, done.dead_letters) == ({}, 10, 2, 0)
+    assert OfRange("r1", done).verdict == "clean"
+
+
+def test_a_row_that_is_missing_is_found_with_its_record() -> None:
+    done = compare(COPY, source(), found(*(row for row in whole() if row != Row(1, 103))))
+    assert places(done) == [("missing", "b[1]@103", "")]
+
+
+def test_a_row_that_is_there_twice_is_found_with_both_places() -> None:
+    done = compare(COPY, source(), found(*whole(), Row(0, 102)))
+    assert places(done) == [("doubled", "a[0]@102", "out[0]@10")]
+    assert done.places[0].why == "out[0]@3 is the same row"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("key", "another key"),
+        ("value", "another value"),
+        ("headers", "another headers"),
+        ("timestamp", "another timestamp"),
+        ("time", "another order time"),
+    ],
+)
+def test_a_row_that_differs_from_its_record_is_found_with_what_differs(name: str, said: str) -> None:
+    given = [replace(row, changed={name: 99}) if row == Row(1, 101) else row for row in whole()]
+    done = compare(replace(COPY, keep_order="none"), source(), found(*given))
+    assert [(place.what, place.record, place.why) for place in done.places] == [("altered", "b[1]@101", said)]
+
+
+def test_a_row_that_kafka_stamps_has_no_timestamp_to_compare() -> None:
+    given = [replace(row, changed={"timestamp": -2}) for row in whole()]
+    assert told(compare(COPY, source(), found(*given))) == {}
+
+
+def test_rows_of_a_key_that_changed_places_are_found_and_those_of_different_keys_may() -> None:
+    even = [row for row in whole() if row.offset % 2 == 0]
+    odd = [row for row in whole() if row.offset % 2]
+    assert told(compare(COPY, source(), found(*even, *odd))) == {}
+    swapped = found(odd[1], odd[0], *odd[2:], *even)
+    done = compare(COPY, source(), swapped)
+    assert places(done) == [("out_of_order", "a[0]@101", "out[0]@1")]
+    assert done.places[0].why == "it lies behind b[1]@101 at out[0]@0"
+    assert told(compare(replace(COPY, keep_order="none"), source(), swapped)) == {}
+
+
+def test_order_by_partition_is_of_all_rows_in_it_and_each_partition_has_its_own() -> None:
+    swapped = whole()
+    swapped[0], swapped[2] = swapped[2], swapped[0]
+    promised = replace(COPY, keep_order="partition")
+    assert told(compare(promised, source(), found(*swapped)))["out_of_order"] >= 1
+    split = [replace(row, place=row.code) for row in sorted(whole(), key=lambda row: row.code)]
+    assert told(compare(promised, source(), found(*split))) == {}
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        (Row(-1, 100), "the range does not read that partition"),
+        (Row(0, 99), "the range did not read that offset"),
+        (Row(0, 105), "the range did not read that offset"),
+        (Row(0, 101, 1), "it says to be row 1 of its record, and a plain copy has row 0 alone"),
+    ],
+)
+def test_a_row_that_comes_from_nowhere_is_found(row: Row, why: str) -> None:
+    done = compare(COPY, source(), found(*whole(), row))
+    assert told(done) == {"stray": 1}
+    assert done.places[0].why == why
+
+
+def test_a_row_of_a_record_that_no_reader_sees_is_found() -> None:
+    aborted = source(without=[(0, 103)], read=[4, 5])
+    done = compare(COPY, aborted, found(*whole()))
+    assert places(done) == [("stray", "a[0]@103", "out[0]@6")]
+
+
+def test_a_dead_letter_stands_for_its_row_and_one_beside_it_is_one_too_many() -> None:
+    letters = [replace(row, dead=row == Row(0, 103)) for row in whole()]
+    done = compare(COPY, source(), found(*letters))
+    assert (told(done), done.dead_letters, done.rows) == ({}, 1, 9)
+    both = compare(COPY, source(), found(*whole(), Row(0, 103, -1, dead=True)))
+    assert [(place.what, place.record) for place in both.places] == [("doubled", "a[0]@103")]
+
+
+def test_records_that_are_gone_leave_their_rows_unknown_and_too_few_or_too_many_are_found() -> None:
+    gone = source(without=[(0, 100), (0, 101)], certain=[102, 100])
+    assert told(compare(COPY, gone, found(*whole()))) == {"unknown": 2}
+    few = found(*(row for row in whole() if row != Row(0, 101)))
+    assert told(compare(COPY, gone, few)) == {"unknown": 1, "missing": 1}
+    early = [replace(row, changed={"time": 20}) if row == Row(0, 104) else row for row in whole()]
+    assert told(compare(COPY, gone, found(*early)))["altered"] == 1
+    fewer_read = source(without=[(0, 100), (0, 101)], certain=[102, 100], read=[4, 5])
+    assert told(compare(COPY, fewer_read, found(*whole()))) == {"unknown": 1, "stray": 1}
+
+
+def test_records_that_compaction_took_are_unknown_too_and_without_a_count_nothing_is_claimed() -> None:
+    compacted = source(without=[(0, 102)], certain=[LARGEST, 100], read=[-1, 5])
+    assert told(compare(COPY, compacted, found(*whole()))) == {"unknown": 1}
+    without = found(*(row for row in whole() if row != Row(0, 102)))
+    assert told(compare(COPY, compacted, without)) == {"unknown": 1}
+
+
+def test_of_a_source_that_was_made_anew_only_the_number_of_records_is_known() -> None:
+    nothing = [(code, offset) for code in (0, 1) for offset in range(100, 105)]
+    other = source(without=nothing, certain=[LARGEST, LARGEST])
+    done = compare(COPY, other, found(*whole()))
+    assert told(done) == {"unknown": 10}
+    assert OfRange("r1", done).verdict == "unknown"
+    assert told(compare(COPY, other, found(*whole(), Row(0, 102)))) == {"unknown": 10, "doubled": 1}
+    assert told(compare(COPY, other, found(*whole()[1:]))) == {"unknown": 9, "missing": 1}
+    uncounted = replace(other, read=np.array([-1, -1]))
+    assert told(compare(COPY, uncounted, found(*whole()[1:]))) == {"unknown": 10}
+
+
+def test_what_may_have_been_taken_from_the_output_is_not_missing_and_what_is_beyond_is() -> None:
+    rest = whole()[3:]
+    assert told(compare(COPY, source(), found(*rest, taken=3))) == {"unknown": 3}
+    assert told(compare(COPY, source(), found(*rest, taken=1))) == {"unknown": 1, "missing": 2}
+    assert told(compare(COPY, source(), found(*rest, taken=None))) == {"unknown": 3}
+
+
+def test_of_what_a_transform_made_each_record_may_have_no_row_or_several_without_a_gap() -> None:
+    several = [Row(0, 100), Row(0, 100, 1), Row(0, 100, 2), Row(1, 104)]
+    assert told(compare(replace(MADE, emitted=4), source(), found(*several))) == {}
+    gap = compare(replace(MADE, emitted=4), source(), found(several[0], several[2], several[3]))
+    assert [(place.what, place.record) for place in gap.places] == [("missing", "rows before row 2 of a[0]@100")]
+    assert told(gap) == {"missing": 1}
+    last = compare(replace(MADE, emitted=4), source(), found(*several[:3]))
+    assert told(last) == {"missing": 1}
+    assert "the report says 4 rows, there are 3" in last.places[0].why
+    more = compare(replace(MADE, emitted=4), source(), found(*several, Row(0, 101)))
+    assert told(more) == {"stray": 1}
+    assert told(compare(replace(MADE, emitted=None), source(), found(*several[:3]))) == {}
+
+
+def test_rows_that_name_no_record_leave_it_open() -> None:
+    assert told(compare(replace(MADE, emitted=5), source(), found(*whole()[:4], nameless=1))) == {"unknown": 1}
+
+
+def test_so_many_places_are_kept_of_each_finding_and_all_are_counted() -> None:
+    done = compare(COPY, source(), found(), most=3)
+    assert (told(done), len(done.places)) == ({"missing": 10}, 3)
+    assert "  and 7 more missing" in OfRange("r1", done).lines()

@@ -1,0 +1,256 @@
+"""Who loads an interval: of all runs that are asked for the same times, one."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.interleaving import Killed, at
+from support.keeping import DictStore, DictView, FolderStore
+from support.runs import MirrorByHand, World, a_range, a_report
+
+from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core.documents import Claim, Claims, Intervals, Open, Times
+from airflow_provider_orderedkafka.core.lifecycle import Action
+from airflow_provider_orderedkafka.core.order.cuts import Floor
+from airflow_provider_orderedkafka.errors import LedgerChangedError, LifecycleError
+from airflow_provider_orderedkafka.loads import committing, ledger, loading, resolving
+from airflow_provider_orderedkafka.loads.resolving import RANGE_KEY, claim_key
+
+HOUR = 1_000
+SCHEDULED, MANUAL = "d/scheduled", "d/manual"
+
+
+@pytest.fixture(params=[DictStore, FolderStore], ids=["in Airflow", "in a folder"])
+def kept_in(request):
+    """Where the ledger is kept."""
+    return request.param
+
+
+@pytest.fixture
+def world(kept_in):
+    return World(kept_in())
+
+
+def times_of(hour, hours=1):
+    return Times(hour * HOUR, (hour + hours) * HOUR)
+
+
+def an_interval(range_id, hour, hours=1):
+    planned, times = a_range(range_id, 0, hour * 10, (hour + hours) * 10), times_of(hour, hours)
+    start, end = replace(planned.start, floor=Floor(times.begin)), replace(planned.end, floor=Floor(times.end))
+    return replace(planned, kind="interval", start=start, end=end)
+
+
+def resolved(world, run, hour, hours=1, *, again=False, remembered=None):
+    books = world.run(run).books
+    memory = DictView(world.memories.setdefault(run, {RANGE_KEY: remembered}))
+    planned = an_interval(f"of-{run.rpartition('/')[2]}-{hour}", hour, hours)
+    return resolving.resolve_interval(books, lambda: planned, times_of(hour, hours), again=again, memory=memory)
+
+
+def loaded(world, run, range_id):
+    books = world.run(run).books
+    todo = loading.load(books, range_id, lambda loaded, times: f"{loaded.id}/{times}")
+    if todo.action in {Action.START, Action.RESUME}:
+        world.reports[todo.checkpoint] = a_report(todo.range, todo.attempt)
+    return todo.action
+
+
+def whole(world, run, hour, hours=1, *, again=False):
+    """All steps of a run; what its load did."""
+    found = resolved(world, run, hour, hours, again=again)
+    if found.range is None:
+        return found.action
+    does = loaded(world, run, found.range.id)
+    committing.commit(world.run(run).books, found.range.id, MirrorByHand())
+    world.active.discard(run)
+    return does
+
+
+def test_what_a_range_left_is_where_it_was_loaded_when_it_was_committed_last(world):
+    name, books = "of-scheduled-3", world.run(SCHEDULED).books
+    for times in range(3):
+        whole(world, SCHEDULED, 3, again=times > 0)
+        assert loading.committed_at(books, "/root", name) == loading.place_of("/root", name, times)
+    resolved(world, SCHEDULED, 3, again=True)
+    assert loading.committed_at(books, "/root", name) == loading.place_of("/root", name, 2)
+    loaded(world, SCHEDULED, name)
+    assert loading.committed_at(books, "/root", name) == f"{name}/3"
+
+
+def test_an_interval_is_loaded_by_one_of_the_runs_that_are_asked_for_its_times(world):
+    assert resolved(world, SCHEDULED, 3).action is Action.PLAN
+    assert resolved(world, MANUAL, 3).action is Action.SKIP
+    assert resolved(world, SCHEDULED, 3).action is Action.KEEP
+    assert whole(world, SCHEDULED, 3) is Action.START
+    assert whole(world, MANUAL, 3) is Action.SKIP
+    assert whole(world, SCHEDULED, 3) is Action.SKIP
+    assert whole(world, MANUAL, 4) is Action.START
+
+
+def test_a_run_takes_over_an_interval_that_an_ended_run_left_open(world):
+    ours = resolved(world, SCHEDULED, 3).range
+    loading.load(world.run(SCHEDULED).books, ours.id, lambda loaded, times: "there")
+    world.active.clear()
+    found = resolved(world, MANUAL, 3)
+    assert (found.action, found.range) == (Action.TAKE_OVER, ours)
+    assert loading.load(world.run(SCHEDULED).books, ours.id, lambda *_: "").action is Action.REFUSE
+    todo = loading.load(world.run(MANUAL).books, ours.id, lambda *_: "")
+    assert (todo.action, todo.attempt, todo.checkpoint) == (Action.RESUME, 2, "there")
+
+
+@pytest.mark.parametrize("moment", range(1, 24))
+def test_two_runs_that_claim_an_interval_at_the_same_moment_load_it_once(world, moment):
+    looks, did = [], []
+
+    def meanwhile(what):
+        looks.append(what)
+        if len(looks) == moment:
+            did.append(resolved(world, MANUAL, 3))
+
+    mine = []
+    with at(meanwhile):
+        try:
+            mine.append(resolved(world, SCHEDULED, 3))
+        except LedgerChangedError:
+            mine.append(resolved(world, SCHEDULED, 3))
+    runs = [(SCHEDULED, each) for each in mine] + [(MANUAL, each) for each in did]
+    begun = [loaded(world, run, found.range.id) for run, found in runs if found.range is not None]
+    assert begun.count(Action.START) == 1
+
+
+def test_a_claim_that_is_cut_off_at_any_moment_is_gone_on_with_by_another_run(kept_in):
+    for moment in range(200):
+        world, left = World(kept_in()), moment
+
+        def die(what):
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise Killed
+
+        try:
+            with at(die):
+                resolved(world, SCHEDULED, 3)
+        except Killed:
+            world.active.clear()
+            assert whole(world, MANUAL, 3) is Action.START
+            assert whole(world, SCHEDULED, 3) is Action.SKIP
+            assert world.ledger_store.intervals() == Intervals((times_of(3),))
+        else:
+            return
+    raise AssertionError("it never ended")
+
+
+def test_only_the_run_that_loaded_an_interval_loads_it_once_more(world):
+    assert whole(world, SCHEDULED, 3, again=True) is Action.START
+    assert whole(world, MANUAL, 3, again=True) is Action.SKIP
+    assert resolved(world, SCHEDULED, 3, again=True).times == 1
+    assert resolved(world, MANUAL, 3, again=True).action is Action.SKIP
+    assert resolved(world, SCHEDULED, 3, again=True).action is Action.KEEP
+    assert whole(world, SCHEDULED, 3, again=True) is Action.START
+
+
+def test_two_dags_do_not_load_intervals_under_the_same_name(world):
+    assert whole(world, SCHEDULED, 3) is Action.START
+    with pytest.raises(LifecycleError, match="'d'"):
+        resolved(world, "another/scheduled", 3)
+
+
+def test_intervals_with_other_times_load_nothing_twice(world):
+    for hour in (3, 4):
+        assert whole(world, f"d/{hour}", hour) is Action.START
+    assert whole(world, "d/both", 3, hours=2) is Action.SKIP
+    with pytest.raises(LifecycleError, match="replay"):
+        resolved(world, "d/more", 4, hours=2)
+    assert whole(world, "d/5", 5) is Action.START
+
+
+def earlier(world, run, hour):
+    """An interval that a release loaded whose claims had the run in their key."""
+    store, key = world.ledger_store, claim_key("orders", "interval", run, (hour * HOUR, (hour + 1) * HOUR))
+    planned = replace(an_interval(f"before-{hour}", hour), claim=key)
+    store.add_range(planned)
+    opened = Claim(Open(planned.id, run), (), planned.id)
+    after = moves.claim_committed(opened, planned, a_report(planned, 0), run, now=hour * HOUR + 500)
+    store.save(after, None, key)
+    named = () if "claims" not in world.store.values else tuple(world.store.values["claims"]["keys"])
+    world.store.put("claims", {"keys": [*named, key], "version": 2})
+    return key
+
+
+def test_what_an_earlier_release_loaded_is_loaded_for_all_runs(world):
+    for hour in (1, 2, 3):
+        earlier(world, f"d/{hour}", hour)
+    assert [whole(world, MANUAL, hour) for hour in (3, 2, 1)] == [Action.SKIP] * 3
+    assert resolved(world, "d/2", 2).action is Action.EMIT_AGAIN
+    assert resolved(world, "d/2", 2, again=True).times == 1
+    assert world.ledger_store.intervals() == Intervals((times_of(1, hours=3),))
+    assert [whole(world, MANUAL, hour) for hour in (0, 4)] == [Action.START] * 2
+
+
+def test_a_run_of_an_earlier_release_goes_on_with_what_it_has_open(world):
+    store, key = world.ledger_store, claim_key("orders", "interval", SCHEDULED, (3 * HOUR, 4 * HOUR))
+    store.add_range(replace(an_interval("before", 3), claim=key))
+    store.save(Claim(Open("before", SCHEDULED), (), "before"), None, key)
+    assert resolved(world, SCHEDULED, 3).range.id == "before"
+    assert whole(world, SCHEDULED, 3) is Action.START
+    assert whole(world, MANUAL, 3) is Action.SKIP
+
+
+@given(st.data())
+def test_whatever_runs_do_in_whatever_order_an_hour_is_loaded_under_one_range(data):
+    world, begun = World(data.draw(st.sampled_from([DictStore, FolderStore]))()), {}
+    runs, hours = st.sampled_from([SCHEDULED, MANUAL, "d/backfill"]), st.integers(0, 2)
+
+    def load(run, hour, *, dies):
+        found = resolved(world, run, hour)
+        if found.range is None or found.action is Action.EMIT_AGAIN:
+            return
+        todo = loading.load(world.run(run).books, found.range.id, lambda loaded, times: f"{loaded.id}/{times}")
+        if todo.action in {Action.START, Action.RESUME}:
+            begun.setdefault(hour, set()).add(todo.checkpoint)
+        if not dies:
+            world.reports.setdefault(todo.checkpoint, a_report(found.range, todo.attempt))
+            committing.commit(world.run(run).books, found.range.id, MirrorByHand())
+
+    for run, hour, dies, ends in data.draw(st.lists(st.tuples(runs, hours, st.booleans(), st.booleans()), max_size=12)):
+        load(run, hour, dies=dies)
+        if ends:
+            world.active.discard(run)
+    for hour in range(3):
+        world.active.clear()
+        load("d/last", hour, dies=False)
+        assert resolved(world, MANUAL, hour).action in {Action.SKIP, Action.EMIT_AGAIN}
+    assert {hour: len(checkpoints) for hour, checkpoints in begun.items()} == dict.fromkeys(range(3), 1)
+
+
+@pytest.fixture
+def two_are_kept(monkeypatch):
+    for module in (committing, ledger):
+        monkeypatch.setattr(module, "CLAIMS_KEPT", 2)
+
+
+def test_what_was_forgotten_is_not_loaded_a_second_time(world, two_are_kept):
+    for hour in range(6):
+        assert whole(world, f"d/{hour}", hour) is Action.START
+    assert [len(world.ledger_store.claim(key).outcomes) for key in claims(world)] == [1, 1]
+    assert [whole(world, MANUAL, hour) for hour in range(6)] == [Action.SKIP] * 6
+    with pytest.raises(LifecycleError, match="replay"):
+        resolved(world, "d/0", 0, again=True)
+
+
+def claims(world):
+    return Claims.from_value(world.store.values["claims"]).keys
+
+
+def test_what_an_earlier_release_may_have_forgotten_is_refused_to_other_runs(world, two_are_kept):
+    for hour in (3, 4):
+        earlier(world, f"d/{hour}", hour)
+    for hour in (0, 2):
+        with pytest.raises(LifecycleError, match="replay"):
+            resolved(world, MANUAL, hour)
+    key = claim_key("orders", "interval", "d/2", (2 * HOUR, 3 * HOUR))
+    assert resolved(world, "d/2", 2, remembered=key).action is Action.SKIP
+    assert [whole(world, MANUAL, hour) for hour in (3, 4, 5)] == [Action.SKIP, Action.SKIP, Action.START]

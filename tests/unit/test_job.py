@@ -1,0 +1,241 @@
+"""The job: what may change while a range is loaded, and how an older release said the same."""
+
+from dataclasses import fields, replace
+from random import Random
+
+import pytest
+from support.plain import plain_range
+
+from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.decoding.formats import Avro, Decode, Json
+from airflow_provider_orderedkafka.errors import DocumentError, SettingError
+from airflow_provider_orderedkafka.hooks.submission import SparkSubmit
+from airflow_provider_orderedkafka.job import LONGEST, RULES, Allow, Application, Job, Rows, Work
+from airflow_provider_orderedkafka.loads.loading import old_job
+from airflow_provider_orderedkafka.outputs import DeltaOutput, FilesOutput, IcebergOutput, KafkaOutput, NewTopics
+from airflow_provider_orderedkafka.spark.application.command import read_arguments
+
+TABLE = IcebergOutput("lake.shop.orders")
+DEAD = Allow(10, to="dead")
+
+OTHERWISE = {
+    (Job, "to"): (Job(TABLE), Job(DeltaOutput("/a"))),
+    (Job, "rows"): (Job(TABLE), Job(TABLE, Rows(transform="m:f"))),
+    (Job, "written"): (Job(TABLE), Job(TABLE, written="{{ table }}")),
+    (Rows, "decode"): (Rows(decode=Decode(value=Json("a long"))), Rows(decode=Decode(value=Json("a int")))),
+    (Rows, "transform"): (Rows(transform="m:f"), Rows(transform="m:g")),
+    (Rows, "arrow_transform"): (Rows(arrow_transform="m:f"), Rows(arrow_transform="m:g")),
+    (Rows, "application"): (Rows(application=Application("a.py")), Rows()),
+    (Rows, "bad_records"): (Rows(bad_records=DEAD), Rows()),
+    (Allow, "most"): (Rows(bad_records=DEAD), Rows(bad_records=Allow(11, to="dead"))),
+    (Allow, "to"): (Rows(bad_records=DEAD), Rows(bad_records=Allow(10, to="buried"))),
+    (Application, "file"): (Rows(application=Application("a.py")), Rows(application=Application("b.py"))),
+    (Application, "arguments"): (Rows(application=Application("a", ["1"])), Rows(application=Application("a", ["2"]))),
+    (KafkaOutput, "topic"): (KafkaOutput("a"), KafkaOutput("b")),
+    (KafkaOutput, "topics"): (KafkaOutput(topics=("a", "b")), KafkaOutput(topics=("b",))),
+    (KafkaOutput, "keep_order"): (KafkaOutput("a"), KafkaOutput("a", keep_order="partition")),
+    (KafkaOutput, "writers"): (KafkaOutput("a"), KafkaOutput("a", writers=2)),
+    (KafkaOutput, "create"): (KafkaOutput("a"), KafkaOutput("a", create=NewTopics(partitions=2))),
+    (KafkaOutput, "kafka_conn_id"): (KafkaOutput("a"), KafkaOutput("a", kafka_conn_id="other")),
+    (KafkaOutput, "use_partition"): (KafkaOutput("a"), KafkaOutput("a", use_partition=True)),
+    (KafkaOutput, "include_headers"): (KafkaOutput("a"), KafkaOutput("a", include_headers=False)),
+    (KafkaOutput, "provenance"): (KafkaOutput("a", provenance=False), KafkaOutput("a")),
+    (KafkaOutput, "producer"): (KafkaOutput("a"), KafkaOutput("a", producer={"linger.ms": "9"})),
+    (IcebergOutput, "table"): (TABLE, replace(TABLE, table="lake.shop.others")),
+    (IcebergOutput, "identity"): (TABLE, replace(TABLE, identity=False)),
+    (IcebergOutput, "create"): (TABLE, replace(TABLE, create=False)),
+    (IcebergOutput, "partition_by"): (TABLE, replace(TABLE, partition_by=())),
+    (IcebergOutput, "properties"): (TABLE, replace(TABLE, properties={"a": "b"})),
+    (IcebergOutput, "options"): (TABLE, replace(TABLE, options={"a": "b"})),
+    (DeltaOutput, "path"): (DeltaOutput("/a"), DeltaOutput("/b")),
+    (DeltaOutput, "table"): (DeltaOutput(table="a.b"), DeltaOutput(table="a.c")),
+    (DeltaOutput, "identity"): (DeltaOutput("/a"), DeltaOutput("/a", identity=False)),
+    (DeltaOutput, "create"): (DeltaOutput("/a"), DeltaOutput("/a", create=False)),
+    (DeltaOutput, "partition_by"): (DeltaOutput("/a"), DeltaOutput("/a", partition_by=())),
+    (DeltaOutput, "properties"): (DeltaOutput("/a"), DeltaOutput("/a", properties={"a": "b"})),
+    (DeltaOutput, "options"): (DeltaOutput("/a"), DeltaOutput("/a", options={"mergeSchema": "true"})),
+    (FilesOutput, "path"): (FilesOutput("/a"), FilesOutput("/b")),
+    (FilesOutput, "format"): (FilesOutput("/a"), FilesOutput("/a", "orc")),
+    (FilesOutput, "options"): (FilesOutput("/a"), FilesOutput("/a", options={"compression": "zstd"})),
+}
+"""Two values that differ in one field alone. Where more of it may be named, the second one names less; what may be
+switched off is switched on by it."""
+
+
+def a_job(value):
+    if isinstance(value, Job):
+        return value
+    return Job(TABLE, value) if isinstance(value, Rows) else Job(value)
+
+
+@pytest.mark.parametrize("kind", RULES)
+def test_each_field_of_what_is_to_be_done_says_whether_it_may_change(kind):
+    assert list(RULES[kind]) != []
+    assert set(RULES[kind]) == {field.name for field in fields(kind)}
+    assert {(kind, name) for name in RULES[kind]} <= OTHERWISE.keys()
+
+
+@pytest.mark.parametrize(("kind", "name"), OTHERWISE)
+def test_what_shapes_the_rows_or_says_where_they_are_stays_and_all_else_may_change(kind, name):
+    before, after = map(a_job, OTHERWISE[kind, name])
+    changes = before.changes(after)
+    assert bool(changes) == (RULES[kind][name] != "free"), changes
+    assert not before.changes(before)
+
+
+def test_more_of_what_grows_may_be_named_at_any_time():
+    assert not Job(KafkaOutput(topics=("a",))).changes(Job(KafkaOutput(topics=("a", "b"))))
+    assert not Job(TABLE).changes(Job(TABLE, Rows(bad_records=DEAD)))
+
+
+def test_identities_may_be_switched_off_as_a_message_says_and_not_on_again():
+    on, off = Job(KafkaOutput("a")), Job(KafkaOutput("a", provenance=False))
+    assert (on.changes(off), off.changes(on)) == ("", "to.provenance was False, it is True")
+
+
+def test_what_says_in_which_partition_a_key_is_stays_though_all_else_of_a_producer_may_change():
+    placed = Job(KafkaOutput("a", producer={"partitioner": "consistent_random"}))
+    assert placed.changes(Job(KafkaOutput("a"))) == ("to.producer['partitioner'] was 'consistent_random', it is None")
+
+
+def with_arguments(*arguments, file=""):
+    return Job(KafkaOutput("a"), Rows(application=Application(file, arguments)))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--option", "sliceOffsets=20000"),
+        ("--option=sliceOffsets=20000", "--sink-option", "kafka.linger.ms=50"),
+        ("--option", "kafka.fetch.max.bytes=1000000"),
+    ],
+)
+def test_how_the_packaged_application_reads_and_writes_may_change_by_its_arguments_too(arguments):
+    plain, tuned = Job(KafkaOutput("a")), with_arguments(*arguments)
+    assert [one.changes(other) for one, other in ((plain, tuned), (tuned, plain), (tuned, tuned))] == ["", "", ""]
+    mine = with_arguments("--all", file="mine.py")
+    assert "arguments was ('--all',)" in mine.changes(with_arguments("--all", *arguments, file="mine.py"))
+
+
+@pytest.mark.parametrize(
+    "flag", [("--sink-option", "kafka.partitioner=random"), ("--sink-option=kafka.partitioner=random",)]
+)
+def test_a_partitioner_among_arguments_stays(flag):
+    assert "kafka.partitioner=random" in Job(KafkaOutput("a")).changes(with_arguments(*flag))
+    assert "partitioner" in with_arguments(*flag, "--option", "sliceOffsets=5").changes(with_arguments())
+
+
+def test_a_change_is_said_without_what_is_the_default():
+    said = Job(KafkaOutput("a")).changes(Job(FilesOutput("/data/orders", "orc")))
+    assert said == "to was KafkaOutput(topic='a'), it is FilesOutput(path='/data/orders', format='orc')"
+
+
+@pytest.mark.parametrize(
+    "digest",
+    [
+        "keep_order='key'\noutput=None\noutput_topic='orders-ordered'",
+        "keep_order='key'\noutput=None\noutput_topic='orders-ordered'\nsink_options={}\ntransform=None",
+        "keep_order='key'\noutput=None\noutput_topic=None\nsink_options={'topic': 'orders-ordered'}",
+        "keep_order='key'\noutput=None\noutput_topic='orders-ordered'\nsink_options={'keepOrder': 'key'}",
+        "keep_order='key'\noutput={'options': {'usePartition': 'false'}}\noutput_topic='orders-ordered'",
+        "keep_order='none'\noutput=None\nsink_options={'topic': 'orders-ordered', 'keepOrder': 'key'}",
+    ],
+)
+def test_the_six_spellings_of_one_output_of_an_older_release_are_one_job(digest):
+    now = Job(KafkaOutput("orders-ordered"))
+    assert not old_job(digest, now).changes(now)
+
+
+@pytest.mark.parametrize(
+    ("digest", "now"),
+    [
+        ("output={'kind': 'iceberg', 'table': 'lake.shop.orders', 'identity': True}\noutput_topic=None", Job(TABLE)),
+        ("output={'kind': 'delta', 'path': '/a', 'table': None, 'identity': True}", Job(DeltaOutput("/a"))),
+        ("output={'kind': 'files', 'path': '/a', 'format': 'orc'}", Job(FilesOutput("/a", "orc"))),
+        ("output=None\nsink_options={'path': '/a', 'format': 'orc'}", Job(FilesOutput("/a", "orc"))),
+        ("output=None\nsink_options={'table': 'lake.shop.orders', 'format': 'iceberg'}", Job(TABLE)),
+        (
+            'decode=\'{"value": {"format": "avro", "registry": "main", "schema_changes": "add"}}\'\n'
+            "output=None\noutput_topic='a'\nsink_options={}\ntransform='m:f'",
+            Job(KafkaOutput("a"), Rows(decode=Decode(value=Avro(registry="main")), arrow_transform="m:f")),
+        ),
+        (
+            "application='mine.py'\noutput=None\noutput_topic='a'",
+            Job(KafkaOutput("a"), Rows(application=Application("mine.py", ["--more"]))),
+        ),
+    ],
+)
+def test_what_an_older_release_noted_is_known_again(digest, now):
+    assert not old_job(digest, now).changes(now)
+    assert old_job(digest, now).changes(Job(KafkaOutput("elsewhere")))
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Rows(transform="m:f", arrow_transform="m:g"), "Rows has transform and arrow_transform: leave one out"),
+        (lambda: Rows(transform="m:f", application=Application("a.py")), "Rows has transform and application"),
+        (lambda: Rows(transform=len), "transform is given as a function: name it as text, 'module:function'"),
+        (lambda: Rows(arrow_transform="enrich"), "arrow_transform must be 'module:function'"),
+        (lambda: Rows(decode=Json("a long")), "Rows decode must be Decode(...), found Json"),
+        (lambda: Rows(max_bad_records=3), "say it with bad_records=Allow(10"),
+        (lambda: Rows(transfrom="m:f"), "did you mean 'transform'?"),
+        (lambda: Allow(0, to="dead"), "how many records may be bad, from 1 on, found 0"),
+        (lambda: Allow(True, to="dead"), "how many records may be bad, from 1 on, found True"),
+        (lambda: Allow(1, to=""), "Allow to= must be a topic"),
+        (lambda: Allow(1, to=IcebergOutput("a.b", identity=False)), "cannot have identity=False"),
+        (lambda: Job(KafkaOutput("a"), Rows(bad_records=Allow(1, to=TABLE))).check(), "name a topic, such as"),
+        (lambda: Job(KafkaOutput("a"), Rows(bad_records=Allow(1, to="a"))).check(), "another topic than the output"),
+        (lambda: Application("a.py", "--all"), "must be several texts"),
+        (lambda: Application(arguments=["--option", "kafka.sasl.password=x"]), "have a secret, 'kafka.sasl.password'"),
+    ],
+)
+def test_what_cannot_work_is_refused_where_it_is_written_down(make, said):
+    with pytest.raises(SettingError) as refused:
+        make()
+    assert said in str(refused.value)
+    assert "=x" not in str(refused.value)
+
+
+def test_a_work_of_a_later_release_is_refused_in_one_sentence():
+    with pytest.raises(DocumentError) as refused:
+        Work.from_text('{"version": 99}')
+    assert "work: 'version' must be 1 to" in str(refused.value)
+    assert "use the release that wrote it, or a newer one" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (Rows(), "Rows()"),
+        (Rows(transform="m:f", bad_records=DEAD), "Rows(transform='m:f', bad_records=Allow(most=10, to='dead'))"),
+        (KafkaOutput("a", keep_order=None, producer={}), "KafkaOutput(topic='a', keep_order=None)"),
+        (KafkaOutput("a", create=NewTopics(2)), "KafkaOutput(topic='a', create=NewTopics(partitions=2))"),
+        (DeltaOutput(table="a.b", partition_by=()), "DeltaOutput(table='a.b', partition_by=())"),
+        (SparkSubmit("far", conf={"a": "b"}, env_vars={"TOKEN": "x"}), "SparkSubmit(conn_id='far', conf={'a': 'b'})"),
+    ],
+)
+def test_a_value_is_shown_as_it_would_be_written_but_for_an_environment(value, written):
+    assert repr(value) == written
+
+
+def work_of(partitions: int, checkpoint: str) -> Work:
+    """A load's of one topic whose partitions have all a place of their own."""
+    chance = Random(partitions)
+    begin = {TopicPartition("orders", each): chance.randrange(10**8, 10**9) for each in range(partitions)}
+    end = {each: offset + chance.randrange(10**4, 10**5) for each, offset in begin.items()}
+    places = {"start": Place(Offsets(begin), Floor()), "end": Place(Offsets(end), Floor(1_769_860_800_000))}
+    loaded = plain_range(topics={"orders": "Zs1qd1TDRHmTCqH6SgWgrA"}, reason="as many as there are", **places)
+    return Work(loaded, Job(KafkaOutput("orders-ordered")), checkpoint)
+
+
+@pytest.mark.parametrize(("partitions", "kept"), [(100, False), (200, False), (300, True)])
+def test_a_work_is_one_word_and_lies_beside_the_checkpoint_where_that_would_be_too_long(partitions, kept, tmp_path):
+    work, path = work_of(partitions, str(tmp_path)), tmp_path / "work.json"
+    word = work.word(path.write_text)
+    assert path.exists() == kept
+    assert (word == f"at:{path}") == kept
+    assert len(word) <= LONGEST
+    found = read_arguments(["--work", word, "--option", "kafka.bootstrap.servers=broker:9092"], "app.py")
+    assert (found.range, found.job, found.checkpoint) == (work.range, work.job, work.checkpoint)

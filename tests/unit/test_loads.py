@@ -1,0 +1,52 @@
+"""How loads stand, as `orderedkafka loads` says it."""
+
+from dataclasses import asdict
+
+from support import statuses
+
+from airflow_provider_orderedkafka.tools.commands.loads import LoadState, as_table, in_order, state_of
+
+NOW = 1_800_000_000_000
+STORIES = {
+    "orders": statuses.loading(NOW),
+    "refunds": statuses.waiting(NOW, "refunds"),
+    "payments": statuses.failing(NOW, "payments"),
+    "limited": statuses.spent(NOW, "limited"),
+}
+
+
+def stands(load: str) -> LoadState:
+    return state_of(load, STORIES[load].found, NOW)
+
+
+def test_a_load_says_how_far_it_is_behind_in_time_and_in_offsets_and_when_it_last_succeeded():
+    found = stands("refunds")
+    assert found.state == "waiting"
+    assert found.behind_ms is not None
+    assert found.behind_ms > 0
+    assert found.behind_offsets == STORIES["refunds"].found.lag.offsets
+    assert found.last_success_at == max(row.ended_at for row in STORIES["refunds"].found.ranges)
+
+
+def test_an_open_range_says_how_much_of_it_is_loaded_or_why_it_failed():
+    loading, failed = stands("orders"), stands("payments")
+    assert (loading.state, round(loading.share, 2)) == ("loading", round(7 / 12, 2))
+    assert failed.state == "failed"
+    assert "the disk is full" in failed.error
+
+
+def test_what_failed_comes_first_and_what_never_ran_last():
+    found = in_order([state_of("new", None, NOW), *map(stands, STORIES)])
+    assert [each.load for each in found] == ["payments", "orders", "refunds", "limited", "new"]
+    assert asdict(found[-1])["behind_ms"] is None
+
+
+def test_a_load_is_one_line_however_long_its_error():
+    found = [stands("payments"), LoadState("broken", "failed", error="one\n  two"), state_of("new", None, NOW)]
+    head, payments, broken, new, _, summary = as_table(found, NOW).splitlines()
+    assert head.split()[:4] == ["LOAD", "STATE", "BEHIND", "OFFSETS"]
+    assert payments.startswith("payments  failed 22%")
+    assert broken.endswith("one two")
+    assert new.split() == ["new", "not", "run", "yet", "-", "-", "none", "yet"]
+    assert summary == "3 loads, 2 failed"
+    assert as_table([], NOW).endswith("once Airflow has parsed a DAG with ordered_load()")
