@@ -13,19 +13,24 @@ from support.records import Record, Records
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.core.notation.subscriptions import Matching, Named
-from airflow_provider_orderedkafka.core.order.cuts import Bound
+from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Bound, Span
+from airflow_provider_orderedkafka.core.order.planning import Planner
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.order.timeline import Sighting
 from airflow_provider_orderedkafka.errors import UnreachableError
 from airflow_provider_orderedkafka.kafka.clients import pools
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
-from airflow_provider_orderedkafka.kafka.lookup.offsets import committed, high_ends
+from airflow_provider_orderedkafka.kafka.lookup.offsets import committed, high_ends, log_starts, newest
 from airflow_provider_orderedkafka.kafka.lookup.topics import discover
+from airflow_provider_orderedkafka.kafka.read.slices import read_slice
+from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
 
 pytestmark = pytest.mark.fault
 
 P = TopicPartition("orders", 0)
+FUTURE = 2_000_000_000_000
+UNSAFE = {"acks": 1, "enable.idempotence": False}
 SETTLES_AFTER = 0.5
 ANSWERED_WITHIN = 15.0
 WHILE_ONE_IS_SILENT = 45.0  # on a small and busy machine, and before Kafka itself knows
@@ -147,6 +152,33 @@ def test_one_of_three_brokers_may_be_silent(tmp_path):
             for _ in range(2):
                 assert discover(config, Named(("orders",)), WHILE_ONE_IS_SILENT).partitions == (P,)
             broker.resume()
+
+
+def test_a_newest_record_that_a_follower_lacks_takes_none_of_those_before_it_out_of_the_order(tmp_path):
+    long_before_kafka_knows = {"broker.session.timeout.ms": 60_000, "replica.lag.time.max.ms": 60_000}
+    with EmbeddedKafka(tmp_path, brokers=3, properties=long_before_kafka_knows) as cluster:
+        Topics(cluster.bootstrap_servers, "outages").create_named("orders", 2, assignment=[[1, 2], [1, 2]])
+        records = Records(cluster.bootstrap_servers)
+        records.produce("orders", [Record(b"", timestamp=100 + n, partition=n % 2) for n in range(50)])
+        config = KafkaConfig({"bootstrap.servers": cluster.bootstrap_servers})
+        partitions = discover(config, Named(("orders",))).partitions
+        span = Span(log_starts(config, partitions), high_ends(config, partitions), NO_FLOOR, FUTURE)
+        cluster.brokers[1].pause()
+        records.produce("orders", [Record(b"", timestamp=900, partition=p) for p in range(2)], **UNSAFE)
+        try:
+            assert newest(config, partitions) == {}
+            planner = Planner(KafkaLog(config), span)
+            slices, ends = planner.slices(5), planner.ends(20, 3)
+            times = [time for each in slices for time in timestamps(each, config)]
+        finally:
+            cluster.brokers[1].resume()
+        assert times == list(range(100, 150))
+        assert [sum(end.offsets.values()) for end in ends] == [20, 40, 50]
+
+
+def timestamps(slice_, config):
+    batches = read_slice(slice_, ReadSettings(config))
+    return [int(time.timestamp() * 1_000) for batch in batches for time in batch.column("timestamp").to_pylist()]
 
 
 @pytest.mark.parametrize("how", ["kill", "stop"])

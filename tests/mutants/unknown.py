@@ -2,6 +2,7 @@
 
 PACKAGE = "airflow_provider_orderedkafka"
 TOPICS = ("tests/property/test_attempts.py",)
+CUTS = ("tests/property/test_cuts.py",)
 
 MUTANTS = [
     (
@@ -72,6 +73,12 @@ MUTANTS = [
         f"{PACKAGE}/kafka/write/writing.py",
         {"self.settings.partitions.get(output.name, 0))\n": "0)\n"},
         TOPICS,
+    ),
+    (
+        "a partition whose newest record is not told has none",
+        f"{PACKAGE}/core/order/timeline.py",
+        {"if len(newest) < len(self._asked):": "if False:"},
+        CUTS,
     ),
     (
         "an output on another cluster is the one that a batch was begun on",

@@ -43,7 +43,9 @@ def entries(draw, first=0, most=25, at_least=0):
 @st.composite
 def logs(draw):
     chosen = draw(st.lists(st.sampled_from(PARTITIONS), min_size=1, max_size=5, unique=True))
-    return SimulatedLog({p: draw(entries(first=draw(st.integers(0, 5)))) for p in sorted(chosen)})
+    found = {p: draw(entries(first=draw(st.integers(0, 5)))) for p in sorted(chosen)}
+    some = st.dictionaries(st.sampled_from(chosen), times, max_size=2)
+    return SimulatedLog(found, draw(st.just({}) | st.just(dict.fromkeys(chosen, FUTURE)) | some))
 
 
 floors = st.one_of(

@@ -27,9 +27,14 @@ class Ordered(NamedTuple):
 
 @dataclass
 class SimulatedLog:
-    """Partitions with their entries; offsets rise but need not be dense. Counts what it is asked."""
+    """Partitions with their entries; offsets rise but need not be dense. Counts what it is asked.
+
+    `hidden` has the highest timestamp of what stands behind the entries of a partition, above the high watermark: no
+    consumer sees that yet, but the newest record of the partition is one that no answer may name.
+    """
 
     entries: dict[TopicPartition, list[Entry]]
+    hidden: dict[TopicPartition, int] = field(default_factory=dict)
     gone_before: dict[TopicPartition, int] = field(default_factory=dict)
     lookups: int = 0
     looks: int = 0
@@ -51,8 +56,12 @@ class SimulatedLog:
         return found
 
     def newest(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Answer]:
-        newest = {p: max(self.entries[p], key=lambda entry: entry.timestamp, default=None) for p in partitions}
-        return {p: Answer(entry.offset, entry.timestamp) for p, entry in newest.items() if entry is not None}
+        found = {p: max(self.entries[p], key=lambda entry: entry.timestamp) for p in partitions if self.entries[p]}
+        return {
+            p: Answer(entry.offset, entry.timestamp)
+            for p, entry in found.items()
+            if entry.timestamp >= self.hidden.get(p, entry.timestamp)
+        }
 
     def look(
         self, bounds: Mapping[TopicPartition, Bound], limits: Mapping[TopicPartition, int], latest: int, patience: int

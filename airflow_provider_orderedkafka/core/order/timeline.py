@@ -62,7 +62,11 @@ class Log(Protocol):
         ...
 
     def newest(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Answer]:
-        """The highest timestamp of each partition, visible or not; one without records is left out."""
+        """The highest timestamp of each partition, visible or not.
+
+        One without records is left out, and one whose newest record stands above the high watermark, as it does for a
+        moment whenever a record comes to a partition that has replicas.
+        """
         ...
 
     def look(
@@ -164,9 +168,14 @@ class TimeIndex:
         return Row(time, time, self._ends, self.span.offsets)
 
     def last(self) -> Row:
-        """The row after everything in the span, at the earliest time that one request can tell."""
-        newest = self._log.newest(self._asked).values()
-        highest = max((answer.timestamp for answer in newest), default=BEFORE_TIME)
+        """The row after everything in the span, at the earliest time that one request can tell.
+
+        A partition without an answer may have records of any time that counts.
+        """
+        newest = self._log.newest(self._asked)
+        highest = max((answer.timestamp for answer in newest.values()), default=BEFORE_TIME)
+        if len(newest) < len(self._asked):
+            highest = self.span.latest
         return self.beyond(max(min(highest, self.span.latest), self._lowest, *self._floors) + 1)
 
     def forget_rows(self) -> None:

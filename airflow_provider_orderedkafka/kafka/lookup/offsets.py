@@ -178,7 +178,10 @@ def high_ends(
 def newest(
     config: Mapping[str, str], partitions: Iterable[TopicPartition], deadline: float = DEADLINE
 ) -> dict[TopicPartition, Answer]:
-    """The highest timestamp of each partition and its offset, without empty partitions."""
+    """The highest timestamp of each partition and its offset.
+
+    Brokers say none of a partition that is empty, nor of one whose newest record stands above the high watermark.
+    """
     questions = [_Question("newest", partition) for partition in partitions]
     answers = _ask(config, questions, "read_uncommitted", Patience(deadline, "the highest timestamp of"))
     return {question.partition: answer for question, answer in answers.items() if answer.offset >= 0}
