@@ -9,7 +9,7 @@ export PYTHON PORT
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help environment browser demo ui test faults nightly newest versions soak mutants bench release lint lock clean
+.PHONY: help environment browser demo ui test faults nightly newest versions soak mutants bench release docs lint lock clean
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -65,6 +65,9 @@ bench: environment ## measure against Spark's connector and kafkarrow (an hour, 
 
 release: environment ## rehearse a release: build, check, install with each Python, and follow the README (RELEASING.md)
 	@$(BIN)/python scripts/release.py $(ARGS)
+
+docs: environment ## make a site of README and docs/, in .cache/site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build $(ARGS)
 
 lint: environment ## check style, format and types
 	$(BIN)/ruff check .
