@@ -66,14 +66,16 @@ def rest(airflow: "AirflowProcesses") -> Iterator["AirflowRest"]:
 
 
 @pytest.fixture(scope="session")
-def load(rest: "AirflowRest", kafka: "EmbeddedKafka", orders: Path) -> Callable[[str], "LoadInAirflow"]:
+def load(
+    rest: "AirflowRest", airflow: "AirflowProcesses", kafka: "EmbeddedKafka", orders: Path
+) -> Callable[[str], "LoadInAirflow"]:
     """One of the test DAGs' loads, with its topics."""
     from support.airflow_loads import LoadInAirflow
     from support.records import Records
     from support.topics import Topics
 
     records, topics = Records(kafka.bootstrap_servers), Topics(kafka.bootstrap_servers, "airflow")
-    return lambda name: LoadInAirflow(name, rest, records, topics, orders)
+    return lambda name: LoadInAirflow(name, rest, records, topics, orders, airflow.home)
 
 
 @pytest.fixture(scope="module")

@@ -64,6 +64,7 @@ def test_a_load_killed_at_every_named_point_in_turn_is_completed_by_the_attempts
         application.kill_driver()
     report = load.finish()
     assert check(expected_of(records, source), records.read(output)) == FLAWLESS
+    load.prove()
     assert (report.attempt, report.complete, report.rows_emitted, report.may_be_doubled) == (8, True, count, 0)
     assert f"by the {lane}" in application.log()
 
@@ -94,6 +95,7 @@ def test_a_batch_whose_workers_are_killed_is_run_again_in_the_same_attempt(held:
     assert held.application.kill_workers()
     assert held.application.wait() == 0, held.application.log()[-3000:]
     assert check(expected_of(records, held.source), records.read(held.output)) == FLAWLESS
+    held.load.prove()
     assert held.load.report().attempt == 1
     assert f"by the {held.lane}" in held.application.log()
 
@@ -112,6 +114,7 @@ def test_an_older_attempt_that_still_lives_stops_and_the_newer_one_completes_the
     assert "attempt 1 has to end: attempt 2" in older.log()
     assert newer.wait() == 0
     assert check(expected_of(records, source), records.read(output)) == FLAWLESS
+    load.prove()
     assert load.report().attempt == 2
 
 
@@ -144,6 +147,7 @@ def test_a_load_that_is_told_to_end_in_the_middle_of_a_batch_ends_its_tasks_and_
     assert held.load.finish().attempt == 2
     assert "waiting for attempt" not in held.application.log()
     assert check(expected_of(records, held.source), records.read(held.output)) == FLAWLESS
+    held.load.prove()
 
 
 def table_rows(table: Path) -> list[tuple[str, list[dict[str, Any]]]]:
@@ -179,3 +183,4 @@ def test_a_table_whose_load_was_killed_is_row_for_row_that_of_a_load_that_was_no
     assert table_rows(load.folder / "table") == expected
     positions = [(row["topic"], row["partition"], row["offset"]) for _, rows in expected for row in rows]
     assert positions == [each.position for each in expected_of(records, source)]
+    load.prove()

@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from airflow_provider_orderedkafka.core.documents import Ledger
 from support.airflow_rest import AirflowRest
+from support.audited import prove
 from support.outputs import FLAWLESS, check, expected_of
 from support.records import Record, Records, Seen
 from support.topics import Topics
@@ -29,8 +30,11 @@ class Mirrored:
 class LoadInAirflow:
     """One load; the DAG, the load and the topics have its name."""
 
-    def __init__(self, name: str, rest: AirflowRest, records: Records, topics: Topics, orders: Path) -> None:
+    def __init__(
+        self, name: str, rest: AirflowRest, records: Records, topics: Topics, orders: Path, home: Path
+    ) -> None:
         self.name, self.rest = name, rest
+        self.checkpoint = home / "orderedkafka" / name
         self.source, self.output = f"{name}-in", f"{name}-out"
         self._records, self._topics = records, topics
         self._orders = orders / name
@@ -83,9 +87,7 @@ class LoadInAirflow:
     @property
     def mirrored(self) -> Mirrored:
         """The mirror, read without the package."""
-        consumer = Consumer(
-            {"bootstrap.servers": self._records._bootstrap_servers, "group.id": f"orderedkafka.{self.name}"}
-        )
+        consumer = Consumer({"bootstrap.servers": self._records.servers, "group.id": f"orderedkafka.{self.name}"})
         try:
             found = consumer.committed([TopicPartition(self.source, p) for p in range(PARTITIONS)], timeout=30)
         finally:
@@ -110,9 +112,10 @@ class LoadInAirflow:
         assert mirrored == Mirrored(ends, {revision}), f"the ledger is at {found}, its mirror at {mirrored}"
 
     def is_whole(self, revision: int) -> None:
-        """Every record that was written is in the output once and in order; ledger and mirror say so."""
+        """Every record that was written is in the output once and in order; audit, ledger and mirror say so."""
         findings = check(expected_of(self._records, self.source), self._records.read(self.output))
         assert findings == FLAWLESS, findings
+        prove(self._records.servers, self.checkpoint)
         ledger = self.ledger
         assert (ledger.open, ledger.rows_emitted) == (None, self._written), ledger
         self.stands_at(revision)

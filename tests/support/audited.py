@@ -10,11 +10,14 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import parquet
 
+from airflow_provider_orderedkafka.audit.auditing import Audit, Clusters, audit
 from airflow_provider_orderedkafka.core.commits import TableVersion
 from airflow_provider_orderedkafka.core.documents import Destination, Ends, Range, Report
 from airflow_provider_orderedkafka.core.notation.subscriptions import Named
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.lookup.topics import discover
+from airflow_provider_orderedkafka.locations import reports_at
 from airflow_provider_orderedkafka.tools.cli import main
 from support.outputs import Expected, in_order
 from support.plain import plain_report
@@ -191,6 +194,19 @@ def as_table(rows: Sequence[Row]) -> pa.Table:
             "order_time": pa.array([time * 1_000 for time in times], pa.int64()).cast(moment),
         }
     )
+
+
+def audit_of(servers: str, checkpoint: Path) -> Audit:
+    """The audit of everything that was loaded there."""
+    cluster, reports = KafkaConfig({"bootstrap.servers": servers}), reports_at(str(checkpoint))
+    assert reports, f"nothing was loaded at {checkpoint}"
+    return audit(reports, Clusters(cluster, cluster))
+
+
+def prove(servers: str, checkpoint: Path) -> None:
+    """Everything that was loaded there is in its output as it was promised."""
+    found = audit_of(servers, checkpoint)
+    assert found.exit_code == 0, found.text
 
 
 def audited(servers: str, checkpoint: Path, capfd: Any, *more: str) -> tuple[int, dict[str, Any]]:

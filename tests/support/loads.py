@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_orderedkafka.audit.auditing import Audit
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.spark.app import run_available_now
+from support.audited import audit_of, prove
 from support.children import Moment, Submitted
 from support.outputs import by_key, by_nothing, by_partition
 from support.quick_java import OURS
@@ -70,7 +72,7 @@ class Load:
     """One range that is to be loaded, and the files that show how far it is."""
 
     def __init__(self, servers: str, folder: Path, loaded: Range, *argv: str, home: Path = OURS, **how: Any) -> None:
-        self.folder, self._home = folder, home
+        self.servers, self.folder, self._home = servers, folder, home
         self.checkpoint = folder / "checkpoint"
         self._how = how
         (folder / "range.json").write_text(loaded.to_text())
@@ -104,6 +106,14 @@ class Load:
     def report(self) -> Report:
         """The report beside the checkpoint."""
         return Report.from_text((self.checkpoint / "report.json").read_text())
+
+    def audit(self) -> Audit:
+        """What an audit says of it."""
+        return audit_of(self.servers, self.checkpoint)
+
+    def prove(self) -> None:
+        """What was loaded is in its output as it was promised."""
+        prove(self.servers, self.checkpoint)
 
     def complete(self) -> bool:
         """Whether there is a report of success."""

@@ -58,7 +58,7 @@ class Records:
     """Writes and reads records on one cluster, without the half seconds that clients wait by default."""
 
     def __init__(self, bootstrap_servers: str) -> None:
-        self._bootstrap_servers = bootstrap_servers
+        self.servers = bootstrap_servers
         self._admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
         self._kept: Producer | None = None
         self._one_at_a_time = threading.Lock()
@@ -104,7 +104,7 @@ class Records:
         left = {p: end for p, end in ends.items() if starts[p] < end}
         consumer = Consumer(
             {
-                "bootstrap.servers": self._bootstrap_servers,
+                "bootstrap.servers": self.servers,
                 "group.id": f"reader-{uuid.uuid4().hex}",
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
@@ -145,7 +145,7 @@ class Records:
     def _producer(self, **config: object) -> Producer:
         return Producer(
             {
-                "bootstrap.servers": self._bootstrap_servers,
+                "bootstrap.servers": self.servers,
                 "enable.idempotence": True,
                 "linger.ms": 5,
                 "log_level": 0,
