@@ -3,22 +3,23 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final, Literal
 
 from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.core.notation.spelling import counted
+from airflow_provider_orderedkafka.core.status import COUNTED, AuditRow
 from airflow_provider_orderedkafka.errors import FINAL, TEMPORARY
 
-from .comparing import FINDINGS, Compared, Finding, Found, Promised, compare
+from .comparing import FINDINGS, UNKNOWN, Compared, Finding, Found, Promised, compare
 from .folders import CannotReadError
+from .messages import OutputTopics, Turns, named_topics, read_source
 from .tables import read_table
-from .topics import OutputTopics, Turns, named_topics, read_source
 
 MOST_ROWS: Final = 2_000_000
 """About how many rows are compared at a time: some 300 bytes each. A range that has more is compared alone."""
 
 Verdict = Literal["clean", "found", "unknown", "open"]
-COUNTED: Final = (*FINDINGS, "unknown")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,13 @@ class OfRange:
             return "found"
         if self.open:
             return "open"
-        return "unknown" if counts["unknown"] else "clean"
+        return "unknown" if counts[UNKNOWN] else "clean"
+
+    def row(self, at: int) -> AuditRow:
+        """What the status keeps of it."""
+        verdict = "unknown" if self.verdict == "open" else self.verdict
+        counts = {what: self.compared.counts[what] for what in COUNTED}
+        return AuditRow(at, verdict, **counts, said=next(islice(self.lines(), 1, None), "").strip())
 
     def to_json(self) -> dict[str, Any]:
         """Its part of the document."""
@@ -92,7 +99,7 @@ class Audit:
     def to_json(self) -> dict[str, Any]:
         """The document."""
         each = [one.to_json() for one in self.ranges]
-        names = (*FINDINGS, "late", "dead_letters", "unknown")
+        names = (*COUNTED, "late", "dead_letters")
         places = [
             {
                 "range": one.range_id,

@@ -14,18 +14,19 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 
 from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.core.lanes import KeepOrder
+from airflow_provider_orderedkafka.core.status import COUNTED
 from airflow_provider_orderedkafka.kafka.provenance import WHOLE_RECORD
 
-from .rows import UNCOMPARED, Columns, Ints, Mask, Source
+from .numbers import UNCOMPARED, Columns, Ints, Mask, Source
 
-What = Literal["missing", "doubled", "altered", "out_of_order", "stray", "unknown"]
-FINDINGS: Final[tuple[What, ...]] = ("missing", "doubled", "altered", "out_of_order", "stray")
+UNKNOWN: Final = "unknown"
+FINDINGS: Final = tuple(what for what in COUNTED if what != UNKNOWN)
 FILES: Final = ("parquet:", "orc:", "json:")
 """Outputs whose files have their rows in the order of the load, whatever else is kept in order."""
 
@@ -36,7 +37,8 @@ COPIED: Final = ("key", "value", "headers", "timestamp")
 class Promised:
     """What the range's load has promised, and said in its report.
 
-    `emitted` are the rows that it wrote, None where the report itself is not certain of it.
+    `emitted` are the rows that it wrote, None where the report itself is not certain of it. Where places `follow` each
+    other, what is kept in order goes on from each to the next one.
     """
 
     range_id: str
@@ -44,6 +46,7 @@ class Promised:
     headers: bool
     keep_order: KeepOrder
     emitted: int | None
+    follow: bool = False
 
     @classmethod
     def by(cls, report: Report) -> "Promised":
@@ -52,12 +55,14 @@ class Promised:
         assert to is not None
         assert loaded is not None
         certain = not (report.may_be_doubled or report.lost)
+        in_files = to.copied and to.output.startswith(FILES)
         return cls(
             range_id=report.range_id,
             copied=to.copied,
             headers=to.headers and loaded.include_headers,
-            keep_order="partition" if to.copied and to.output.startswith(FILES) else to.keep_order,
+            keep_order="partition" if in_files else to.keep_order,
             emitted=report.rows_emitted if certain else None,
+            follow=in_files,
         )
 
 
@@ -66,14 +71,16 @@ class Found:
     """The rows of a range in an output, in the order in which they lie there, with the names of the `places`.
 
     So many offsets of the output were `taken` away since: what was there is not known; None if that is any number.
-    `nameless` is how many other rows say that they are of the range, and not of which record. `behind` has the rows
-    that lie behind one of a later range, with its id.
+    `nameless` is how many other rows say that they are of the range, and not of which record; unless rows are
+    `numbered`, they say of which record they are, and not which of its rows. `behind` has the rows that lie behind one
+    of a later range, with its id.
     """
 
     columns: Columns | Mapping[str, Ints]
     places: tuple[str, ...]
     taken: int | None = 0
     nameless: int = 0
+    numbered: bool = True
     behind: Mapping[int, str] = field(default_factory=dict)
 
     def at(self, row: int) -> str:
@@ -85,7 +92,7 @@ class Found:
 class Finding:
     """One thing that is wrong, or not known: with which record, where in the output, and why."""
 
-    what: What
+    what: str
     record: str
     output: str = ""
     why: str = ""
@@ -98,11 +105,11 @@ class Compared:
     rows: int = 0
     late: int = 0
     dead_letters: int = 0
-    counts: Counter[What] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
     places: list[Finding] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
 
-    def add(self, what: What, count: int, places: Iterator[Finding], most: int) -> None:
+    def add(self, what: str, count: int, places: Iterator[Finding], most: int) -> None:
         """Count findings, and keep at most so many of their places."""
         self.counts[what] += count
         self.places += [place for _, place in zip(range(most), places, strict=False)]
@@ -110,7 +117,7 @@ class Compared:
     def leave_open(self, count: int, why: str) -> None:
         """Count what is not known."""
         if count:
-            self.counts["unknown"] += count
+            self.counts[UNKNOWN] += count
             self.reasons.append(why)
 
 
@@ -134,7 +141,10 @@ class _Comparison:
         done.late = int(self.source.columns["late"].sum())
         done.leave_open(self.found.nameless, "rows do not say which record they are of")
         self._add(done, "stray", np.flatnonzero(rows.stray), self._why_stray)
-        self._add(done, "doubled", rows.doubled, lambda row: f"{rows.before(row)} is the same row")
+        if self.found.numbered:
+            self._add(done, "doubled", rows.doubled, lambda row: f"{rows.before(row)} is the same row")
+        else:
+            done.leave_open(len(rows.doubled), "several rows are of one record, and do not say which of its rows")
         self._add(done, "altered", *self._altered())
         wrong, told = self._out_of_order()
         self._add(done, "out_of_order", wrong, told)
@@ -147,7 +157,7 @@ class _Comparison:
     def _rows(self) -> "_Rows":
         return _Rows(self.promised, self.source, self.found)
 
-    def _add(self, done: Compared, what: What, which: Ints, why: Mapping[int, str] | Callable[[int], str]) -> None:
+    def _add(self, done: Compared, what: str, which: Ints, why: Mapping[int, str] | Callable[[int], str]) -> None:
         tell = why.__getitem__ if isinstance(why, Mapping) else why
         places = (Finding(what, self._rows.record(row), self.found.at(row), tell(row)) for row in which.tolist())
         done.add(what, len(which), places, self.most)
@@ -168,7 +178,7 @@ class _Comparison:
         which = np.flatnonzero(rows.sound & (rows.index >= 0))
         index = rows.index[which]
         time, least = rows.time[which], records["time"][index]
-        wrong = {"order time": np.where(self.source.exact[index], time != least, time < least)}
+        wrong = {"order time": np.where(self.source.exact[index], time != least, time < least) & (time != UNCOMPARED)}
         if self.promised.copied:
             for name in COPIED:
                 wrong[name] = self.found.columns[name][which] != records[name][index]
@@ -193,7 +203,7 @@ class _Comparison:
         columns = self.found.columns
         which = which[np.lexsort((columns["at"][which], group, columns["place"][which]))]
         group = rows.group(self.promised.keep_order)[which]
-        same = (np.diff(columns["place"][which]) == 0) & (np.diff(group) == 0)
+        same = (np.diff(group) == 0) & (self.promised.follow | (np.diff(columns["place"][which]) == 0))
         falls, tied = np.zeros(len(same), bool), np.ones(len(same), bool)
         for rank in (rows.order_time, rows.code, rows.offset, rows.ordinal):
             step = np.diff(rank[which])
@@ -245,7 +255,7 @@ class _Comparison:
         gaps, places = self._rows.gaps(self.most)
         self._miss(done, gaps, iter(places))
         if self.promised.emitted is not None:
-            there = done.rows + self.found.nameless
+            there = done.rows + self.found.nameless + (0 if self.found.numbered else len(self._rows.doubled))
             wrong = self.promised.emitted - there - gaps
             said = f"the report says {self.promised.emitted:,} rows, there are {there:,}; which, is not known"
             if wrong > 0:

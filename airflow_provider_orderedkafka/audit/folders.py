@@ -4,6 +4,7 @@ import json
 from base64 import b64decode
 from binascii import Error as NoBase64
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 
@@ -22,10 +23,12 @@ FORMATS: Final = ("parquet", "orc", "json")
 _MOMENT: Final = pa.timestamp("us", "UTC")
 _TEXT: Final = pa.string()
 _HEADERS: Final = pa.list_(pa.struct([("key", _TEXT), ("value", _TEXT)]))
+_PLACE: Final = pa.schema([("topic", _TEXT), ("partition", pa.int32()), ("offset", pa.int64())])
 _LINE: Final = pa.schema(
     [
-        *((name, _TEXT) for name in ("key", "value", "topic", "timestamp", "order_time")),
-        *(("partition", pa.int32()), ("offset", pa.int64()), ("headers", _HEADERS)),
+        *((name, _TEXT) for name in ("key", "value", "timestamp", "order_time")),
+        *_PLACE,
+        ("headers", _HEADERS),
     ]
 )
 """The columns of a plain copy, as a line of JSON has them."""
@@ -52,7 +55,7 @@ def opened(location: str) -> tuple[fs.FileSystem, str]:
 
 
 def files_of(kind: str, path: str, called: str, *, copied: bool) -> Batches:
-    """The rows of the files that the manifests of a range list; of what a transform made as JSON, only how many."""
+    """The rows of the files that the manifests of a range list; of a transform's JSON, the places at most."""
     files, base = opened(path)
     for manifest in _manifests(files, f"{base}/_{MARK}/{called}"):
         for name in manifest["files"]:
@@ -92,19 +95,26 @@ def _batches(files: fs.FileSystem, path: str, kind: str, *, copied: bool) -> Ite
 
 
 def _lines(files: fs.FileSystem, path: str) -> Iterator[pa.RecordBatch]:
-    """As many rows as the file has lines."""
+    """As many rows as the file has lines, with the places of their records, where they have these as a copy has."""
+    with suppress(pa.ArrowInvalid):
+        yield from _read_lines(files, path, _PLACE).to_batches()
+        return
     with files.open_input_stream(path) as stream:  # uncompressed by its name
         count = sum(1 for line in stream.readall().splitlines() if line.strip())
     yield pa.RecordBatch.from_pydict({"line": pa.nulls(count)})
 
 
-def _copied_lines(files: fs.FileSystem, path: str) -> Iterator[pa.RecordBatch]:
-    """The rows of a plain copy, as Spark writes them: bytes are base64, times are text, what is null is left out."""
+def _read_lines(files: fs.FileSystem, path: str, columns: pa.Schema) -> pa.Table:
     from pyarrow import json as lines
 
-    known = lines.ParseOptions(explicit_schema=_LINE, unexpected_field_behavior="ignore")
+    known = lines.ParseOptions(explicit_schema=columns, unexpected_field_behavior="ignore")
     with files.open_input_stream(path) as stream:
-        table = lines.read_json(stream, parse_options=known)
+        return lines.read_json(stream, parse_options=known)
+
+
+def _copied_lines(files: fs.FileSystem, path: str) -> Iterator[pa.RecordBatch]:
+    """The rows of a plain copy, as Spark writes them: bytes are base64, times are text, what is null is left out."""
+    table = _read_lines(files, path, _LINE)
     made = {
         **{name: pa.array(map(_bytes, table.column(name).to_pylist()), pa.binary()) for name in ("key", "value")},
         **{name: _moments(path, table.column(name).to_pylist()) for name in ("timestamp", "order_time")},

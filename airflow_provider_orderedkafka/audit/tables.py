@@ -16,11 +16,13 @@ from airflow_provider_orderedkafka.kafka.provenance import WHOLE_RECORD
 
 from .comparing import Found
 from .folders import FORMATS, Batches, CannotReadError, files_of, opened, reachable
-from .rows import Ints, hashed, of_headers
-from .topics import codes_of
+from .messages import codes_of
+from .numbers import UNCOMPARED, Ints, hashed, of_headers
 
 PLACE: Final = ("topic", "partition", "offset")
 COPIED: Final = (*PLACE, "order_time", "timestamp", "key", "value")
+
+COMPARED: Final = ("time", "timestamp", "key", "value", "headers")
 
 OF_HADOOP: Final = re.compile(r"v(\d+)(?:\.gz)?\.metadata\.json")
 
@@ -59,22 +61,23 @@ class _Taking:
         self._codes = codes_of(self.report)
         self._places = list(self.found.places)
         self._at: dict[str, int] = {}
-        self._nameless = 0
+        self._nameless, self._numbered = 0, True
 
     def take(self, batches: Batches, *, dead: bool = False) -> None:
         """Add the rows of a table, or its dead letters."""
         for place, batch in batches:
             self._take(place, batch, dead=dead)
         nameless = self.found.nameless + self._nameless
-        self.found = replace(self.found, places=tuple(self._places), nameless=nameless)
+        self.found = replace(self.found, places=tuple(self._places), nameless=nameless, numbered=self._numbered)
         self._nameless = 0
 
     def _take(self, place: str, batch: pa.RecordBatch, *, dead: bool) -> None:
-        names = {*batch.schema.names}
-        if IDENTITY in names:
+        copied = _is_copied(self.report)
+        if IDENTITY in batch.schema.names:
             source, ordinals = batch.column(IDENTITY), batch.column(IDENTITY).field("ordinal").to_pylist()
             sources = [source.field(name).to_pylist() for name in PLACE]
-        elif _is_copied(self.report) and {*COPIED} <= names:
+        elif {*COPIED} <= {*batch.schema.names} if copied else _says_where(batch):
+            self._numbered &= copied
             sources, ordinals = [batch.column(name).to_pylist() for name in PLACE], [0] * batch.num_rows
         else:
             self._nameless += batch.num_rows
@@ -89,7 +92,7 @@ class _Taking:
             dead=[dead] * batch.num_rows,
             place=[self._place(place)] * batch.num_rows,
             at=range(begin, begin + batch.num_rows),
-            **_compared(batch),
+            **(_compared(batch) if copied else dict.fromkeys(COMPARED, [UNCOMPARED] * batch.num_rows)),
         )
 
     def _place(self, name: str) -> int:
@@ -98,12 +101,20 @@ class _Taking:
         return len(self._places) - 1
 
 
+def _says_where(batch: pa.RecordBatch) -> bool:
+    """Whether each row says of which record it is, by the columns that a transform has kept for that."""
+    columns = [batch.column(name) for name in PLACE if name in batch.schema.names]
+    if len(columns) < len(PLACE) or any(column.null_count for column in columns):
+        return False
+    return pa.types.is_string(columns[0].type) and all(pa.types.is_integer(column.type) for column in columns[1:])
+
+
 def _is_copied(report: Report) -> bool:
     return report.destination is not None and report.destination.copied
 
 
 def _compared(batch: pa.RecordBatch) -> dict[str, Iterable[int]]:
-    """The columns that a plain copy is compared by; those that a transform left out are 0."""
+    """The columns that a plain copy is compared by; one that its owner has dropped since is 0."""
     names = {*batch.schema.names}
 
     def column(name: str, made: Callable[[pa.Array], Iterable[int]]) -> Iterable[int]:

@@ -6,8 +6,8 @@ says. It fits into one value of Airflow's state store, however many partitions a
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, Literal, Self
 
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
@@ -91,6 +91,10 @@ class AuditRow:
     stray: int = 0
     unknown: int = 0
     said: str = ""
+
+
+COUNTED: Final = tuple(each.name for each in fields(AuditRow) if each.default == 0)
+"""What an audit counts; nothing of it is in an output that is as it was promised."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from airflow_provider_orderedkafka.context import books_of, fail, ledger_asset, 
 from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.core.notation.secrets import masked
 from airflow_provider_orderedkafka.core.notation.spelling import arguments
-from airflow_provider_orderedkafka.core.status import AuditRow
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError
 from airflow_provider_orderedkafka.hooks.submission import SparkSubmit
 from airflow_provider_orderedkafka.load import OrderedLoad
@@ -68,7 +67,7 @@ class AuditOffsetRangeOperator(BaseOperator):
             fail(error)
         self.log.info("%s: %s", self.load.name, found.text)
         context["ti"].xcom_push(key="audit", value=found.to_json())
-        row = _row(found)
+        row = found.ranges[0].row(now_ms())
         status.audited(context, self.load, self.range_id, row)
         if row.verdict == "unknown":
             skip(context, row.said)
@@ -94,7 +93,7 @@ class AuditOffsetRangeOperator(BaseOperator):
         found = audit({report.range_id: report}, Clusters(source, output))
         if job is not None:
             flow = flow_of(self.load, books.range(self.range_id), job, self.spark.conn_id, report)
-            self._checks = lineage.Checks(flow, _counts(found))
+            self._checks = lineage.Checks(flow, found.ranges[0].row(now_ms()))
         return found
 
     def _report(self, books: Books) -> Report:
@@ -108,19 +107,6 @@ class AuditOffsetRangeOperator(BaseOperator):
                 f"`orderedkafka audit --checkpoint`"
             )
         return report
-
-
-def _row(found: "Audit") -> AuditRow:
-    """What the status keeps of it."""
-    [done] = found.ranges
-    verdict = "unknown" if done.verdict == "open" else done.verdict
-    first = [line.strip() for line in list(done.lines())[1:2]]
-    return AuditRow(now_ms(), verdict, **_counts(found), said=first[0] if first else "")
-
-
-def _counts(found: "Audit") -> dict[str, int]:
-    said = found.to_json()
-    return {name: said[name] for name in lineage.CHECKED}
 
 
 def _fail(found: "Audit") -> NoReturn:

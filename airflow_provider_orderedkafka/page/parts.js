@@ -5,7 +5,6 @@ import { age, ago, bar, h } from "./html.js";
 import { count, moment, number, percent, span } from "./words.js";
 
 const OPEN = new Set(["planned", "loading", "failed", "loaded"]);
-const FINDINGS = ["missing", "doubled", "altered", "out_of_order", "stray", "unknown"];
 const STATES = {
   planned: "planned",
   loading: "loading",
@@ -47,11 +46,11 @@ export function remarks(range) {
 /** What was found when a range's output was read again; nothing where nobody did. */
 export function audited({ audit }) {
   if (!audit) return null;
-  const counts = FINDINGS.filter((what) => audit[what]).map((what) => `${number(audit[what])} ${what.replaceAll("_", " ")}`);
-  const bad = audit.verdict === "found";
-  const words = { clean: "audited: clean", found: `audit found ${counts.join(", ")}`, unknown: "audited: cannot be known" };
-  return h("div", { class: bad ? "quiet error" : "quiet", title: moment(audit.at) }, words[audit.verdict],
-    audit.said ? [": ", audit.said] : null);
+  const { at, verdict, said, ...counts } = audit;
+  const told = Object.entries(counts).filter(([, count]) => count).map(([what, count]) => `${number(count)} ${what.replaceAll("_", " ")}`);
+  const words = { clean: "audited: clean", found: `audit found ${told.join(", ")}`, unknown: "audited: cannot be known" };
+  return h("div", { class: verdict === "found" ? "quiet error" : "quiet", title: moment(at) }, words[verdict],
+    said ? [": ", said] : null);
 }
 
 export const duration = (range) =>

@@ -3,20 +3,18 @@
 Airflow's OpenLineage provider asks for it, where it is installed; nothing else imports it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from airflow_provider_orderedkafka.core.documents import Report
+from airflow_provider_orderedkafka.core.status import COUNTED, AuditRow
 from airflow_provider_orderedkafka.job import Job
 from airflow_provider_orderedkafka.outputs import TableOutput
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.openlineage.facet import InputDataset, OutputDataset
-
-CHECKED = ("missing", "doubled", "altered", "out_of_order", "stray", "unknown")
-"""What an audit counts; nothing of it is in an output that is as it was promised."""
 
 STORES = {"s3a": "s3", "s3n": "s3"}
 """What OpenLineage calls them, where Hadoop has other names."""
@@ -53,10 +51,10 @@ def facets(flow: Flow | None) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """What an audit has counted in the output of a flow."""
+    """What an audit has found in the output of a flow."""
 
     flow: Flow
-    counts: Mapping[str, int]
+    audit: AuditRow
 
 
 def checked(found: Checks | None) -> Any:
@@ -66,16 +64,17 @@ def checked(found: Checks | None) -> Any:
 
     if found is None:
         return OperatorLineage()
-    told = {"dataQualityAssertions": _assertions(found.counts)}
+    told = {"dataQualityAssertions": _assertions(found.audit)}
     written = (InputDataset(namespace=space, name=name, inputFacets=told) for space, name in _places(found.flow))
     return OperatorLineage(inputs=[*_read(found.flow), *written])
 
 
-def _assertions(counts: Mapping[str, int]) -> Any:
+def _assertions(audit: AuditRow) -> Any:
     from openlineage.client.generated import data_quality_assertions_dataset as quality
 
+    asserted = {name: not getattr(audit, name) for name in COUNTED}
     return quality.DataQualityAssertionsDatasetFacet(
-        assertions=[quality.Assertion(assertion=f"no row is {name}", success=not counts[name]) for name in CHECKED]
+        assertions=[quality.Assertion(assertion=f"no row is {name}", success=told) for name, told in asserted.items()]
     )
 
 

@@ -10,6 +10,7 @@ from support.records import Records
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.spark.table_sink import table_sink
+from airflow_provider_orderedkafka.spark.tables import table
 
 
 def everything(*sources: str) -> list[str]:
@@ -73,13 +74,18 @@ def test_dead_letters_and_what_transforms_make_are_clean(
     assert [(each["rows"], each["dead_letters"]) for each in found["ranges"]] == [(45, 15), (20, 0), (96, 0)]
 
 
-def test_files_of_real_loads_are_clean(app: Application, topics: Topics, records: Records, capfd: Any) -> None:
+def test_files_of_real_loads_are_clean(
+    app: Application, topics: Topics, records: Records, capfd: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "FILE_BYTES", 600)
     source, dead = topics.create("a", 3), topics.create("dead")
     records.produce(source, events(90, 1))
     argv = [*everything(source), "--option", "includeHeaders=true", "--option", "maxOffsetsPerTrigger=40"]
     files = ["--sink-option", f"path={app.folder / 'table'}", "--bad-records", "1000", "--dead-letters", dead]
-    app.run(*argv, *files, sink=table_sink)
+    app.run(*argv, *files, "--option", "sliceOffsets=10", sink=table_sink)
+    assert len([*app.folder.glob("table/range_id=*/batch=1/*/part-*")]) > 1
     records.produce(source, events(30, 2))
     app.run(*argv, *files, "--row-limit", "100", sink=table_sink)
+    app.run(*argv, *files, "--row-limit", "1000", sink=table_sink, transform=filtered)
     found = clean(app, capfd)
-    assert [each["rows"] for each in found["ranges"]] == [90, 10]
+    assert [each["rows"] for each in found["ranges"]] == [90, 10, 5]

@@ -157,10 +157,57 @@ def test_files_in_which_rows_changed_places_are_found(written: Written, audit: A
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_of_files_that_a_transform_made_only_the_number_of_rows_is_known(
-    written: Written, audit: Any, kind: str
+def test_files_follow_each_other_in_the_order_of_the_load(written: Written, audit: Any, kind: str) -> None:
+    def at_the_edge(rows: list[Row]) -> list[Row]:
+        """The last row of the first file, and the first one of the second, changed places."""
+        return [*rows[:18], rows[19], rows[18], *rows[20:]]
+
+    written.load_files(at_the_edge, kind=kind, write=FORMATS[kind])
+    code, found = audit()
+    assert (code, counted(found)) == (FOUND, {"out_of_order": 1})
+    assert found["places"][0]["output"].endswith(f"part-0.{kind}@0")
+
+
+def kept(*columns: str, **casts: pa.DataType) -> Callable[[pa.Table, Path], None]:
+    """Writes what a transform has made: these columns of the records, as these types, and one of its own."""
+
+    def write(rows: pa.Table, path: Path) -> None:
+        made = {name: rows.column(name).cast(casts.get(name, rows.schema.field(name).type)) for name in columns}
+        FORMATS[path.suffix[1:]](pa.table({**made, "paid": pa.array([True] * rows.num_rows)}), path)
+
+    return write
+
+
+OF_PLACES = ("topic", "partition", "offset")
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize(
+    ("plant", "emitted", "counts"),
+    [
+        (list, ROWS, {}),
+        (lambda rows: rows[3:], ROWS - 3, {}),
+        (without, ROWS, {"missing": 1}),
+        (elsewhere(20), ROWS, {"stray": 1, "missing": 1}),
+        (again(), ROWS + 1, {"unknown": 1}),
+        (again(), ROWS, {"unknown": 1, "stray": 1}),
+    ],
+    ids=["all", "some were filtered", "one is missing", "one of another range", "two of a record", "one too many"],
+)
+def test_files_of_a_transform_that_kept_the_places_of_records_are_compared_by_coverage(
+    written: Written, audit: Any, kind: str, plant: Any, emitted: int, counts: dict[str, int]
 ) -> None:
-    report = written.load_files(kind=kind, write=FORMATS[kind])
+    report = written.load_files(plant, kind=kind, write=kept(*OF_PLACES), rows_emitted=emitted)
+    written.report(replace(report, destination=replace(report.destination, copied=False)))
+    assert counted(audit()[1]) == counts
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("write", [kept(), kept("topic", "partition"), kept(*OF_PLACES, offset=pa.string())])
+def test_of_files_of_a_transform_without_the_places_of_records_only_the_number_of_rows_is_known(
+    written: Written, audit: Any, kind: str, write: Any
+) -> None:
+    report = written.load_files(kind=kind, write=write)
     destination = replace(report.destination, copied=False)
     written.report(replace(report, destination=destination))
     assert counted(audit()[1]) == {"unknown": ROWS}
@@ -271,6 +318,24 @@ def test_a_table_that_is_as_promised_is_clean_and_another_one_in_its_place_is_un
     code, found = audit()
     assert (code, counted(found)) == (FOUND, {"unknown": ROWS})
     assert "is another table now" in found["ranges"][0]["reasons"][0]
+
+
+@pytest.mark.parametrize(
+    "order_time", [None, pa.array(["2026"] * ROWS), pa.array([datetime(2026, 1, 1, tzinfo=UTC)] * ROWS)]
+)
+def test_columns_that_a_transform_made_of_those_of_records_are_not_compared(
+    written: Written, audit: Any, order_time: pa.Array | None
+) -> None:
+    def write(rows: pa.Table) -> tuple[str, str, str]:
+        made = rows.select(["_orderedkafka"])
+        more = {} if order_time is None else {"order_time": order_time, "headers": order_time}
+        for name, column in more.items():
+            made = made.append_column(name, column)
+        return in_delta(written.folder)(made)
+
+    report = written.load_table(write)
+    written.report(replace(report, destination=replace(report.destination, copied=False)))
+    assert (audit()[0], counted(audit()[1])) == (0, {})
 
 
 def test_rows_of_other_ranges_in_a_table_are_none_of_this_one(written: Written, audit: Any) -> None:

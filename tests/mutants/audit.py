@@ -10,7 +10,7 @@ MUTANTS = [
     (
         "an audit calls clean what it does not know",
         f"{AUDIT}/auditing.py",
-        {'return "unknown" if counts["unknown"] else "clean"': 'return "clean"'},
+        {'return "unknown" if counts[UNKNOWN] else "clean"': 'return "clean"'},
         COMPARED,
     ),
     (
@@ -74,6 +74,18 @@ MUTANTS = [
         COMPARED,
     ),
     (
+        "files follow each other in any order",
+        f"{AUDIT}/comparing.py",
+        {"self.promised.follow | ": "False | "},
+        (f"{TABLES}::test_files_follow_each_other_in_the_order_of_the_load",),
+    ),
+    (
+        "of two rows of a record without numbers one is too many",
+        f"{AUDIT}/comparing.py",
+        {"if self.found.numbered:": "if True:"},
+        (f"{TABLES}::test_files_of_a_transform_that_kept_the_places_of_records_are_compared_by_coverage",),
+    ),
+    (
         "rows that are missing before others of their record are not looked for",
         f"{AUDIT}/comparing.py",
         {"lacking = self.ordinal[which] - before - 1": "lacking = (self.ordinal[which] - before - 1) * 0"},
@@ -87,31 +99,31 @@ MUTANTS = [
     ),
     (
         "records of aborted transactions are records",
-        f"{AUDIT}/topics.py",
+        f"{AUDIT}/messages.py",
         {"messages_in(config, spans, loaded.isolation)": 'messages_in(config, spans, "read_uncommitted")'},
         (f"{TOPICS}::test_a_row_of_an_aborted_transaction_comes_from_nowhere",),
     ),
     (
         "a row of any range counts for the one that is audited",
-        f"{AUDIT}/topics.py",
+        f"{AUDIT}/messages.py",
         {"of = mine.get(name)": "of = mine.get(name) or next(iter(mine.values()))"},
         (f"{TOPICS}::test_a_planted_fault_is_found_with_its_place",),
     ),
     (
         "an output that was made anew is the one that it was",
-        f"{AUDIT}/topics.py",
+        f"{AUDIT}/messages.py",
         {"if any(topic in lost or now.ids[topic] != was for": "if any(topic in lost for"},
         (f"{TOPICS}::test_of_an_output_or_a_source_that_was_made_anew_nothing_is_known",),
     ),
     (
         "what retention took from an output is missing",
-        f"{AUDIT}/topics.py",
+        f"{AUDIT}/messages.py",
         {"return sum(hole.within(": "return 0 * sum(hole.within("},
         (f"{TOPICS}::test_what_retention_took_from_the_output_is_unknown",),
     ),
     (
         "a row behind those of a later range is in order",
-        f"{AUDIT}/topics.py",
+        f"{AUDIT}/messages.py",
         {"if self.places[newest][1] > turn:": "if self.places[newest][1] < 0:"},
         (f"{TOPICS}::test_a_row_that_lies_behind_those_of_a_later_range_is_out_of_order",),
     ),

@@ -15,6 +15,7 @@ from airflow_provider_orderedkafka.core.commits import TableVersion
 from airflow_provider_orderedkafka.core.documents import Destination, Ends, Range, Report
 from airflow_provider_orderedkafka.core.notation.subscriptions import Named
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.status import COUNTED
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.lookup.topics import discover
 from airflow_provider_orderedkafka.locations import reports_at
@@ -222,5 +223,4 @@ def audited(servers: str, checkpoint: Path, capfd: Any, *more: str) -> tuple[int
 
 def counted(found: dict[str, Any]) -> dict[str, int]:
     """The counts of findings that are not 0."""
-    names = ("missing", "doubled", "altered", "out_of_order", "stray", "unknown")
-    return {name: found[name] for name in names if found[name]}
+    return {name: found[name] for name in COUNTED if found[name]}

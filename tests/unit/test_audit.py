@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_orderedkafka.audit.auditing import OfRange
 from airflow_provider_orderedkafka.audit.comparing import Compared, Found, Promised, compare
-from airflow_provider_orderedkafka.audit.rows import Source, in_order, records, rows
+from airflow_provider_orderedkafka.audit.numbers import Source, in_order, records, rows
 from airflow_provider_orderedkafka.core.order.positions import LARGEST, TopicPartition
 
 PARTITIONS = (TopicPartition("a", 0), TopicPartition("b", 1))

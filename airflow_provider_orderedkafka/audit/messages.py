@@ -24,7 +24,7 @@ from airflow_provider_orderedkafka.kafka.read.columns import headers_of
 from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
 
 from .comparing import Found
-from .rows import UNCOMPARED, Columns, Ints, Source, in_order, of_headers, records, rows
+from .numbers import UNCOMPARED, Columns, Ints, Source, in_order, of_headers, records, rows
 
 _TUNING: Final = {"queued.max.messages.kbytes": "16384", "fetch.max.bytes": "16000000"}
 
@@ -273,7 +273,7 @@ class _Mine:
 
     def found(self, places: tuple[str, ...], taken: int | None) -> Found:
         """What was collected."""
-        return Found(self.columns, places, taken, self.nameless, self.behind)
+        return Found(self.columns, places, taken, self.nameless, behind=self.behind)
 
 
 def _begun(report: Report) -> tuple[int, int]:

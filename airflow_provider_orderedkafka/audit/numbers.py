@@ -19,7 +19,8 @@ Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 UNCOMPARED: Final = -2
-"""The timestamp of a row that Kafka stamps when it takes it: there is nothing to compare."""
+"""The timestamp of a row that Kafka stamps when it takes it, and any time of one whose columns a transform has made:
+there is nothing to compare."""
 
 _KINDS: Final = {"code": "i", "ordinal": "i", "place": "i", "dead": "b"}
 
