@@ -171,6 +171,25 @@ def test_a_topic_that_was_created_again_is_loaded_whole_after_the_rewind_that_th
     assert list(ledger_of(bench.load).place.offsets.values()) == [9]
 
 
+def test_a_rewind_puts_all_partitions_of_a_topic_also_where_some_were_chosen(bench, topics, ledger, ledger_of):
+    topics.grow(bench.topic, 3)
+    bench.write(6)
+
+    def dag_of(*partitions):
+        load = f"replace(load, topics={{load.topics[0]: {[*partitions]}}})"
+        group = f"(lambda load, **more: ordered_load({load}, **more))"
+        return bench.dag(group=group, first="from dataclasses import replace")
+
+    dag_of(0).test()
+    assert [each.partition for each in ledger_of(bench.load).place.offsets] == [0]
+    code, said = ledger("rewind", "--to", "latest", "--reason", "r", "--yes")
+    assert (code, f"  {bench.topic}[2]@" in said) == (0, True)
+    found = ledger_of(bench.load)
+    assert len(found.place.offsets) == 3
+    assert dag_of(0, 2).test().state == "success"
+    assert ledger_of(bench.load).place == found.place
+
+
 def test_a_range_whose_topic_was_created_again_is_given_up_as_the_error_advises(bench, topics, kafka, ledger_of):
     bench.write(6)
     bench.order("fail 65")
