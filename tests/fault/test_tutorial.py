@@ -1,0 +1,57 @@
+"""The page of the first load, followed from its first command to its last."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_orderedkafka.tools.broker.java import cache_directory
+
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
+
+PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"Write this to `([^`]+)`")
+
+
+def steps(port):
+    """The page as one script: its commands, and its file where it is written."""
+    page = PAGE.read_text("utf-8").replace("localhost:9092", f"127.0.0.1:{port}")
+    (file,) = FILE.findall(page)
+    for kind, block in BLOCK.findall(page):
+        if kind == "python":
+            yield f"cat >{file} <<'END'\n{block}END"
+        elif not block.startswith("pip install"):
+            yield block.replace("broker start", f"broker start --port {port}")
+
+
+def test_all_commands_of_the_page_do_what_it_says(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    commands = list(steps(port))
+    bin_, kept = str(Path(sys.executable).parent), ("JAVA_HOME", "LANG", "SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")
+    mine = {name: os.environ[name] for name in kept if name in os.environ}
+    mine |= {"HOME": str(tmp_path), "PATH": f"{bin_}:{os.environ['PATH']}", "PYTHONWARNINGS": "ignore"}
+    cache = tmp_path / ".cache" / "orderedkafka"
+    cache.mkdir(parents=True)
+    for downloaded in cache_directory().glob("kafka_*"):
+        (cache / downloaded.name).symlink_to(downloaded)
+    script = "\n".join(["set -eu", *commands])
+    try:
+        done = subprocess.run(
+            ["bash", "-c", script], cwd=tmp_path, env=mine, capture_output=True, text=True, check=False
+        )
+    finally:
+        stop = ["orderedkafka", "broker", "stop"]
+        subprocess.run(stop, cwd=tmp_path, env=mine, capture_output=True, check=False)
+    told = done.stdout + done.stderr
+    assert done.returncode == 0, told[-8000:]
+    assert "now       a run would start: 12,000 offsets are there" in told
+    assert "clean: 12,000 rows in topic:first-ordered" in told
+    assert told.count("clean: 3,000 rows in topic:first-ordered") == 2, "by the task, and by the command"
+    assert re.search(r"^first +waiting +\S+ +0 ", told, re.MULTILINE)
+    assert "revision 2: committed first-incremental-" in told
