@@ -31,6 +31,7 @@ from airflow_provider_orderedkafka.parsing import (
     check_audit,
     check_checkpoint,
     check_dag,
+    check_form,
     check_job,
     check_load,
     check_tasks,
@@ -313,6 +314,7 @@ def _group(
     check_job(load, None, rows)  # before where rows go: a wrong `rows` is said first
     to = output_of(load, to, rows)
     check_job(load, to, rows)
+    check_form(load, rows, fields_of(group.dag, "replay" if mode == "replay" else "load"))
     if audit:
         check_audit(load, to, rows)
     shipped = shipped_with(load.name, Path(group.dag.fileloc).parent, rows)

@@ -57,19 +57,21 @@ class Asked:
     most: AtMost = NO_BOUND
 
 
-def load_params(*, now: bool = True) -> "dict[str, Param]":
+def load_params(*, now: bool = True, row_limit: bool = True) -> "dict[str, Param]":
     """The `params` of a DAG with an `ordered_load`: a form for the runs that a person starts.
 
     Its fields are `now`, `max_offsets` and `row_limit`. The last two hold for this run, beside those of the load: the
     smaller ones count. They are written down with the range, so a retry or another run reads the same.
 
     :param now: Whether a run loads what is there unless the form says otherwise; if not, it waits like a scheduled one.
+    :param row_limit: Whether it has that field, which does not go together with `Allow(...)` of bad records.
     """
     bound = {"type": ["null", "integer"], "minimum": 1}
+    rows = {"row_limit": _field("load", "At most so many rows", None, LOAD_ROWS, **bound)}
     return {
         "now": _field("load", "Now", now, LOAD_NOW, type="boolean"),
         "max_offsets": _field("load", "At most so many offsets", None, LOAD_OFFSETS, **bound),
-        "row_limit": _field("load", "At most so many rows", None, LOAD_ROWS, **bound),
+        **(rows if row_limit else {}),
     }
 
 
@@ -80,6 +82,7 @@ def replay_params(
     end: str = "latest",
     formats: Collection[str] = FORMATS,
     taken: Collection[str] = (),
+    row_limit: bool = True,
 ) -> "dict[str, Param]":
     """The `params` of a DAG with an `ordered_replay`: a form that says what is loaded again, and where to.
 
@@ -91,6 +94,7 @@ def replay_params(
     :param end: Where it ends; the same values.
     :param formats: What it may write to, such as `["topic"]`; the first one is chosen.
     :param taken: Topics, tables and locations that other loads write to: only with `duplicates_are_fine` it may, too.
+    :param row_limit: Whether it has that field, which does not go together with `Allow(...)` of bad records.
     """
     for name, value in (("start", start), ("end", end)):
         parse_start(value, name)
@@ -98,13 +102,14 @@ def replay_params(
     text: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": LONGEST}
     yes: dict[str, Any] = {"type": "boolean", "section": HOW}
     bound = {"type": ["null", "integer"], "minimum": 1, "section": HOW}
+    rows = {"row_limit": _field("replay", "At most so many rows", None, FIRST_ROWS, **bound)}
     return {
         "start": _field("replay", "From", start, START, pattern=TIMES, **text),
         "end": _field("replay", "To", end, END, pattern=TIMES, **text),
         "format": _field("replay", "What to write to", kind, KIND, enum=kinds),
         "target": _field("replay", "Target", target, TARGET, **text),
         "duplicates_are_fine": _field("replay", "Duplicates are fine", NO, DUPLICATES, **{TAKEN: sorted(taken)}, **yes),
-        "row_limit": _field("replay", "At most so many rows", None, FIRST_ROWS, **bound),
+        **(rows if row_limit else {}),
         "dry_run": _field("replay", "Dry run", NO, DRY_RUN, **yes),
     }
 

@@ -1,7 +1,7 @@
 """Check what a load needs from its DAG and its arguments; errors name the way out."""
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import fields
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -194,11 +194,23 @@ def check_job(load: OrderedLoad, to: Output | str | None, rows: Any) -> None:
 
 def check_first_rows(load: OrderedLoad, rows: Rows, limit: int | None) -> None:
     """`SettingError` where a limit asks for the first rows, and records that cannot be decoded may be left out."""
+    if limit is not None:
+        _refuse_first_rows(load, rows, f"row_limit={limit}", "leave one out")
+
+
+def check_form(load: OrderedLoad, rows: Rows, fields: Container[str]) -> None:
+    """`SettingError` where the load's form may ask for the first rows, as well."""
+    if "row_limit" in fields:
+        way_out = "leave the field out, with row_limit=False in load_params() or replay_params(), or leave Allow out"
+        _refuse_first_rows(load, rows, "a form with the field 'row_limit'", way_out)
+
+
+def _refuse_first_rows(load: OrderedLoad, rows: Rows, asked: str, way_out: str) -> None:
     bad = rows.bad_records
-    if bad is not None and rows.decode is not None and limit is not None:
+    if bad is not None and rows.decode is not None:
         raise SettingError(
-            f"load {load.name!r} has row_limit={limit} and Allow({bad.most}, ...): which rows are the first ones would "
-            "depend on what may be bad; leave one out"
+            f"load {load.name!r} has {asked} and Allow({bad.most}, ...): which rows are the first ones would depend on "
+            f"what may be bad; {way_out}"
         )
 
 

@@ -119,6 +119,8 @@ class ResolveOffsetRangeOperator(BaseOperator):
         self.hands_over = hands_over
         self.row_limit = row_limit
         self.plan_only = plan_only
+        if row_limit is not None and not TEMPLATED.search(str(row_limit)):
+            check_first_rows(load, rows, self._rows())
 
     def execute(self, context: "Context") -> str:
         """Resolve the range; skip if there is nothing to load."""

@@ -73,12 +73,15 @@ def test_a_run_whose_form_says_so_waits(bench, states):
     assert steps_of(bench, states(run(bench, "min_offsets=10", wait)))["commit"] == "success"
 
 
-def test_rows_of_which_some_may_be_bad_have_no_first_ones(bench, states, capsys):
+def test_where_some_records_may_be_bad_the_form_asks_for_no_rows_and_takes_none(bench, states, capsys, topics):
     bench.write(3)
-    rows = f'decode=Decode(value=Json("a long")), bad_records=Allow(1, to={f"{bench.output}-dead"!r})'
-    dag = bench.dag(arguments=f'to="topic:{bench.output}"', rows=rows, params="load_params()")
+    rows = f'decode=Decode(value=Json("a long")), bad_records=Allow(1, to={topics.create("dead")!r})'
+    dag = bench.dag(arguments=f'to="topic:{bench.output}"', rows=rows, params="load_params(row_limit=False)")
+    assert list(dag.params) == ["now", "max_offsets"]
     assert steps_of(bench, states(dag.test(run_conf={"row_limit": 2})))["resolve"] == "failed"
-    assert "row_limit=2 and Allow(1, ...)" in "".join(capsys.readouterr())
+    assert "the form has no 'row_limit'" in "".join(capsys.readouterr())
+    assert bench.diary == []
+    assert dag.test(run_conf={"max_offsets": 2}).state == "success"
 
 
 @pytest.mark.parametrize(
