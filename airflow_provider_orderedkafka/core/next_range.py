@@ -163,26 +163,35 @@ def _bounds(seen: Survey, terms: Terms) -> list[tuple[int, str]]:
     return [] if seen.fixed else found
 
 
-def verdict(log: Log, place: Place, seen: Survey, terms: Terms, since: Since) -> Verdict:
-    """Whether to run now."""
+Firsts = dict[tuple[str, TopicPartition, int], int]
+"""The timestamps of the first records at or behind an offset of a partition, at an isolation level."""
+
+
+def verdict(
+    log: Log, place: Place, seen: Survey, terms: Terms, since: Since, *, firsts: Firsts | None = None
+) -> Verdict:
+    """Whether to run now. What `firsts` has is not read again; what is read is added."""
     span, time = seen.span(place), cut_time(seen, terms)
     older = span.end if time is None or time > span.latest else about(log, span, time)
     young = span.end.since(older)
     offsets = older.since(span.start)
-    oldest = _oldest(log, span, older) if terms.pace.asks_for_the_oldest(offsets) else None
+    known = {} if firsts is None else firsts
+    oldest = _oldest(log, span, older, terms, known) if terms.pace.asks_for_the_oldest(offsets) else None
     found = decide(terms.pace, Situation(offsets, since, seen.now, seen.ends.held_back, young, oldest))
     return replace(found, span=span)
 
 
-def _oldest(log: Log, span: Span, ends: Offsets) -> int | None:
+def _oldest(log: Log, span: Span, ends: Offsets, terms: Terms, firsts: Firsts) -> int | None:
     """The order time of the first record before these ends; None if there is none.
 
-    The first one of each partition is read: what the time index has of a partition may be markers, aborted, or loaded
-    before. Where nothing tells its time, it counts as old.
+    The first one of each partition is read, once: what the time index has of a partition may be markers, aborted, or
+    loaded before. Where nothing tells its time, it counts as old.
     """
-    bounds = {p: Bound(start) for p, start in span.start.items() if start < ends[p]}
-    seen = log.look(bounds, ends, span.latest, PATIENCE)
-    found = {p: each.timestamp for p, each in seen.items() if each.offset is not None}
+    keys = {p: (terms.isolation, p, start) for p, start in span.start.items() if start < ends[p]}
+    bounds = {p: Bound(key[2]) for p, key in keys.items() if key not in firsts}
+    seen = log.look(bounds, ends, span.latest, PATIENCE) if bounds else {}
+    firsts |= {keys[p]: each.timestamp for p, each in seen.items() if each.offset is not None}
+    found = {p: firsts[key] for p, key in keys.items() if key in firsts}
     times = (max(time if counts(time, span.latest) else BEFORE_TIME, span.floor.of(p)) for p, time in found.items())
     return min(times, default=None)
 

@@ -24,7 +24,7 @@ from airflow_provider_orderedkafka.loads.books import First
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 
 if TYPE_CHECKING:
-    from airflow_provider_orderedkafka.core.next_range import NothingToLoad
+    from airflow_provider_orderedkafka.core.next_range import Firsts, NothingToLoad
     from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Subscription
     from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
     from airflow_provider_orderedkafka.kafka.lookup.brokers import Brokers
@@ -56,6 +56,11 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
             return found
         resolver = keep_resolver(f"callbacks of connection {self.kafka_config_id!r}", lambda _: calls)
         return KafkaConfig({**found, RESOLVER: resolver})
+
+    @cached_property
+    def _firsts(self) -> "Firsts":
+        """First records that a verdict of this hook has read, so that waiting does not read them at each look."""
+        return {}
 
     @cached_property
     def _brokers(self) -> "Brokers":
@@ -102,7 +107,7 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         """Whether the load is due, and why; with `known`, without looking for new partitions."""
         from airflow_provider_orderedkafka.loads import ranges
 
-        return ranges.verdict(self._brokers, load.terms, ledger, now_ms(), known=known)
+        return ranges.verdict(self._brokers, load.terms, ledger, now_ms(), known=known, firsts=self._firsts)
 
     def plan(self, load: OrderedLoad, ledger: Ledger, most: AtMost = NO_BOUND) -> "Range | NothingToLoad":
         """The next range, within what this run was asked for."""

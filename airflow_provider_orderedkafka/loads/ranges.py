@@ -14,6 +14,7 @@ from airflow_provider_orderedkafka.core.documents import Kind, Ledger, Range
 from airflow_provider_orderedkafka.core.limits import NO_BOUND, AtMost, least, limit_spent, rows_left
 from airflow_provider_orderedkafka.core.next_range import (
     Deleted,
+    Firsts,
     NothingToLoad,
     Survey,
     check_ends,
@@ -37,7 +38,7 @@ from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.core.pacing import Since, Terms, Verdict
 from airflow_provider_orderedkafka.errors import DataLossError, SettingError, UnknownTopicError
-from airflow_provider_orderedkafka.kafka.clients.answers import listed
+from airflow_provider_orderedkafka.kafka.clients.answers import check_allowed, listed
 from airflow_provider_orderedkafka.kafka.lookup.brokers import Kafka
 from airflow_provider_orderedkafka.kafka.lookup.survey import ResolvedStart, resolve, survey
 
@@ -51,6 +52,7 @@ _log = logging.getLogger(__name__)
 def first_look(kafka: Kafka, terms: Terms, now: int, wanted: Subscription | None = None) -> First:
     """Resolve the start policy for what is wanted; by default for all topics of the load."""
     found = kafka.discover(wanted or terms.subscription)
+    _check_readable(found)
     start = resolve(kafka, terms, within(terms.start, wanted) if wanted else terms.start, found, now)
     for remark in start.remarks:
         _log.warning("%s: %s", terms.load, remark)
@@ -60,8 +62,17 @@ def first_look(kafka: Kafka, terms: Terms, now: int, wanted: Subscription | None
 def look_at(kafka: Kafka, terms: Terms, ledger: Ledger, now: int) -> Survey:
     """Survey Kafka from the ledger's place; raises if that place means something else now."""
     seen = survey(kafka, terms, now, ledger.place)
+    _check_readable(seen.found)
     check(terms, ledger, seen)
     return seen
+
+
+def _check_readable(found: Discovery) -> None:
+    """`AccessDeniedError` for a topic that may be described alone: neither load nor mirror could use it."""
+    for topic in found.topics:
+        check_allowed(
+            topic.name, topic.operations, "READ", "to load it and to commit how far it is loaded", "doctor --topic"
+        )
 
 
 def check(terms: Terms, ledger: Ledger, seen: Survey) -> None:
@@ -76,19 +87,21 @@ def _glance(kafka: Kafka, terms: Terms, ledger: Ledger, now: int) -> Survey:
     return survey(kafka, terms, now, ledger.place, Discovery("", (), known))
 
 
-def verdict(kafka: Kafka, terms: Terms, ledger: Ledger, now: int, *, known: bool = False) -> Verdict:
+def verdict(
+    kafka: Kafka, terms: Terms, ledger: Ledger, now: int, *, known: bool = False, firsts: Firsts | None = None
+) -> Verdict:
     """Whether to run now.
 
     With `known` only partitions in the ledger are surveyed, with a third of the requests.
     """
     seen = _glance(kafka, terms, ledger, now) if known else look_at(kafka, terms, ledger, now)
-    return verdict_on(kafka, terms, ledger, seen)
+    return verdict_on(kafka, terms, ledger, seen, firsts)
 
 
-def verdict_on(kafka: Kafka, terms: Terms, ledger: Ledger, seen: Survey) -> Verdict:
+def verdict_on(kafka: Kafka, terms: Terms, ledger: Ledger, seen: Survey, firsts: Firsts | None = None) -> Verdict:
     """Whether to run at the moment of a survey."""
     since = Since(ledger.first_looked_at, ledger.last_run_at)
-    return decided(kafka.log(terms.isolation), ledger.place, seen, terms, since)
+    return decided(kafka.log(terms.isolation), ledger.place, seen, terms, since, firsts=firsts)
 
 
 def plan(

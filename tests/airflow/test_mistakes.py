@@ -2,12 +2,19 @@
 
 import json
 import os
+import re
+import socket
 import sys
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import ResourceType
 from support import mistakes
-from support.mistakes import AT_PARSE, AT_START, says
+from support.certificates import Authority
+from support.mistakes import AT_LOOK, AT_PARSE, AT_START, says
+from support.records import Record, Records
+from support.secured import Secured, SecuredKafka, let
+from support.topics import Topics
 
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
 from airflow_provider_orderedkafka.job import Job
@@ -67,3 +74,84 @@ def test_what_spark_would_say_is_told_before_an_attempt_is_counted(mistake, dag_
         load._way({}, Job(load.to, load.rows))
     assert says(str(refused.value), mistake.said), refused.value
     assert refused.value.retryable == mistake.again
+
+
+CA, FOREIGN = Authority.make(), Authority.make("somebody else")
+USERS = dict.fromkeys(("loader", "lookout", "groupless", "nobody"), "secret-1f2e")
+LISTENERS = {"TLS": Secured.tls(CA), "NAMED": Secured.sasl("PLAIN", USERS)}
+EARLY = 1_700_000_000_000
+
+
+LONG = {"no Kafka", "TLS to plain"}
+"""Ways on which it takes 15 seconds to know that nobody answers, like on two others."""
+
+
+def marked(mistake):
+    return pytest.param(mistake, marks=pytest.mark.nightly if mistake.way in LONG else ())
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory):
+    """A broker that knows its clients, with the topics of the mistakes."""
+    with SecuredKafka(tmp_path_factory.mktemp("secured"), LISTENERS) as cluster:
+        topics, records = Topics(cluster.bootstrap_servers, "mistakes"), Records(cluster.bootstrap_servers)
+        topics.create_named("orders", 2)
+        for name in ("refunds", "out", "doomed", "renewed"):
+            topics.create_named(name)
+        records.produce("orders", [Record(b"x", EARLY + n) for n in range(3)])
+        looks = {ResourceType.TOPIC: ["DESCRIBE", "DESCRIBE_CONFIGS"], ResourceType.GROUP: ["READ"]}
+        for user, may in (("lookout", looks), ("groupless", {ResourceType.TOPIC: ["READ", "DESCRIBE_CONFIGS"]})):
+            let(topics.admin, user, may, "orders", "refunds", "orderedkafka.orders")
+        yield cluster
+
+
+@pytest.fixture
+def way(secured):
+    """What a connection says that leads to the broker in this way, or not to it."""
+    plain, tls = {"bootstrap.servers": secured.bootstrap_servers}, secured.secured_config("TLS")
+    named = {user: secured.secured_config("NAMED", user) for user in USERS}
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        ways = {
+            "plain": plain,
+            "nobody": {"bootstrap.servers": "127.0.0.1:1"},
+            "no Kafka": {"bootstrap.servers": f"127.0.0.1:{silent.getsockname()[1]}"},
+            "TLS to plain": {**tls, **plain},
+            "plain to TLS": {"bootstrap.servers": tls["bootstrap.servers"]},
+            "another authority": {**tls, "ssl.ca.pem": FOREIGN.certificate},
+            "another password": {**named["loader"], "sasl.password": "wrong"},
+            "who may see nothing": named["nobody"],
+            "who may only look": named["lookout"],
+            "without a group": named["groupless"],
+        }
+        yield ways.__getitem__
+
+
+@pytest.fixture
+def meanwhile(secured):
+    """Has something happen to the topics of a load."""
+    topics = Topics(secured.bootstrap_servers, "mistakes")
+    happens = {"deleted": lambda: topics.delete("doomed"), "created again": lambda: topics.recreate("renewed")}
+    return lambda what: happens[what]()
+
+
+@pytest.mark.usefixtures("connections")
+@pytest.mark.parametrize(
+    "mistake", [*map(marked, AT_LOOK)], ids=lambda each: f"{each.code} {each.way} {each.meanwhile}".strip()
+)
+def test_what_is_wrong_about_kafka_is_told_by_the_first_task_that_asks(
+    mistake, way, meanwhile, dag_file, states, capsys, monkeypatch, tmp_path
+):
+    connection = {"conn_type": "kafka", "extra": way(mistake.way)}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(connection))
+    monkeypatch.setenv("AIRFLOW__ORDEREDKAFKA__LEDGER", str(tmp_path))
+    dag = dag_file(mistake.file, f"looking_{AT_LOOK.index(mistake)}.py")
+    if mistake.meanwhile:
+        assert set(states(dag.test()).values()) == {"success", "skipped"}
+        meanwhile(mistake.meanwhile)
+        capsys.readouterr()
+    found = states(dag.test())
+    assert found[f"orders.{mistake.task}"] == "failed", found
+    said = capsys.readouterr().out
+    *_, why = re.findall(rf"^{re.escape(OURS)}\w+: (.*)$", said, re.MULTILINE)
+    assert says(why, mistake.said), why
+    assert mistake.again != ("AirflowFailException: " in said)

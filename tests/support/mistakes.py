@@ -186,3 +186,88 @@ AT_START = [
         "Spark knows no catalog 'lake': set spark.sql.catalog.lake=org.apache.iceberg.spark.SparkCatalog",
     ),
 ]
+
+
+class AtLook(NamedTuple):
+    """What a run of a DAG finds out when it asks Kafka: which task says what, and whether a retry may help.
+
+    `way` is how its connection leads to the broker, and `meanwhile` what happens to the topics that the load reads
+    after a first run that went well: both are in test_mistakes.py.
+    """
+
+    code: str
+    said: str
+    task: str = "wait"
+    again: bool = False
+    way: str = "plain"
+    meanwhile: str = ""
+
+    @property
+    def file(self) -> str:
+        return "import re\n" + Mistake(self.code, self.said).file
+
+
+UP = "is it up, can it be reached from here, and is 'security.protocol' right?"
+
+AT_LOOK = [
+    AtLook("orders(topics=['nothing'])", "topic 'nothing' does not exist at ... create it first, or check that this"),
+    AtLook("orders(topics=['ordrs'])", "topic 'ordrs' does not exist at ... did you mean 'orders'?"),
+    AtLook("orders(topics=re.compile('ordrs-.*'))", "the pattern 'ordrs-.*' matches no topic at ... topics there: "),
+    AtLook("orders(topics={'orders': [0, 7]})", "orders[7] does not exist: 'orders' has the partitions 0 to 1"),
+    AtLook("orders()", f"Connection refused ... {UP}", again=True, way="nobody"),
+    AtLook("orders()", f"did not answer within ... {UP}", again=True, way="no Kafka"),
+    AtLook("orders()", f"connecting to a PLAINTEXT broker listener? ... {UP}", again=True, way="TLS to plain"),
+    AtLook("orders()", f"{UP} ... TLS is spoken there: it has to be SSL or SASL_SSL", again=True, way="plain to TLS"),
+    AtLook("orders()", "'ssl.ca.location' (or 'ssl.ca.pem') must name who signed", again=True, way="another authority"),
+    AtLook("orders()", "check user name, password and mechanism", again=True, way="another password"),
+    AtLook("orders()", "the principal needs DESCRIBE (and READ) on the topic", way="who may see nothing"),
+    AtLook(
+        "orders()",
+        "the principal needs READ on topic 'orders', to load it and to commit how far ... doctor --topic orders",
+        way="who may only look",
+    ),
+    AtLook("orders()", "group 'orderedkafka.orders' ... needs DESCRIBE (and READ) on the group", way="without a group"),
+    AtLook("orders(start='committed:nobody')", "group 'nobody' never committed any of orders[0], ... check its name"),
+    AtLook("orders(start='committed:others')", "group 'others' never committed any of orders[0], ... check its name"),
+    AtLook("replay(start='committed:nobody')", "group 'nobody' never committed any of orders[0], ", task="resolve"),
+    AtLook(
+        "orders(start={'orders': [99, 0], 'refunds': [0]})",
+        "the start is orders[0]@99, beyond the high end orders[0]@3 ... another cluster? Choose another start",
+    ),
+    AtLook(
+        "orders(start={'orders': [0], 'refunds': [0]})",
+        "the start names no offset for orders[1]: name every partition that is read, with -2 for the earliest",
+    ),
+    AtLook("orders(start={'orders': [0, 0, 0], 'refunds': [0]})", "orders[2] does not exist: 'orders' has the"),
+    AtLook(
+        "orders(start='2099-01-01T00:00:00Z')",
+        "the start 2099-01-01T00:00:00.000Z lies ahead ... choose an earlier one, or 'latest'",
+        again=True,
+    ),
+    AtLook(
+        "replay(start={'orders': [2, 0], 'refunds': [0]}, end='earliest')",
+        "the end orders[0]@0 lies before the start orders[0]@2 ... swap them, or ask for a later end",
+        task="resolve",
+    ),
+    AtLook(
+        "replay(start='latest', end='2000-01-01T00:00:00Z')",
+        "the end orders[0]@0 lies before the start orders[0]@3 ... swap them, or ask for a later end",
+        task="resolve",
+    ),
+    AtLook(
+        "replay(end={'orders': [9, 0], 'refunds': [0]})",
+        "the end is orders[0]@9, beyond the high end orders[0]@3 ... Choose another end",
+        task="resolve",
+    ),
+    AtLook(
+        "ordered_load(LOAD, to=KafkaOutput('otu'))",
+        "output topic 'otu' does not exist at ... did you mean 'out'? ... create=NewTopics(partitions=6",
+        task="resolve",
+    ),
+    AtLook("orders(topics=['doomed'], start='latest')", "topic 'doomed' does not exist at", meanwhile="deleted"),
+    AtLook(
+        "orders(topics=['renewed'], start='latest')",
+        "topic 'renewed' was deleted and created again ... ledger rewind orders --topic renewed --to earliest",
+        meanwhile="created again",
+    ),
+]

@@ -219,6 +219,28 @@ def test_the_oldest_record_that_waits_is_the_first_one_in_the_order(first, secon
     assert found.run == (bool(times) and min(times) + 30 <= NOW)
 
 
+def test_the_first_record_of_a_partition_is_read_once_while_a_load_waits_however_many_there_are():
+    everywhere = [TopicPartition("orders", n) for n in range(1_000)]
+    log = SimulatedLog({p: [Entry(0, 90, visible=n % 2 == 0)] for n, p in enumerate(everywhere)})
+    begin, ends = Place(Offsets(dict.fromkeys(everywhere, 0)), Floor()), dict.fromkeys(everywhere, 1)
+    firsts = {}
+
+    def looked(place=begin):
+        before = log.looks
+        found = verdict(log, place, seen(ends=ends), BY_AGE, Since(0, NOW), firsts=firsts)
+        return log.looks - before, found.due
+
+    assert looked() == (1_000, 120)
+    assert looked() == (500, 120)  # where there were markers alone
+    log.entries[everywhere[1]].append(Entry(1, 80))
+    ends[everywhere[1]] = 2
+    assert looked() == (500, 110)
+    assert looked() == (499, 110)
+    log.entries[everywhere[0]].append(Entry(1, 70))
+    ends[everywhere[0]] = 2
+    assert looked(Place(begin.offsets.updated({everywhere[0]: 1}), Floor())) == (500, 100)
+
+
 def test_nobody_reads_a_record_where_the_number_of_offsets_decides():
     log, survey = (
         SimulatedLog({FIRST: [Entry(n, 99) for n in range(10)], SECOND: []}),

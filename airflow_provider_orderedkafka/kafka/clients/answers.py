@@ -53,6 +53,7 @@ _IDENTITY: Final = (
     "'ssl.keystore.location') that has not expired and is signed by whom it trusts"
 )
 _BROKER: Final = re.compile(r"\w+://\[?(?P<host>[^/\]]+)\]?:(?P<port>\d+)/")
+_SERVER: Final = re.compile(r"(?:\w+://)?\[?(?P<host>[^,\]]+?)\]?:(?P<port>\d+)")
 _LOOK_SECONDS: Final = 2.0
 
 
@@ -75,12 +76,14 @@ def _credentials(error: KafkaError, config: Mapping[str, str]) -> str | None:
     return _IDENTITY if _REFUSED.search(reported) else None
 
 
-def check_allowed(topic: str, operations: Collection[str], needed: str, why: str) -> None:
+def check_allowed(
+    topic: str, operations: Collection[str], needed: str, why: str, doctor: str = "doctor --output-topic"
+) -> None:
     """Raise `AccessDeniedError` if Kafka lists what the principal may do with a topic, and this is not among it."""
     if operations and needed not in operations:
         raise AccessDeniedError(
-            f"the principal needs {needed} on topic {topic!r}, {why}: grant it; `orderedkafka doctor --output-topic "
-            f"{topic}` tells what else is missing"
+            f"the principal needs {needed} on topic {topic!r}, {why}: grant it; `orderedkafka {doctor} {topic}` "
+            "tells what else is missing"
         )
 
 
@@ -349,8 +352,25 @@ def _unanswered(
     return UnreachableError(
         f"Kafka at {client.config['bootstrap.servers']!r} did not answer within {patience.seconds:g} s, asked for "
         f"{patience.what} {listed(questions)} ({message}); is it up, can it be reached from here, and is "
-        "'security.protocol' right?"
+        f"'security.protocol' right?{_of_tls(client.config)}"
     )
+
+
+def _of_tls(config: Mapping[str, str]) -> str:
+    """That TLS is spoken where a client without it got no answer; Kafka's client does not find that out."""
+    protocol = client_config(config, "admin").get("security.protocol", "plaintext").lower()
+    server = _SERVER.match(config["bootstrap.servers"])
+    if not protocol.endswith("plaintext") or server is None:
+        return ""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing is sent: it is only asked who is there
+    try:
+        plain = socket.create_connection((server["host"], int(server["port"])), _LOOK_SECONDS)
+        with plain, context.wrap_socket(plain):
+            pass
+    except (OSError, ValueError):
+        return ""
+    return f" TLS is spoken there: it has to be {'SASL_SSL' if 'sasl' in protocol else 'SSL or SASL_SSL'}"
 
 
 def listed(things: Sequence[object]) -> str:

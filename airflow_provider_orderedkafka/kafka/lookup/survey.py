@@ -24,7 +24,7 @@ from airflow_provider_orderedkafka.core.order.cuts import FUTURE_TOLERANCE, NO_F
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.order.timeline import PATIENCE, Log
 from airflow_provider_orderedkafka.core.pacing import Terms
-from airflow_provider_orderedkafka.errors import DataLossError, SettingError
+from airflow_provider_orderedkafka.errors import DataLossError, NotYetError, SettingError
 from airflow_provider_orderedkafka.kafka.clients.answers import listed
 
 from .brokers import Kafka
@@ -80,6 +80,7 @@ def resolve_start(
     """The offsets that `start` means for these partitions at the moment `now`.
 
     The settings of the partitions' `topics` tell what retention cannot have deleted.
+    A time that is still to come raises NotYetError.
     An offset that retention has deleted raises DataLossError, or is moved to the log's start by `clamp`. An offset
     beyond the high end, or a missing partition, raises SettingError; one that does not exist UnknownTopicError.
     """
@@ -125,6 +126,11 @@ def _by_topic(place: _Place, starts: Mapping[str, Start]) -> ResolvedStart:
 
 def _at(place: _Place, time: int) -> ResolvedStart:
     """The first visible record at or after the time, or else the high end; and where older ones may be gone."""
+    if place.word == "start" and time > place.now:
+        raise NotYetError(
+            f"the start {Moment(time)} lies ahead, and where it is in the log is not known before then: choose an "
+            "earlier one, or 'latest' for what comes from now on"
+        )
     log = place.kafka.log(place.isolation)
     index, ends = log.first_at(place.partitions, [time])[0], place.high_ends()
     bounds = {partition: Bound(answer.offset, time) for partition, answer in index.items()}
