@@ -27,11 +27,15 @@ if TYPE_CHECKING:
     from airflow_provider_orderedkafka.outputs import IcebergOutput as IcebergOutput
     from airflow_provider_orderedkafka.outputs import KafkaOutput as KafkaOutput
     from airflow_provider_orderedkafka.outputs import NewTopics as NewTopics
+    from airflow_provider_orderedkafka.services import Databricks as Databricks
+    from airflow_provider_orderedkafka.services import EmrServerless as EmrServerless
+    from airflow_provider_orderedkafka.services import SparkKubernetes as SparkKubernetes
 
 __version__ = "0.1.0"
 
 _FORMATS = ("Avro", "Decode", "Json", "JsonSchema", "Protobuf")
 _OUTPUTS = ("DeltaOutput", "FilesOutput", "IcebergOutput", "KafkaOutput")
+_SERVICES = ("Databricks", "EmrServerless", "SparkKubernetes")
 _MODULES = {
     "OrderedLoad": "load",
     "NewTopics": "outputs",
@@ -41,14 +45,17 @@ _MODULES = {
     **dict.fromkeys(("Allow", "Application", "Rows"), "job"),
     **dict.fromkeys(_FORMATS, "decoding.formats"),
     **dict.fromkeys(_OUTPUTS, "outputs"),
+    **dict.fromkeys(_SERVICES, "services"),
 }
 
 __all__ = [
     "Allow",
     "Application",
     "Avro",
+    "Databricks",
     "Decode",
     "DeltaOutput",
+    "EmrServerless",
     "FilesOutput",
     "IcebergOutput",
     "Json",
@@ -58,6 +65,7 @@ __all__ = [
     "OrderedLoad",
     "Protobuf",
     "Rows",
+    "SparkKubernetes",
     "SparkSubmit",
     "__version__",
     "load_params",

@@ -5,26 +5,29 @@ before that operator begins, and the commit relies on the report beside the chec
 application is told all else by one word, which the resolve task has made.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.sdk import BaseOperator, TaskGroup
 
+from airflow_provider_orderedkafka.compat.airflow import goes_on
 from airflow_provider_orderedkafka.context import books_of, fail, ledger_asset, skip, with_assets
 from airflow_provider_orderedkafka.core.documents import Kind
 from airflow_provider_orderedkafka.core.lifecycle import Action
+from airflow_provider_orderedkafka.core.notation.secrets import masked
 from airflow_provider_orderedkafka.core.notation.spelling import arguments, parameters
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.forms import fields_of
 from airflow_provider_orderedkafka.hooks.launching import missing_application, packaged_for, shipped_with
 from airflow_provider_orderedkafka.hooks.submission import SparkSubmit
-from airflow_provider_orderedkafka.job import Rows
+from airflow_provider_orderedkafka.job import OPTIONS, Rows
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.books import Books
 from airflow_provider_orderedkafka.loads.loading import load as what_to_do
-from airflow_provider_orderedkafka.locations import check_no_login, readable, report_location
+from airflow_provider_orderedkafka.locations import check_no_login, read_report, readable, report_location
+from airflow_provider_orderedkafka.outputs import TEMPLATED
 from airflow_provider_orderedkafka.parsing import (
     RENAMED,
     TASKS,
@@ -39,6 +42,7 @@ from airflow_provider_orderedkafka.parsing import (
     output_of,
     topic_assets,
 )
+from airflow_provider_orderedkafka.services import Launch, Launcher, Service
 from airflow_provider_orderedkafka.telling import docs, metrics, status
 
 if TYPE_CHECKING:
@@ -46,28 +50,6 @@ if TYPE_CHECKING:
 
     from airflow_provider_orderedkafka.operators.resolve import OnClear
     from airflow_provider_orderedkafka.outputs import Output
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """What a function given as `spark=` gets, to make the operator that runs the application.
-
-    :param load: Name of the load.
-    :param application: Path of the application, as this DAG file sees it.
-    :param arguments: Its command line, but for Kafka's settings: `["--work", ...]`, a word that nothing on its way
-        changes. (a template)
-    :param report: The location of its report. (a template)
-    :param task: Arguments that the operator must get, as `**launch.task`.
-    """
-
-    load: str
-    application: str
-    arguments: tuple[str, ...]
-    report: str
-    task: Mapping[str, Any]
-
-
-Launcher = Callable[[Launch], "BaseOperator"]
 
 
 def launched(
@@ -93,10 +75,11 @@ def launched(
         "task_id": "load",
         "pre_execute": lambda context: begin_attempt(context, load, resolve),
     }
+    options = (OPTIONS[0], xcom % "options") if isinstance(launcher, Service) else ()
     launch = Launch(
         load=load.name,
         application=application,
-        arguments=(*arguments, "--work", xcom % "work"),
+        arguments=(*arguments, "--work", xcom % "work", *options),
         report=report_location(xcom % "checkpoint"),
         task=task,
     )
@@ -110,9 +93,15 @@ def launched(
 
 
 def begin_attempt(context: "Context", load: OrderedLoad, resolve: str) -> None:
-    """Record the attempt in the ledger before the operator begins; skip the task if the range is committed."""
+    """Record the attempt in the ledger before the operator begins; skip the task if the range is committed.
+
+    An operator that goes on after it was deferred is in the attempt that it began: of a failed one it is told why.
+    """
     ti = context["ti"]
     where, range_id = str(ti.xcom_pull(task_ids=resolve, key="checkpoint")), ti.xcom_pull(task_ids=resolve) or None
+    if goes_on(ti):
+        _tell_failure(context, where)
+        return
     try:
         books = books_of(load.name, context, load.ledger)
         _check_place(books, range_id, where)
@@ -126,6 +115,17 @@ def begin_attempt(context: "Context", load: OrderedLoad, resolve: str) -> None:
     if todo.range is not None and todo.report is None:
         status.begun(context, load, todo.range, todo.attempt)
     metrics.attempted(load.name)
+
+
+def _tell_failure(context: "Context", where: str) -> None:
+    """Log what the application's report says of its failure: what a service says may be no more than that it failed."""
+    try:
+        report = read_report(where)
+    except OrderedKafkaError:
+        return  # the operator itself says how it ended
+    if report is not None and report.error is not None:
+        said = f"attempt {report.attempt} of range {report.range_id!r} ended with: {masked(report.error)}"
+        context["task"].log.error(said)
 
 
 def _check_place(books: Books, range_id: str | None, where: str) -> None:
@@ -197,8 +197,8 @@ def ordered_load(
         `"<format>:<name>"`, such as `"delta:s3a://lake/orders"`, for one with defaults, which may be a template as a
         whole. Formats are `topic`, `iceberg`, `delta` and those of `FilesOutput`.
     :param rows: How records become rows. Default: they are copied.
-    :param spark: How the application is run. Default: by spark-submit and the connection `spark_default`. Or a function
-        from a `Launch` to an operator, which needs `checkpoint`.
+    :param spark: How the application is run. Default: by spark-submit and the connection `spark_default`. Or by a
+        service, such as `EmrServerless(...)`, or a function from a `Launch` to an operator, which need `checkpoint`.
     :param checkpoint: Folder for checkpoints. Required for a cluster; with a local master, a folder under AIRFLOW_HOME
         by default. Driver, executors and Airflow's workers must be able to read and write there. (may be a template)
     :param asset: The asset to emit when a load is committed. Default: the asset of the output.
@@ -325,7 +325,7 @@ def _group(
             load=load,
             mode=mode,
             checkpoint=checkpoint,
-            hands_over=not isinstance(spark, SparkSubmit),
+            hands_over=spark if isinstance(spark, Service) else not isinstance(spark, SparkSubmit),
             plan_only=dry_run,
             **job,
             **of_the_mode,
@@ -344,7 +344,9 @@ def _group(
                 **more["load"],
             )
         else:
-            own: dict[str, Any] = {"checkpoint": checkpoint, "application": _application(load, rows, group.dag)}
+            application = _at_the_service(spark, to, rows) if isinstance(spark, Service) else None
+            application = application or _application(load, rows, group.dag)
+            own: dict[str, Any] = {"checkpoint": checkpoint, "application": application}
             loading = _launched(load, spark, resolve.task_id, more=more["load"], **own, **job)
         commit = CommitOffsetRangeOperator(
             task_id="commit", load=load, range_id=resolve.output, to=to, asset=asset, **more["commit"]
@@ -381,13 +383,20 @@ def _launched(
 ) -> BaseOperator:
     if not callable(launcher):
         raise SettingError(
-            f"load {load.name!r}: spark= is SparkSubmit(...) or a function from a Launch to an operator, found "
-            f"{launcher!r}; a connection is named SparkSubmit({launcher!r})"
+            f"load {load.name!r}: spark= is SparkSubmit(...), the value of a service such as SparkKubernetes(...), or "
+            f"a function from a Launch to an operator, found {launcher!r}; a connection is named "
+            f"SparkSubmit({launcher!r})"
         )
+    said = type(launcher).__name__ if isinstance(launcher, Service) else "a function"
     if checkpoint is None:
         raise SettingError(
-            f"load {load.name!r}: spark= is a function and checkpoint= is missing: name a location that the "
+            f"load {load.name!r}: spark= is {said} and checkpoint= is missing: name a location that the "
             "application and Airflow's workers reach, such as checkpoint='s3://bucket/orderedkafka'"
+        )
+    if isinstance(launcher, Service) and not (":" in checkpoint or TEMPLATED.search(checkpoint)):
+        raise SettingError(
+            f"load {load.name!r}: checkpoint={checkpoint!r} is a folder of this machine, and {said} runs elsewhere: "
+            "name a location that both reach, such as 's3://bucket/orderedkafka', or 'file:///shared' for a volume"
         )
     if isinstance(to, str):
         raise SettingError(
@@ -396,6 +405,11 @@ def _launched(
         )
     words = () if rows.application is None else rows.application.arguments
     return launched(resolve, launcher, load, application=application or packaged_for(to), arguments=words, more=more)
+
+
+def _at_the_service(spark: Service, to: "Output | str | None", rows: Rows) -> str:
+    own = "" if rows.application is None else rows.application.file
+    return spark.application(own, packaged_for(to))
 
 
 def _shipping(spark: SparkSubmit, shipped: Path) -> SparkSubmit:

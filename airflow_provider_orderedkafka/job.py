@@ -14,6 +14,7 @@ free    it may change at any time: an attempt takes what the DAG says now
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from importlib.metadata import version
 from itertools import pairwise
 from typing import Any, Final, Literal, TypeVar
 
@@ -44,7 +45,14 @@ AT: Final = "at:"
 
 WORK: Final = "work.json"
 
+DISTRIBUTION: Final = "airflow-provider-orderedkafka"
+
 Value = TypeVar("Value")
+
+
+def bundle_name() -> str:
+    """What this package's code is called in a folder where a service looks for it: each release asks for its own."""
+    return f"orderedkafka-{version(DISTRIBUTION)}.zip"
 
 
 @arguments()

@@ -416,6 +416,12 @@ def kerberos_principal(principal: str | None) -> str:
     return get_kerberos_principal(principal)
 
 
+# task-sdk 1.1.8 to 1.3.2, where `pre_execute` is called each time. Public would be: whether it is called for the first.
+def goes_on(ti: Any) -> bool:
+    """Whether the task was deferred, and goes on now."""
+    return bool(getattr(getattr(ti, "_ti_context_from_server", None), "next_method", None))
+
+
 # Public on each version; here because all hooks need it.
 @reaching
 def keep_from_logs(settings: Mapping[str, Any]) -> None:

@@ -23,7 +23,8 @@ from pathlib import Path
 from airflow_provider_orderedkafka.core.notation.secrets import NAMES, is_secret
 from airflow_provider_orderedkafka.core.notation.spelling import nearest
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.job import OPTIONS, Rows
+from airflow_provider_orderedkafka.job import OPTIONS, Job, Rows
+from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.outputs import OF_THE_SINK, OPTIONS_VARIABLE, KafkaOutput, Output
 
 from .submission import Submission, secret_settings
@@ -153,6 +154,19 @@ class Options:
 
     arguments: list[str] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
+
+
+def kafka_options(load: OrderedLoad, job: Job) -> dict[str, str]:
+    """Kafka's settings for the application, those of the output's own cluster, and the schema registry's."""
+    from .ordered_kafka import OrderedKafkaHook, registry_of
+
+    options = {f"kafka.{name}": value for name, value in OrderedKafkaHook(load.kafka_conn_id).portable_config().items()}
+    for conn_id in job.rows.registries:
+        options |= registry_of(conn_id).options
+    if job.kafka is not None and job.kafka.kafka_conn_id is not None:
+        config = OrderedKafkaHook(job.kafka.kafka_conn_id).portable_config()
+        options |= {f"{OF_THE_SINK}kafka.{name}": value for name, value in config.items()}
+    return options
 
 
 def options_for(options: Mapping[str, str], *, clustered: bool, conf: Mapping[str, str], load: str) -> Options:

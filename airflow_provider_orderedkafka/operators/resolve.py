@@ -42,6 +42,7 @@ from airflow_provider_orderedkafka.loads.resolving import (
 from airflow_provider_orderedkafka.locations import for_spark, keep_work
 from airflow_provider_orderedkafka.outputs import TEMPLATED, Output
 from airflow_provider_orderedkafka.parsing import RENAMED, check_first_rows, check_job, topics_here
+from airflow_provider_orderedkafka.services import Service
 from airflow_provider_orderedkafka.telling import docs, metrics, status
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
     :param rows: How its records become rows.
     :param checkpoint: Folder for checkpoints; the XCom `checkpoint` is the range's folder in it.
     :param hands_over: Whether another operator than `SubmitOrderedLoadOperator` runs the application, which is told by
-        the XCom `work` then.
+        the XCom `work` then; or the service that does, which is told Kafka's settings by the XCom `options`, too.
     :param row_limit: The most rows that a replay writes: the first ones in order.
     :param plan_only: Whether a replay only logs what it would load, as its XCom `plan`, and skips the rest: `True`, or
         `"True"` from a template.
@@ -95,7 +96,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
         to: Output | str | None = None,
         rows: Rows = Rows(),
         checkpoint: str | None = None,
-        hands_over: bool = False,
+        hands_over: bool | Service = False,
         row_limit: int | str | None = None,
         plan_only: bool | str = False,
         **kwargs: Any,
@@ -134,6 +135,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
         }
         try:
             job = self._job(context)
+            options = self.hands_over.options(self.load, job) if isinstance(self.hands_over, Service) else None
             hook = OrderedKafkaHook(self.load.kafka_conn_id)
             if str(self.plan_only) == "True":
                 self._only_tell(context, hook, job)
@@ -153,6 +155,8 @@ class ResolveOffsetRangeOperator(BaseOperator):
         ti.xcom_push(key="range", value=resolved.range.to_text())
         ti.xcom_push(key="in_words", value=sentence)
         self._tell_place(ti, resolved, resolved.range)
+        if options is not None:
+            ti.xcom_push(key="options", value=options)
         return resolved.range.id
 
     def _tell_place(self, ti: Any, resolved: Resolved, loaded: Range) -> None:

@@ -20,7 +20,9 @@ from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError, may_retry
 from airflow_provider_orderedkafka.hooks.launching import (
     elsewhere,
+    kafka_options,
     missing_application,
+    options_for,
     packaged_for,
     private_settings,
     zipped,
@@ -32,7 +34,7 @@ from airflow_provider_orderedkafka.loads.books import Books
 from airflow_provider_orderedkafka.loads.loading import Loading, place_of, stored_job
 from airflow_provider_orderedkafka.loads.loading import load as what_to_do
 from airflow_provider_orderedkafka.locations import for_spark, local_root, read_report, readable
-from airflow_provider_orderedkafka.outputs import OF_THE_SINK, Output
+from airflow_provider_orderedkafka.outputs import Output
 from airflow_provider_orderedkafka.parsing import RENAMED, check_job, no_checkpoint, topic_assets
 from airflow_provider_orderedkafka.telling import docs, lineage, metrics, status
 
@@ -194,16 +196,7 @@ class SubmitOrderedLoadOperator(BaseOperator):
             return report
 
     def _options(self, found: Submission, job: Job) -> "Options":
-        from airflow_provider_orderedkafka.hooks.launching import options_for
-        from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook, registry_of
-
-        config = OrderedKafkaHook(self.load.kafka_conn_id).portable_config()
-        options = {f"kafka.{name}": value for name, value in config.items()}
-        for conn_id in job.rows.registries:
-            options |= registry_of(conn_id).options
-        if job.kafka is not None and job.kafka.kafka_conn_id is not None:
-            config = OrderedKafkaHook(job.kafka.kafka_conn_id).portable_config()
-            options |= {f"{OF_THE_SINK}kafka.{name}": value for name, value in config.items()}
+        options = kafka_options(self.load, job)
         return options_for(options, clustered=found.clustered, conf=found.conf, load=self.load.name)
 
     def _check_schemas(self, books: Books, job: Job) -> None:

@@ -2,6 +2,9 @@
 
     orderedkafka bundle bundle.zip
     orderedkafka bundle bundle.zip --requirements requirements.txt --spark 3.5
+    orderedkafka bundle code/
+
+For a folder, it writes what `code=` of a service names: the zip, with this release in its name, and the applications.
 
 Driver and executors need nothing else of ours: neither Airflow nor an installed package. What has compiled parts has to
 be in their Python: --requirements writes it as `pip install -r` takes it.
@@ -9,6 +12,7 @@ be in their Python: --requirements writes it as `pip install -r` takes it.
 
 import argparse
 import re
+import shutil
 import zipfile
 from collections.abc import Iterator
 from importlib import metadata
@@ -16,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.job import DISTRIBUTION, bundle_name
 
 PACKAGE = Path(__file__).parent.parent
 PARTS = (
@@ -35,7 +40,6 @@ PARTS = (
 )
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
-DISTRIBUTION: Final = "airflow-provider-orderedkafka"
 NEEDS: Final = {
     "": "for every load",
     "spark": "for PySpark's own functions over Arrow, in the driver",
@@ -61,6 +65,14 @@ def build_bundle(target: Path) -> Path:
             bundle.writestr(name, source.read_bytes())
     partial.replace(target)
     return target
+
+
+def build_code(folder: Path) -> list[Path]:
+    """The bundle, under this release's own name, and the packaged applications, in a folder that is made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    beside = [PACKAGE / "spark_apps", PACKAGE.parent / "spark_apps"]  # installed, or in a checkout
+    programs = sorted(next(place for place in beside if place.is_dir()).glob("ordered_*.py"))
+    return [build_bundle(folder / bundle_name()), *(Path(shutil.copy(each, folder)) for each in programs)]
 
 
 def _sources() -> Iterator[Path]:
@@ -91,7 +103,7 @@ def requirements(spark: str) -> str:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("target", type=Path, metavar="BUNDLE.zip", help="where to write the zip")
+    parser.add_argument("target", type=Path, metavar="BUNDLE.zip|FOLDER", help="where to write the zip")
     needed = "write there what else the cluster's Python needs"
     parser.add_argument("--requirements", type=Path, metavar="FILE", help=needed)
     parser.add_argument("--spark", default="4.2", metavar="VERSION", help="of the cluster; default: %(default)s")
@@ -102,7 +114,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not SPARK.fullmatch(arguments.spark):
         raise SettingError(f"--spark must be a version such as 3.5 or 4.2, found {arguments.spark!r}")
     try:
-        print(build_bundle(arguments.target))
+        alone = arguments.target.suffix == ".zip"
+        print(*([build_bundle(arguments.target)] if alone else build_code(arguments.target)), sep="\n")
         if arguments.requirements:
             text = requirements(arguments.spark)
             arguments.requirements.write_text(text, "utf-8")

@@ -7,15 +7,18 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 WITHOUT_SPARK = ("pyspark", "pyspark-client", "py4j", "pandas", "apache-airflow-providers-apache-spark")
+WITHOUT_AIRFLOW = ("airflow", "airflow-provider-orderedkafka", "apache-airflow-core", "apache-airflow-task-sdk")
+"""Neither is this package there: a cluster gets it as a bundle."""
+
 SHARED = {"..", "airflow"}
 """Folders that packages share: those of the providers, and what lies outside."""
 
 
 def environment_without(folder: Path, *packages: str) -> Path:
-    """Make it of links to what is installed here; its Python."""
+    """Make it of links to what is installed here; its Python. A package is named, or its folder."""
     venv.create(folder, symlinks=True)
     here, there = Path(sysconfig.get_path("purelib")), next(folder.glob("lib/python*/site-packages"))
-    left_out = {name for each in packages for name in _names(each)}
+    left_out = {name for each in packages for name in (each, *_names(each))}
     for entry in here.iterdir():
         if entry.name not in left_out:
             (there / entry.name).symlink_to(entry)

@@ -1,45 +1,204 @@
-"""A service that runs Spark applications, as far as a request tells: it runs what the request's command line says."""
+"""Services that run Spark, on loopback: they take the requests of Airflow's operators, and run what these ask for.
+
+Each runs the command line that it got with a real spark-submit, in an environment without Airflow.
+"""
 
 import json
+import os
+import re
+import shlex
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
+import pyspark
 from airflow.sdk import BaseOperator
 
-from support.bench import APPLICATION
+from support import quick_java
 
-ARGUMENTS: dict[str, Callable[[Any], list[str]]] = {
-    "spark_application": lambda request: request["spec"]["arguments"],
-    "livy_batch": lambda request: request["args"],
-    "emr_serverless_job": lambda request: request["sparkSubmit"]["entryPointArguments"],
-    "dataproc_batch": lambda request: request["pyspark_batch"]["args"],
-    "databricks_run": lambda request: request["spark_python_task"]["parameters"],
-}
-"""For each function of the page: where the application's arguments are in what it gives."""
+SPARK_HOME = Path(pyspark.__file__).parent
 
 
-def run(arguments: list[str], folder: Path) -> int:
-    """Run a quick application in place of Spark's."""
-    command = [sys.executable, str(APPLICATION), *arguments, "--diary", str(folder / "diary")]
-    return subprocess.run(command, check=False).returncode
+class Runs:
+    """The applications that were asked for, by their ids."""
+
+    def __init__(self, python: Path, folder: Path) -> None:
+        self._python, self._folder = python, folder
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._cancelled: set[str] = set()
+        self.requests: list[Any] = []
+
+    def start(self, submit: Sequence[str], environment: Mapping[str, str]) -> str:
+        """Run spark-submit with these arguments; the run's id."""
+        run = str(len(self._processes) + 1)
+        own = {name: text for name, text in os.environ.items() if not name.startswith(("AIRFLOW", "PYTHON", "ORDERED"))}
+        own |= {"SPARK_HOME": str(SPARK_HOME), "PYSPARK_PYTHON": str(self._python), **quick_java.environment()}
+        with self._log(run).open("wb") as log:
+            self._processes[run] = subprocess.Popen(
+                [SPARK_HOME / "bin" / "spark-submit", "--master", "local[2]", *submit],
+                env={**own, **environment},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        return run
+
+    def state(self, run: str) -> str:
+        code = self._processes[run].poll()
+        if run in self._cancelled:
+            return "cancelled"
+        return "running" if code is None else "failed" if code else "success"
+
+    def why(self, run: str) -> str:
+        """The last line that the application printed."""
+        return self.printed(run).strip().rpartition("\n")[2]
+
+    def printed(self, run: str) -> str:
+        return self._log(run).read_text("utf-8", "replace")
+
+    def cancel(self, run: str) -> None:
+        if self.state(run) == "running":
+            self._cancelled.add(run)
+        self._kill(self._processes[run])
+
+    def end(self) -> None:
+        for process in self._processes.values():
+            self._kill(process)
+
+    @staticmethod
+    def _kill(process: "subprocess.Popen[bytes]") -> None:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def _log(self, run: str) -> Path:
+        return self._folder / f"run-{run}.log"
 
 
-class Service(BaseOperator):
-    """Keeps the request, and runs the application."""
+Route = Callable[..., Any]
+"""What answers, given the request's body and the parts of its path."""
 
-    template_fields = ("request",)
 
-    def __init__(self, *, request: Any, kind: str, folder: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.request, self.kind, self.folder = request, kind, folder
+@contextmanager
+def serving(routes: Mapping[str, Route], created: int = 200) -> Iterator[str]:
+    """A server that answers by "METHOD /path", a pattern; its URL. `created` is the status of what was posted."""
 
-    def execute(self, context: Any) -> None:
-        folder = Path(self.folder)
-        (folder / "request.json").write_text(json.dumps(self.request))
-        assert run(ARGUMENTS[self.kind](self.request), folder) == 0
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            path, _, query = self.path.partition("?")
+            asked = f"{self.command} {path}"
+            body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
+            body = body or dict(parse_qsl(query))
+            for pattern, route in routes.items():
+                if found := re.fullmatch(pattern, asked):
+                    return self._say(created if self.command == "POST" else 200, route(body, *found.groups()))
+            return self._say(404, {"message": f"{asked} is not known here"})
+
+        do_POST = do_PUT = do_DELETE = do_PATCH = do_GET  # noqa: N815 - the base's names
+
+        def _say(self, status: int, answer: Any) -> None:
+            text = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "text/plain" if isinstance(answer, bytes) else "application/json")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def emr_serverless(runs: Runs) -> dict[str, Route]:
+    """Amazon EMR Serverless, with one application that has started."""
+    states = {"running": "RUNNING", "failed": "FAILED", "success": "SUCCESS", "cancelled": "CANCELLED"}
+
+    def start(body: Any, application: str) -> Any:
+        runs.requests.append(body)
+        asked = body["jobDriver"]["sparkSubmit"]
+        submit = [*shlex.split(asked["sparkSubmitParameters"]), asked["entryPoint"], *asked["entryPointArguments"]]
+        return {"applicationId": application, "jobRunId": runs.start(submit, {}), "arn": "arn:aws:emr-serverless:run"}
+
+    def look(_: Any, application: str, run: str) -> Any:
+        state = {"state": states[runs.state(run)], "stateDetails": runs.why(run)}
+        return {"jobRun": {"applicationId": application, "jobRunId": run, **state}}
+
+    def cancel(_: Any, application: str, run: str) -> Any:
+        runs.cancel(run)
+        return {"applicationId": application, "jobRunId": run}
+
+    return {
+        "GET /applications/([^/]+)": lambda _, each: {"application": {"applicationId": each, "state": "STARTED"}},
+        "POST /applications/([^/]+)/jobruns": start,
+        "GET /applications/([^/]+)/jobruns/([^/]+)": look,
+        "DELETE /applications/([^/]+)/jobruns/([^/]+)": cancel,
+    }
+
+
+def kubernetes(runs: Runs, secrets: Mapping[str, Mapping[str, str]]) -> dict[str, Route]:
+    """Kubernetes with Kubeflow's Spark operator; the folders of the image are those of this machine."""
+    ids: dict[str, str] = {}
+
+    def start(body: Any, _: str) -> Any:
+        runs.requests.append(body)
+        spec, told = body["spec"], {}
+        for each in spec["driver"]["env"]:
+            of = each.get("valueFrom", {}).get("secretKeyRef")
+            told[each["name"]] = secrets[of["name"]][of["key"]] if of else each["value"]
+        files = ",".join(spec["deps"]["pyFiles"]).replace("local://", "")
+        submit = ["--py-files", files, spec["mainApplicationFile"].removeprefix("local://"), *spec["arguments"]]
+        ids[body["metadata"]["name"]] = runs.start(submit, told)
+        return body
+
+    def delete(_: Any, __: str, name: str) -> Any:
+        runs.cancel(ids[name])
+        return {"kind": "Status", "status": "Success"}
+
+    def pod(_: Any, namespace: str, name: str) -> Any:
+        state = runs.state(ids[name.removesuffix("-driver")])
+        ended = {"terminated": {"exitCode": 0 if state == "success" else 1}}
+        phase = {"running": "Running", "success": "Succeeded"}.get(state, "Failed")
+        container = {"name": "spark-kubernetes-driver", "image": "", "imageID": "", "ready": True, "restartCount": 0}
+        container["state"] = {"running": {}} if state == "running" else ended
+        return {
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": namespace, "labels": {}},
+            "spec": {"containers": [{"name": container["name"]}]},
+            "status": {"phase": phase, "containerStatuses": [container]},
+        }
+
+    def log(_: Any, __: str, name: str) -> bytes:
+        lines = runs.printed(ids[name.removesuffix("-driver")]).splitlines()
+        return "".join(f"2026-01-01T00:00:00.000000000Z {line}\n" for line in lines).encode()
+
+    ours = "/apis/sparkoperator.k8s.io/v1beta2/namespaces/([^/]+)/sparkapplications"
+    pods = "/api/v1/namespaces/([^/]+)/pods"
+    return {
+        f"POST {ours}": start,
+        f"GET {ours}/([^/]+)/status": lambda *_: {"status": {"applicationState": {"state": "RUNNING"}}},
+        f"DELETE {ours}/([^/]+)": delete,
+        f"GET {pods}": lambda *_: {"kind": "PodList", "items": []},
+        f"GET {pods}/([^/]+)": pod,
+        f"PATCH {pods}/([^/]+)": pod,
+        f"GET {pods}/([^/]+)/log": log,
+        "GET /api/v1/namespaces/([^/]+)/events": lambda *_: {"kind": "EventList", "items": []},
+    }
 
 
 SERVERS = "kafka.bootstrap.servers={{ conn.kafka_default.extra_dejson['bootstrap.servers'] }}"

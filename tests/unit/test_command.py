@@ -68,6 +68,18 @@ def test_secrets_can_come_by_the_environment_and_arguments_win(monkeypatch: pyte
     assert "secret" not in repr(found)
 
 
+def test_what_airflow_says_of_kafka_is_one_word_and_the_environment_goes_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said = {"kafka.bootstrap.servers": "public:9092", "kafka.client.id": "loads", "sink.kafka.bootstrap.servers": "b:1"}
+    secret = {"kafka.bootstrap.servers": "inner:9092", "kafka.sasl.password": "hidden"}
+    monkeypatch.setenv(OPTIONS_VARIABLE, json.dumps(secret))
+    found = read("--checkpoint", "/c", "--option", "subscribe=orders", "--option", packed(json.dumps(said)))
+    assert found.source.kafka["bootstrap.servers"] == "inner:9092"
+    assert (found.source.kafka["client.id"], found.source.kafka["sasl.password"]) == ("loads", "hidden")
+    assert found.cluster["bootstrap.servers"] == "b:1"
+
+
 def test_beside_a_range_only_what_it_does_not_say_itself_is_taken() -> None:
     found = read(*CLUSTER, "--range", a_range().to_text(), "--option", "sliceOffsets=7")
     assert (found.source.slice_offsets, found.source.most) == (7, a_range().batch_offsets)

@@ -67,13 +67,16 @@ class _Parser(argparse.ArgumentParser):
 def read_arguments(argv: Sequence[str], program: str) -> Arguments:
     """Parse the command line; `SettingError` if it is wrong."""
     found = _parser(program).parse_args(argv)
-    environment = _from_environment()
+    environment = _from_airflow(found.option) | _strings(
+        f"the environment variable {OPTIONS_VARIABLE}", os.environ.get(OPTIONS_VARIABLE)
+    )
     to_cluster = {
         name.removeprefix(OF_THE_SINK): environment.pop(name)
         for name in sorted(environment)
         if name.startswith(OF_THE_SINK)
     }
-    options = {**environment, **_pairs("--option", found.option)}
+    pairs = [text for text in found.option if not text.startswith(PACKED)]
+    options = {**environment, **_pairs("--option", pairs)}
     for_sink = {**to_cluster, **_pairs("--sink-option", found.sink_option)}
     work = None if found.work is None else _work(found, for_sink)
     checkpoint = found.checkpoint if work is None else work.checkpoint
@@ -311,8 +314,13 @@ def _pairs(argument: str, texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _from_environment() -> dict[str, str]:
-    text = os.environ.get(OPTIONS_VARIABLE)
+def _from_airflow(options: Sequence[str]) -> dict[str, str]:
+    """Airflow's own settings of Kafka, which are one word; what the environment says goes before them."""
+    words = [unpacked(text) for text in options if text.startswith(PACKED)]
+    return {name: value for text in words for name, value in _strings("--option packed:...", text).items()}
+
+
+def _strings(what: str, text: str | None) -> dict[str, str]:
     if not text:
         return {}
     try:
@@ -320,7 +328,7 @@ def _from_environment() -> dict[str, str]:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-        raise SettingError(f"the environment variable {OPTIONS_VARIABLE} must hold a JSON object of strings")
+        raise SettingError(f"{what} must hold a JSON object of strings")  # it may be a secret: it is not shown
     return value
 
 

@@ -1,0 +1,232 @@
+"""Loads by the value of a service: its provider's own operator asks a stand-in, which runs what it was asked for."""
+
+import json
+import time
+from dataclasses import replace
+from random import Random
+
+import pytest
+from support import services
+from support.applications import events
+from support.leaner import WITHOUT_AIRFLOW, environment_without
+from support.outputs import FLAWLESS, check_rows, expected_of
+
+from airflow_provider_orderedkafka import EmrServerless, KafkaOutput, OrderedLoad, SparkKubernetes
+from airflow_provider_orderedkafka.core.codec import unpacked
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.job import LONGEST, Job, bundle_name
+from airflow_provider_orderedkafka.spark.bundle import build_code
+
+DAG = """
+from airflow.sdk import DAG
+
+from airflow_provider_orderedkafka import *
+
+orders = OrderedLoad({load!r}, topics=[{load!r}], start="earliest")
+with DAG({load!r}, schedule=None, catchup=False, max_active_runs=1):
+    output = KafkaOutput({output!r}, keep_order="partition")
+    rows = Rows(application=Application("flaky.py"))
+    ordered_load(orders, to=output, rows=rows, spark={spark}, checkpoint={checkpoint!r}, wait="never")
+"""
+
+FLAKY = """
+import time
+from pathlib import Path
+
+from airflow_provider_orderedkafka.spark.app import run_available_now
+
+try:
+    import airflow
+except ImportError:
+    pass
+else:
+    raise AssertionError("Airflow is here")
+
+PLAN = Path(__file__).with_name("plan")
+
+
+def flaky(frame):
+    plan = PLAN.read_text() if PLAN.exists() else ""
+    if plan == "fail":
+        raise RuntimeError("no luck today")
+    if plan == "hang":
+        PLAN.write_text("")
+        time.sleep(600)
+    return frame
+
+
+if __name__ == "__main__":
+    run_available_now(flaky)
+"""
+
+
+@pytest.fixture(scope="session")
+def without_airflow(tmp_path_factory):
+    """A Python without Airflow and this package."""
+    return environment_without(tmp_path_factory.mktemp("cluster") / "environment", *WITHOUT_AIRFLOW)
+
+
+@pytest.fixture
+def code(tmp_path):
+    """Where a service finds the code: what `orderedkafka bundle` writes, and an application beside it."""
+    folder = tmp_path / "code"
+    build_code(folder)
+    (folder / "flaky.py").write_text(FLAKY)
+    return folder
+
+
+@pytest.fixture
+def runs(without_airflow, tmp_path):
+    made = services.Runs(without_airflow, tmp_path)
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def emr_serverless(runs, code, monkeypatch):
+    """The value, and a stand-in for what its operator asks."""
+    with services.serving(services.emr_serverless(runs)) as url:
+        aws = {"region_name": "eu-west-1", "endpoint_url": url}
+        connection = {"conn_type": "aws", "login": "id", "password": "key", "extra": aws}
+        monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(connection))
+        role = "role='arn:aws:iam::123456789012:role/orders'"
+        yield f"EmrServerless('file://{code}', application_id='00f1', {role}, operator={{'waiter_delay': 1}})"
+
+
+OPTIONS = {"kafka.ssl.key.password": "hidden from all"}
+"""What the secret of a service has: Kafka's public settings are told by the connection."""
+
+
+@pytest.fixture
+def kafka_with_a_secret(kafka, connections, monkeypatch):
+    extra = {"bootstrap.servers": kafka.bootstrap_servers, "ssl.key.password": "hidden from all"}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "kafka", "extra": extra}))
+
+
+@pytest.fixture
+def kubernetes(runs, code, monkeypatch, kafka_with_a_secret):
+    routes = services.kubernetes(runs, {"kafka-orders": {"options": json.dumps(OPTIONS)}})
+    with services.serving(routes, created=201) as url:
+        known = {
+            "clusters": [{"name": "here", "cluster": {"server": url}}],
+            "users": [{"name": "me", "user": {"token": "token-of-kubernetes"}}],
+            "contexts": [{"name": "it", "context": {"cluster": "here", "user": "me"}}],
+        }
+        config = {"apiVersion": "v1", "kind": "Config", "current-context": "it", **known}
+        connection = {"conn_type": "kubernetes", "extra": {"kube_config": json.dumps(config)}}
+        monkeypatch.setenv("AIRFLOW_CONN_KUBERNETES_DEFAULT", json.dumps(connection))
+        polling = "operator={'poll_interval': 1}"
+        yield f"SparkKubernetes('local://{code}', image='spark:1', secret='kafka-orders:options', {polling})"
+
+
+nightly = [pytest.mark.nightly, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(params=["emr_serverless", pytest.param("kubernetes", marks=nightly)])
+def spark(request, connections):
+    return request.getfixturevalue(request.param)
+
+
+def test_a_load_goes_its_whole_way_by_a_service_fails_with_its_reason_and_goes_on(
+    spark, runs, code, dag_file, topics, records, ledger_of, states, tmp_path, capsys
+):
+    load, output = topics.create("in", 3), topics.create("out")
+    dag = dag_file(DAG.format(load=load, output=output, spark=spark, checkpoint=f"file://{tmp_path}/checkpoints"))
+    records.produce(load, events(600, 1))
+    assert set(states(dag.test()).values()) == {"success"}, runs.printed("1")
+    assert (ledger_of(load).revision, ledger_of(load).rows_emitted) == (1, 600)
+
+    records.produce(load, [replace(each, timestamp=each.timestamp + 60_000) for each in events(600, 2)])
+    (code / "plan").write_text("fail")
+    assert states(dag.test())[f"{load}.load"] == "failed"
+    assert f"attempt 1 of range {ledger_of(load).open.range_id!r} ended with: " in (said := capsys.readouterr().out)
+    assert "no luck today" in said
+    assert ledger_of(load).open.attempt == 1
+
+    (code / "plan").unlink()
+    assert set(states(dag.test()).values()) == {"success"}, runs.printed("3")
+    assert (ledger_of(load).revision, ledger_of(load).rows_emitted) == (2, 1200)
+    assert check_rows(expected_of(records, load), records.read(output), 1) == FLAWLESS
+    assert [runs.state(each) for each in "123"] == ["success", "failed", "success"]
+    assert len(runs.requests) == 3
+    assert "hidden" not in json.dumps(runs.requests)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(900)
+def test_an_application_that_nobody_waits_for_any_more_writes_nothing_beside_the_next_one(
+    emr_serverless, connections, runs, code, dag_file, topics, records, ledger_of, states, tmp_path
+):
+    load, output = topics.create("in", 3), topics.create("out")
+    records.produce(load, events(600, 1))
+    (code / "plan").write_text("hang")
+
+    def run(spark):
+        source = DAG.format(load=load, output=output, spark=spark, checkpoint=f"file://{tmp_path}/checkpoints")
+        return states(dag_file(source).test())
+
+    told = run(emr_serverless.replace("'waiter_delay'", "'wait_for_completion': False, 'waiter_delay'"))
+    assert (told[f"{load}.load"], told[f"{load}.commit"]) == ("success", "failed")
+    deadline = time.monotonic() + 300
+    while (code / "plan").read_text():  # until it holds the range
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert set(run(emr_serverless).values()) == {"success"}, runs.printed("2")
+    assert (ledger_of(load).revision, ledger_of(load).rows_emitted) == (1, 600)
+    assert check_rows(expected_of(records, load), records.read(output), 1) == FLAWLESS
+
+
+ORDERS = OrderedLoad("orders", topics=["orders"])
+COPY = Job(KafkaOutput("orders-ordered"))
+TO_EMR = {"application_id": "00f1", "role": "arn:aws:iam::123456789012:role/orders"}
+
+
+@pytest.fixture
+def kafka_says(monkeypatch):
+    """A Kafka connection with these settings."""
+
+    def say(**more):
+        extra = {"bootstrap.servers": "b:9092", **{name.replace("_", "."): value for name, value in more.items()}}
+        monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "kafka", "extra": extra}))
+
+    return say
+
+
+def test_what_is_public_of_kafka_s_settings_is_one_word_and_the_rest_is_the_service_s_secret(airflow_home, kafka_says):
+    kafka_says(sasl_password="hidden", client_id="loads")
+    service = SparkKubernetes("local:///opt/orderedkafka", image="spark", secret="kafka-orders:options")
+    told = json.loads(unpacked(service.options(ORDERS, COPY)))
+    assert told == {"kafka.bootstrap.servers": "b:9092", "kafka.client.id": "loads"}
+
+
+@pytest.mark.parametrize(
+    ("service", "way_out"),
+    [
+        (SparkKubernetes("local:///c", image="spark"), "name a secret of the service's own with secret=; or leave"),
+        (
+            EmrServerless("local:///c", **TO_EMR),
+            "for all to see: leave secrets out of the connection, and name a function",
+        ),
+    ],
+)
+def test_a_secret_that_would_be_an_argument_is_refused_with_the_way_out(airflow_home, kafka_says, service, way_out):
+    kafka_says(sasl_password="hidden")
+    with pytest.raises(SettingError, match=r"'kafka.sasl.password' is a secret") as refused:
+        service.options(ORDERS, COPY)
+    assert way_out in str(refused.value)
+    assert "hidden" not in str(refused.value)
+
+
+def test_settings_that_no_service_would_take_as_an_argument_are_refused(airflow_home, kafka_says):
+    kafka_says(ssl_ca_pem="".join(Random(1).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=2 * LONGEST)))
+    with pytest.raises(SettingError, match=r"the longest is 'kafka.ssl.ca.pem'"):
+        SparkKubernetes("local:///c", image="spark").options(ORDERS, COPY)
+
+
+def test_code_of_another_release_is_said_before_an_attempt_is_counted(airflow_home, kafka_says, tmp_path):
+    kafka_says()
+    service = EmrServerless(f"file://{tmp_path}", **TO_EMR)
+    with pytest.raises(SettingError, match=f"{bundle_name()}', and it is not there: write it into a folder with"):
+        service.options(ORDERS, COPY)
+    build_code(tmp_path)
+    assert service.options(ORDERS, COPY)
