@@ -41,15 +41,20 @@ def write(
     data: Data,
     value: Callable[[int], bytes] | None = None,
     at: Callable[[int], int] = time_of,
+    *,
+    batch: int | None = None,
 ) -> str:
-    """Write the data to a new topic: random bytes, or what `value` makes of each record's number."""
+    """Write the data to a new topic: random bytes, or what `value` makes of each record's number.
+
+    Batches have up to a megabyte, as they come; or `batch` bytes, as full as they get.
+    """
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic(topic, len(data.weights), 1)])[topic].result(30)
     producer = Producer(
         {
             "bootstrap.servers": servers,
-            "linger.ms": 20,
-            "batch.size": 1_000_000,
+            "linger.ms": 20 if batch is None else 60_000,
+            "batch.size": batch or 1_000_000,
             "queue.buffering.max.messages": 500_000,
             "delivery.report.only.error": True,
         }

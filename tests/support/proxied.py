@@ -27,15 +27,20 @@ _SLOW_SECONDS: Final = 0.1
 
 
 class Proxy:
-    """Passes connections on to a port, as long as it does not do something else."""
+    """Passes connections on to a port, as long as it does not do something else.
+
+    `answered` is how many bytes have come back through it so far.
+    """
 
     def __init__(self, port: int, to: int) -> None:
         self.port = port
         self.done: list[Way] = []
+        self.answered = 0
         self._to = to
         self._way: Way = "pass"
         self._open: set[socket.socket] = set()
         self._over = threading.Event()
+        self._lock = threading.Lock()
         self._listener = socket.create_server((HOST, port))
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -86,6 +91,8 @@ class Proxy:
                 client.close()
                 continue
             self._open |= {client, broker}
+            for each in (client, broker):
+                each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             for source, sink, answers in ((client, broker, False), (broker, client, True)):
                 threading.Thread(target=self._pump, args=(source, sink, answers), daemon=True).start()
 
@@ -96,6 +103,9 @@ class Proxy:
                     time.sleep(_LOOK_SECONDS)
                 if self._way == "slow":
                     time.sleep(_SLOW_SECONDS)
+                if answers:
+                    with self._lock:
+                        self.answered += len(data)
                 sink.sendall(data)
         for each in (source, sink):
             self._end(each)
