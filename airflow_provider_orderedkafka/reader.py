@@ -39,7 +39,7 @@ from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.lookup.survey import resolve, survey
 from airflow_provider_orderedkafka.kafka.lookup.topics import discover
 from airflow_provider_orderedkafka.kafka.read.columns import BatchBuilder, names, schema
-from airflow_provider_orderedkafka.kafka.read.slices import read_slice
+from airflow_provider_orderedkafka.kafka.read.slices import fetching, read_slice
 from airflow_provider_orderedkafka.kafka.read_settings import MIB, ReadSettings, ReadTally
 
 if TYPE_CHECKING:
@@ -348,8 +348,10 @@ class Batches:
             rest = Span(reached.offsets, end.offsets, reached.floor, whole.latest)
             for place in self._planner(seen, rest).ends(WINDOW_OFFSETS, WINDOWS):
                 span = Span(reached.offsets, place.offsets, reached.floor, whole.latest)
-                for slice_ in self._planner(seen, span).slices(SLICE_OFFSETS):
-                    yield from self._slice(slice_, settings)
+                slices = self._planner(seen, span).slices(SLICE_OFFSETS)
+                with fetching(slices, settings) as fetching_settings:
+                    for slice_ in slices:
+                        yield from self._slice(slice_, fetching_settings)
                 reached = place
         self._reached.update(end.offsets)
 

@@ -11,7 +11,7 @@ from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 
 MIB = 2**20
 
-Fetch = Callable[[Slice, "ReadSettings", int | None], Any]
+Fetch = Callable[[Slice, int | None], Any]
 """Gives a `FetchedRecords`, or `OverBudget` for a slice of too many bytes."""
 
 
@@ -21,9 +21,10 @@ class ReadSettings:
 
     `kafka` is librdkafka's configuration, to which the reader adds its own. `topic_ids` are the ids that the planner
     saw; if given, a topic that was created again is detected. `deadline` is how many seconds may pass without progress.
-    `byte_budget` bounds the memory for one piece of a slice. `columns` are the requested ones, None for all.
-    At most `sampled` records are looked at on each end of a partition. `fetch` gives what it has of a slice, at most so
-    many bytes, None for any number; the brokers do where it is None.
+    `byte_budget` bounds the memory for one piece of a slice, and that for what has come of later ones. `columns` are
+    the requested ones, None for all. At most `sampled` records are looked at on each end of a partition. `fetch` gives
+    what it has of a slice, at most so many bytes, None for any number; where it is None, each slice is fetched by
+    itself.
     """
 
     kafka: Mapping[str, str]

@@ -104,8 +104,9 @@ def test_an_outage_longer_than_the_deadline_is_an_error_that_names_what_was_wait
 def test_a_broker_that_repeats_one_event_for_ever_runs_into_the_deadline(own, own_topics, code):
     partition = TopicPartition(own_topics.create(), 0)
     repeating = PooledConsumer(ScriptedConsumer(at_last=[event(code, 0, partition)]), deque())
+    slice_ = whole(partition.topic, {0: 3})
     with pytest.raises(UnreachableError, match=re.escape(partition.at(0))):
-        Fetch(whole(partition.topic, {0: 3}), settings(own, deadline=0.2), repeating, None).run()
+        Fetch(slice_, settings(own, deadline=0.2), repeating).run(slice_)
 
 
 def test_a_cluster_that_is_not_there_is_named_by_what_was_waited_for():

@@ -1,21 +1,26 @@
 """Laws of reading a slice, against an oracle that goes record by record."""
 
 import os
+from collections import Counter, deque
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.scripted import LogConsumer
 from support.simulated_log import Entry, Ordered, SimulatedLog, span_of
 from support.slices import slice_of, stretch
 
-from airflow_provider_orderedkafka.core.order.cuts import Bound, Floor, counts
-from airflow_provider_orderedkafka.core.order.planning import Planner
+from airflow_provider_orderedkafka.core.order.cuts import Bound, Floor, counts, joined
+from airflow_provider_orderedkafka.core.order.planning import Planner, split
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
+from airflow_provider_orderedkafka.kafka.clients.pools import PooledConsumer
 from airflow_provider_orderedkafka.kafka.read.columns import Arrivals, BatchBuilder, Payloads
-from airflow_provider_orderedkafka.kafka.read.fetching import StretchProgress
+from airflow_provider_orderedkafka.kafka.read.fetching import Fetch, OverBudget, StretchProgress
 from airflow_provider_orderedkafka.kafka.read.sorting import arrange
+from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
 
 LATEST = 20
 TIMES = st.integers(-1, LATEST + 3)
@@ -202,3 +207,82 @@ def test_what_the_planner_cuts_is_read_exactly_once_and_in_order_with_or_without
         log.delete_before(partition, data.draw(st.integers(span.start[partition], span.end[partition])))
     for slice_ in slices:
         assert read(log, slice_) == log.read(slice_)
+
+
+def fetched(fetch, log, slice_, budget):
+    """The records of a slice, or of its pieces in their order, as they are sorted; and what was lost."""
+    found = fetch.run(slice_, budget)
+    if isinstance(found, OverBudget):
+        pieces = split(slice_, log, found.offsets)
+        again = budget if len(pieces) > 1 else None
+        some = [fetched(fetch, log, piece, again) for piece in pieces]
+        return [row for rows, _ in some for row in rows], sum((lost for _, lost in some), Counter())
+    columns = found.joined().columns
+    ordered = arrange(slice_, *columns[:3])
+    partitions = [stretch_.partition for stretch_ in slice_.stretches]
+    rows = zip(ordered.order_time.tolist(), ordered.rank.tolist(), ordered.offset.tolist(), strict=True)
+    return [Ordered(time, partitions[rank], offset) for time, rank, offset in rows], Counter(found.lost)
+
+
+RECORD = 200
+"""About what a record takes in memory, so that budgets of a few records are met."""
+
+
+@EXAMPLES
+@given(
+    logs(),
+    st.integers(1, 12),
+    st.integers(1, 40),
+    st.booleans(),
+    st.integers(0, 3),
+    st.integers(1, 9),
+    st.randoms(use_true_random=False),
+)
+def test_slices_that_one_consumer_fetches_have_each_its_own(log, each, budget, literal, first, count, chance):
+    span = span_of(log, Floor(), LATEST)
+    slices = Planner(log, span, compacted=["t"] * literal).slices(each)[first : first + count]
+    consumer = LogConsumer(log, chance)
+    settings_ = replace(ReadSettings({}), byte_budget=RECORD * budget)
+    fetch = slices and Fetch(joined(slices), settings_, PooledConsumer(consumer, deque()))
+    assert [fetched(fetch, log, slice_, settings_.byte_budget)[0] for slice_ in slices] == [
+        log.read(slice_) for slice_ in slices
+    ]
+    assert not consumer.assigned
+
+
+@EXAMPLES
+@given(logs(), st.integers(1, 12), st.integers(1, 40), st.data(), st.randoms(use_true_random=False))
+def test_what_retention_takes_while_slices_are_fetched_is_counted_and_nothing_else_is_missing(
+    log, each, budget, data, chance
+):
+    span = span_of(log, Floor(), LATEST)
+    slices = Planner(log, span, compacted=["t"]).slices(each)
+    before = log.in_order(span)
+    settings_ = replace(ReadSettings({}, on_data_loss="count"), byte_budget=RECORD * budget)
+    fetch = slices and Fetch(joined(slices), settings_, PooledConsumer(LogConsumer(log, chance), deque()))
+    rows, lost = [], Counter()
+    for slice_ in slices:
+        for partition in span.partitions:
+            if data.draw(st.booleans()):
+                low = log.gone_before.get(partition, span.start[partition])
+                log.delete_before(partition, data.draw(st.integers(low, span.end[partition])))
+        found, gone = fetched(fetch, log, slice_, settings_.byte_budget)
+        rows, lost = rows + found, lost + gone
+    places = [(row.partition, row.offset) for row in rows]
+    assert len(places) == len(set(places))
+    missing = [row for row in before if (row.partition, row.offset) not in set(places)]
+    assert all(row.offset < log.gone_before.get(row.partition, 0) for row in missing)
+    counted = Counter(row.partition for row in missing)
+    assert all(lost[partition] >= count for partition, count in counted.items())
+    assert all(count <= log.gone_before[partition] - span.start[partition] for partition, count in lost.items())
+
+
+@EXAMPLES
+@given(logs(), st.integers(1, 12), st.randoms(use_true_random=False))
+def test_nothing_is_fetched_twice_where_there_is_memory_for_what_comes_early(log, each, chance):
+    slices = Planner(log, span_of(log, Floor(), LATEST)).slices(each)
+    consumer = LogConsumer(log, chance)
+    fetch = slices and Fetch(joined(slices), ReadSettings({}), PooledConsumer(consumer, deque()))
+    for slice_ in slices:
+        fetched(fetch, log, slice_, None)
+    assert len(consumer.sent) == len(set(consumer.sent))

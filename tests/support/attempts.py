@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import cycle
 from typing import Any, NamedTuple
 
@@ -26,7 +27,7 @@ from airflow_provider_orderedkafka.errors import (
 )
 from airflow_provider_orderedkafka.job import Allow, Job, Rows
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, read_provenance
-from airflow_provider_orderedkafka.kafka.read.fetching import FetchedRecords
+from airflow_provider_orderedkafka.kafka.read.fetched import FetchedRecords
 from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
 from airflow_provider_orderedkafka.kafka.write.partitioners import partitions_of
 from airflow_provider_orderedkafka.outputs import KafkaOutput
@@ -352,7 +353,7 @@ class World:
         engine = SmallEngine(self._facts, self._run_tasks, self.files)
         source, making = arguments.source, arguments.making(loaded)
         read = ReadSettings.of_range(source.kafka, loaded)
-        read = replace(read, batch_bytes=self.attempt.batch_bytes, sampled=SAMPLED, fetch=self._fetch)
+        read = replace(read, batch_bytes=self.attempt.batch_bytes, sampled=SAMPLED, fetch=partial(self._fetch, read))
         frames = RangeFrames(engine, loaded, self.source, read, source.slice_offsets, arguments.transform, making)
         writer = self._writer(arguments, frames)
         checkpoint.set_up(writer.setup, arguments.job)
@@ -370,7 +371,7 @@ class World:
         checkpoint.clean()
         return found
 
-    def _fetch(self, slice_: Slice, settings: ReadSettings, _most: int | None) -> FetchedRecords:
+    def _fetch(self, settings: ReadSettings, slice_: Slice, _most: int | None) -> FetchedRecords:
         self._touch("source")
         return self.source.fetched(slice_, settings)
 

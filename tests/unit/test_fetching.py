@@ -17,7 +17,8 @@ TWO_TOPICS = slice_of(stretch("orders", 0, 0, 3), stretch("refunds", 0, 0, 3))
 
 
 def fetched(slice_, consumer):
-    columns = Fetch(slice_, ReadSettings({}), PooledConsumer(consumer, deque()), None).run().columns()
+    fetch = Fetch(slice_, ReadSettings({}), PooledConsumer(consumer, deque()))
+    columns = fetch.run(slice_).joined().columns
     return list(zip(columns.rank.tolist(), columns.offset.tolist(), strict=True))
 
 

@@ -13,7 +13,7 @@ The rules that everything else rests on:
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
@@ -144,6 +144,16 @@ class Slice:
     def spans(self) -> dict[TopicPartition, tuple[int, int]]:
         """The offsets of each partition; those of its records too, where its bounds are literal."""
         return {stretch.partition: (stretch.start.offset, stretch.end.offset) for stretch in self.stretches}
+
+
+def joined(slices: Sequence[Slice]) -> Slice:
+    """One slice of all of these, which follow each other."""
+    found: dict[TopicPartition, Stretch] = {}
+    for stretch in (each for slice_ in slices for each in slice_.stretches):
+        first = found.get(stretch.partition, stretch)
+        found[stretch.partition] = first._replace(end=stretch.end, limit=stretch.limit)
+    offsets = sum(slice_.offsets for slice_ in slices)
+    return replace(slices[0], stretches=tuple(sorted(found.values())), offsets=offsets)
 
 
 @dataclass(frozen=True, slots=True)

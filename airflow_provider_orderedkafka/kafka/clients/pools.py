@@ -47,8 +47,8 @@ class PerProcess(Generic[Kept]):
             yield self._kept
 
 
-# Defaults for reading slices; the user's configuration wins. Little is fetched ahead: what is fetched past a
-# partition's end is thrown away; and the client counts its queue's bytes by the values alone, so that large headers are
+# Defaults for reading slices; the user's configuration wins. Little is fetched ahead: what is fetched past the
+# last slice is thrown away; and the client counts its queue's bytes by the values alone, so that large headers are
 # bounded by the number of records. A batch that was damaged on its way or on a broker's disk is an error.
 _DEFAULTS = {
     "check.crcs": "true",
@@ -121,6 +121,10 @@ def pooled_consumer(settings: ReadSettings, fetch: int = _FETCH_BYTES[-1]) -> It
     try:
         yield pooled
         pooled.consumer.unassign()
+    except GeneratorExit:  # whoever reads has enough
+        pooled.consumer.unassign()
+        idle.append(pooled)
+        raise
     except BaseException:
         pooled.consumer.close()
         raise

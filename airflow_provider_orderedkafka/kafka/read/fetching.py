@@ -3,17 +3,20 @@
 A partition is done when a record at or past its end arrives, or when its position or the log's end is there. It is
 unassigned at once, so that the broker stops sending it.
 
+A slice may be fetched piece by piece, in order. What has come of later pieces meanwhile is kept for them, and their
+partitions stay assigned, as long as there is memory for it: so nothing inside of the slice is sent twice.
+
 A stretch begins at the first visible record from its start bound on that satisfies the bound's time, and ends before
 the first one from its end bound on that satisfies that bound's time, or at its limit. Offsets may be missing anywhere:
 only what arrives is judged, and what the log itself says of a partition's position.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, compress, repeat
-from typing import Final, NamedTuple
+from itertools import chain, compress
+from typing import Final
 
 import numpy as np
 from confluent_kafka import Message
@@ -28,115 +31,11 @@ from airflow_provider_orderedkafka.kafka.clients.pools import PooledConsumer
 from airflow_provider_orderedkafka.kafka.lookup.topics import recheck
 from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
 
-from .columns import Arrivals, Header, Headers, Payloads, headers_of
+from .fetched import Columns, FetchedRecords, Part
 from .sorting import counting
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-
-_KEY, _VALUE = Message.key, Message.value
-_RECORD_OVERHEAD = 200  # of a record in memory, besides its key, value and headers
-_HEADER_OVERHEAD = 200  # ... and of a header, besides its name and value
-
-
-class Columns(NamedTuple):
-    """The integer columns of some records; `kind` is the timestamp type."""
-
-    rank: Ints
-    offset: Ints
-    timestamp: Ints
-    kind: Ints
-
-    def only(self, which: NDArray[np.bool_]) -> "Columns":
-        return Columns(*(column[which] for column in self))
-
-
-class FetchedRecords:
-    """The records of a slice in the order of their arrival.
-
-    Payloads are taken out of the client's messages at once, so that their memory is reused while it is cached.
-    """
-
-    def __init__(self, settings: ReadSettings) -> None:
-        self._keys = _PayloadChunks()
-        self._values = _PayloadChunks()
-        self._headers = _HeaderChunks() if settings.include_headers else None
-        self._columns: list[Columns] = []
-        self.records = 0
-        self.lost: dict[TopicPartition, int] = {}
-
-    @property
-    def bytes(self) -> int:
-        """About how much memory it takes."""
-        headers = 0 if self._headers is None else self._headers.bytes
-        return self._keys.bytes + self._values.bytes + headers + self.records * _RECORD_OVERHEAD
-
-    def add(self, messages: list[Message], columns: Columns, belongs: NDArray[np.bool_]) -> None:
-        """Add those of these messages that belong to the slice."""
-        if not belongs.all():
-            messages = list(compress(messages, belongs.tolist()))
-            columns = columns.only(belongs)
-        self.records += len(messages)
-        self._columns.append(columns)
-        self._keys.add(list(map(_KEY, messages)))
-        self._values.add(list(map(_VALUE, messages)))
-        if self._headers is not None:
-            self._headers.add(headers_of(messages))
-
-    def lose(self, partition: TopicPartition, offsets: int) -> None:
-        if offsets > 0:
-            self.lost[partition] = self.lost.get(partition, 0) + offsets
-
-    def columns(self) -> Columns:
-        empty = np.empty(0, np.int64)
-        columns = [np.concatenate(parts) for parts in zip(*self._columns, strict=True)] or [empty] * 4
-        return Columns(*columns)
-
-    def arrivals(self, kind: Ints) -> Arrivals:
-        """What the records have besides their place in the order."""
-        headers = None if self._headers is None else self._headers.joined()
-        return Arrivals(self._keys.joined(), self._values.joined(), kind - 1, headers)
-
-
-class _PayloadChunks:
-    def __init__(self) -> None:
-        self._data: list[bytes] = []
-        self._sizes: list[Ints] = []
-        self.bytes = 0
-
-    def add(self, payloads: list[bytes | None]) -> None:
-        try:
-            sizes = np.fromiter(map(len, payloads), np.int64, len(payloads))  # type: ignore[arg-type]
-            self._data.extend(payloads)  # type: ignore[arg-type]
-        except TypeError:  # one of them is null
-            sizes = np.array([-1 if payload is None else len(payload) for payload in payloads], np.int64)
-            self._data.extend(payload or b"" for payload in payloads)
-        self._sizes.append(sizes)
-        self.bytes += int(np.maximum(sizes, 0).sum())
-
-    def joined(self) -> Payloads:
-        data = np.fromiter(self._data, np.object_, len(self._data))
-        return Payloads(data, np.concatenate(self._sizes or [np.empty(0, np.int64)]))
-
-
-class _HeaderChunks:
-    def __init__(self) -> None:
-        self._lists: list[list[Header] | None] = []
-        self._sizes: list[int] = []
-        self.bytes = 0
-
-    def add(self, headers: list[list[Header] | None]) -> None:
-        self._lists.extend(headers)
-        if not any(headers):
-            self._sizes.extend(repeat(0, len(headers)))
-            return
-        sizes = [sum(len(name) + len(value or b"") for name, value in each or ()) for each in headers]
-        self._sizes.extend(sizes)
-        self.bytes += sum(sizes) + _HEADER_OVERHEAD * sum(len(each or ()) for each in headers)
-
-    def joined(self) -> Headers:
-        return Headers(self._lists, np.array(self._sizes, np.int64))
-
 
 # A record without a timestamp that counts satisfies a bound without a time, and no other.
 _ANY_TIME = -3
@@ -178,9 +77,17 @@ class StretchProgress:
         belongs: Bools = (offset >= self._begin[rank]) & (offset < self.stop[rank])
         return belongs
 
-    def stand_at(self, rank: int, position: int) -> None:
+    def stand_at(self, rank: Ints | int, position: Ints | int) -> None:
         """Note that nothing visible is left before this offset."""
-        self.position[rank] = max(int(self.position[rank]), position)
+        self.position[rank] = np.maximum(self.position[rank], position)
+
+    def begin_again(self, rank: int, position: int) -> None:
+        """Records come once more, from this offset on."""
+        self.position[rank] = position
+
+    def stop_within(self, rank: Ints, other: "StretchProgress", other_rank: Ints) -> None:
+        """End where a stretch ends that this one is a piece of, if that is known and comes first."""
+        self.stop[rank] = np.minimum(self.stop[rank], other.stop[other_rank])
 
     def nearest_end(self, among: Bools) -> int:
         """The fewest offsets left, by the index, in any of these stretches; 0 or less past an end."""
@@ -240,40 +147,89 @@ class OverBudget:
 
 
 class Fetch:
-    """Fetches one slice, with a consumer that is not shared meanwhile."""
+    """Fetches one slice, whole or piece by piece, with a consumer that is not shared meanwhile."""
 
-    def __init__(self, slice_: Slice, settings: ReadSettings, pooled: PooledConsumer, byte_budget: int | None) -> None:
+    def __init__(self, slice_: Slice, settings: ReadSettings, pooled: PooledConsumer) -> None:
         self._settings = settings
         self._consumer = pooled.consumer
-        self._budget = byte_budget
         self._partitions = [stretch.partition for stretch in slice_.stretches]
         self._rank_of = {partition: rank for rank, partition in enumerate(self._partitions)}
         self._ranks = _rank_finder(self._partitions)
         self._progress = StretchProgress(slice_)
-        self._open = np.zeros(len(self._partitions), np.bool_)
+        self._assigned = np.zeros(len(self._partitions), np.bool_)
+        # Where the records begin that did not come or are kept; None where nothing is known of what came.
+        self._bounds: list[Bound | None] = [stretch.start for stretch in slice_.stretches]
+        self._kept = FetchedRecords(settings)
         # No reference cycle through this fetch: its records would stay in memory until a garbage collection.
         rechecks = partial(recheck, settings.kafka, self._partitions, settings.topic_ids)
         self._events = PartitionEvents(pooled, settings.deadline, rechecks)
-        self._fetched = FetchedRecords(settings)
 
-    def run(self) -> FetchedRecords | OverBudget:
-        """Fetch the records of the slice, or stop at the memory budget.
+    def run(self, piece: Slice, byte_budget: int | None = None) -> FetchedRecords | OverBudget:
+        """Fetch the records of this piece of the slice; what came of it before and is not known to follow comes again.
 
-        Raises DataLossError, UnreachableError, AccessDeniedError, UnknownTopicError or TopicChangedError.
+        It stops at the memory budget; the piece is to be cut then. Raises DataLossError, UnreachableError,
+        AccessDeniedError, UnknownTopicError or TopicChangedError.
         """
-        self._assign(np.flatnonzero(~self._progress.finished()))
-        while self._open.any():
+        self._begin(piece)
+        while not (over := byte_budget is not None and self._fetched.bytes > byte_budget) and self._open.any():
             # Never wait for more than the first record, and ask for little near an end: what follows it would be
             # thrown away.
-            ask = min(max(self._progress.nearest_end(self._open), _LEAST_ASKED), _MOST_ASKED)
+            ask = min(max(self._progress.nearest_end(self._assigned), _LEAST_ASKED), _MOST_ASKED)
             messages = self._consumer.consume(ask, 0) or self._consumer.consume(1, _BLINK)
             if not self._take(messages):
                 self._pause()
-            self._close(np.flatnonzero(self._open & self._progress.finished()))
-            if self._budget is not None and self._fetched.bytes > self._budget:
-                half = self._budget // 2
-                return OverBudget(max(1, self._fetched.records * half // self._fetched.bytes))
+            self._close()
+        if over:
+            assert byte_budget is not None
+            self._put_back()
+            return OverBudget(max(1, self._fetched.records * (byte_budget // 2) // self._fetched.bytes))
+        self._end([stretch.end for stretch in piece.stretches])
         return self._fetched
+
+    def _begin(self, piece: Slice) -> None:
+        """Go on where the piece before ended, with what was kept for this one."""
+        self._events.progress()
+        self._fetched = FetchedRecords(self._settings)
+        self._piece = StretchProgress(piece)
+        self._ranks_of_piece = np.array([self._rank_of[stretch.partition] for stretch in piece.stretches], np.int64)
+        self._rank_in_piece = np.full(len(self._partitions), _NOT_OURS, np.int64)
+        self._rank_in_piece[self._ranks_of_piece] = np.arange(len(piece.stretches))
+        starts = dict(zip(self._ranks_of_piece.tolist(), (stretch.start for stretch in piece.stretches), strict=True))
+        self._begin_again({rank: start for rank, start in starts.items() if self._bounds[rank] != start})
+        kept, self._kept = self._kept.joined(), FetchedRecords(self._settings)
+        self._share_out(kept)
+        self._look()
+        self._assign(np.flatnonzero(self._open & ~self._assigned))
+
+    def _begin_again(self, starts: Mapping[int, Bound]) -> None:
+        """Fetch from these on, whatever came of their partitions before."""
+        if not starts:
+            return
+        ranks, kept = list(starts), self._kept.joined()
+        self._kept = FetchedRecords(self._settings)
+        self._kept.take(kept.only(~np.isin(kept.columns.rank, ranks)))
+        self._unassign([rank for rank in ranks if self._assigned[rank]])
+        for rank, start in starts.items():
+            self._bounds[rank] = start
+            self._progress.begin_again(rank, start.offset)
+
+    def _end(self, ends: Sequence[Bound]) -> None:
+        for rank, end in zip(self._ranks_of_piece.tolist(), ends, strict=True):
+            self._bounds[rank] = end
+        self._forget_lost()
+
+    def _put_back(self) -> None:
+        """Keep what came of the piece, for the pieces that it is cut into."""
+        parts = _ranked(self._fetched.joined(), self._ranks_of_piece), self._kept.joined()
+        self._kept = FetchedRecords(self._settings)
+        for part in parts:
+            self._kept.take(part)
+        self._forget_lost()
+
+    def _forget_lost(self) -> None:
+        """What retention took is counted for each piece, so the next one has to come across it, too."""
+        for partition in self._fetched.lost:
+            self._bounds[self._rank_of[partition]] = None
 
     def _take(self, messages: list[Message]) -> bool:
         """Handle messages; whether there was a record. Events are no progress: a broker may repeat them."""
@@ -297,17 +253,40 @@ class Fetch:
         if messages:
             self._events.progress()
             belongs = self._progress.admit(columns.rank, columns.offset, columns.timestamp)
-            self._fetched.add(messages, columns, belongs)
-        return bool(messages)
+            if not belongs.all():
+                messages, columns = list(compress(messages, belongs.tolist())), columns.only(belongs)
+            self._share_out(Part.of(messages, columns, headers=self._settings.include_headers))
+        return bool(ours.any())
+
+    def _share_out(self, part: Part) -> None:
+        """Take what belongs to the piece, and keep what comes after it."""
+        rank, offset, timestamp, _ = part.columns
+        in_piece = self._rank_in_piece[rank]
+        mine = in_piece != _NOT_OURS
+        belongs, later = np.zeros(len(rank), np.bool_), ~mine
+        belongs[mine] = self._piece.admit(in_piece[mine], offset[mine], timestamp[mine])
+        later[mine] = offset[mine] >= self._piece.stop[in_piece[mine]]
+        self._fetched.take(_ranked(part.only(belongs), self._rank_in_piece))
+        self._kept.take(part.only(later))
+
+    def _look(self) -> None:
+        """See how far the piece has come: as far as the slice, once what was kept is shared out."""
+        everywhere = np.arange(len(self._ranks_of_piece))
+        self._piece.stop_within(everywhere, self._progress, self._ranks_of_piece)
+        self._piece.stand_at(everywhere, self._progress.position[self._ranks_of_piece])
+        self._open = np.zeros(len(self._partitions), np.bool_)
+        self._open[self._ranks_of_piece] = ~self._piece.finished()
 
     def _hear(self, event: PartitionEvent | None) -> None:
         rank = None if event is None else self._rank_of.get(event.partition)
-        if event is None or rank is None or not self._open[rank]:
+        if event is None or rank is None or not self._assigned[rank]:
             return
         if event.what is What.LOG_END:
             self._stand_at(rank, event.offset)
-        else:
+        elif self._open[rank]:
             self._go_on(rank, event.offset)
+        else:  # whatever is gone is of a later piece, which will come across it
+            self._unassign([rank])
 
     def _go_on(self, rank: int, position: int) -> None:
         """Continue at the log's start if retention deleted the position; an error, unless losses are counted."""
@@ -317,32 +296,39 @@ class Fetch:
             if self._settings.on_data_loss == "fail":
                 gone = f"{partition.at(position)} is gone, the log starts at {partition.at(start)}"
                 raise DataLossError(gone, **partition._asdict(), offset=position)
-            self._fetched.lose(partition, self._progress.gone_before(rank, start))
+            self._fetched.lose(partition, self._piece.gone_before(int(self._rank_in_piece[rank]), start))
+            self._progress.gone_before(rank, start)
             self._events.progress()
-        self._close([rank])
-        if self._progress.position[rank] < self._progress.stop[rank]:
+        self._unassign([rank])
+        self._look()
+        if self._open[rank]:
             self._assign([rank])
 
     def _assign(self, ranks: Sequence[int] | NDArray[np.intp]) -> None:
-        self._open[ranks] = True
+        self._assigned[ranks] = True
         starts = [KafkaPartition(*self._partitions[rank], int(self._progress.position[rank])) for rank in ranks]
         if starts:
             self._consumer.incremental_assign(starts)
 
-    def _close(self, ranks: Sequence[int] | NDArray[np.intp]) -> None:
-        self._open[ranks] = False
+    def _unassign(self, ranks: Sequence[int] | NDArray[np.intp]) -> None:
+        self._assigned[ranks] = False
         if len(ranks):
             self._consumer.incremental_unassign(self._named(ranks))
+
+    def _close(self) -> None:
+        """Stop what is done; and what is ahead of the piece, if more of it would not fit into memory."""
+        self._look()
+        self._unassign(np.flatnonzero(self._assigned & self._progress.finished()))
+        if self._kept.bytes > self._settings.byte_budget:
+            self._unassign(np.flatnonzero(self._assigned & ~self._open))
 
     def _pause(self) -> None:
         """Nothing arrived: update positions past what readers do not see, and check the deadline."""
         ranks = np.flatnonzero(self._open).tolist()
         for rank, at in zip(ranks, self._consumer.position(self._named(ranks)), strict=True):
             self._stand_at(rank, at.offset)
-        positions, stops = (
-            {self._partitions[rank]: int(column[rank]) for rank in ranks}
-            for column in (self._progress.position, self._progress.stop)
-        )
+        positions = {self._partitions[rank]: int(self._progress.position[rank]) for rank in ranks}
+        stops = {self._partitions[rank]: int(self._piece.stop[self._rank_in_piece[rank]]) for rank in ranks}
         self._events.silence(positions, stops)
 
     def _stand_at(self, rank: int, position: int) -> None:
@@ -352,6 +338,11 @@ class Fetch:
 
     def _named(self, ranks: Sequence[int] | NDArray[np.intp]) -> list[KafkaPartition]:
         return [KafkaPartition(*self._partitions[rank]) for rank in ranks]
+
+
+def _ranked(part: Part, ranks: Ints) -> Part:
+    """The same records, by other ranks of their partitions."""
+    return part._replace(columns=part.columns._replace(rank=ranks[part.columns.rank]))
 
 
 def _rank_finder(partitions: Sequence[TopicPartition]) -> Callable[[list[Message]], Ints]:

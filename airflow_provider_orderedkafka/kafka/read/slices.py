@@ -1,15 +1,17 @@
 """Read all records of a slice, in the order `(order_time, topic, partition, offset)`, as Arrow batches.
 
 A slice is bounded, so it is fetched as a whole, sorted once, and handed on. One that exceeds the memory budget is cut
-again, by the planner's function, and read piece by piece. A sample is a slice of a few records at the beginning and the
-end of each partition.
+again, by the planner's function, and read piece by piece; what has come is kept for the pieces. A sample is a slice of
+a few records at the beginning and the end of each partition.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final
 
-from airflow_provider_orderedkafka.core.order.cuts import Bound, Slice, Span, Stretch
+from airflow_provider_orderedkafka.core.order.cuts import Bound, Slice, Span, Stretch, joined
 from airflow_provider_orderedkafka.core.order.positions import Position, TopicPartition
 from airflow_provider_orderedkafka.errors import OrderViolationError
 from airflow_provider_orderedkafka.kafka.clients.pools import fetch_bytes, pooled_consumer
@@ -17,7 +19,8 @@ from airflow_provider_orderedkafka.kafka.lookup.topics import check_topics
 from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings, ReadTally
 
 from .columns import BatchBuilder
-from .fetching import Fetch, FetchedRecords, OverBudget
+from .fetched import FetchedRecords
+from .fetching import Fetch, OverBudget
 from .sorting import Ordered, arrange
 
 _log = logging.getLogger(__name__)
@@ -45,25 +48,51 @@ def read_slice(
         return
     tally = ReadTally() if tally is None else tally
     last: Position | None = None
-    for piece, fetched in _pieces(slice_, settings, resplit):
-        columns = fetched.columns()
-        ordered = arrange(piece, columns.rank, columns.offset, columns.timestamp)
-        builder = BatchBuilder(piece, fetched.arrivals(columns.kind), ordered, settings.columns)
-        tally.lose(fetched.lost)
-        for partition, count in fetched.lost.items():
-            _log.warning(
-                "%s: retention took %s offsets before they were read; reading goes on behind them", partition, count
-            )
-        for rows in builder.spans(settings.batch_bytes):
-            last = _check_order(piece, ordered, rows, last)
-            batch = make(builder, rows)
-            _count(tally, piece, ordered, rows, builder.payload(rows))
-            yield batch
+    with fetching([slice_], settings) as fetching_settings:
+        for piece, fetched in _pieces(slice_, fetching_settings, resplit):
+            part = fetched.joined()
+            ordered = arrange(piece, part.columns.rank, part.columns.offset, part.columns.timestamp)
+            builder = BatchBuilder(piece, part.arrivals(), ordered, settings.columns)
+            tally.lose(fetched.lost)
+            for partition, count in fetched.lost.items():
+                _log.warning(
+                    "%s: retention took %s offsets before they were read; reading goes on behind them", partition, count
+                )
+            for rows in builder.spans(settings.batch_bytes):
+                last = _check_order(piece, ordered, rows, last)
+                batch = make(builder, rows)
+                _count(tally, piece, ordered, rows, builder.payload(rows))
+                yield batch
+
+
+@contextmanager
+def fetching(slices: Sequence[Slice], settings: ReadSettings) -> Iterator[ReadSettings]:
+    """The settings, with a `fetch` of slices that follow each other, or of pieces of them, in order.
+
+    Nothing is fetched twice then but at the ends of them all, as long as there is memory for what comes early.
+    """
+    if settings.fetch is not None or not any(slice_.stretches for slice_ in slices):
+        yield settings
+        return
+    whole = joined(slices)
+    offsets = [max(stretch.end.offset - stretch.start.offset, 1) for stretch in whole.stretches]
+    topics = {stretch.partition.topic for stretch in whole.stretches}
+    with pooled_consumer(settings, fetch_bytes(offsets)) as pooled:
+        fetch = Fetch(whole, settings, pooled)
+
+        def fetched(piece: Slice, byte_budget: int | None) -> FetchedRecords | OverBudget:
+            found = fetch.run(piece, byte_budget)
+            if settings.topic_ids:  # after the last record came: ids are never reused
+                check_topics(settings.kafka, topics, settings.topic_ids, settings.deadline)
+            return found
+
+        yield replace(settings, fetch=fetched)
 
 
 def _pieces(slice_: Slice, settings: ReadSettings, resplit: Resplit | None) -> Iterator[tuple[Slice, FetchedRecords]]:
     """The slice with its records, or its pieces if it is larger than the budget."""
-    fetched = (settings.fetch or fetch)(slice_, settings, None if resplit is None else settings.byte_budget)
+    assert settings.fetch is not None
+    fetched = settings.fetch(slice_, None if resplit is None else settings.byte_budget)
     if isinstance(fetched, FetchedRecords):
         yield slice_, fetched
         return
@@ -73,16 +102,6 @@ def _pieces(slice_: Slice, settings: ReadSettings, resplit: Resplit | None) -> I
     again = resplit if len(pieces) > 1 else None
     for piece in pieces:
         yield from _pieces(piece, settings, again)
-
-
-def fetch(slice_: Slice, settings: ReadSettings, byte_budget: int | None) -> FetchedRecords | OverBudget:
-    offsets = [max(stretch.end.offset - stretch.start.offset, 1) for stretch in slice_.stretches]
-    with pooled_consumer(settings, fetch_bytes(offsets)) as pooled:
-        fetched = Fetch(slice_, settings, pooled, byte_budget).run()
-    if settings.topic_ids:  # after the last fetch: ids are never reused
-        topics = (stretch.partition.topic for stretch in slice_.stretches)
-        check_topics(settings.kafka, topics, settings.topic_ids, settings.deadline)
-    return fetched
 
 
 def _check_order(piece: Slice, ordered: Ordered, rows: slice, last: Position | None) -> Position:

@@ -96,8 +96,7 @@ def _task(
     only_attempt()
     read, written = Read(work), Written()
     shares = (pickle.loads(packed[n]) for batch in numbers for n in batch.column(0).to_pylist())  # noqa: S301 - our own
-    slices = (each for share in shares for each in share)
-    rows = (batch for slice_, landed in slices for batch in read.missing(slice_, landed))
+    rows = (rows for share in shares for rows in read.share(share))
     for written in steps(rows, work.write):  # noqa: B007 - the last one counts
         yield read.seen
     return written, read.tally
@@ -111,11 +110,19 @@ class Read:
     seen: int = 0
     tally: Tally = field(default_factory=Tally)
 
-    def missing(self, slice_: Slice, landed: Landed) -> Iterator[Any]:
+    def share(self, share: Share) -> Iterator[Any]:
+        """The rows of slices that follow each other, but for what landed of them."""
+        from airflow_provider_orderedkafka.kafka.read.slices import fetching
+
+        with fetching([slice_ for slice_, _ in share], self.work.read) as settings:
+            for slice_, landed in share:
+                yield from self._missing(slice_, settings, landed)
+
+    def _missing(self, slice_: Slice, settings: ReadSettings, landed: Landed) -> Iterator[Any]:
         """The rows of a slice that are missing from the output."""
         work, tally = self.work, ReadTally()
         read = read_records if work.making.idle else read_batches
-        batches = self._looked_at(read(slice_, work.read, tally))
+        batches = self._looked_at(read(slice_, settings, tally))
         if not work.making.idle:
             batches = self._made(batches)
         batches = trimmed(batches, work.surplus)
