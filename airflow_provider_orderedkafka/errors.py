@@ -138,6 +138,14 @@ class NotYetError(OrderedKafkaError):
     retryable = True
 
 
+def no_connect(said: str) -> SettingError:
+    """The error for a load whose session would be one of Spark Connect, as something `said` asks for."""
+    return SettingError(
+        f"a load needs a Spark session with a JVM of its own, and {said} makes it one of Spark Connect: leave that "
+        "out, and let spark-submit start the application; on Databricks, on a cluster with dedicated access"
+    )
+
+
 def exit_code(error: BaseException) -> int:
     """The exit code of commands and applications: 2 for a `SettingError`, 75 if a retry may succeed, otherwise 65.
 

@@ -3,6 +3,7 @@
 The functions on nodes read a physical plan in the JVM. Public would be: a plan as a document, and not as text alone.
 """
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -86,6 +87,16 @@ def context_runs() -> bool:
     from pyspark import SparkContext
 
     return SparkContext._active_spark_context is not None
+
+
+# Public is pyspark.sql.is_remote, of Spark 4, which knows a session that was made and not one that will be.
+def remote() -> str | None:
+    """What of the environment makes sessions those of Spark Connect, as NAME='value'; None where nothing does."""
+    for name in ("SPARK_CONNECT_MODE_ENABLED", "SPARK_REMOTE", "SPARK_API_MODE"):
+        value = os.environ.get(name, "")
+        if value and (name != "SPARK_API_MODE" or value.lower() == "connect"):
+            return f"{name}={value!r}"
+    return None
 
 
 # Nothing public leads to Java.

@@ -17,7 +17,7 @@ from threading import Thread
 from typing import Final
 
 from airflow_provider_orderedkafka.compat.spark_submit import NO_JAVA
-from airflow_provider_orderedkafka.errors import SettingError, UnreachableError
+from airflow_provider_orderedkafka.errors import SettingError, UnreachableError, no_connect
 from airflow_provider_orderedkafka.job import Job
 from airflow_provider_orderedkafka.outputs import DeltaOutput, FilesOutput, IcebergOutput, no_catalog
 
@@ -102,6 +102,7 @@ def check_fits(submission: Submission, job: Job, environment: Mapping[str, str])
     """
     env_vars = {} if submission.on_kubernetes else submission.env_vars
     whole = {**os.environ, **{name: str(value) for name, value in env_vars.items()}, **environment}
+    _check_classic(submission, whole)
     spark = started_by(submission, whole)
     if spark is None:
         return
@@ -112,6 +113,19 @@ def check_fits(submission: Submission, job: Job, environment: Mapping[str, str])
         if not submission.clustered and not (job.rows.application and job.rows.application.file):
             _check_formats(spark, submission, job, _said(submission, settings), whole)
     check_master(submission.master, whole)
+
+
+def _check_classic(submission: Submission, environment: Mapping[str, str]) -> None:
+    conf, remote = submission.conf, environment.get("SPARK_REMOTE")
+    asked = {
+        f"spark.remote={conf.get('spark.remote')!r}": "spark.remote" in conf,
+        f"spark.api.mode={conf.get('spark.api.mode')!r}": conf.get("spark.api.mode") == "connect",
+        f"the connection {submission.conn_id!r} of type 'spark_connect'": submission.master.startswith("spark_connect"),
+        f"SPARK_REMOTE={remote!r}": remote and not submission.clustered,
+    }
+    for said, is_so in asked.items():
+        if is_so:
+            raise no_connect(said)
 
 
 def _check_versions(spark: InstalledSpark, submission: Submission) -> None:

@@ -41,6 +41,32 @@ def job(to: Any, **rows: Any) -> Job:
     return Job(to, Rows(**rows))
 
 
+@pytest.mark.parametrize(
+    ("given", "environment", "said"),
+    [
+        ({"conf": {"spark.remote": "sc://host"}}, {}, "spark.remote='sc://host' makes it one of Spark Connect"),
+        ({"conf": {"spark.api.mode": "connect"}}, {}, "spark.api.mode='connect' makes it"),
+        (
+            {"master": "spark_connect://host:15002"},
+            {},
+            "the connection 'spark_default' of type 'spark_connect' makes it",
+        ),
+        ({}, {"SPARK_REMOTE": "local"}, "SPARK_REMOTE='local' makes it"),
+    ],
+)
+def test_a_session_of_spark_connect_is_refused(home: Path, given: Any, environment: dict[str, str], said: str) -> None:
+    with pytest.raises(SettingError, match="a load needs a Spark session with a JVM of its own") as refused:
+        check(home, job(KafkaOutput("out")), environment=environment, **given)
+    assert said in str(refused.value)
+
+
+def test_a_classic_session_is_one_whatever_the_worker_says_where_the_driver_is_elsewhere(home: Path) -> None:
+    conf = {"spark.api.mode": "classic"}
+    check(home, job(KafkaOutput("out")), conf=conf)
+    there = {"master": "yarn", "deploy_mode": "cluster"}
+    check(home, job(KafkaOutput("out")), environment={"SPARK_REMOTE": "local"}, **there)
+
+
 def test_a_spark_is_known_by_its_jars(home: Path) -> None:
     found = InstalledSpark.at(home)
     assert found is not None

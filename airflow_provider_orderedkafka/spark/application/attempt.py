@@ -25,6 +25,7 @@ from airflow_provider_orderedkafka.spark.lanes.limit import RowLimit
 from airflow_provider_orderedkafka.spark.session.failures import classify_failure
 from airflow_provider_orderedkafka.spark.session.starting import (
     LazySession,
+    check_classic,
     check_executors,
     check_location,
     in_background,
@@ -261,6 +262,7 @@ class Loader:
 
     def load(self) -> Report | None:
         """Load the range; None if there is nothing to load."""
+        check_classic()
         try:
             if self._arguments.range is None:
                 return self._by_hand()

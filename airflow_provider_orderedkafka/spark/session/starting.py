@@ -19,9 +19,10 @@ from airflow_provider_orderedkafka.compat.spark import (
     connect_to_the_jvm,
     context_runs,
     python_of_workers,
+    remote,
     shipped_names,
 )
-from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.errors import SettingError, no_connect
 from airflow_provider_orderedkafka.outputs import OPTIONS_VARIABLE
 from airflow_provider_orderedkafka.storage.store import local_path
 
@@ -134,6 +135,7 @@ def start_session(settings: Mapping[str, str] = MappingProxyType({})) -> "SparkS
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
+    check_classic()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     connect_to_the_jvm()  # before, a SparkConf knows nothing of what was asked of spark-submit
     asked = SparkConf()
@@ -144,6 +146,12 @@ def start_session(settings: Mapping[str, str] = MappingProxyType({})) -> "SparkS
     for key in [key for key in added if key == EXTENSIONS or not asked.contains(key)]:
         builder = builder.config(key, added[key])
     return builder.getOrCreate()
+
+
+def check_classic() -> None:
+    """`SettingError` where a session of this process would be one of Spark Connect."""
+    if said := remote():
+        raise no_connect(said)
 
 
 def with_extensions(settings: Mapping[str, str], before: str) -> dict[str, str]:
