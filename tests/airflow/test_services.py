@@ -104,6 +104,18 @@ def kafka_with_a_secret(kafka, connections, monkeypatch):
 
 
 @pytest.fixture
+def databricks(runs, code, monkeypatch, kafka_with_a_secret):
+    secrets = {"kafka/orders": json.dumps(OPTIONS)}
+    with services.serving(services.databricks(runs, secrets, code / bundle_name())) as url:
+        where = {"schema": "http", "host": "127.0.0.1", "port": int(url.rpartition(":")[2])}
+        connection = {"conn_type": "databricks", "password": "token-of-databricks", **where}
+        monkeypatch.setenv("AIRFLOW_CONN_DATABRICKS_DEFAULT", json.dumps(connection))
+        cluster = {"spark_version": "17.3.x-scala2.13", "node_type_id": "i3.xlarge", "num_workers": 2}
+        polling = "operator={'polling_period_seconds': 1}"
+        yield f"Databricks('{code}', cluster={cluster}, secret='kafka/orders', {polling})"
+
+
+@pytest.fixture
 def kubernetes(runs, code, monkeypatch, kafka_with_a_secret):
     routes = services.kubernetes(runs, {"kafka-orders": {"options": json.dumps(OPTIONS)}})
     with services.serving(routes, created=201) as url:
@@ -122,7 +134,17 @@ def kubernetes(runs, code, monkeypatch, kafka_with_a_secret):
 nightly = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
 
-@pytest.fixture(params=["emr_serverless", pytest.param("kubernetes", marks=nightly)])
+OLD_WAYS = ("default:ProvidersManager.hooks is deprecated", "default:BasicAuth is", "default:The 'auth' parameter is")
+"""What Databricks' provider 7.23 uses, and is told by Airflow and aiohttp."""
+
+
+@pytest.fixture(
+    params=[
+        "emr_serverless",
+        pytest.param("databricks", marks=[*nightly, pytest.mark.filterwarnings(*OLD_WAYS)]),
+        pytest.param("kubernetes", marks=nightly),
+    ]
+)
 def spark(request, connections):
     return request.getfixturevalue(request.param)
 

@@ -151,6 +151,37 @@ def emr_serverless(runs: Runs) -> dict[str, Route]:
     }
 
 
+def databricks(runs: Runs, secrets: Mapping[str, str], bundle: Path) -> dict[str, Route]:
+    """Databricks' jobs; each machine of a cluster has this package installed, and knows its secrets."""
+    states = {"running": None, "failed": "FAILED", "success": "SUCCESS", "cancelled": "CANCELED"}
+
+    def start(body: Any) -> Any:
+        runs.requests.append(body)
+        task, variables = body["spark_python_task"], body["new_cluster"]["spark_env_vars"]
+        told = {name: re.sub(r"{{secrets/(.+?)}}", lambda f: secrets[f[1]], text) for name, text in variables.items()}
+        submit = ["--py-files", str(bundle), task["python_file"], *task["parameters"]]
+        return {"run_id": int(runs.start(submit, told))}
+
+    def described(run: str) -> Any:
+        result = states[runs.state(run)]
+        state = {"life_cycle_state": "TERMINATED" if result else "RUNNING", "state_message": ""}
+        state |= {"result_state": result} if result else {}
+        page = f"http://127.0.0.1/run/{run}"
+        task = {"run_id": int(run), "task_key": "load", "state": state}
+        return {"run_id": int(run), "job_id": 1, "run_page_url": page, "tasks": [task], "state": state}
+
+    def cancel(body: Any) -> Any:
+        runs.cancel(str(body["run_id"]))
+        return {}
+
+    return {
+        "POST /api/2.2/jobs/runs/submit": start,
+        "GET /api/2.2/jobs/runs/get": lambda body: described(str(body["run_id"])),
+        "GET /api/2.2/jobs/runs/get-output": lambda body: {"error": runs.why(str(body["run_id"]))},
+        "POST /api/2.2/jobs/runs/cancel": cancel,
+    }
+
+
 def kubernetes(runs: Runs, secrets: Mapping[str, Mapping[str, str]]) -> dict[str, Route]:
     """Kubernetes with Kubeflow's Spark operator; the folders of the image are those of this machine."""
     ids: dict[str, str] = {}

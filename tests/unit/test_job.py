@@ -1,5 +1,6 @@
 """The job: what may change while a range is loaded, and how an older release said the same."""
 
+import json
 from dataclasses import fields, replace
 from random import Random
 
@@ -239,3 +240,15 @@ def test_a_work_is_one_word_and_lies_beside_the_checkpoint_where_that_would_be_t
     assert len(word) <= LONGEST
     found = read_arguments(["--work", word, "--option", "kafka.bootstrap.servers=broker:9092"], "app.py")
     assert (found.range, found.job, found.checkpoint) == (work.range, work.job, work.checkpoint)
+
+
+def test_ten_thousand_partitions_and_a_schema_of_30_kb_fit_with_kafka_s_settings_into_what_services_take(tmp_path):
+    chance = Random(7)
+    names = [f"field_{chance.getrandbits(64):016x}" for _ in range(700)]
+    schema = {"type": "record", "name": "Order", "fields": [{"name": each, "type": "string"} for each in names]}
+    rows = Rows(decode=Decode(value=Avro(schema=json.dumps(schema))), transform="my_app:flat")
+    work = replace(work_of(10_000, str(tmp_path)), job=Job(KafkaOutput("orders-ordered"), rows))
+    assert len(json.dumps(schema)) > 30_000
+    word = work.word((tmp_path / "work.json").write_text)
+    assert len(word) + LONGEST + len("--work --option") < 10_000  # Databricks takes so much, and the others more
+    assert Work.from_text((tmp_path / "work.json").read_text()) == work
