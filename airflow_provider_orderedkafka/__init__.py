@@ -29,13 +29,14 @@ if TYPE_CHECKING:
     from airflow_provider_orderedkafka.outputs import NewTopics as NewTopics
     from airflow_provider_orderedkafka.services import Databricks as Databricks
     from airflow_provider_orderedkafka.services import EmrServerless as EmrServerless
+    from airflow_provider_orderedkafka.services import Livy as Livy
     from airflow_provider_orderedkafka.services import SparkKubernetes as SparkKubernetes
 
 __version__ = "0.1.0"
 
 _FORMATS = ("Avro", "Decode", "Json", "JsonSchema", "Protobuf")
 _OUTPUTS = ("DeltaOutput", "FilesOutput", "IcebergOutput", "KafkaOutput")
-_SERVICES = ("Databricks", "EmrServerless", "SparkKubernetes")
+_SERVICES = ("Databricks", "EmrServerless", "Livy", "SparkKubernetes")
 _MODULES = {
     "OrderedLoad": "load",
     "NewTopics": "outputs",
@@ -61,6 +62,7 @@ __all__ = [
     "Json",
     "JsonSchema",
     "KafkaOutput",
+    "Livy",
     "NewTopics",
     "OrderedLoad",
     "Protobuf",

@@ -397,3 +397,42 @@ class Databricks(Service):
             ours = {OPTIONS_VARIABLE: f"{{{{ '{{{{secrets/{self.secret}}}}}' }}}}"}
             found = _over(found, {"spark_env_vars": ours})
         return {"new_cluster": found}
+
+
+@arguments(**ELSEWHERE)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Livy(Service):
+    """Run the application by Apache Livy, for Spark on YARN, by Airflow's `LivyOperator`.
+
+    :param code: The folder with what `orderedkafka bundle` writes, such as `"hdfs:///orderedkafka"`.
+    :param environment: An archive with the Python that the application needs, such as `venv-pack` makes.
+    :param conn_id: The connection to Livy.
+    :param conf: Spark's settings.
+    :param py_files: Where further modules and zips for Python's path are.
+    :param deferrable: Whether Airflow's triggerer waits for the application, and not a worker.
+    :param operator: Further arguments of the operator.
+    """
+
+    environment: str | None = None
+    conn_id: str = "livy_default"
+    conf: Mapping[str, Any] = field(default_factory=dict)
+    py_files: tuple[str, ...] = ()
+
+    def __call__(self, launch: Launch) -> "BaseOperator":
+        with _provider(self, "livy"):
+            from airflow.providers.apache.livy.operators.livy import LivyOperator
+        python = {} if self.environment is None else {"spark.pyspark.python": "./environment/bin/python"}
+        asked = {  # no name: Livy refuses a second batch of the same one, and so the next attempt
+            "file": launch.application,
+            "args": [*launch.arguments],
+            "py_files": [self.bundle, *self.py_files],
+            "archives": None if self.environment is None else [f"{self.environment}#environment"],
+            "conf": {"spark.submit.deployMode": "cluster", **python, **self.conf},
+            "livy_conn_id": self.conn_id,
+            "polling_interval": 10,
+            "deferrable": self.deferrable,
+        }
+        if "durable" in parameters(LivyOperator):  # it would take a batch that succeeded for the next one
+            asked["durable"] = False
+        made: BaseOperator = LivyOperator(**{**asked, **self.operator}, **launch.task)
+        return made

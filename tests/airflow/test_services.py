@@ -131,6 +131,14 @@ def kubernetes(runs, code, monkeypatch, kafka_with_a_secret):
         yield f"SparkKubernetes('local://{code}', image='spark:1', secret='kafka-orders:options', {polling})"
 
 
+@pytest.fixture
+def livy(runs, code, monkeypatch):
+    with services.serving(services.livy(runs), created=201) as url:
+        where = {"schema": "http", "host": "127.0.0.1", "port": int(url.rpartition(":")[2])}
+        monkeypatch.setenv("AIRFLOW_CONN_LIVY_DEFAULT", json.dumps({"conn_type": "livy", **where}))
+        yield f"Livy('file://{code}', operator={{'polling_interval': 1}})"
+
+
 nightly = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
 
@@ -143,6 +151,7 @@ OLD_WAYS = ("default:ProvidersManager.hooks is deprecated", "default:BasicAuth i
         "emr_serverless",
         pytest.param("databricks", marks=[*nightly, pytest.mark.filterwarnings(*OLD_WAYS)]),
         pytest.param("kubernetes", marks=nightly),
+        pytest.param("livy", marks=nightly),
     ]
 )
 def spark(request, connections):

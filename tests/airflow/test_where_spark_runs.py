@@ -20,7 +20,6 @@ CODE = "\n".join(re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULT
 THERE = "s3://data/orderedkafka"
 SCHEMA = json.loads(Path(__file__).with_name("spark_application.json").read_text())
 ARGUMENTS = {
-    "livy_batch": lambda request: request["args"],
     "dataproc_batch": lambda request: request["pyspark_batch"]["args"],
 }
 """For each function of the page: where the application's arguments are in what it gives."""
@@ -46,7 +45,7 @@ import json
 from pathlib import Path
 schedule(lambda launch: Service(request={kind}(launch), **launch.task))
 """
-WHERE = {"livy_batch": "self.request['args']", "dataproc_batch": "self.request['pyspark_batch']['args']"}
+WHERE = {"dataproc_batch": "self.request['pyspark_batch']['args']"}
 
 
 @pytest.fixture
@@ -109,6 +108,17 @@ def test_the_operator_for_emr_serverless_asks_for_the_code_in_its_folder_and_wai
     assert archives == f"spark.archives={THERE}/environment.tar.gz#environment"
     assert {each.partition("=")[2] for each in python} == {"./environment/bin/python"}
     assert (load.waiter_max_attempts * load.waiter_delay, load.deferrable) == (6 * 60 * 60, True)
+
+
+def test_the_operator_for_livy_asks_for_a_driver_in_the_cluster_with_its_python(load_task):
+    load = load_task("by_livy")
+    asked = load.spark_params
+    assert asked["file"] == "hdfs:///orderedkafka/ordered_replay.py"
+    assert (asked["py_files"], asked["name"]) == ([f"hdfs:///orderedkafka/{bundle_name()}"], None)
+    assert asked["archives"] == ["hdfs:///orderedkafka/environment.tar.gz#environment"]
+    python = "./environment/bin/python"
+    assert asked["conf"] == {"spark.submit.deployMode": "cluster", "spark.pyspark.python": python}
+    assert (load.deferrable, load.durable) == (True, False)
 
 
 def test_the_operator_for_databricks_makes_a_dedicated_cluster_that_fills_in_its_secret_itself(load_task):

@@ -182,6 +182,36 @@ def databricks(runs: Runs, secrets: Mapping[str, str], bundle: Path) -> dict[str
     }
 
 
+def livy(runs: Runs) -> dict[str, Route]:
+    """Livy, which runs batches."""
+    states = {"running": "running", "failed": "dead", "success": "success", "cancelled": "killed"}
+
+    def start(body: Any) -> Any:
+        runs.requests.append(body)
+        assert body["conf"].pop("spark.submit.deployMode") == "cluster"  # there is none here
+        conf = [part for name, value in body["conf"].items() for part in ("--conf", f"{name}={value}")]
+        submit = ["--py-files", ",".join(body["pyFiles"]), *conf, body["file"], *body["args"]]
+        return {"id": int(runs.start(submit, {})), "appId": "application_1"}
+
+    def look(_: Any, run: str) -> Any:
+        return {"id": int(run), "appId": "application_1", "state": states[runs.state(run)]}
+
+    def log(_: Any, run: str) -> Any:
+        return {"id": int(run), "from": 0, "total": 1, "log": runs.printed(run).splitlines()}
+
+    def delete(_: Any, run: str) -> Any:
+        runs.cancel(run)
+        return {"msg": "deleted"}
+
+    return {
+        "POST /batches": start,
+        "GET /batches/([0-9]+)": look,
+        "GET /batches/([0-9]+)/state": look,
+        "GET /batches/([0-9]+)/log": log,
+        "DELETE /batches/([0-9]+)": delete,
+    }
+
+
 def kubernetes(runs: Runs, secrets: Mapping[str, Mapping[str, str]]) -> dict[str, Route]:
     """Kubernetes with Kubeflow's Spark operator; the folders of the image are those of this machine."""
     ids: dict[str, str] = {}
