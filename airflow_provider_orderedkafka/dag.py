@@ -5,7 +5,9 @@ before that operator begins, and the commit relies on the report beside the chec
 application is told all else by one word, which the resolve task has made.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -175,6 +177,20 @@ class OrderedLoadGroup(TaskGroup):
 
     output: Any = None
     tasks: Mapping[str, Any] = {}
+
+
+_watched: ContextVar[list[OrderedLoadGroup] | None] = ContextVar("groups that are being made", default=None)
+
+
+@contextmanager
+def groups_made() -> Iterator[list[OrderedLoadGroup]]:
+    """The groups that are made meanwhile, such as by a DAG file that is run, whose DAGs need no variable there."""
+    made: list[OrderedLoadGroup] = []
+    token = _watched.set(made)
+    try:
+        yield made
+    finally:
+        _watched.reset(token)
 
 
 @arguments(**OF_A_TASK | OF_A_REPLAY)
@@ -367,6 +383,9 @@ def _group(
             )
             commit >> made["audit"]
     group.output, group.tasks = commit.output, made
+    watched = _watched.get()
+    if watched is not None:
+        watched.append(group)
     return group
 
 

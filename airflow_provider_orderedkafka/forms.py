@@ -41,6 +41,9 @@ START: Final = (
     '({"orders": [0, 0, 0], "refunds": [0]}).'
 )
 END: Final = "The same, or 'latest'. Exclusive."
+PLACES: Final = "earliest, latest, a time with its zone (2026-01-31T12:00:00Z), a time ago (-2h), or offsets as JSON"
+"""What Airflow shows, with the rest of the field's schema, where something else was filled in."""
+
 KIND: Final = "A topic, a folder of Parquet files, or a table. Spark has to know an Iceberg table's catalog."
 TARGET: Final = "A topic, a location (s3a://lake/replayed), or a table (catalog.schema.table); a new one."
 DUPLICATES: Final = "Must be set to load into what another load writes to: its rows are written again."
@@ -100,12 +103,13 @@ def replay_params(
         parse_start(value, name)
     kind, *_ = kinds = list(formats)
     text: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": LONGEST}
+    time: dict[str, Any] = {"expected": PLACES, "pattern": TIMES, **text}
     yes: dict[str, Any] = {"type": "boolean", "section": HOW}
     bound = {"type": ["null", "integer"], "minimum": 1, "section": HOW}
     rows = {"row_limit": _field("replay", "At most so many rows", None, FIRST_ROWS, **bound)}
     return {
-        "start": _field("replay", "From", start, START, pattern=TIMES, **text),
-        "end": _field("replay", "To", end, END, pattern=TIMES, **text),
+        "start": _field("replay", "From", start, START, **time),
+        "end": _field("replay", "To", end, END, **time),
         "format": _field("replay", "What to write to", kind, KIND, enum=kinds),
         "target": _field("replay", "Target", target, TARGET, **text),
         "duplicates_are_fine": _field("replay", "Duplicates are fine", NO, DUPLICATES, **{TAKEN: sorted(taken)}, **yes),

@@ -152,6 +152,21 @@ def followed(advice, load):
     return [cli.main([*shlex.split(command), "--yes"]) for command in commands]
 
 
+def test_a_command_knows_how_a_file_s_dag_loads_though_no_variable_has_that_dag(bench, tmp_path, capsys):
+    bench.write(3)
+    dag = bench.dag(arguments=f"checkpoint={str(tmp_path)!r}")
+    assert cli.main(["audit", dag.fileloc]) == 2
+    assert f"there is no range at {str(tmp_path)!r}" in capsys.readouterr().err
+    hourly = {"schedule": "CronDataIntervalTimetable('@hourly', timezone='UTC')", "group": "ordered_intervals"}
+    replayed = {"arguments": "start='earliest', end='latest'", "group": "ordered_replay"}
+    for how, said in (("data intervals", hourly), ("replays", replayed)):
+        file = bench.dag(**said).fileloc
+        assert cli.main(["plan", file]) == 2
+        assert f"load {bench.load!r} is loaded by {how}: say which one to plan, with --start" in capsys.readouterr().err
+        assert cli.main(["plan", file, "--start", "earliest"]) == 0
+        assert "3 offsets" in capsys.readouterr().out
+
+
 def test_a_topic_that_was_created_again_is_loaded_whole_after_the_rewind_that_the_error_advises(
     bench, topics, capsys, ledger_of
 ):

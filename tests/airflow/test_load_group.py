@@ -81,6 +81,17 @@ def test_an_error_that_a_retry_cannot_mend_is_not_retried(bench, states):
     assert len(bench.diary) == 1
 
 
+def test_a_package_that_does_not_exist_is_told_in_a_sentence_and_not_tried_again(bench, states, ledger_of, capsys):
+    bench.write(5)
+    missing = "io.nowhere.orderedkafka:nothing_2.13:9.9.9"
+    again = 'tasks={"load": {"retries": 1, "retry_delay": 0}}'
+    run = bench.dag(arguments=f'spark=SparkSubmit(packages="{missing}"), {again}').test()
+    assert steps_of(bench, states(run))["load"] == "failed"
+    assert (bench.diary, ledger_of(bench.load).open.attempt) == ([], 1)
+    said = capsys.readouterr().out
+    assert f"packages: there is no {missing!r} in Maven's repositories: correct its name or version, or name" in said
+
+
 def test_the_output_asset_is_told_once_for_each_move_of_the_ledger(bench):
     from airflow.models.asset import AssetEvent
     from airflow.utils.session import create_session

@@ -51,6 +51,13 @@ def test_a_form_refuses_what_a_run_would_refuse(text):
         replay_params("out", end=text)
 
 
+def test_what_a_form_refuses_is_shown_with_words_for_what_it_takes():
+    with pytest.raises(ParamValidationError) as refused:
+        replay_params("out")["start"].resolve("yesterday")
+    said = re.sub(r"'?\s*\n\s*'?", " ", str(refused.value))
+    assert "expected': 'earliest, latest, a time with its zone  (2026-01-31T12:00:00Z), a time ago (-2h)" in said
+
+
 def test_what_has_to_be_filled_in_stands_in_the_section_that_is_open_and_the_rest_behind_it():
     sections = {name: field.schema.get("section") for name, field in replay_params("out").items()}
     assert [name for name, section in sections.items() if section is None] == ["start", "end", "format", "target"]

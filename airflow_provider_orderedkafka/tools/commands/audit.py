@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.core.notation.spelling import meant
@@ -23,9 +23,6 @@ from airflow_provider_orderedkafka.outputs import OF_THE_SINK, OPTIONS_VARIABLE
 
 from .at_airflow import airflow
 from .plan import defined_in
-
-if TYPE_CHECKING:
-    from airflow_provider_orderedkafka.load import OrderedLoad
 
 PLACES = 20
 
@@ -98,20 +95,13 @@ def _of_a_dag(arguments: argparse.Namespace) -> Where:
     from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
     with airflow():
-        load, tasks = _defined(arguments.dag_file, arguments.load)
-        found = arguments.checkpoint or next((each.checkpoint for each in tasks if each.checkpoint), None)
+        load, tasks = defined_in(arguments.dag_file, arguments.load)
+        named = (getattr(each, "checkpoint", None) for each in tasks)
+        found = arguments.checkpoint or next(filter(None, named), None)
         outputs = (getattr(getattr(each, "to", None), "kafka_conn_id", None) for each in tasks)
         output = next(filter(None, outputs), load.kafka_conn_id)
         source = OrderedKafkaHook(load.kafka_conn_id).config
         return Where(found or local_root(load.name), source, OrderedKafkaHook(output).config, load.name)
-
-
-def _defined(path: Path, name: str | None) -> "tuple[OrderedLoad, list[Any]]":
-    """The load, and the tasks of the file's DAGs that load it."""
-    load, values = defined_in(path, name)
-    dags = [each for each in values if hasattr(each, "task_dict")]
-    tasks = [task for dag in dags for task in dag.task_dict.values() if hasattr(task, "checkpoint")]
-    return load, [task for task in tasks if getattr(task, "load", None) == load]
 
 
 def _chosen(where: Where, range_id: str | None) -> dict[str, Report | None]:

@@ -9,7 +9,7 @@ import json
 import runpy
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_orderedkafka.core.notation.starts import parse_start
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError, exit_code
@@ -34,7 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Plan, and print the plan; the exit code is that of the error that a run would fail with."""
     with airflow():
-        found = _preview(defined_in(arguments.dag_file, arguments.load)[0], arguments.start, arguments.end)
+        load, tasks = defined_in(arguments.dag_file, arguments.load)
+        if arguments.start is None:
+            _check_incremental(load, tasks)
+        found = _preview(load, arguments.start, arguments.end)
     print(json.dumps(found.to_json()) if arguments.json else found.text)
     return 0 if found.error is None else exit_code(found.error)
 
@@ -50,16 +53,32 @@ def _preview(load: OrderedLoad, start: str | None, end: str | None) -> "Preview"
     return hook.preview_replay(load, (parse_start(start, "--start"), parse_start(end or "latest", "--end")))
 
 
-def defined_in(path: Path, name: str | None) -> tuple[OrderedLoad, list[object]]:
-    """The load of this name that a DAG file defines, or the only one, and all that the file defines."""
+def _check_incremental(load: OrderedLoad, tasks: Iterable[Any]) -> None:
+    """`SettingError` for a load whose runs load something else than what is new: an interval, or what they are told."""
+    modes = {task.mode for task in tasks if hasattr(task, "mode")}
+    if modes and "incremental" not in modes:
+        how = "data intervals" if "interval" in modes else "replays"
+        raise SettingError(
+            f"load {load.name!r} is loaded by {how}: say which one to plan, with --start and --end, such as --start -2h"
+        )
+
+
+def defined_in(path: Path, name: str | None) -> tuple[OrderedLoad, list[Any]]:
+    """The load of this name that a DAG file defines, or the only one, and the tasks of the file's DAGs that load it."""
+    from airflow_provider_orderedkafka.dag import groups_made
+
     if not path.is_file():
         raise SettingError(f"there is no DAG file {str(path)!r}: name the file that defines the load")
-    values = list(_defined(path))
+    with groups_made() as groups:
+        values = list(_defined(path))
     found = {value.name: value for value in values if isinstance(value, OrderedLoad)}
     if name is None and len(found) == 1:
-        return next(iter(found.values())), values
+        name = next(iter(found))
     if name in found:
-        return found[name], values
+        dags = [each for each in values if hasattr(each, "task_dict")]
+        tasks = [task for dag in dags for task in dag.task_dict.values()]
+        tasks += [task for group in groups for task in group.tasks.values()]
+        return found[name], [task for task in tasks if getattr(task, "load", None) == found[name]]
     known = ", ".join(map(repr, sorted(found))) or "none"
     raise SettingError(
         f"{str(path)!r} defines the loads {known}, found {name!r}: name one of them, and keep it in "
