@@ -49,14 +49,16 @@ class ReadSettings:
 class ReadTally:
     """The counts of one reading task, updated as it goes.
 
-    `bytes` and, by partition, `read` and `late` are of the records handed on; `lost` is how many offsets of each
-    partition retention had deleted, if losses are counted instead of raised.
+    `bytes` and, by partition, `read` and `late` are of the records handed on, of which those `beyond` belong behind the
+    end of their batch; `lost` is how many offsets of each partition retention had deleted, if losses are counted
+    instead of raised.
     """
 
     read: Counter[TopicPartition] = field(default_factory=Counter)
     bytes: int = 0
     late: Counter[TopicPartition] = field(default_factory=Counter)
     lost: dict[TopicPartition, int] = field(default_factory=dict)
+    beyond: int = 0
 
     @property
     def records(self) -> int:

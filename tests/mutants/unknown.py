@@ -81,6 +81,18 @@ MUTANTS = [
         CUTS,
     ),
     (
+        "a slice ends where an index of before says, whatever is read of it",
+        f"{PACKAGE}/kafka/read/slices.py",
+        {"if piece.close is None:": "if piece.close is None or not piece.close.fixed:"},
+        TOPICS,
+    ),
+    (
+        "what belongs behind the end of a batch is not counted",
+        f"{PACKAGE}/spark/lanes/direct_writer.py",
+        {"may_be_out_of_order=tally.beyond": "may_be_out_of_order=0"},
+        TOPICS,
+    ),
+    (
         "an output on another cluster is the one that a batch was begun on",
         f"{PACKAGE}/core/batches.py",
         {"same = same and (self.cluster == other.cluster or not self.cluster or not other.cluster)": "same = same"},

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from support.attempts import Load
 from support.draws import Attempt, Change, Come, Trouble
 from support.small_kafka import DEAD
 from support.small_lake import KEYS, OWNERS, TableRow, TableShape, TableWorld
+from support.small_loads import Load
 
 from airflow_provider_orderedkafka.core.commits import IDENTITY
 from airflow_provider_orderedkafka.core.documents import Range

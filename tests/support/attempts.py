@@ -1,28 +1,31 @@
 """Loads by hand on a small Kafka and a small Spark: attempt after attempt, with all that goes wrong in between.
 
-All but Kafka, Spark and the lease is the package's own: ledger, range, checkpoint, plan, lanes, limit, writers, report.
+All but Kafka, Spark and the clock is the package's own: ledger, range, checkpoint, plan, lanes, limit, writers, report.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
-from airflow_provider_orderedkafka.core.batches import Batch, Note, Planned, Surplus, Tally
-from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
+from airflow_provider_orderedkafka.core.batches import Batch, Note, Planned, Tally
+from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.order.cuts import Slice
-from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import (
     DataLossError,
     DeliveryError,
+    FencedError,
+    LedgerChangedError,
     OrderedKafkaError,
     RowError,
     SettingError,
+    StateError,
     UnreachableError,
 )
 from airflow_provider_orderedkafka.job import Allow, Job, Rows
@@ -42,11 +45,12 @@ from airflow_provider_orderedkafka.spark.lanes.kafka_lanes import writer_for
 from airflow_provider_orderedkafka.spark.lanes.limit import RowLimit
 from airflow_provider_orderedkafka.spark.session.plans import PlanFacts
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
-from airflow_provider_orderedkafka.spark.state.lease import SystemClock
+from airflow_provider_orderedkafka.spark.state.lease import Lease, Outside, Process, SystemClock
 from support.draws import MARKER, Attempt, Change, Come, Shape, Trouble
+from support.leases import Clock, Processes
 from support.makings import TRANSFORMS, sick_ones
-from support.memory_state import MemoryState
 from support.small_kafka import DEAD, Outputs, Row, Source
+from support.small_loads import Done, Load
 from support.small_spark import SmallEngine, Tasks
 
 EPOCH = 1_000_000
@@ -59,56 +63,6 @@ SAMPLED = 1
 
 class Killed(BaseException):
     """A kill: nothing may catch it."""
-
-
-class Done(NamedTuple):
-    """The last write of a batch that came to its end."""
-
-    range_id: str
-    start: Offsets
-    end: Offsets
-    write: int
-    surplus: Surplus | None
-
-
-@dataclass
-class Load:
-    """One load by hand: its documents, and what is known of it from outside.
-
-    `first` is where the logs started when it was first looked at. `taken` are the records that were gone before their
-    batch was counted, `expired` the offsets that retention took, `expiring` those that it took while an attempt ran,
-    which may have read them.
-    """
-
-    name: str
-    limit: int | None
-    documents: dict[str, str] = field(default_factory=dict)
-    first: Offsets = field(default_factory=Offsets)
-    ranges: dict[str, Range] = field(default_factory=dict)
-    reports: dict[str, Report] = field(default_factory=dict)
-    done: dict[tuple[str, int], Done] = field(default_factory=dict)
-    taken: set[tuple[TopicPartition, int]] = field(default_factory=set)
-    expired: set[tuple[TopicPartition, int]] = field(default_factory=set)
-    expiring: set[tuple[TopicPartition, int]] = field(default_factory=set)
-
-    def state(self, folder: str = "", touch: Callable[[str], None] = lambda _: None) -> MemoryState:
-        return MemoryState(self.documents, f"{self.name}/{folder}".rstrip("/"), touch)
-
-    def ledger(self) -> Ledger | None:
-        return by_hand.store_of(self.state()).ledger() if self.documents else None
-
-    def counted(self) -> Offsets:
-        """Up to where batches were counted."""
-        ledger = self.ledger()
-        if ledger is None:
-            return Offsets()
-        if ledger.open is None:
-            return ledger.place.offsets
-        checkpoint = Checkpoint(self.state(ledger.open.range_id))
-        found, counts = checkpoint.report(), checkpoint.counts()
-        if found is not None and found.complete:
-            return found.stop.offsets
-        return ledger.place.offsets if counts is None else counts.end.offsets
 
 
 @dataclass
@@ -125,18 +79,25 @@ class Noticed:
         return self.writer.output
 
     def write(self, batch: Batch, note: Note, before: Any) -> Tally:
-        self.world.write += 1
-        tally: Tally = self.writer.write(batch, note, before)
+        with self.world.writing(self.range_id):
+            tally: Tally = self.writer.write(batch, note, before)
         done = Done(self.range_id, batch.start.offsets, batch.end.offsets, self.world.write, batch.surplus)
         self.load.done[self.range_id, batch.number] = done
         return tally
 
 
-class Lease:
-    attempt = 1
+OF_AN_ATTEMPT = (
+    *("attempt", "write", "_troubles", "_left", "_meanwhile", "_beside", "_writing", "_running"),
+    *("_fates", "_denied", "_stale", "_outdated"),
+)
 
-    def check(self) -> None:
-        pass
+
+def attempt_ends(attempt: Attempt) -> tuple[type[BaseException], ...]:
+    """What may end an attempt; that what looks like a loss by an outdated answer is refused is no harm."""
+    others = any(isinstance(what, Attempt) for _, what in attempt.beside)
+    fenced = (FencedError, LedgerChangedError, StateError) if others else ()
+    outdated = (DataLossError,) if others or any((*attempt.stale, *attempt.outdated)) else ()
+    return (Killed, UnreachableError, RowError, DeliveryError, *fenced, *outdated)
 
 
 class Host:
@@ -164,11 +125,16 @@ class World:
         names = [f"{chr(ord('a') + place)}" for place in range(len(shape.topics))]
         partitions = [TopicPartition(n, p) for n, count in zip(names, shape.topics, strict=True) for p in range(count)]
         self._stale: Iterator[bool] = cycle((False,))
-        self.source = Source(tuple(partitions), self._ask, self._is_stale, frozenset(names if shape.compacted else ()))
+        self._outdated: Iterator[bool] = cycle((False,))
+        compacted = frozenset(names if shape.compacted else ())
+        self.source = Source(
+            tuple(partitions), self._ask, self._answered, self._is_stale, self._look_up, compacted=compacted
+        )
         compacted = frozenset(shape.outputs if shape.keeps_last else ())
         self.outputs = Outputs(
             {**dict.fromkeys(shape.outputs, outputs), DEAD: 1},
             self._ask,
+            self._answered,
             lambda: self._touch("output"),
             lambda: next(self._fates),
             lambda: self.write,
@@ -186,10 +152,18 @@ class World:
         self._troubles: list[Trouble] = []
         self._left: int | None = None
         self._meanwhile: list[tuple[int, Come | Change]] = []
-        self._running: Load | None = None
+        self._beside: list[tuple[int, Come | Change | Attempt]] = []
+        self._writing: str | None = None
+        self._running: tuple[Load, ...] = ()
+        self._writes = 0
+        self._clock = Clock()
+        self._dead: set[Process] = set()
+        self.frozen: set[str] = set()
+        self.awoken: set[str] = set()
         self._fates: Iterator[int] = cycle((0,))
         self._denied: Iterator[bool] = cycle((False,))
         self.denied = shape.silent
+        self.outdated = False
         self._facts = PlanFacts(at_most_one=shape.making in ("copy", "keep frames"), joins=shape.joins)
 
     def come(self, records: tuple[Come, ...]) -> None:
@@ -250,18 +224,46 @@ class World:
             gone = {(partition, offset) for offset in offsets if offset >= counted}
             load.taken |= gone
             if expired:
-                which = load.expired if load is not self._running else load.expiring
+                which = load.expiring if load in self._running else load.expired
                 which |= gone
 
     def _is_stale(self) -> bool:
         return next(self._stale)
 
+    def _look_up(self) -> bool:
+        """Whether an index answers as before this attempt; it may not answer at all."""
+        self._touch("look-up")
+        outdated = next(self._outdated)
+        self.outdated |= outdated
+        return outdated
+
+    def _answered(self) -> None:
+        self._touch("answer")
+
     def run(self, attempt: Attempt, *, calm: bool = False) -> bool:
         """One attempt, however it ends; whether there was something to load."""
         load = self.loads[attempt.load]
+        self._begin(attempt, load)
+        self._running = (*self._running, load)
+        try:
+            return self._load(load, self._arguments(attempt, load))
+        except SettingError as error:  # found only after the look at a sample, and one writer is the way out
+            if self.one_writer[attempt.load] or "writers=1" not in str(error):
+                raise
+            self.one_writer[attempt.load] = True
+            return True
+        except (Killed, OrderedKafkaError) as error:
+            if calm or not isinstance(error, attempt_ends(attempt)):
+                raise
+            return True
+        finally:
+            self._running = self._running[:-1]
+
+    def _begin(self, attempt: Attempt, load: Load) -> None:
         self.attempt, self._troubles, self._left = attempt, list(attempt.troubles), None
-        self._meanwhile, self._running = list(attempt.meanwhile), None
+        self._meanwhile, self._beside, self._writing = list(attempt.meanwhile), list(attempt.beside), None
         self._fates, self._denied, self._stale = cycle(attempt.fates), cycle(attempt.denied), cycle(attempt.stale)
+        self._outdated = cycle(attempt.outdated)
         self.source.remember()
         self.outputs.remember()
         self.come(attempt.come)
@@ -272,24 +274,21 @@ class World:
         self.names_dead_letters[attempt.load] |= attempt.names_dead_letters
         if load.limit is not None:
             load.limit += attempt.raised
-        self._running = load
         sick_ones.clear()
         sick_ones.update({b"sick"} if attempt.sick else ())
+
+    def _run_beside(self, attempt: Attempt) -> None:
+        """Another attempt, while this one stands still."""
+        kept = {name: getattr(self, name) for name in OF_AN_ATTEMPT}
+        remembered, sick = (self.source.remembered, self.outputs.remembered), set(sick_ones)
         try:
-            return self._load(load, self._arguments(attempt, load))
-        except SettingError as error:  # found only after the look at a sample, and one writer is the way out
-            if self.one_writer[attempt.load] or "writers=1" not in str(error):
-                raise
-            self.one_writer[attempt.load] = True
-            return True
-        except DataLossError:  # what an outdated answer looks like; that it is refused is no harm
-            if calm or not any(attempt.stale):
-                raise
-            return True
-        except (Killed, UnreachableError, RowError, DeliveryError):
-            if calm:
-                raise
-            return True
+            self.run(replace(attempt, load=attempt.load % len(self.loads)))
+        finally:
+            for name, value in kept.items():
+                setattr(self, name, value)
+            self.source.remembered, self.outputs.remembered = remembered
+            sick_ones.clear()
+            sick_ones.update(sick)
 
     def finish(self) -> None:
         """Attempts in which nothing goes wrong, until nothing is left to load."""
@@ -335,7 +334,7 @@ class World:
         try:
             loaded, _ = by_hand.next_range(books, arguments, self.source)
         finally:
-            if first and (begun := load.ledger()) is not None:
+            if first and not load.first and (begun := load.ledger()) is not None:
                 load.first = begun.place.offsets
         if loaded is None:
             return False
@@ -350,6 +349,24 @@ class World:
 
     def _attempted(self, load: Load, arguments: Arguments, loaded: Range, checkpoint: Checkpoint) -> Report:
         checkpoint.take_up(loaded)
+        self._writes += 1
+        process = Process("here", self._writes, self._writes)
+        lease = Lease(
+            Outside(load.state(loaded.id), self._clock, Processes(process, self._dead), f"{self._writes:08d}")
+        )
+        try:
+            lease.acquire()
+            found = already_loaded(checkpoint, loaded) or self._loaded(load, arguments, loaded, checkpoint, lease)
+        except Killed:
+            raise
+        except BaseException:
+            lease.let_go()
+            raise
+        finally:
+            self._dead.add(process)
+        return found
+
+    def _loaded(self, load: Load, arguments: Arguments, loaded: Range, checkpoint: Checkpoint, lease: Lease) -> Report:
         engine = SmallEngine(self._facts, self._run_tasks, self.files)
         source, making = arguments.source, arguments.making(loaded)
         read = ReadSettings.of_range(source.kafka, loaded)
@@ -358,7 +375,6 @@ class World:
         writer = self._writer(arguments, frames)
         checkpoint.set_up(writer.setup, arguments.job)
         noticed: Any = Noticed(writer, self, load, loaded.id)
-        lease: Any = Lease()
         plan, limit = Plan(writer.frames, checkpoint, AT_ONCE), RowLimit.of(writer.frames)
         loop = BatchLoop(Work(loaded, checkpoint, lease, plan, noticed, limit), Host())
         loop.run(hand_over)
@@ -366,7 +382,8 @@ class World:
             raise loop.error
         if (unfinished := _unfinished(loaded, loop.counts)) is not None:
             raise AssertionError(unfinished)
-        found = report(loaded, checkpoint.counts(), Ending(1, 0, 1))
+        lease.check()
+        found = report(loaded, checkpoint.counts(), Ending(lease.attempt, 0, 1))
         checkpoint.put_report(found)
         checkpoint.clean()
         return found
@@ -397,8 +414,36 @@ class World:
         self.denied |= denied
         return not denied
 
+    @contextmanager
+    def writing(self, range_id: str) -> Iterator[None]:
+        """A write, which has a number of its own."""
+        self._writes += 1
+        self.write, self._writing = self._writes, range_id
+        try:
+            yield
+        finally:
+            self._writing = None
+
+    def _stand_still(self) -> None:
+        """What happens beside this attempt before it goes on."""
+        if not self._beside:
+            return
+        after, event = self._beside.pop(0)
+        if after > 0:
+            self._beside.insert(0, (after - 1, event))
+        elif isinstance(event, Attempt):
+            self._run_beside(event)
+            self.frozen |= set(self._running[-1].ranges)
+            if self._writing is not None and self._writing in self._running[-1].reports:
+                self.awoken.add(self._writing)
+        elif isinstance(event, Come):
+            self.come((event,))
+        else:
+            self.change(event)
+
     def _touch(self, where: str) -> None:
-        if where not in ("store", "question"):
+        self._stand_still()
+        if where not in ("store", "question", "look-up", "answer"):
             self._happen()
         if self._left is not None:  # what goes on beside a task that has died already
             self._left -= 1

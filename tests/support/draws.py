@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 from support.makings import ROWS
 
-Where = Literal["store", "source", "output", "question"]
+Where = Literal["store", "source", "output", "question", "look-up"]
 Making = Literal["copy", "keep", "expand", "rekey", "route", "keep frames", "expand frames", "join frames"]
 MARKER = b"marker"
 """What comes in place of a record where a transaction ends."""
@@ -93,8 +93,10 @@ class Attempt:
 
     `fates` says again and again what becomes of what is under way when something dies: how much has landed, how much is
     still to land, how far the other tasks have come. `meanwhile` is what happens to the source after so many touches of
-    source and output. `denied` says again and again of questions about topics whether their settings may not be read,
-    and `stale` of all questions whether they are answered as before this attempt.
+    source and output; `beside` is what happens before so many touches of anything, or before an answer is used, where
+    another attempt is one that runs to its end while this one stands still. `denied` says again and again of questions
+    about topics whether their settings may not be read, `stale` of all questions whether they are answered as before
+    this attempt, and `outdated` of look-ups by time.
     """
 
     load: int = 0
@@ -110,5 +112,7 @@ class Attempt:
     troubles: tuple[Trouble, ...] = ()
     fates: tuple[int, ...] = (0,)
     meanwhile: tuple[tuple[int, Come | Change], ...] = ()
+    beside: "tuple[tuple[int, Come | Change | Attempt], ...]" = ()
     denied: tuple[bool, ...] = (False,)
     stale: tuple[bool, ...] = (False,)
+    outdated: tuple[bool, ...] = (False,)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass
 class MemoryState:
-    """Documents in memory."""
+    """Documents in memory; `touch` is called before they are touched, and before an answer is used."""
 
     documents: dict[str, str]
     location: str
@@ -17,7 +17,9 @@ class MemoryState:
 
     def get(self, name: str) -> str | None:
         self.touch("store")
-        return self.documents.get(self._name(name))
+        found = self.documents.get(self._name(name))
+        self.touch("answer")
+        return found
 
     def put(self, name: str, text: str) -> None:
         self.touch("store")

@@ -5,10 +5,10 @@ Outputs    what is written: records land in order, some of a dead producer only 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from confluent_kafka import Message
@@ -16,6 +16,7 @@ from confluent_kafka import Message
 from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Subscription, Topic
 from airflow_provider_orderedkafka.core.order.cuts import Slice
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.order.timeline import Answer, Sighting
 from airflow_provider_orderedkafka.errors import DataLossError, DeliveryError
 from airflow_provider_orderedkafka.kafka.provenance import HEADER
 from airflow_provider_orderedkafka.kafka.read.fetched import Columns, FetchedRecords
@@ -29,6 +30,8 @@ MOST_BYTES = 1_500
 """What a record of an output may take, so that rows can be too large."""
 
 DEAD = "dead"
+
+Found = TypeVar("Found")
 
 
 class Record(NamedTuple):
@@ -50,18 +53,22 @@ class RememberedSource(NamedTuple):
     partitions: tuple[TopicPartition, ...]
     starts: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
+    entries: Mapping[TopicPartition, list[Entry]]
 
 
 @dataclass
 class Source:
     """Topics that are read. Whoever has a question must `ask` whether settings may be read, which may fail.
 
-    `stale` says whether an answer is that of an earlier time, which was `remembered`.
+    `stale` says whether an answer is that of an earlier time, which was `remembered`, and `look_up`, which may fail,
+    too, whether that of an index is; `answered` is called before an answer is used.
     """
 
     partitions: tuple[TopicPartition, ...]
     ask: Callable[[], bool]
+    answered: Callable[[], None]
     stale: Callable[[], bool]
+    look_up: Callable[[], bool]
     compacted: frozenset[str] = frozenset()
     records: dict[tuple[TopicPartition, int], Record] = field(default_factory=dict)
     history: SimulatedLog = field(init=False)
@@ -77,11 +84,13 @@ class Source:
 
     def remember(self) -> None:
         """What stale answers say from now on."""
-        self.remembered = RememberedSource(self.partitions, self.begins(), dict(self.ends))
+        entries = {partition: list(found) for partition, found in self.present.entries.items()}
+        self.remembered = RememberedSource(self.partitions, self.begins(), dict(self.ends), entries)
 
-    def _seen(self) -> RememberedSource:
+    def seen(self) -> RememberedSource:
         """As a question finds the topics."""
-        return self.remembered if self.stale() else RememberedSource(self.partitions, self.begins(), self.ends)
+        now = RememberedSource(self.partitions, self.begins(), dict(self.ends), self.present.entries)
+        return self.remembered if self.stale() else now
 
     def add(self, partition: TopicPartition, timestamp: int, key: bytes | None, value: bytes | None) -> None:
         """A record comes; without a value it is a marker, which the index knows and no reader sees."""
@@ -109,7 +118,8 @@ class Source:
     servers = "nowhere:1"
 
     def discover(self, _subscription: Subscription) -> Discovery:
-        known, partitions = self.ask(), self._seen().partitions
+        known, partitions = self.ask(), self.seen().partitions
+        self.answered()
         counts = {p.topic: p.partition + 1 for p in partitions}
         topics = (
             Topic(name, f"id-{name}", count, name in self.compacted or not known) for name, count in counts.items()
@@ -118,16 +128,18 @@ class Source:
 
     def log_starts(self, partitions: Iterable[TopicPartition]) -> Offsets:
         self.ask()
-        starts = self._seen().starts
+        starts = self.seen().starts
+        self.answered()
         return Offsets({partition: starts.get(partition, 0) for partition in partitions})
 
     def high_ends(self, partitions: Iterable[TopicPartition], _isolation: str) -> Offsets:
         self.ask()
-        ends = self._seen().ends
+        ends = self.seen().ends
+        self.answered()
         return Offsets({partition: ends.get(partition, 0) for partition in partitions})
 
-    def log(self, _isolation: str) -> SimulatedLog:
-        return self.present
+    def log(self, _isolation: str) -> "Questions":
+        return Questions(self)
 
     def committed(self, _group: str, _partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {}
@@ -153,6 +165,33 @@ class Source:
         messages = [self.records[slice_.stretches[rank].partition, offset].message() for rank, offset, *_ in come]
         catch.add(messages, columns, progress.admit(*columns[:3]))
         return catch
+
+
+@dataclass(frozen=True)
+class Questions:
+    """A source's records, as a planner asks for them: what an index says may be stale, what was read is not."""
+
+    source: Source
+
+    def first_at(
+        self, partitions: Sequence[TopicPartition], times: Sequence[int]
+    ) -> Sequence[Mapping[TopicPartition, Answer]]:
+        return self._answer(lambda index: index.first_at(partitions, times))
+
+    def newest(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Answer]:
+        return self._answer(lambda index: index.newest(partitions))
+
+    def look(self, *asked: Any) -> Mapping[TopicPartition, Sighting]:
+        return self._answer(lambda _: self.source.present.look(*asked))
+
+    def scan(self, partition: TopicPartition, start: int, end: int) -> Iterator[tuple[int, int]]:
+        return self._answer(lambda _: self.source.present.scan(partition, start, end))
+
+    def _answer(self, find: Callable[[SimulatedLog], Found]) -> Found:
+        entries = self.source.remembered.entries if self.source.look_up() else self.source.present.entries
+        found = find(SimulatedLog({each: list(entries.get(each, ())) for each in self.source.partitions}))
+        self.source.answered()
+        return found
 
 
 class RememberedOutputs(NamedTuple):
@@ -185,10 +224,12 @@ class Outputs:
     Where they are `silent`, their settings may never be read; whoever has a question must `ask` whether they may now.
     `past` are the rows of topics that were made anew, as far as they need not be there any more. `stale` says whether
     an answer is that of an earlier time, which was `remembered`; producers know how many partitions there are.
+    `answered` is called before an answer is used.
     """
 
     counts: dict[str, int]
     ask: Callable[[], bool]
+    answered: Callable[[], None]
     touch: Callable[[], None]
     fate: Callable[[], int]
     write: Callable[[], int]
@@ -246,6 +287,7 @@ class Outputs:
         seen = self.remembered if self.stale() else RememberedOutputs(self.counts, self.made, self.compacted)
         topics = [self._topic(name, seen, known=known) for name in named.topics]
         partitions = [TopicPartition(topic.name, n) for topic in topics for n in range(topic.partitions)]
+        self.answered()
         return Discovery("cluster", tuple(topics), tuple(partitions))
 
     def _topic(self, name: str, seen: RememberedOutputs, *, known: bool) -> Topic:
@@ -257,7 +299,9 @@ class Outputs:
 
     def high_ends(self, partitions: Iterable[TopicPartition], _isolation: str) -> Offsets:
         self.ask()
-        return Offsets((partition, len(self.logs[partition])) for partition in partitions)
+        found = Offsets((partition, len(self.logs[partition])) for partition in partitions)
+        self.answered()
+        return found
 
     @contextmanager
     def lend(self, _config: Mapping[str, str]) -> Iterator[PooledProducer]:
@@ -284,6 +328,7 @@ class Outputs:
             for row in flying:
                 self.land(row)
             self.flying = []
+        self.answered()
         return Settled(settled=True, gone=0, with_gaps=with_gaps)
 
 

@@ -19,10 +19,11 @@ from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.table_sink import TABLES, table_sink
 from airflow_provider_orderedkafka.spark.tables.files import Files
 from airflow_provider_orderedkafka.spark.tables.table import Write
-from support.attempts import Load, World
+from support.attempts import World
 from support.draws import Attempt, Change, Shape
 from support.memory_state import MemoryState
 from support.small_kafka import DEAD
+from support.small_loads import Load
 
 FOLDER = "/lake/orders"
 KEYS = (None, b'{"k": "a"}', b'{"k": "b"}', b"not JSON")

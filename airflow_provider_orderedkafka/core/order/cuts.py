@@ -126,12 +126,23 @@ class Stretch(NamedTuple):
     floor: int
 
 
+class Close(NamedTuple):
+    """Where a slice ends: the floor of what follows; a `fixed` end is a batch's, which no other plan can move."""
+
+    floor: Floor
+    fixed: bool = False
+
+    def limit(self, partition: TopicPartition) -> int:
+        """Every record of the partition that comes before the end has an order time below this."""
+        return self.floor.of(partition) + (partition == self.floor.split)
+
+
 @dataclass(frozen=True, slots=True)
 class Slice:
     """The offsets between two neighbouring cuts: the work of one Spark task.
 
     `offsets` is how many offsets it spans by the index, an estimate; `latest` is the last timestamp that counts;
-    `floor` is that of the cut at its start.
+    `floor` is that of the cut at its start, `close` tells of the one at its end, where something is known to follow.
     """
 
     index: int
@@ -139,6 +150,7 @@ class Slice:
     latest: int
     offsets: int
     floor: Floor = Floor()
+    close: Close | None = None
 
     @property
     def spans(self) -> dict[TopicPartition, tuple[int, int]]:
@@ -153,7 +165,7 @@ def joined(slices: Sequence[Slice]) -> Slice:
         first = found.get(stretch.partition, stretch)
         found[stretch.partition] = first._replace(end=stretch.end, limit=stretch.limit)
     offsets = sum(slice_.offsets for slice_ in slices)
-    return replace(slices[0], stretches=tuple(sorted(found.values())), offsets=offsets)
+    return replace(slices[0], stretches=tuple(sorted(found.values())), offsets=offsets, close=slices[-1].close)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,9 +226,10 @@ def held(time: int, open_since: int | None, at_most: int) -> int:
     return time if open_since is None else min(time, max(open_since, at_most))
 
 
-def slices(limits: Offsets, cuts: Sequence[Cut], latest: int) -> list[Slice]:
-    """The slices between these cuts, in order; together they cover everything exactly once."""
-    return [_slice(index, limits, latest, *edges) for index, edges in enumerate(pairwise(cuts))]
+def slices(limits: Offsets, cuts: Sequence[Cut], latest: int, close: Close | None = None) -> list[Slice]:
+    """The slices between these cuts, in order; together they cover everything exactly once, up to the close."""
+    found = [_slice(index, limits, latest, *edges) for index, edges in enumerate(pairwise(cuts))]
+    return [*found[:-1], *(replace(last, close=close) for last in found[-1:])]
 
 
 def _slice(index: int, limits: Offsets, latest: int, before: Cut, after: Cut) -> Slice:
@@ -226,4 +239,4 @@ def _slice(index: int, limits: Offsets, latest: int, before: Cut, after: Cut) ->
         if start.offset < limit and start != end
     )
     offsets = sum(stretch.end.offset - stretch.start.offset for stretch in stretches)
-    return Slice(index, stretches, latest, offsets, before.floor)
+    return Slice(index, stretches, latest, offsets, before.floor, Close(after.floor))

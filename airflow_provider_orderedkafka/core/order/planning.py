@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from .cuts import Bound, Cut, Floor, Place, Slice, Span, slices
+from .cuts import Bound, Close, Cut, Floor, Place, Slice, Span, slices
 from .positions import Offsets, TopicPartition
 from .timeline import PATIENCE, Log, OwnIndex, Places, Row, Search, Sighting, TimeIndex
 
@@ -25,15 +25,22 @@ LOOKS = 8
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """Between which cuts the slices of a span lie, and which literal offsets none of them passes."""
+    """Between which cuts the slices of a span lie, and which literal offsets none of them passes.
+
+    `close` tells of the end where something follows that is known.
+    """
 
     first: Cut
     last: Cut
     limits: Offsets
+    close: Close | None = None
 
 
 class Planner:
-    """Cuts one span. `own` caches indexes built by reading, for later spans of the same partitions."""
+    """Cuts one span. `own` caches indexes built by reading, for later spans of the same partitions.
+
+    `close` tells of the span's end, where it is known what follows.
+    """
 
     def __init__(
         self,
@@ -41,10 +48,12 @@ class Planner:
         span: Span,
         compacted: Iterable[str] = (),
         own: dict[TopicPartition, OwnIndex] | None = None,
+        *,
         edges: Edges | None = None,
+        close: Close | None = None,
     ) -> None:
         self.span = span
-        self._edges = edges or Edges(span.first(), span.last(), span.end)
+        self._edges = edges or Edges(span.first(), span.last(), span.end, close)
         self.index = TimeIndex(log, span, {} if own is None else own)
         self._places = Places(log, self.index)
         compacted = frozenset(compacted)
@@ -160,7 +169,9 @@ class Planner:
     def slices_before(self, last: Row, each: int) -> list[Slice]:
         """The same, where it is known which time everything in the span comes before."""
         inner = self._cuts(each, last) if last.time > self.span.floor.lowest else []
-        return slices(self._edges.limits, [self._edges.first, *inner, self._edges.last], self.span.latest)
+        return slices(
+            self._edges.limits, [self._edges.first, *inner, self._edges.last], self.span.latest, self._edges.close
+        )
 
     def _cuts(self, each: int, last: Row) -> list[Cut]:
         """Inner cuts about `each` offsets apart, before the time of the last row."""
@@ -306,7 +317,9 @@ def split(slice_: Slice, log: Log, each: int) -> list[Slice]:
     end = Offsets((s.partition, min(max(s.end.offset, s.start.offset), s.limit)) for s in stretches)
     first = Cut(slice_.floor, tuple(stretch.start for stretch in stretches))
     last = Cut(slice_.floor, tuple(stretch.end for stretch in stretches))
-    planner = Planner(log, Span(start, end, slice_.floor, slice_.latest), edges=Edges(first, last, limits))
+    planner = Planner(
+        log, Span(start, end, slice_.floor, slice_.latest), edges=Edges(first, last, limits, slice_.close)
+    )
     # Where the slice ends inside a tie, some of its records are of that time: everything comes before the next one.
     times = [stretch.end.time for stretch in stretches if stretch.end.time is not None]
     beyond = min([slice_.latest, *times]) + 1

@@ -11,9 +11,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
+import numpy as np
+
 from airflow_provider_orderedkafka.core.order.cuts import Bound, Slice, Span, Stretch, joined
 from airflow_provider_orderedkafka.core.order.positions import Position, TopicPartition
-from airflow_provider_orderedkafka.errors import OrderViolationError
+from airflow_provider_orderedkafka.errors import OrderViolationError, UnreachableError
 from airflow_provider_orderedkafka.kafka.clients.pools import fetch_bytes, pooled_consumer
 from airflow_provider_orderedkafka.kafka.lookup.topics import check_topics
 from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings, ReadTally
@@ -52,6 +54,7 @@ def read_slice(
         for piece, fetched in _pieces(slice_, fetching_settings, resplit):
             part = fetched.joined()
             ordered = arrange(piece, part.columns.rank, part.columns.offset, part.columns.timestamp)
+            tally.beyond += _beyond(piece, ordered)
             builder = BatchBuilder(piece, part.arrivals(), ordered, settings.columns)
             tally.lose(fetched.lost)
             for partition, count in fetched.lost.items():
@@ -102,6 +105,26 @@ def _pieces(slice_: Slice, settings: ReadSettings, resplit: Resplit | None) -> I
     again = resplit if len(pieces) > 1 else None
     for piece in pieces:
         yield from _pieces(piece, settings, again)
+
+
+def _beyond(piece: Slice, ordered: Ordered) -> int:
+    """How many records belong behind the end of their batch; UnreachableError if some do behind another slice's end.
+
+    So it is where a broker was asked for a time that had fewer records than there were. Cut anew, a slice ends
+    elsewhere; nothing of it was handed on.
+    """
+    if piece.close is None:
+        return 0
+    limits = np.array([piece.close.limit(stretch.partition) for stretch in piece.stretches], np.int64)
+    beyond = np.flatnonzero(ordered.order_time >= limits[ordered.rank])
+    if beyond.size and not piece.close.fixed:
+        found = _place(ordered, [stretch.partition for stretch in piece.stretches], int(beyond[0]))
+        raise UnreachableError(
+            f"{found.partition.at(found.offset)} has the order time {found.order_time}, where its slice was to end "
+            f"before {limits[ordered.rank[beyond[0]]]}: the broker that was asked for times is behind, and does not "
+            "know the record; the next attempt asks again"
+        )
+    return int(beyond.size)
 
 
 def _check_order(piece: Slice, ordered: Ordered, rows: slice, last: Position | None) -> Position:

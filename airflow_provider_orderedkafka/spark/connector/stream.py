@@ -22,7 +22,7 @@ from airflow_provider_orderedkafka.core.limits import place_after
 from airflow_provider_orderedkafka.core.next_range import Ends, NothingToLoad, Survey, check_ends, next_place, verdict
 from airflow_provider_orderedkafka.core.notation.starts import Earliest
 from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Named, Subscription
-from airflow_provider_orderedkafka.core.order.cuts import Place, Slice, Span
+from airflow_provider_orderedkafka.core.order.cuts import Close, Place, Slice, Span
 from airflow_provider_orderedkafka.core.order.planning import Planner
 from airflow_provider_orderedkafka.core.order.positions import Offsets, Position, TopicPartition
 from airflow_provider_orderedkafka.core.order.timeline import Log
@@ -115,13 +115,15 @@ class Cluster:
             self._found(Named(tuple(wanted)))
         return [topic for topic in wanted if self._compacted[topic]]
 
-    def planner(self, span: Span, own: "Own | None" = None, *, literal: bool = False) -> Planner:
+    def planner(
+        self, span: Span, own: "Own | None" = None, *, literal: bool = False, close: Close | None = None
+    ) -> Planner:
         """The planner of a span; `own` keeps what it read of the log for the next one.
 
         With `literal`, or where records may be compacted away, each cut is a literal offset, found by looking.
         """
         topics = span.start.topics if span.offsets else ()
-        return Planner(self.log, span, topics if literal else self.compacted(topics), own)
+        return Planner(self.log, span, topics if literal else self.compacted(topics), own, close=close)
 
     def _found(self, subscription: Subscription) -> Discovery:
         found = self.kafka.discover(subscription)

@@ -136,6 +136,7 @@ class Read:
             read_in=Offsets(tally.read),
             bytes_read=tally.bytes,
             lost=lost,
+            may_be_out_of_order=tally.beyond,
             may_be_doubled=0 if left is None else left.resent,
         )
         self.tally = self.tally.plus(found)

@@ -20,7 +20,7 @@ from airflow_provider_orderedkafka.compat.spark import spark_schema
 from airflow_provider_orderedkafka.core.batches import SLICE_OFFSETS, Tally
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.lanes import Placement
-from airflow_provider_orderedkafka.core.order.cuts import Slice, Span
+from airflow_provider_orderedkafka.core.order.cuts import Close, Slice, Span
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.kafka.lookup.brokers import Kafka
@@ -143,7 +143,7 @@ class ReadRecords:
             yield records
         if self.counters is not None:
             lost = sum(tally.lost.values()) if landed is None else landed.lost(slice_, tally.lost)
-            self.counters.add(number, tally, lost, elsewhere)
+            self.counters.add(number, tally, lost, elsewhere + tally.beyond)
 
     def _left(self, records: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
         if not self.without:
@@ -226,7 +226,11 @@ class RangeFrames:
         So it is, too, where retention may take records between two slices that are read: a bound by time would move.
         """
         literal = literal or self.loaded.on_data_loss == "count"
-        return self.cluster.planner(self.span(batch), literal=literal).slices(each)
+        inner = (
+            batch.end.offsets != self.loaded.end.offsets
+        )  # the floor behind a range may be lower: rewinds, older releases
+        close = Close(batch.end.floor, fixed=True) if inner else None
+        return self.cluster.planner(self.span(batch), literal=literal, close=close).slices(each)
 
     @property
     def may_shrink(self) -> bool:
