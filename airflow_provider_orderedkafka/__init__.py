@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from airflow_provider_orderedkafka.outputs import NewTopics as NewTopics
     from airflow_provider_orderedkafka.services import Databricks as Databricks
     from airflow_provider_orderedkafka.services import EmrServerless as EmrServerless
+    from airflow_provider_orderedkafka.services import EmrSteps as EmrSteps
     from airflow_provider_orderedkafka.services import Livy as Livy
     from airflow_provider_orderedkafka.services import SparkKubernetes as SparkKubernetes
 
@@ -36,7 +37,7 @@ __version__ = "0.1.0"
 
 _FORMATS = ("Avro", "Decode", "Json", "JsonSchema", "Protobuf")
 _OUTPUTS = ("DeltaOutput", "FilesOutput", "IcebergOutput", "KafkaOutput")
-_SERVICES = ("Databricks", "EmrServerless", "Livy", "SparkKubernetes")
+_SERVICES = ("Databricks", "EmrServerless", "EmrSteps", "Livy", "SparkKubernetes")
 _MODULES = {
     "OrderedLoad": "load",
     "NewTopics": "outputs",
@@ -57,6 +58,7 @@ __all__ = [
     "Decode",
     "DeltaOutput",
     "EmrServerless",
+    "EmrSteps",
     "FilesOutput",
     "IcebergOutput",
     "Json",

@@ -399,6 +399,54 @@ class Databricks(Service):
         return {"new_cluster": found}
 
 
+@arguments(**ELSEWHERE, job_flow_id="it is cluster=")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmrSteps(Service):
+    """Run the application as a step of an Amazon EMR cluster that runs, by Airflow's `EmrAddStepsOperator`.
+
+    :param code: The folder with what `orderedkafka bundle` writes, such as `"s3://bucket/code"`.
+    :param cluster: The ID of the cluster, whose machines have what the application needs of Python. (may be a template)
+    :param conn_id: The connection to AWS.
+    :param region: The region. Default: the connection's.
+    :param conf: Spark's settings.
+    :param packages: Packages of Maven, separated by commas.
+    :param py_files: Where further modules and zips for Python's path are.
+    :param hours: How long Airflow waits. A step that it gives up ends when the next attempt begins.
+    :param deferrable: Whether Airflow's triggerer waits for the application, and not a worker.
+    :param operator: Further arguments of the operator.
+    """
+
+    cluster: str
+    conn_id: str = "aws_default"
+    region: str | None = None
+    conf: Mapping[str, Any] = field(default_factory=dict)
+    packages: str = ""
+    py_files: tuple[str, ...] = ()
+    hours: int = 12
+
+    def __call__(self, launch: Launch) -> "BaseOperator":
+        with _provider(self, "amazon"):
+            from airflow.providers.amazon.aws.operators.emr import EmrAddStepsOperator
+        delay = 30
+        words = ["spark-submit", "--deploy-mode", "cluster", "--py-files", ",".join([self.bundle, *self.py_files])]
+        words += ["--packages", self.packages] if self.packages else []
+        words += [part for name, value in self.conf.items() for part in ("--conf", f"{name}={value}")]
+        step = {"Jar": "command-runner.jar", "Args": [*words, launch.application, *launch.arguments]}
+        name = f"orderedkafka-{_named(launch.load, 100)}"
+        asked = {
+            "job_flow_id": self.cluster,
+            "steps": [{"Name": name, "ActionOnFailure": "CONTINUE", "HadoopJarStep": step}],
+            "aws_conn_id": self.conn_id,
+            "region_name": self.region,
+            "wait_for_completion": True,
+            "waiter_delay": delay,
+            "waiter_max_attempts": self.hours * 3_600 // delay,
+            "deferrable": self.deferrable,
+        }
+        made: BaseOperator = EmrAddStepsOperator(**{**asked, **self.operator}, **launch.task)
+        return made
+
+
 @arguments(**ELSEWHERE)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Livy(Service):

@@ -82,13 +82,24 @@ def runs(without_airflow, tmp_path):
     made.end()
 
 
+def known_as_aws(url, monkeypatch):
+    aws = {"region_name": "eu-west-1", "endpoint_url": url}
+    connection = {"conn_type": "aws", "login": "id", "password": "key", "extra": aws}
+    monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(connection))
+
+
+@pytest.fixture
+def emr_steps(runs, code, monkeypatch):
+    with services.serving(services.emr_steps(runs)) as url:
+        known_as_aws(url, monkeypatch)
+        yield f"EmrSteps('file://{code}', cluster='j-1', operator={{'waiter_delay': 1}})"
+
+
 @pytest.fixture
 def emr_serverless(runs, code, monkeypatch):
     """The value, and a stand-in for what its operator asks."""
     with services.serving(services.emr_serverless(runs)) as url:
-        aws = {"region_name": "eu-west-1", "endpoint_url": url}
-        connection = {"conn_type": "aws", "login": "id", "password": "key", "extra": aws}
-        monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(connection))
+        known_as_aws(url, monkeypatch)
         role = "role='arn:aws:iam::123456789012:role/orders'"
         yield f"EmrServerless('file://{code}', application_id='00f1', {role}, operator={{'waiter_delay': 1}})"
 
@@ -152,6 +163,7 @@ OLD_WAYS = ("default:ProvidersManager.hooks is deprecated", "default:BasicAuth i
         pytest.param("databricks", marks=[*nightly, pytest.mark.filterwarnings(*OLD_WAYS)]),
         pytest.param("kubernetes", marks=nightly),
         pytest.param("livy", marks=nightly),
+        pytest.param("emr_steps", marks=nightly),
     ]
 )
 def spark(request, connections):

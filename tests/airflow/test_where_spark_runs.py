@@ -110,6 +110,17 @@ def test_the_operator_for_emr_serverless_asks_for_the_code_in_its_folder_and_wai
     assert (load.waiter_max_attempts * load.waiter_delay, load.deferrable) == (6 * 60 * 60, True)
 
 
+def test_the_operator_for_emr_steps_asks_for_a_driver_in_the_cluster_and_waits_for_it(load_task):
+    load = load_task("by_emr_steps")
+    (step,) = load.steps
+    files = ["--py-files", f"{THERE}/{bundle_name()}"]
+    spark_submit = ["spark-submit", "--deploy-mode", "cluster", *files, f"{THERE}/ordered_replay.py", "--work"]
+    assert step["HadoopJarStep"]["Args"][: len(spark_submit)] == spark_submit
+    assert (step["ActionOnFailure"], step["HadoopJarStep"]["Jar"]) == ("CONTINUE", "command-runner.jar")
+    assert (load.job_flow_id, load.deferrable) == ("j-2AXXXXXXGAPLF", True)
+    assert load.waiter_max_attempts * load.waiter_delay == 12 * 60 * 60
+
+
 def test_the_operator_for_livy_asks_for_a_driver_in_the_cluster_with_its_python(load_task):
     load = load_task("by_livy")
     asked = load.spark_params

@@ -93,7 +93,7 @@ def serving(routes: Mapping[str, Route], created: int = 200) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             path, _, query = self.path.partition("?")
-            asked = f"{self.command} {path}"
+            asked = f"{self.command} {self.headers.get('X-Amz-Target') or path}"
             body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
             body = body or dict(parse_qsl(query))
             for pattern, route in routes.items():
@@ -148,6 +148,30 @@ def emr_serverless(runs: Runs) -> dict[str, Route]:
         "POST /applications/([^/]+)/jobruns": start,
         "GET /applications/([^/]+)/jobruns/([^/]+)": look,
         "DELETE /applications/([^/]+)/jobruns/([^/]+)": cancel,
+    }
+
+
+def emr_steps(runs: Runs) -> dict[str, Route]:
+    """An EMR cluster that takes steps."""
+    states = {"running": "RUNNING", "failed": "FAILED", "success": "COMPLETED", "cancelled": "CANCELLED"}
+
+    def start(body: Any) -> Any:
+        runs.requests.append(body)
+        (step,) = body["Steps"]
+        program, mode, cluster, *submit = step["HadoopJarStep"]["Args"]
+        assert (program, mode, cluster) == ("spark-submit", "--deploy-mode", "cluster")  # there is none here
+        return {"StepIds": [runs.start(submit, {})]}
+
+    def look(body: Any) -> Any:
+        return {"Steps": [{"Id": run, "Status": status(run)} for run in body["StepIds"]]}
+
+    def status(run: str) -> Any:
+        return {"State": states[runs.state(run)], "FailureDetails": {"Message": runs.why(run)}}
+
+    return {
+        r"POST ElasticMapReduce\.DescribeCluster": lambda body: {"Cluster": {"Id": body["ClusterId"]}},
+        r"POST ElasticMapReduce\.AddJobFlowSteps": start,
+        r"POST ElasticMapReduce\.ListSteps": look,
     }
 
 
