@@ -334,6 +334,8 @@ def _group(
     if audit:
         check_audit(load, to, rows)
     shipped = shipped_with(load.name, Path(group.dag.fileloc).parent, rows)
+    if isinstance(spark, Service):
+        spark.check_shipped(load.name, shipped)
     job: dict[str, Any] = {"to": to, "rows": rows}
     with group:
         resolve = ResolveOffsetRangeOperator(

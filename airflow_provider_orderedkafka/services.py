@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider_orderedkafka.core.codec import packed
@@ -98,6 +98,15 @@ class Service:
         """Where the application is: a relative path of one's own begins at `code`, as the packaged ones do."""
         name = own or PurePosixPath(packaged).name
         return name if "://" in name or name.startswith("/") else f"{self.code.rstrip('/')}/{name}"
+
+    def check_shipped(self, load: str, shipped: Path | None) -> None:
+        """`SettingError` for a transform beside the DAG file that nothing brings to where Spark runs."""
+        if shipped is not None and not getattr(self, "py_files", True):
+            there = f"{self.code.rstrip('/')}/{shipped.name}{'' if shipped.is_file() else '.zip'}"
+            raise SettingError(
+                f"load {load!r}: its transform is in {str(shipped)!r}, which {_name(self)} does not see: copy it to "
+                f"{there!r}, and name it there with py_files=({there!r},)"
+            )
 
     def options(self, load: OrderedLoad, job: Job) -> str:
         """Kafka's settings as one word; `SettingError` where that would show a secret, or the code is not there."""

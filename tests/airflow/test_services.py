@@ -273,3 +273,15 @@ def test_code_of_another_release_is_said_before_an_attempt_is_counted(airflow_ho
         service.options(ORDERS, COPY)
     build_code(tmp_path)
     assert service.options(ORDERS, COPY)
+
+
+def test_a_transform_beside_the_dag_file_is_taken_by_the_service_from_where_it_is_said_to_be(dag_file, airflow_home):
+    module = airflow_home / "dags" / "cleaned_orders.py"
+    module.write_text("def clean(frame):\n    return frame\n")
+    emr = f"EmrServerless('s3://b/code', py_files=('s3://b/code/cleaned_orders.py',), **{TO_EMR})"
+    text = DAG.format(load="cleaned", output="cleaned-out", spark=emr, checkpoint="s3://b/c")
+    dag = dag_file(text.replace('application=Application("flaky.py")', "transform='cleaned_orders:clean'"))
+    module.unlink()
+    asked = dag.get_task("cleaned.load").job_driver["sparkSubmit"]
+    assert asked["entryPoint"] == "s3://b/code/ordered_replay.py"
+    assert asked["sparkSubmitParameters"] == f"--py-files s3://b/code/{bundle_name()},s3://b/code/cleaned_orders.py"
