@@ -56,7 +56,11 @@ export function audited({ audit }) {
 export const duration = (range) =>
   range.begun_at !== null && range.ended_at !== null ? Math.max(range.ended_at - range.begun_at, 0) : null;
 
-export const runLink = (range) => h("a", { href: runPage(range.run), "data-leave": true }, runIdOf(range.run));
+/** The run, whose ID ends in a moment that is not broken where there is room for it. */
+export function runLink(range) {
+  const [kind, ...rest] = runIdOf(range.run).split(/(?<=__)/);
+  return h("a", { href: runPage(range.run), "data-leave": true }, kind, h("wbr"), h("span", { class: "whole" }, rest));
+}
 
 export function links(range) {
   const log = range.task && h("a", { href: taskPage(range.run, range.task), "data-leave": true }, "log");
