@@ -1,14 +1,18 @@
 """The source as a batch: columns, options, what narrow transformations keep, and what bad input is told."""
 
+import gc
 import time
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 from support.records import Record
+from support.slices import whole
 from support.spark import since
 
+from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
 from airflow_provider_orderedkafka.spark import register
+from airflow_provider_orderedkafka.spark.connector.reading import read_batches
 
 pytestmark = since(4, 0)
 
@@ -212,3 +216,17 @@ def test_bad_input_is_told_by_name_within_seconds(case, read, told):
 def test_a_row_limit_lets_the_first_rows_in_order_pass(read, told, limit):
     rows = read(subscribe=told, sliceOffsets=6).collect()
     assert read(subscribe=told, sliceOffsets=6, rowLimit=limit).collect() == rows[:limit]
+
+
+def test_what_a_worker_has_imported_is_no_longer_searched_for_garbage_and_what_others_have_is(
+    spark, config, told, records
+):
+    slice_, settings = whole(told, records.ends(told)), ReadSettings(config)
+
+    def reading(_):
+        return sum(batch.num_rows for batch in read_batches(slice_, settings)), gc.get_freeze_count() > 0
+
+    before = gc.get_freeze_count()
+    assert reading(0)[0] == 40
+    assert gc.get_freeze_count() == before
+    assert spark.sparkContext.parallelize([0], 1).map(reading).collect() == [(40, True)]

@@ -4,7 +4,9 @@
 Spark. The types are the source's own.
 """
 
+import gc
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_orderedkafka.compat.spark import spark_schema
@@ -85,5 +87,15 @@ def _read(slice_: Slice, settings: ReadSettings, tally: ReadTally | None, make: 
     from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
     from airflow_provider_orderedkafka.kafka.read.slices import read_slice
 
+    _settle()
     log = KafkaLog(settings.kafka, settings.isolation)
     return read_slice(slice_, settings, tally, lambda large, each: split(large, log, each), make)
+
+
+@cache
+def _settle() -> None:
+    """Once in a Python worker of Spark's, which looks for garbage after every task: not among what was imported."""
+    from pyspark import TaskContext
+
+    if TaskContext.get() is not None:
+        gc.freeze()
