@@ -39,6 +39,10 @@ class ReadSettings:
     sampled: int = 50
     fetch: Fetch | None = None
 
+    def asks_for(self, column: str) -> bool:
+        """Whether it is among the requested columns."""
+        return self.columns is None or column in self.columns
+
     @classmethod
     def of_range(cls, kafka: Mapping[str, str], loaded: Range) -> Self:
         lost = loaded.on_data_loss
@@ -49,9 +53,9 @@ class ReadSettings:
 class ReadTally:
     """The counts of one reading task, updated as it goes.
 
-    `bytes` and, by partition, `read` and `late` are of the records handed on, of which those `beyond` belong behind the
-    end of their batch; `lost` is how many offsets of each partition retention had deleted, if losses are counted
-    instead of raised.
+    `bytes`, of keys and values as far as these were asked for, and, by partition, `read` and `late` are of the records
+    handed on, of which those `beyond` belong behind the end of their batch; `lost` is how many offsets of each
+    partition retention had deleted, if losses are counted instead of raised.
     """
 
     read: Counter[TopicPartition] = field(default_factory=Counter)

@@ -2,13 +2,15 @@
 
 from collections import deque
 
+import numpy as np
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, Message
 from support.scripted import ORDERS, REFUNDS, ScriptedConsumer, event, record
 from support.slices import slice_of, stretch
 
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.kafka.clients.pools import PooledConsumer
+from airflow_provider_orderedkafka.kafka.read.fetched import Columns, Part
 from airflow_provider_orderedkafka.kafka.read.fetching import Fetch
 from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
 
@@ -41,3 +43,15 @@ def test_a_record_of_another_partition_moves_none_of_the_slice(slice_, last, oth
     own = [record(offset, partition=partition) for partition in (ORDERS, last) for offset in range(3)]
     consumer = ScriptedConsumer(strange, [own[0], strange[0], *own[1:]])
     assert fetched(slice_, consumer) == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
+
+
+def test_keys_and_values_are_taken_and_counted_only_where_their_column_is_asked_for():
+    messages = [Message(*ORDERS, offset, b"key", b"value") for offset in range(3)]
+    columns = Columns(*[np.zeros(3, np.int64)] * 4)
+    both, value, neither = (
+        Part.of(messages, columns, ReadSettings({}, columns=asked)) for asked in (None, ("value",), ("offset",))
+    )
+    assert (both.keys, both.values) == ([b"key"] * 3, [b"value"] * 3)
+    assert (value.keys, value.values) == ([b""] * 3, [b"value"] * 3)
+    assert (neither.keys, neither.values) == ([b""] * 3, [b""] * 3)
+    assert (both.bytes - value.bytes, value.bytes - neither.bytes) == (9, 15)

@@ -45,13 +45,16 @@ class Part(NamedTuple):
     header_counts: Ints
 
     @classmethod
-    def of(cls, messages: list[Message], columns: Columns, *, headers: bool) -> "Part":
-        """What these messages have. It is taken out of them at once: the client reuses their memory while it is hot."""
-        found = headers_of(messages) if headers else None
+    def of(cls, messages: list[Message], columns: Columns, settings: ReadSettings) -> "Part":
+        """What these messages have. It is taken out of them at once: the client reuses their memory while it is hot.
+
+        Keys and values whose column nobody asked for are empty.
+        """
+        found = headers_of(messages) if settings.include_headers else None
         return cls(
             columns,
-            *_payloads(list(map(_KEY, messages))),
-            *_payloads(list(map(_VALUE, messages))),
+            *_payloads(list(map(_KEY, messages)) if settings.asks_for("key") else [b""] * len(messages)),
+            *_payloads(list(map(_VALUE, messages)) if settings.asks_for("value") else [b""] * len(messages)),
             found,
             *_header_sizes(found, len(messages)),
         )
@@ -106,7 +109,7 @@ class FetchedRecords:
     """The records of a slice in the order of their arrival."""
 
     def __init__(self, settings: ReadSettings) -> None:
-        self._with_headers = settings.include_headers
+        self._settings = settings
         self._parts: list[Part] = []
         self.records = 0
         self.bytes = 0
@@ -117,7 +120,7 @@ class FetchedRecords:
         if not belongs.all():
             messages = list(compress(messages, belongs.tolist()))
             columns = columns.only(belongs)
-        self.take(Part.of(messages, columns, headers=self._with_headers))
+        self.take(Part.of(messages, columns, self._settings))
 
     def take(self, part: Part) -> None:
         if part.keys:
@@ -132,7 +135,7 @@ class FetchedRecords:
     def joined(self) -> Part:
         """All of them as one part."""
         columns, keys, key_sizes, values, value_sizes, headers, header_sizes, header_counts = zip(
-            *(self._parts or [Part.of([], _NO_COLUMNS, headers=self._with_headers)]), strict=True
+            *(self._parts or [Part.of([], _NO_COLUMNS, self._settings)]), strict=True
         )
         return Part(
             Columns(*map(np.concatenate, zip(*columns, strict=True))),
@@ -140,7 +143,7 @@ class FetchedRecords:
             np.concatenate(key_sizes),
             list(chain.from_iterable(values)),
             np.concatenate(value_sizes),
-            list(chain.from_iterable(headers)) if self._with_headers else None,
+            list(chain.from_iterable(headers)) if self._settings.include_headers else None,
             np.concatenate(header_sizes),
             np.concatenate(header_counts),
         )

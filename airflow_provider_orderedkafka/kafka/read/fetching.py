@@ -255,7 +255,7 @@ class Fetch:
             belongs = self._progress.admit(columns.rank, columns.offset, columns.timestamp)
             if not belongs.all():
                 messages, columns = list(compress(messages, belongs.tolist())), columns.only(belongs)
-            self._share_out(Part.of(messages, columns, headers=self._settings.include_headers))
+            self._share_out(Part.of(messages, columns, self._settings))
         return bool(ours.any())
 
     def _share_out(self, part: Part) -> None:
