@@ -53,6 +53,7 @@ class Planner:
         close: Close | None = None,
     ) -> None:
         self.span = span
+        self._partitions = span.partitions
         self._edges = edges or Edges(span.first(), span.last(), span.end, close)
         self.index = TimeIndex(log, span, {} if own is None else own)
         self._places = Places(log, self.index)
@@ -123,7 +124,7 @@ class Planner:
         return list(_following(found))
 
     def _place(self, row: Row, floor: Floor) -> Place:
-        return Place(Offsets(zip(self.span.partitions, row.offsets, strict=True)), floor)
+        return Place(Offsets(zip(self._partitions, row.offsets, strict=True)), floor)
 
     def _end_at(self, most: int, search: Search) -> Place:
         """The last cut with at most this many offsets, filled up from the tie after it."""
@@ -149,14 +150,14 @@ class Planner:
         if left == 0:
             return self._place(low, self.span.floor.raised(low.time))
         after, offsets, split = self._places.at(low.until + 1), [], None
-        for partition, begin, end in zip(self.span.partitions, low.offsets, after.offsets, strict=True):
+        for partition, begin, end in zip(self._partitions, low.offsets, after.offsets, strict=True):
             taken = min(left, max(end - begin, 0))
             left -= taken
             offsets.append(begin + taken)
             if split is None and taken < end - begin:
                 split = partition
         floor = self.span.floor.raised(low.until + (split is None), split)
-        return Place(Offsets(zip(self.span.partitions, offsets, strict=True)), floor)
+        return Place(Offsets(zip(self._partitions, offsets, strict=True)), floor)
 
     def slices(self, each: int) -> list[Slice]:
         """Slices of about `each` offsets, in order; they cover the span exactly once."""
@@ -214,7 +215,7 @@ class Planner:
         ]
 
     def _bound(self, place: int, offset: int, time: int) -> Bound:
-        partition = self.span.partitions[place]
+        partition = self._partitions[place]
         if time <= self.span.floor.of(partition):
             return self._edges.first.bounds[place]
         return Bound(offset) if offset >= self._edges.limits[partition] else Bound(offset, time)
@@ -229,14 +230,14 @@ class Planner:
             while first is not None and offset < end:
                 if offset > first:
                     bounds = (*left[:place], Bound(offset), *begun[place + 1 :])
-                    yield Cut(self.span.floor.raised(tie, self.span.partitions[place]), bounds)
+                    yield Cut(self.span.floor.raised(tie, self._partitions[place]), bounds)
                     passed = begin - offset
                 offset += each
             passed += end - begin
 
     def _start_of_tie(self, place: int, begin: int, tie: int) -> int | None:
         """Where the partition's tie begins, if it truly has one: its first visible record is of that time."""
-        partition = self.span.partitions[place]
+        partition = self._partitions[place]
         inherited = tie <= self.span.floor.of(partition)
         bound = self._edges.first.bounds[place] if inherited else Bound(begin, tie)
         if bound.time is None:
@@ -248,7 +249,7 @@ class Planner:
         """The partitions where an answer of the index hides many visible records that are older."""
         suspects = {
             partition: sorted(dict.fromkeys(self._suspects(place, rows, jumps)), key=lambda hides: -hides[0])[:LOOKS]
-            for place, partition in enumerate(self.span.partitions)
+            for place, partition in enumerate(self._partitions)
             if partition not in self.index.own
         }
         blind: set[TopicPartition] = set()
@@ -265,7 +266,7 @@ class Planner:
         If the record that the index points at is visible, a look finds it at once; if it is a marker, or in the future,
         the look passes the records that it hides.
         """
-        end, middle = self.span.end[self.span.partitions[place]], rows[len(rows) // 2]
+        end, middle = self.span.end[self._partitions[place]], rows[len(rows) // 2]
         if end - middle.offsets[place] > PATIENCE and middle is not rows[0]:
             yield end, self._bound(place, middle.offsets[place], middle.time)
         for row, following in pairwise(rows):
