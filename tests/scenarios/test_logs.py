@@ -16,7 +16,7 @@ from airflow_provider_orderedkafka.core.order.cuts import Floor, Span
 from airflow_provider_orderedkafka.core.order.planning import Planner, split
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
-from airflow_provider_orderedkafka.kafka.read.slices import read_slice
+from airflow_provider_orderedkafka.kafka.read.slices import fetching, read_slice
 from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
 
 BASE = 1_700_000_000_000
@@ -45,10 +45,10 @@ class Log:
         return Span(Offsets(dict.fromkeys(ends, 0)), Offsets(ends), floor or Floor(), self.latest)
 
     def read(self, slices):
-        told = ReadSettings(self.config, deadline=20.0)
         found = []
-        for slice_ in slices:
-            found += rows(read_slice(slice_, told, resplit=lambda s, each: split(s, self.log, each)))
+        with fetching(slices, ReadSettings(self.config, deadline=20.0)) as told:
+            for slice_ in slices:
+                found += rows(read_slice(slice_, told, resplit=lambda s, each: split(s, self.log, each)))
         return [(row.order_time, row.topic, row.partition, row.offset) for row in found]
 
     def oracle(self):
