@@ -93,6 +93,20 @@ MUTANTS = [
         TOPICS,
     ),
     (
+        "a batch is counted by one that has lost the lease while it wrote",
+        f"{PACKAGE}/spark/application/batch_loop.py",
+        {
+            "self._work.lease.check()  # who lost it meanwhile": "pass  # who lost it meanwhile",
+        },
+        ("tests/property/test_standing_still.py",),
+    ),
+    (
+        "an attempt that ends goes by counts that another one may have tidied up",
+        f"{PACKAGE}/spark/application/attempt.py",
+        {"self._checkpoint.counts() if self._loop is None else self._loop.counts": "self._checkpoint.counts()"},
+        ("tests/unit/test_attempt.py",),
+    ),
+    (
         "an output on another cluster is the one that a batch was begun on",
         f"{PACKAGE}/core/batches.py",
         {"same = same and (self.cluster == other.cluster or not self.cluster or not other.cluster)": "same = same"},

@@ -79,7 +79,7 @@ class Noticed:
         return self.writer.output
 
     def write(self, batch: Batch, note: Note, before: Any) -> Tally:
-        with self.world.writing(self.range_id):
+        with self.world.writing(self.range_id, batch.number):
             tally: Tally = self.writer.write(batch, note, before)
         done = Done(self.range_id, batch.start.offsets, batch.end.offsets, self.world.write, batch.surplus)
         self.load.done[self.range_id, batch.number] = done
@@ -87,7 +87,7 @@ class Noticed:
 
 
 OF_AN_ATTEMPT = (
-    *("attempt", "write", "_troubles", "_left", "_meanwhile", "_beside", "_writing", "_running"),
+    *("attempt", "write", "_troubles", "_left", "_meanwhile", "_beside", "_writing", "_holding", "_running"),
     *("_fates", "_denied", "_stale", "_outdated"),
 )
 
@@ -153,12 +153,12 @@ class World:
         self._left: int | None = None
         self._meanwhile: list[tuple[int, Come | Change]] = []
         self._beside: list[tuple[int, Come | Change | Attempt]] = []
-        self._writing: str | None = None
+        self._writing: tuple[str, int] | None = None
+        self._holding = False
         self._running: tuple[Load, ...] = ()
         self._writes = 0
         self._clock = Clock()
         self._dead: set[Process] = set()
-        self.frozen: set[str] = set()
         self.awoken: set[str] = set()
         self._fates: Iterator[int] = cycle((0,))
         self._denied: Iterator[bool] = cycle((False,))
@@ -262,6 +262,7 @@ class World:
     def _begin(self, attempt: Attempt, load: Load) -> None:
         self.attempt, self._troubles, self._left = attempt, list(attempt.troubles), None
         self._meanwhile, self._beside, self._writing = list(attempt.meanwhile), list(attempt.beside), None
+        self._holding = False
         self._fates, self._denied, self._stale = cycle(attempt.fates), cycle(attempt.denied), cycle(attempt.stale)
         self._outdated = cycle(attempt.outdated)
         self.source.remember()
@@ -356,6 +357,7 @@ class World:
         )
         try:
             lease.acquire()
+            self._holding = True
             found = already_loaded(checkpoint, loaded) or self._loaded(load, arguments, loaded, checkpoint, lease)
         except Killed:
             raise
@@ -363,6 +365,7 @@ class World:
             lease.let_go()
             raise
         finally:
+            self._holding = False
             self._dead.add(process)
         return found
 
@@ -383,7 +386,9 @@ class World:
         if (unfinished := _unfinished(loaded, loop.counts)) is not None:
             raise AssertionError(unfinished)
         lease.check()
-        found = report(loaded, checkpoint.counts(), Ending(lease.attempt, 0, 1))
+        if (done := already_loaded(checkpoint, loaded)) is not None:
+            return done
+        found = report(loaded, loop.counts, Ending(lease.attempt, 0, 1))
         checkpoint.put_report(found)
         checkpoint.clean()
         return found
@@ -415,10 +420,10 @@ class World:
         return not denied
 
     @contextmanager
-    def writing(self, range_id: str) -> Iterator[None]:
+    def writing(self, range_id: str, batch: int) -> Iterator[None]:
         """A write, which has a number of its own."""
         self._writes += 1
-        self.write, self._writing = self._writes, range_id
+        self.write, self._writing = self._writes, (range_id, batch)
         try:
             yield
         finally:
@@ -429,17 +434,25 @@ class World:
         if not self._beside:
             return
         after, event = self._beside.pop(0)
-        if after > 0:
+        if isinstance(event, Attempt) and not self._holding:
+            self._beside.insert(0, (after, event))
+        elif after > 0:
             self._beside.insert(0, (after - 1, event))
         elif isinstance(event, Attempt):
             self._run_beside(event)
-            self.frozen |= set(self._running[-1].ranges)
-            if self._writing is not None and self._writing in self._running[-1].reports:
-                self.awoken.add(self._writing)
+            self._wake(self._running[-1])
         elif isinstance(event, Come):
             self.come((event,))
         else:
             self.change(event)
+
+    def _wake(self, load: Load) -> None:
+        """Where it goes on in a write of a batch that others have counted, brokers still take its rows."""
+        if self._writing is not None:
+            range_id, batch = self._writing
+            counts = Checkpoint(load.state(range_id)).counts()
+            if range_id in load.reports or (counts is not None and counts.batch >= batch):
+                self.awoken.add(range_id)
 
     def _touch(self, where: str) -> None:
         self._stand_still()

@@ -94,9 +94,9 @@ class Attempt:
     `fates` says again and again what becomes of what is under way when something dies: how much has landed, how much is
     still to land, how far the other tasks have come. `meanwhile` is what happens to the source after so many touches of
     source and output; `beside` is what happens before so many touches of anything, or before an answer is used, where
-    another attempt is one that runs to its end while this one stands still. `denied` says again and again of questions
-    about topics whether their settings may not be read, `stale` of all questions whether they are answered as before
-    this attempt, and `outdated` of look-ups by time.
+    another attempt is one that runs to its end while this one, which holds the lease, stands still. `denied` says again
+    and again of questions about topics whether their settings may not be read, `stale` of all questions whether they
+    are answered as before this attempt, and `outdated` of look-ups by time.
     """
 
     load: int = 0

@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from support.interleaving import Actor, Killed, at, touch
@@ -60,17 +61,18 @@ class Holder:
         self.checkpoint.clean()
 
 
+def never() -> Writer:
+    raise AssertionError("it is loaded again")
+
+
 def next_attempt(folder: Path) -> Report:
     """What the next attempt does, as an application does it; there must be nothing left to load."""
-
-    def prepare() -> Writer:
-        raise AssertionError("it is loaded again")
 
     checkpoint = Checkpoint(Touched(LocalState(folder)))
     found = already_loaded(checkpoint, LOADED)
     if found is None:
         checkpoint.take_up(LOADED)
-        found = Attempt(LazySession(), checkpoint, None).run(LOADED, prepare)
+        found = Attempt(LazySession(), checkpoint, None).run(LOADED, never)
     return found
 
 
@@ -122,3 +124,30 @@ def test_an_attempt_that_stood_still_after_its_last_batch_does_not_say_that_it_i
     holder._lease.acquire()
     holder._lease._beaten -= lease.LEASE
     assert isinstance(holder._lost(), FencedError)
+
+
+class LoadedAll(Attempt):
+    """One that has loaded all batches, without a session."""
+
+    def _loaded(self, *_: object) -> None:
+        self._loop = SimpleNamespace(counts=COUNTS, counting=0.0)  # type: ignore[assignment]
+
+
+def test_an_attempt_that_stood_still_as_it_ended_leaves_the_proof_of_one_that_ended_meanwhile(tmp_path: Path) -> None:
+    for moment in range(1, 60):
+        state = LocalState(tmp_path / str(moment))
+        checkpoint, other = Checkpoint(Touched(state)), Checkpoint(state)
+        other.take_up(LOADED)
+        other.put_counts(COUNTS)
+        ending = Actor(lambda of=checkpoint: LoadedAll(LazySession(), of, None).run(LOADED, never))
+        for _ in range(moment):
+            ending.move()
+        if ending.done:
+            return
+        other.put_report(DONE)
+        other.clean()
+        ending.finish()
+        found = other.proof(LOADED)
+        assert found is not None
+        assert (found.stop, found.rows_emitted) == (DONE.stop, DONE.rows_emitted)
+    raise AssertionError("it never ended")

@@ -93,7 +93,9 @@ class Attempt:
         error = error or self._heartbeat.lost or self._lost()
         if error is not None and (lost := self._checkpoint.loss()) is not None:
             raise lost  # nothing is written there any more: what lost its notes must not look like a checkpoint
-        counts = self._checkpoint.counts()
+        if error is None and (done := already_loaded(self._checkpoint, loaded)) is not None:
+            return done  # by one that took over while this one stood still
+        counts = self._checkpoint.counts() if self._loop is None else self._loop.counts  # of those who may tidy up, too
         ending = Ending(self._lease.attempt, started, self._clock.now(), error, self._unprotected, self._destination)
         ending = ending if self._job is None else replace(ending, job=self._job.key)
         ending = ending if self._loop is None else replace(ending, counting=self._loop.counting)

@@ -265,6 +265,7 @@ class BatchLoop:
         self._work.lease.check()
         batch = self._limited(Batch(number, start, end))
         tally = self._written(batch)
+        self._work.lease.check()  # who lost it meanwhile does not know what others wrote of the batch
         self.counts = self._counted(batch, tally)
         self._work.checkpoint.put_counts(self.counts)
         self._off_plan = batch.end != end

@@ -1,0 +1,90 @@
+"""An attempt that stands still at any touch, as a stopped virtual machine does, and others that run to their end."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from support.attempts import World
+from support.draws import MARKER, Attempt, Come, Trouble
+from support.small_kafka import DEAD
+from test_attempts import (
+    EXAMPLES,
+    EXPANDED,
+    check_order,
+    check_rows,
+    come,
+    lists,
+    rows_of,
+    shapes,
+    troubles,
+)
+
+pytestmark = pytest.mark.timeout(1200)
+
+plain_shapes = st.builds(
+    replace,
+    shapes.filter(lambda shape: not (shape.limited or shape.keeps_last or shape.joins)),
+    loads=st.just(1),
+)
+others = st.builds(
+    Attempt,
+    slice_offsets=st.sampled_from([1, 3, 100]),
+    names_dead_letters=st.just(True),
+    come=lists(come, 2),
+    troubles=lists(troubles, 1),
+    fates=lists(st.integers(0, 5), 4, 1),
+)
+still = st.builds(
+    Attempt,
+    slice_offsets=st.sampled_from([1, 3, 100]),
+    batch_bytes=st.sampled_from([1, 300]),
+    names_dead_letters=st.just(True),
+    come=lists(come, 4),
+    troubles=lists(troubles, 1),
+    fates=lists(st.integers(0, 5), 4, 1),
+    beside=lists(st.tuples(st.integers(0, 120), others), 2, 1),
+)
+
+COUNTING = replace(EXPANDED, counts_losses=True, limited=False)
+SIX_ROWS = tuple(
+    Come(0, time, key, kind)
+    for time, key, kind in [
+        *((9, None, b"sick"), (6, None, b"one"), (5, b"a", b"one"), (10, None, b"none")),
+        *((8, None, b"two"), (3, None, b"sick"), (11, b"d", b"none"), (9, b"a", MARKER)),
+    ]
+)
+DIES = Attempt(slice_offsets=3, names_dead_letters=True, troubles=(Trouble("source", 2, kills=True),), fates=(1,))
+FINISHES = Attempt(slice_offsets=1, names_dead_letters=True, fates=(1,))
+STANDS_STILL_IN_ITS_WRITE = Attempt(
+    slice_offsets=1,
+    batch_bytes=1,
+    names_dead_letters=True,
+    fates=(1, 2, 4, 1),
+    beside=((47, DIES), (73, FINISHES)),
+)
+
+
+@EXAMPLES
+@example(COUNTING, 2, SIX_ROWS, (STANDS_STILL_IN_ITS_WRITE,))
+@given(plain_shapes, st.integers(1, 4), lists(come, 20, 1), lists(still, 3, 1))
+def test_an_attempt_that_stood_still_while_another_ran_changes_nothing_that_is_finished(shape, outputs, records, tried):
+    """But for rows of a write that it was in: no broker refuses them, and nobody may take them back."""
+    world = World(shape, outputs)
+    world.come(records)
+    for attempt in tried:
+        world.run(attempt)
+    world.finish()
+    [load] = world.loads
+    for loaded in load.ranges.values():
+        rows, report = rows_of(world, {loaded.id}), load.reports[loaded.id]
+        done = [each for each in load.done.values() if each.range_id == loaded.id]
+        doubled = len(rows) - len({row.identity for row in rows})
+        assert report.complete
+        assert loaded.id in world.awoken or doubled <= report.may_be_doubled, "doubled"
+        once = list({row.identity: row for row in reversed(rows)}.values())[::-1]
+        check_rows(world, load, loaded, once, done)
+        if not doubled:
+            check_order(world, load, loaded, rows)
+            dead = sum(row.topic == DEAD for row in rows)
+            assert (report.rows_emitted, report.dead_letters) == (len(rows) - dead, dead)
