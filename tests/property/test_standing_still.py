@@ -5,20 +5,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.attempt_laws import EXAMPLES, check_order, check_rows, come, lists, rows_of, shapes, troubles
 from support.attempts import World
-from support.draws import MARKER, Attempt, Come, Trouble
+from support.draws import MARKER, Attempt, Come, Shape, Trouble
 from support.small_kafka import DEAD
-from test_attempts import (
-    EXAMPLES,
-    EXPANDED,
-    check_order,
-    check_rows,
-    come,
-    lists,
-    rows_of,
-    shapes,
-    troubles,
-)
 
 pytestmark = pytest.mark.timeout(1200)
 
@@ -46,7 +36,7 @@ still = st.builds(
     beside=lists(st.tuples(st.integers(0, 120), others), 2, 1),
 )
 
-COUNTING = replace(EXPANDED, counts_losses=True, limited=False)
+COUNTING = Shape((1,), False, True, False, "expand", "key", None, False, 1)
 SIX_ROWS = tuple(
     Come(0, time, key, kind)
     for time, key, kind in [
