@@ -8,6 +8,7 @@ an attempt is counted.
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -66,7 +67,7 @@ ELSEWHERE: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class Service(ABC):
     """What all of them have."""
 
     code: str
@@ -85,9 +86,9 @@ class Service:
                 f"'s3://bucket/code', found {self.code!r}"
             )
 
+    @abstractmethod
     def __call__(self, launch: Launch) -> "BaseOperator":
         """The operator; `SettingError` where its provider is missing."""
-        raise NotImplementedError
 
     @property
     def bundle(self) -> str:

@@ -184,7 +184,7 @@ def path_of_dag_file(file: str) -> Path | None:
     name, _, path = file.partition(":")
     if not path:
         return Path(file)
-    manager = DagBundlesManager()  # type: ignore[no-untyped-call]
+    manager = DagBundlesManager()  # type: ignore[no-untyped-call]  # Airflow has no types there
     if name not in manager.get_all_bundle_names():
         return None
     try:
@@ -209,7 +209,7 @@ def dags_of_files() -> Iterator[tuple[str, Mapping[str, Any] | None]]:
     from airflow.utils.file import list_py_file_paths
 
     bag: Any = import_module(DAG_BAG if find_spec(DAG_BAG) else "airflow.models.dagbag")
-    for bundle in DagBundlesManager().get_all_dag_bundles():  # type: ignore[no-untyped-call]
+    for bundle in DagBundlesManager().get_all_dag_bundles():  # type: ignore[no-untyped-call]  # nor there
         bundle.initialize()
         named = {"bundle_name": bundle.name} if bag.__name__ == DAG_BAG else {}
         for path in list_py_file_paths(bundle.path):

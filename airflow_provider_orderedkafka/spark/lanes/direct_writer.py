@@ -43,8 +43,8 @@ class TaskSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class DirectWriter:
-    """Writes batches to Kafka, each task its share of the source's partitions."""
+class Writer:
+    """What the writers of both lanes have: the range, where its rows go, and how."""
 
     frames: RangeFrames
     output: OutputTopics
@@ -53,6 +53,12 @@ class DirectWriter:
     @property
     def destination(self) -> Destination:
         return self.output.destination(copied=self.frames.copied, keep_order=self.setup.keep_order)
+
+
+class DirectWriter(Writer):
+    """Writes batches to Kafka, each task its share of the source's partitions."""
+
+    __slots__ = ()
 
     def write(self, batch: Batch, note: Note, before: KafkaBefore | None) -> Tally:
         """Read and write the batch, without the rows that landed."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_orderedkafka.core.batches import Batch, Note, Setup, Tally
-from airflow_provider_orderedkafka.core.documents import Destination, Range
+from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.lanes import Facts, KeepOrder, Lane, Placement, lane
 from airflow_provider_orderedkafka.core.limits import check_bad
 from airflow_provider_orderedkafka.core.notation.subscriptions import Named
@@ -25,7 +25,7 @@ from airflow_provider_orderedkafka.spark.connector.options import settings_of
 from airflow_provider_orderedkafka.spark.ordering import default_writers
 from airflow_provider_orderedkafka.spark.session.plans import PlanFacts
 
-from .direct_writer import DirectWriter
+from .direct_writer import DirectWriter, Writer
 from .frames import Letters, RangeFrames
 from .kafka_output import NOTHING_BEFORE, KafkaBefore, OutputTopics, batch_tally, missing, total, written_by_tasks
 from .limit import without_surplus
@@ -37,17 +37,10 @@ if TYPE_CHECKING:
     from .arguments import Arguments
 
 
-@dataclass(frozen=True, slots=True)
-class KafkaWriter:
+class KafkaWriter(Writer):
     """Writes batches to Kafka in order, with several writers."""
 
-    frames: RangeFrames
-    output: OutputTopics
-    setup: Setup
-
-    @property
-    def destination(self) -> Destination:
-        return self.output.destination(copied=self.frames.copied, keep_order=self.setup.keep_order)
+    __slots__ = ()
 
     def write(self, batch: Batch, note: Note, before: KafkaBefore | None) -> Tally:
         """Write the batch in order but for what is there already."""

@@ -5,6 +5,7 @@ Its columns, the names of SQL, and how many files a batch becomes.
 
 import logging
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
@@ -204,7 +205,7 @@ class Table(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class LakeTable(Generic[LakeOutput]):
+class LakeTable(ABC, Generic[LakeOutput]):
     """What tables of Iceberg and Delta have in common: names, their creation, rows by their identities."""
 
     session: "SparkSession"
@@ -229,8 +230,8 @@ class LakeTable(Generic[LakeOutput]):
             _log.warning("%s: where it lies is not known, and an audit may not find it: %s", self.output.of, error)
             return ""
 
-    def _found(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def _found(self) -> str: ...
 
     def make(self, rows: "DataFrame", columns: str, parts: Sequence[str]) -> None:
         """Create the table; `SettingError` with `create=False`."""
