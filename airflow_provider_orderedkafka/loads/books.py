@@ -24,7 +24,7 @@ from airflow_provider_orderedkafka.core.notation.spelling import counted, shown_
 from airflow_provider_orderedkafka.core.notation.starts import Moment
 from airflow_provider_orderedkafka.core.notation.subscriptions import Assigned, Subscription, lacking
 from airflow_provider_orderedkafka.core.pacing import Verdict
-from airflow_provider_orderedkafka.errors import LifecycleError
+from airflow_provider_orderedkafka.errors import LedgerChangedError, LifecycleError
 
 from .ledger import LedgerStore
 
@@ -138,9 +138,16 @@ class Books:
         return asker(found, self.run, owner_active=foreign and self.is_active(str(found.owner)))
 
     def range(self, range_id: str) -> Range:
-        """The document of a range; `LifecycleError` if it is gone."""
+        """The document of a range; `LifecycleError` if it is gone, `LedgerChangedError` if another run has ended it."""
         found = self.store.range(range_id)
         if found is None:
+            ledger = self.store.ledger()
+            still_open = ledger is not None and ledger.open is not None and ledger.open.range_id == range_id
+            if not still_open and self.store.claim(range_id) is None:
+                raise LedgerChangedError(
+                    f"range {range_id!r} of load {self.store.load!r} was open a moment ago, and is not any more: "
+                    "another run has ended it; run again to go on from where the ledger stands"
+                )
             raise LifecycleError(
                 f"range {range_id!r} of load {self.store.load!r} is open, but its document is gone: abandon it with "
                 f"`orderedkafka ledger abandon {self.store.load}`; the next run plans a new range from the ledger"

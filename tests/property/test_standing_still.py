@@ -1,5 +1,6 @@
 """An attempt that stands still at any touch, as a stopped virtual machine does, and others that run to their end."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,8 @@ from support.attempt_laws import EXAMPLES, check_order, check_rows, come, lists,
 from support.attempts import World
 from support.draws import MARKER, Attempt, Come, Shape, Trouble
 from support.small_kafka import DEAD
+
+from airflow_provider_orderedkafka.errors import FencedError, LedgerChangedError
 
 pytestmark = pytest.mark.timeout(1200)
 
@@ -46,6 +49,8 @@ SIX_ROWS = tuple(
 )
 DIES = Attempt(slice_offsets=3, names_dead_letters=True, troubles=(Trouble("source", 2, kills=True),), fates=(1,))
 FINISHES = Attempt(slice_offsets=1, names_dead_letters=True, fates=(1,))
+RISING = tuple(Come(0, time, b"k", b"one") for time in range(6))
+DIES_AS_IT_WRITES = Attempt(troubles=(Trouble("output", 0, kills=True),))
 STANDS_STILL_IN_ITS_WRITE = Attempt(
     slice_offsets=1,
     batch_bytes=1,
@@ -78,3 +83,17 @@ def test_an_attempt_that_stood_still_while_another_ran_changes_nothing_that_is_f
             check_order(world, load, loaded, rows)
             dead = sum(row.topic == DEAD for row in rows)
             assert (report.rows_emitted, report.dead_letters) == (len(rows) - dead, dead)
+
+
+@pytest.mark.parametrize("other", [Attempt(), DIES_AS_IT_WRITES], ids=["loads all of it", "dies as it writes"])
+def test_whoever_stands_still_while_others_plan_or_load_leaves_a_load_that_goes_on(other):
+    """At any touch, also while it plans: it may end with an error, the next one does not."""
+    for touch in range(60):
+        world = World(replace(COUNTING, making="copy"), 1)
+        world.others_wait = False
+        world.come(RISING)
+        with suppress(LedgerChangedError, FencedError):
+            world.run(Attempt(beside=((touch, other),)))
+        world.finish()
+        [load] = world.loads
+        assert {row.source for row in rows_of(world, set(load.ranges))} == set(world.source.records), touch

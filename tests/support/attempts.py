@@ -155,6 +155,8 @@ class World:
         self._beside: list[tuple[int, Come | Change | Attempt]] = []
         self._writing: tuple[str, int] | None = None
         self._holding = False
+        self.others_wait = True
+        """Whether others run only while an attempt that stands still has the lease."""
         self._running: tuple[Load, ...] = ()
         self._writes = 0
         self._clock = Clock()
@@ -434,7 +436,7 @@ class World:
         if not self._beside:
             return
         after, event = self._beside.pop(0)
-        if isinstance(event, Attempt) and not self._holding:
+        if isinstance(event, Attempt) and self.others_wait and not self._holding:
             self._beside.insert(0, (after, event))
         elif after > 0:
             self._beside.insert(0, (after - 1, event))

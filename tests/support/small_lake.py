@@ -81,6 +81,7 @@ class SmallTable:
     location: str = ""
     rows: list[TableRow] = field(default_factory=list)
     commits: list[Commit] = field(default_factory=list)
+    versions: int = 0
     expired: int = 0
     id: str = "t"
     replaced: bool = False
@@ -177,7 +178,8 @@ class SmallTable:
 
     def _commit(self, name: str | None, rows: int) -> None:
         parent = self.commits[-1].version if self.commits else None
-        self.commits.append(Commit(7 * (len(self.commits) + 1) % 10_007, parent, name, rows))
+        self.versions += 1  # no snapshot of Iceberg has another's number, in whatever history
+        self.commits.append(Commit(7 * self.versions % 10_007, parent, name, rows))
 
 
 class TableWorld(World):

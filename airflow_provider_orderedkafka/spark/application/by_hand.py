@@ -1,7 +1,7 @@
 """Loads without Airflow: the same steps, with their documents in the checkpoint.
 
     <checkpoint>/ledger.json      where the load stands: next offsets, the open range, rows emitted
-    <checkpoint>/range.json       the open range
+    <checkpoint>/<range id>.json  a range that is planned or open; earlier releases had one file, range.json
     <checkpoint>/<range id>/      the checkpoint of each range
 
 A run takes over an open range. The range's lease shows whether an application is still working on it.
@@ -37,7 +37,9 @@ from airflow_provider_orderedkafka.spark.state.checkpoint import NOTES, Checkpoi
 from airflow_provider_orderedkafka.storage.store import State
 
 LEDGER = "ledger.json"
-OPEN = "range.json"
+BEFORE = "range.json"
+"""Where earlier releases kept the open range, whichever it was."""
+
 BY_HAND = "by hand"
 TRIES = 3
 """How often to go by the ledger while another run by hand writes it."""
@@ -47,33 +49,37 @@ WAY_OUT = NEW_CHECKPOINT._replace(who="the load")
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """A ledger's store in the files of a checkpoint. `range.json` is the only range."""
+    """A ledger's store in the files of a checkpoint, one for each range: who stood still harms no other's."""
 
     state: State
 
     def get(self, key: str) -> Any:
-        text = self.state.get(_file(key))
-        try:
-            found = None if text is None else json.loads(text)
-        except ValueError as error:
-            raise DocumentError(f"{_file(key)} in {self.state.location!r} is not JSON: {error}") from error
-        return found if key == "ledger" or _is(found, key) else None
+        found = self._read(_file(key))
+        return self._before(key) if found is None else found
 
     def set(self, key: str, value: Any) -> None:
         self.state.put(_file(key), canonical(value))
 
     def delete(self, key: str) -> None:
-        """Delete the document, unless it was replaced by another one."""
-        if self.get(key) is not None:
-            self.state.delete(_file(key))
+        self.state.delete(_file(key))
+        if self._before(key) is not None:
+            self.state.delete(BEFORE)
+
+    def _read(self, name: str) -> Any:
+        text = self.state.get(name)
+        try:
+            return None if text is None else json.loads(text)
+        except ValueError as error:
+            raise DocumentError(f"{name} in {self.state.location!r} is not JSON: {error}") from error
+
+    def _before(self, key: str) -> Any:
+        """The range, if an earlier release has opened it."""
+        found = None if key == "ledger" else self._read(BEFORE)
+        return found if isinstance(found, dict) and key == f"range/{found.get('id')}" else None
 
 
 def _file(key: str) -> str:
-    return LEDGER if key == "ledger" else OPEN
-
-
-def _is(found: Any, key: str) -> bool:
-    return isinstance(found, dict) and key == f"range/{found.get('id')}"
+    return LEDGER if key == "ledger" else f"{key.removeprefix('range/')}.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,16 +166,17 @@ def begun(books: Books, planned: Range, why: str) -> tuple[Range | None, str]:
 
 
 def _check_complete(store: LedgerStore, state: State) -> None:
+    found = state.names()  # before the ledger, which another run may begin at this moment
     ledger = store.ledger()
-    if ledger is None and (found := state.names()):
+    if ledger is None and found:
         raise SettingError(
             f"the checkpoint {state.location!r} has no {LEDGER}, but {', '.join(found)}: it belongs to a range that "
             f"was loaded with --range, or lost its ledger. Name another --checkpoint, or bring the ledger back"
         )
     if ledger is not None and ledger.open is not None and store.range(ledger.open.range_id) is None:
         raise StateError(
-            f"the checkpoint {state.location!r} has lost {OPEN}, the open range {ledger.open.range_id!r}: "
-            f"bring it back, then run again"
+            f"the checkpoint {state.location!r} has lost {ledger.open.range_id}.json, its open range: bring it back, "
+            f"then run again"
         )
 
 
