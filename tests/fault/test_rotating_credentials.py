@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from support.applications import Application, source_and_output
+from support.certificates import Authority
 from support.outputs import FLAWLESS, check, expected_of
 from support.ranges import whole_range
 from support.records import Records
@@ -27,7 +28,9 @@ OLD, NEW = "old-4c1d", "new-77ab"
 AGAIN_MS = 2_000
 """How long a broker trusts a connection before its client has to say again who it is."""
 
+AUTHORITY = Authority.make()
 LISTENERS = {
+    "MUTUAL": Secured.mutual_tls(AUTHORITY),
     "SCRAM": Secured.sasl("SCRAM-SHA-512", {CLIENT: OLD}),
     "TOKENS": Secured.sasl("OAUTHBEARER", {}),
 }
@@ -92,14 +95,18 @@ def held_once(mark: Path) -> dict[str, Callable[[Any], Any]]:
             while mark.exists():
                 time.sleep(0.05)
 
-    def passed(batches: Any) -> Any:
-        for batch in batches:
-            hold(batch)
-            yield batch
-
-    def arrow_transform(batch: Any) -> Any:
+    def held(batch: Any) -> Any:
         hold(batch)
         return batch
+
+    return made_of(held)
+
+
+def made_of(arrow_transform: Callable[[Any], Any]) -> dict[str, Callable[[Any], Any]]:
+    """The function of a batch as a transform of each kind."""
+
+    def passed(batches: Any) -> Any:
+        yield from map(arrow_transform, batches)
 
     return {"transform": lambda frame: frame.mapInArrow(passed, frame.schema), "arrow_transform": arrow_transform}
 
@@ -155,6 +162,84 @@ def test_a_secret_that_is_changed_while_a_batch_runs_ends_the_attempt_and_the_ne
         assert "the next attempt takes them" in said
         assert OLD not in said
         assert attempt(NEW) == 0
+    report = read_report(str(app.checkpoint))
+    assert report is not None
+    assert (report.complete, report.rows_emitted, report.may_be_doubled) == (True, 240, 0)
+    assert check(expected_of(records, source), records.read(output)) == FLAWLESS
+
+
+class Files:
+    """A client's certificate and key, as files, which are replaced."""
+
+    def __init__(self, kafka: SecuredKafka, folder: Path) -> None:
+        self._certificate, self._key, authority = (folder / name for name in ("client.pem", "client.key", "ca.pem"))
+        authority.write_text(AUTHORITY.certificate)
+        settings = {n: v for n, v in kafka.secured_config("MUTUAL", CLIENT).items() if not n.endswith(".pem")}
+        self.settings = settings | {
+            "ssl.ca.location": str(authority),
+            "ssl.certificate.location": str(self._certificate),
+            "ssl.key.location": str(self._key),
+        }
+
+    def renew(self, days: int) -> None:
+        issued = AUTHORITY.issue(CLIENT, days=days)
+        self._certificate.write_text(issued.certificate)
+        self._key.write_text(issued.key)
+
+
+def failing_while(mark: Path) -> Callable[[Any], Any]:
+    """A transform that changes nothing, and fails in the second batch as long as a file is there."""
+
+    def failing(batch: Any) -> Any:
+        from pyspark import TaskContext
+
+        second = any(b'"number": 100,' in value for value in batch.column("value").to_pylist())
+        if second and TaskContext.get() is not None and mark.exists():
+            raise ValueError("not today")
+        return batch
+
+    return failing
+
+
+@pytest.mark.parametrize("transform", ["arrow_transform", pytest.param("transform", marks=pytest.mark.nightly)])
+def test_a_certificate_that_expired_within_a_range_is_renewed_and_the_next_attempt_goes_on_with_it(
+    kafka: SecuredKafka,
+    spark: SparkSession,
+    topics: Topics,
+    records: Records,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    transform: str,
+) -> None:
+    source, output = source_and_output(topics, records, 240)
+    loaded = whole_range(kafka.bootstrap_servers, source, batch_offsets=80)
+    files = Files(kafka, tmp_path)
+    app = Application(files.settings["bootstrap.servers"], tmp_path)
+    options = {f"kafka.{name}": value for name, value in files.settings.items()}
+    monkeypatch.setenv("ORDEREDKAFKA_OPTIONS", json.dumps(options))
+    mark = tmp_path / "failing"
+    how = {transform: made_of(failing_while(mark))[transform]}
+
+    def attempt() -> object:
+        try:
+            app.load(loaded, "--output-topic", output, "--option", "sliceOffsets=20", **how)
+        except SystemExit as ended:
+            return ended.code
+        return 0
+
+    files.renew(days=1)
+    mark.touch()
+    assert attempt() == 65
+    mark.unlink()
+    files.renew(days=-1)
+    capsys.readouterr()
+    assert attempt() == 75
+    said = capsys.readouterr().err
+    assert "certificate" in said
+    assert "the next attempt takes" in said
+    files.renew(days=1)
+    assert attempt() == 0
     report = read_report(str(app.checkpoint))
     assert report is not None
     assert (report.complete, report.rows_emitted, report.may_be_doubled) == (True, 240, 0)

@@ -352,11 +352,11 @@ def _unanswered(
     return UnreachableError(
         f"Kafka at {client.config['bootstrap.servers']!r} did not answer within {patience.seconds:g} s, asked for "
         f"{patience.what} {listed(questions)} ({message}); is it up, can it be reached from here, and is "
-        f"'security.protocol' right?{_of_tls(client.config)}"
+        f"'security.protocol' right?{_of_tls(client.config, min(_LOOK_SECONDS, patience.seconds / 8))}"
     )
 
 
-def _of_tls(config: Mapping[str, str]) -> str:
+def _of_tls(config: Mapping[str, str], seconds: float) -> str:
     """That TLS is spoken where a client without it got no answer; Kafka's client does not find that out."""
     protocol = client_config(config, "admin").get("security.protocol", "plaintext").lower()
     server = _SERVER.match(config["bootstrap.servers"])
@@ -365,7 +365,7 @@ def _of_tls(config: Mapping[str, str]) -> str:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing is sent: it is only asked who is there
     try:
-        plain = socket.create_connection((server["host"], int(server["port"])), _LOOK_SECONDS)
+        plain = socket.create_connection((server["host"], int(server["port"])), seconds)
         with plain, context.wrap_socket(plain):
             pass
     except (OSError, ValueError):
