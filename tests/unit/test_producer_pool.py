@@ -123,3 +123,20 @@ def test_the_deadline_is_the_delivery_timeout():
     assert deadline_seconds({"delivery.timeout.ms": "1500"}) == 1.5
     with pytest.raises(SettingError, match=r"delivery\.timeout\.ms"):
         deadline_seconds({"message.timeout.ms": "soon"})
+
+
+def test_a_certificate_that_was_renewed_makes_another_producer_and_the_first_one_ends_its_work(tmp_path):
+    certificate = tmp_path / "client.pem"
+    certificate.write_text("old")
+    pool, config = ProducerPool(make), {**HERE, "ssl.certificate.location": str(certificate)}
+    with pool.lend(config) as first, pool.lend(config) as same:
+        assert first is same
+        certificate.write_text("newer")
+        with pool.lend(config) as renewed, pool.lend(config) as again:
+            assert renewed is not first
+            assert again is renewed
+        assert not first.producer.closed
+    certificate.unlink()
+    with pool.lend(config) as without, pool.lend(HERE) as other:
+        assert without is not renewed
+        assert other is not without

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import product
+from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
@@ -24,8 +25,27 @@ Kept = TypeVar("Kept")
 Key = frozenset[tuple[str, str]]
 
 
-def key_of(config: Mapping[str, str]) -> Key:
-    return frozenset(config.items())
+_FILE: Final = ".location"
+
+
+def key_in(kept: dict[Key, Kept], config: Mapping[str, str]) -> Key:
+    """The key of a configuration, with the state of the files that it names: a client has read them once.
+
+    Where one was replaced since, such as a certificate that was renewed, what had been kept is let go of.
+    """
+    said = frozenset(config.items())
+    key = said | {(name, _state(path)) for name, path in config.items() if name.endswith(_FILE)}
+    for other in [each for each in kept if said < each and each != key and len(each) == len(key)]:
+        del kept[other]
+    return key
+
+
+def _state(path: str) -> str:
+    try:
+        found = Path(path).stat()
+    except OSError:  # the client says what is wrong
+        return ""
+    return f"{found.st_mtime_ns} {found.st_size}"
 
 
 class PerProcess(Generic[Kept]):
@@ -114,7 +134,7 @@ def pooled_consumer(settings: ReadSettings, fetch: int = _FETCH_BYTES[-1]) -> It
     """A consumer from the pool. It returns there with nothing assigned, or is closed after an error."""
     config = configuration(settings, fetch)
     with _idle.held() as found:
-        idle = found.setdefault(key_of(config), [])
+        idle = found.setdefault(key_in(found, config), [])
         pooled = idle.pop() if idle else None
     pooled = pooled or _make(config)
     pooled.troubles.clear()
@@ -226,8 +246,8 @@ _admins: PerProcess[Admin] = PerProcess()
 
 def admin(config: Mapping[str, str]) -> Admin:
     """The admin client of this process for this configuration; `SettingError` if librdkafka refuses it."""
-    key = key_of(config)
     with _admins.held() as kept:
+        key = key_in(kept, config)
         if key not in kept:
             kept[key] = Admin(config)
         return kept[key]

@@ -27,7 +27,7 @@ from airflow_provider_orderedkafka.core.order.positions import whole_number
 from airflow_provider_orderedkafka.errors import AccessDeniedError, DeliveryError, SettingError
 from airflow_provider_orderedkafka.kafka.clients.answers import DENIED_WRITES, refusal
 from airflow_provider_orderedkafka.kafka.clients.config import client_config, new_client
-from airflow_provider_orderedkafka.kafka.clients.pools import PerProcess, key_of
+from airflow_provider_orderedkafka.kafka.clients.pools import PerProcess, key_in
 
 _log = logging.getLogger(__name__)
 
@@ -294,8 +294,8 @@ class ProducerPool:
             self._give_back(pooled)
 
     def _take(self, config: Mapping[str, str]) -> PooledProducer:
-        key = key_of(config)
         with self._pooled.held() as kept:
+            key = key_in(kept, config)
             pooled = kept.get(key)
             if pooled is None or pooled.broken:
                 pooled = kept[key] = self._make(config)
