@@ -75,27 +75,7 @@ def states(rest, dag):
     return [run["state"] for run in rest.runs(dag)]
 
 
-def by_hand(load, rest, airflow):
-    """A scheduled run waits for a million records; a person does not, and begins although one run is active at most."""
-    asked = load("asked")
-    asked.write(30)
-    rest.unpause("asked")
-    rest.until(lambda: "running" in states(rest, "asked"), lambda: str(states(rest, "asked")))
-    scheduled = next(run["dag_run_id"] for run in rest.runs("asked") if run["state"] == "running")
-    rest.wait_for_task("asked", scheduled, "wait", "deferred")
-    person = rest.trigger("asked", {"max_offsets": 20})
-    assert asked.ended(person) == "success", rest.story("asked", person)
-    rest.pause("asked")
-    assert set(asked.states(scheduled).values()) == {"skipped"}
-    told = rest.xcom("asked", scheduled, asked.task_id("wait"), "skipped")
-    assert "gives way to a run of 'asked' that is queued behind it; 30 of 1,000,000 offsets are there" in told
-    told = rest.xcom("asked", person, asked.task_id("wait"))
-    assert told.startswith("started by hand, so it waits for no more: 30 of 1,000,000 offsets are there")
-    assert "the most that this run was asked for; 10 wait" in asked.log(person, "resolve")
-    assert asked.emitted == 20
-
-
-STORIES = {"two at a time": two_at_a_time, "form": form, "watcher": watcher, "by hand": by_hand}
+STORIES = {"two at a time": two_at_a_time, "form": form, "watcher": watcher}
 
 
 def test_of_two_runs_at_a_time_the_second_skips_and_names_the_owner(story):
@@ -108,7 +88,3 @@ def test_a_form_s_replay_loads_what_it_says_and_refuses_what_it_does_not_know(st
 
 def test_a_watcher_starts_a_run_for_each_revision_and_again_after_failures_and_no_more(story):
     story("watcher")
-
-
-def test_a_run_by_hand_loads_what_is_there_and_the_scheduled_one_that_waits_gives_way(story):
-    story("by hand")
