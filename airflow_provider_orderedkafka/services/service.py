@@ -1,0 +1,166 @@
+"""What the values of all services have, and what one makes its operator of.
+
+Each makes the operator of its own Airflow provider, from what the application is to be told. Nothing that is secret is
+in a request: Kafka's public settings go as one word, and the secret ones lie in a store of the service's own, or a
+function fetches them where Spark runs. What is missing is said when the DAG is parsed, or by the resolve task, before
+an attempt is counted.
+"""
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_provider_orderedkafka.core.codec import packed
+from airflow_provider_orderedkafka.core.notation.secrets import is_secret
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.hooks.launching import kafka_options
+from airflow_provider_orderedkafka.job import LONGEST, Job, bundle_name
+from airflow_provider_orderedkafka.load import OrderedLoad
+from airflow_provider_orderedkafka.locations import is_missing
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What a function given as `spark=` gets, to make the operator that runs the application.
+
+    :param load: Name of the load.
+    :param application: Path of the application, as this DAG file sees it.
+    :param arguments: Its command line, but for Kafka's settings: `["--work", ...]`, a word that nothing on its way
+        changes. (a template)
+    :param report: The location of its report. (a template)
+    :param task: Arguments that the operator must get, as `**launch.task`.
+    """
+
+    load: str
+    application: str
+    arguments: tuple[str, ...]
+    report: str
+    task: Mapping[str, Any]
+
+
+Launcher = Callable[[Launch], "BaseOperator"]
+
+IN_THE_CONNECTION: Final = "it is in Airflow's Kafka connection, which the load names: kafka_conn_id="
+ELSEWHERE: Final = {
+    "application": "say it with rows=Rows(application=Application('my_app.py')): it begins at code=",
+    "checkpoint": "it is an argument of ordered_load(): checkpoint='s3://bucket/orderedkafka'",
+    "servers": IN_THE_CONNECTION,
+    "options": IN_THE_CONNECTION,
+    **dict.fromkeys(("retries", "pool", "queue"), "it is an argument of a task: tasks={'load': {...}}"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Service(ABC):
+    """What all of them have."""
+
+    code: str
+    deferrable: bool = field(default=True, kw_only=True)
+    operator: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+
+    def __post_init__(self) -> None:
+        for name in ("operator", "conf"):
+            given = getattr(self, name, {})
+            if not isinstance(given, Mapping):
+                raise SettingError(f"{_name(self)}: {name} must be values by name, found {given!r}")
+        check_public(_name(self), getattr(self, "conf", {}))
+        if not isinstance(self.code, str) or not self.code:
+            raise SettingError(
+                f"{_name(self)}: code must be the folder with what `orderedkafka bundle` writes, such as "
+                f"'s3://bucket/code', found {self.code!r}"
+            )
+
+    @abstractmethod
+    def __call__(self, launch: Launch) -> "BaseOperator":
+        """The operator; `SettingError` where its provider is missing."""
+
+    @property
+    def bundle(self) -> str:
+        """Where this package's code is."""
+        return f"{self.code.rstrip('/')}/{bundle_name()}"
+
+    def application(self, own: str, packaged: str) -> str:
+        """Where the application is: a relative path of one's own begins at `code`, as the packaged ones do."""
+        name = own or PurePosixPath(packaged).name
+        return name if "://" in name or name.startswith("/") else f"{self.code.rstrip('/')}/{name}"
+
+    def check_shipped(self, load: str, shipped: Path | None) -> None:
+        """`SettingError` for a transform beside the DAG file that nothing brings to where Spark runs."""
+        if shipped is not None and not getattr(self, "py_files", True):
+            there = f"{self.code.rstrip('/')}/{shipped.name}{'' if shipped.is_file() else '.zip'}"
+            raise SettingError(
+                f"load {load!r}: its transform is in {str(shipped)!r}, which {_name(self)} does not see: copy it to "
+                f"{there!r}, and name it there with py_files=({there!r},)"
+            )
+
+    def options(self, load: OrderedLoad, job: Job) -> str:
+        """Kafka's settings as one word; `SettingError` where that would show a secret, or the code is not there."""
+        if is_missing(self.bundle):
+            raise SettingError(
+                f"load {load.name!r}: {_name(self)} looks for this release's code at {self.bundle!r}, and it is not "
+                f"there: write it into a folder with `orderedkafka bundle code/`, and copy that to {self.code!r}"
+            )
+        found = kafka_options(load, job)
+        secret = sorted(name for name, value in found.items() if is_secret(name, value))
+        if secret and not getattr(self, "secret", None):
+            also = "name a secret of the service's own with secret=; or " if hasattr(self, "secret") else ""
+            raise SettingError(
+                f"load {load.name!r}: Kafka's setting {secret[0]!r} is a secret, which {_name(self)} could only pass "
+                f"as an argument for all to see: {also}leave secrets out of the connection, and name a function that "
+                "makes them where Spark runs ('orderedkafka.resolver': 'package.module:function')"
+            )
+        word = packed(json.dumps({name: value for name, value in found.items() if name not in secret}))
+        if len(word) > LONGEST:
+            largest = max(found, key=lambda name: len(found[name]))
+            raise SettingError(
+                f"load {load.name!r}: Kafka's settings are {len(word):,} characters as a word, and services take "
+                f"{LONGEST:,}: the longest is {largest!r}; name a file of Spark's machines instead, or let a resolver "
+                "set it there ('orderedkafka.resolver': 'package.module:function')"
+            )
+        return word
+
+
+def _name(service: object) -> str:
+    return type(service).__name__
+
+
+def check_public(service: str, settings: Mapping[str, Any]) -> None:
+    """`SettingError` for a secret among Spark's settings, which each service shows."""
+    for name, value in settings.items():
+        if is_secret(name, str(value)) and "{{secrets/" not in str(value):
+            raise SettingError(
+                f"{service}: Spark's setting {name!r} is a secret, and services show their settings: leave it out, and "
+                "let the service's own identity or its store of secrets grant what it is for"
+            )
+
+
+@contextmanager
+def provider(service: Service, extra: str) -> Iterator[None]:
+    """`SettingError` where the operator's provider is not installed."""
+    try:
+        yield
+    except ImportError as error:
+        raise SettingError(
+            f"spark={_name(service)}(...) makes an operator of a provider that is not installed here ({error}): pip "
+            f"install 'airflow-provider-orderedkafka[{extra}]' where DAGs are parsed and tasks run"
+        ) from error
+
+
+def over(given: Any, more: Any) -> Any:
+    """What is given, with more put over it, where both are mappings by name."""
+    if not isinstance(given, Mapping) or not isinstance(more, Mapping):
+        return more
+    return {**given, **{name: over(given.get(name, {}), value) for name, value in more.items()}}
+
+
+def named(load: str, longest: int) -> str:
+    """The load's name, as a label or a part of a name takes it."""
+    return re.sub(r"[^a-z0-9]+", "-", load.lower())[:longest].strip("-")
