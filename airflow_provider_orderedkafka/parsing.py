@@ -19,9 +19,7 @@ from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.locations import location_for
 from airflow_provider_orderedkafka.outputs import (
     TEMPLATED,
-    DeltaOutput,
     FilesOutput,
-    IcebergOutput,
     Output,
     check_not_fed_back,
     named,
@@ -31,11 +29,8 @@ if TYPE_CHECKING:
     from airflow.sdk import DAG, Asset, TaskGroup
 
 TASKS = ("wait", "resolve", "load", "commit", "audit")
-NOT_READ = ("csv", "avro")
-"""Formats of files that no audit reads back."""
-
-READERS: Mapping[type, str] = {DeltaOutput: "deltalake", IcebergOutput: "pyiceberg"}
-"""What reads a table back without Spark."""
+READERS: Mapping[str, str] = {"delta": "deltalake", "iceberg": "pyiceberg", "avro": "cramjam"}
+"""What reads tables, and Spark's Avro, back without Spark."""
 
 OURS = ("task_id", "load", "range_id", "mode", "kind", "to", "rows", "hands_over")
 """Arguments of tasks that the group sets itself, because a load's state depends on them."""
@@ -235,12 +230,13 @@ def check_audit(load: OrderedLoad, to: Output | str | None, rows: Rows) -> None:
     for name in ("provenance", "identity"):
         if getattr(to, name, True) is False:
             raise SettingError(f"{said}, and with {name}=False rows do not say which record they are of: leave one out")
-    if isinstance(to, FilesOutput) and to.format in NOT_READ:
-        raise SettingError(f"{said}, and files of {to.format} are not read back: leave audit out, or write Parquet")
+    if isinstance(to, FilesOutput) and to.format == "csv":
+        raise SettingError(f"{said}, and files of csv are not read back: leave audit out, or write Parquet")
     for output in (to, rows.dead_letters):
-        if isinstance(output, IcebergOutput | DeltaOutput) and find_spec(READERS[type(output)]) is None:
+        reader = READERS.get(getattr(output, "format", getattr(output, "kind", "")))
+        if reader is not None and find_spec(reader) is None:
             raise SettingError(
-                f"{said}, and {READERS[type(output)]!r}, which reads {output.of} back, is not installed: "
+                f"{said}, and {reader!r}, which reads {getattr(output, 'of', '')} back, is not installed: "
                 "pip install 'airflow-provider-orderedkafka[audit]' where Airflow's tasks run, or leave audit out"
             )
 

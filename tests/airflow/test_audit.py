@@ -176,6 +176,7 @@ def test_an_audit_that_could_never_say_anything_is_refused_when_the_dag_is_parse
         (DeltaOutput("/lake/orders"), Rows(), "deltalake"),
         (IcebergOutput("lake.orders"), Rows(), "pyiceberg"),
         (FilesOutput("/lake"), Rows(bad_records=Allow(1, DeltaOutput("/lake/dead"))), "deltalake"),
+        (FilesOutput("/lake", "avro"), Rows(), "cramjam"),
     ],
 )
 def test_what_an_audit_needs_is_asked_for_when_the_dag_is_parsed(to, rows, package, monkeypatch):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
+import fastavro
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -117,7 +118,30 @@ def as_lines(rows: pa.Table, path: Path) -> None:
     path.write_text("".join(json.dumps(shown(row)) + "\n" for row in rows.to_pylist()))
 
 
-FORMATS = {"parquet": parquet.write_table, "json": as_lines}
+def as_avro(rows: pa.Table, path: Path) -> None:
+    """Write rows as Spark writes Avro: what may be null is a union, times are microseconds, blocks are compressed."""
+
+    def of(kind: pa.DataType) -> Any:
+        if pa.types.is_list(kind):
+            return {"type": "array", "items": of(kind.value_type)}
+        if pa.types.is_struct(kind):
+            return {"type": "record", "name": "pair", "fields": [{"name": f.name, "type": of(f.type)} for f in kind]}
+        return ["null", AVRO[kind]]
+
+    fields = [{"name": field.name, "type": of(field.type)} for field in rows.schema]
+    with path.open("wb") as file:
+        fastavro.writer(file, {"type": "record", "name": "row", "fields": fields}, rows.to_pylist(), codec="snappy")
+
+
+AVRO: dict[pa.DataType, Any] = {
+    pa.binary(): "bytes",
+    pa.string(): "string",
+    pa.bool_(): "boolean",
+    pa.int32(): "int",
+    pa.int64(): "long",
+    pa.timestamp("us", "UTC"): {"type": "long", "logicalType": "timestamp-micros"},
+}
+FORMATS = {"parquet": parquet.write_table, "json": as_lines, "avro": as_avro}
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -226,11 +250,8 @@ def test_times_that_are_written_in_another_way_and_formats_that_are_not_read_lea
     code, found = audit()
     assert (code, counted(found)) == (FOUND, {"unknown": ROWS})
     assert "its times are not as Spark writes them by default" in found["ranges"][0]["reasons"][0]
-    for kind in ("csv", "avro"):
-        written.report(
-            replace(report, destination=replace(report.destination, output=f"{kind}:{written.folder}/files"))
-        )
-        assert counted(audit()[1]) == {"unknown": ROWS}
+    written.report(replace(report, destination=replace(report.destination, output=f"csv:{written.folder}/files")))
+    assert counted(audit()[1]) == {"unknown": ROWS}
 
 
 @pytest.mark.parametrize("name", ["timestamp", "order_time"])
