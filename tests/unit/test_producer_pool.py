@@ -18,8 +18,8 @@ from airflow_provider_orderedkafka.kafka.write.producer import (
 HERE, THERE = {"bootstrap.servers": "here:1"}, {"bootstrap.servers": "there:1"}
 
 
-def make(_config):
-    return PooledProducer(FakeProducer(), 1.0)
+def make(config):
+    return PooledProducer(FakeProducer(), 1.0, config=config)
 
 
 def test_the_same_configuration_gets_the_same_producer():
@@ -69,6 +69,40 @@ def test_what_waits_in_a_producer_with_an_error_is_thrown_away():
         with pytest.raises(RuntimeError), pool.lend(HERE):
             raise RuntimeError
     assert (len(broken.producer), broken.producer.arrived) == (0, [])
+
+
+def test_a_producer_that_is_idle_for_as_long_as_is_set_is_closed_and_that_is_logged(caplog):
+    caplog.set_level("INFO")
+    pool, config = ProducerPool(make), {**HERE, "connections.max.idle.ms": "100"}
+    with pool.lend(config) as lent:
+        time.sleep(0.2)
+        assert not lent.producer.closed
+    lent.idle.join(10)
+    assert lent.producer.closed
+    assert "closing the producer of here:1: idle for 0.1 s" in caplog.text
+    with pool.lend(config) as fresh:
+        assert fresh is not lent
+
+
+def test_a_producer_that_is_lent_again_in_time_is_kept():
+    pool, config = ProducerPool(make), {**HERE, "connections.max.idle.ms": "60000"}
+    with pool.lend(config) as lent:
+        pass
+    first = lent.idle
+    with pool.lend(config) as again:
+        assert again is lent
+        assert first.finished.is_set()
+    assert lent.idle is not first
+    lent.idle.cancel()
+
+
+def test_a_producer_is_kept_where_nothing_is_set():
+    with (pool := ProducerPool(make)).lend({**HERE, "connections.max.idle.ms": "0"}) as lent:
+        pass
+    assert lent.idle is None
+    with pool.lend(HERE) as other:
+        pass
+    assert other.idle is None
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")

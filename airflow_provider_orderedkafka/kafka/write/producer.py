@@ -6,7 +6,8 @@ write the record behind its successors. The deadline is kept here, for everythin
 
 There is one producer for each worker process and configuration, across tasks and batches. Worker processes exit without
 `atexit`, so a borrower settles what it sent before it returns the producer. After a failure a producer is discarded
-with its queue, so that nothing of a failed task is written after its end.
+with its queue, so that nothing of a failed task is written after its end. One that nobody has used for
+`connections.max.idle.ms`, if that is set, is closed.
 """
 
 import logging
@@ -109,6 +110,7 @@ class PooledProducer:
     config: Mapping[str, str] = field(default_factory=dict)
     troubles: deque[Any] = field(default_factory=lambda: deque(maxlen=1))
     lock: threading.Lock = field(default_factory=threading.Lock)
+    idle: threading.Timer | None = None
 
     def send(self, chunk: Chunk, deliveries: Deliveries) -> None:
         """Enqueue a chunk, in order; waits while the queue is full."""
@@ -265,6 +267,12 @@ def deadline_seconds(config: Mapping[str, str]) -> float:
     return milliseconds / 1_000
 
 
+def idle_seconds(config: Mapping[str, str]) -> float | None:
+    """The seconds after which a producer that nobody uses is closed, as librdkafka closes connections; None: never."""
+    milliseconds = whole_number(str(config.get("connections.max.idle.ms", "0")))  # librdkafka refuses what is none
+    return milliseconds / 1_000 if milliseconds else None
+
+
 def make_producer(config: Mapping[str, str]) -> PooledProducer:
     """Make a producer; `SettingError` if librdkafka refuses the configuration."""
     from confluent_kafka import Producer
@@ -300,22 +308,37 @@ class ProducerPool:
             if pooled is None or pooled.broken:
                 pooled = kept[key] = self._make(config)
             pooled.users += 1
+            if pooled.idle is not None:
+                pooled.idle.cancel()
         return pooled
 
     def _give_back(self, pooled: PooledProducer) -> None:
         with self._pooled.held():
             pooled.users -= 1
             last = not pooled.users
+            if last and not pooled.broken and (seconds := idle_seconds(pooled.config)):
+                pooled.idle = threading.Timer(seconds, self._close_idle, (pooled, seconds))
+                pooled.idle.daemon = True
+                pooled.idle.start()
         if last and pooled.broken:
             _discard(pooled)
 
+    def _close_idle(self, pooled: PooledProducer, seconds: float) -> None:
+        with self._pooled.held() as kept:
+            if pooled.users or pooled.idle is not threading.current_thread():  # it was lent again since
+                return
+            for key in [key for key, each in kept.items() if each is pooled]:
+                del kept[key]
+        _log.info("closing the producer of %s: idle for %g s", pooled.config.get("bootstrap.servers"), seconds)
+        _discard(pooled)
+
 
 def _discard(pooled: PooledProducer) -> None:
-    """Close a producer after an error, which must not be replaced by one from here."""
+    """Close a producer; an error before that must not be replaced by one from here."""
     try:
         pooled.discard()
     except Exception as error:  # noqa: BLE001 - logged
-        _log.warning("closing the producer that failed: %s", error)
+        _log.warning("closing a producer: %s", error)
 
 
 POOL: Final = ProducerPool()
