@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
 from support.applications import events
 from support.audited import audited, counted
@@ -26,7 +25,6 @@ from support.table_formats import DELTA, ICEBERG
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.core.commits import IDENTITY
-from airflow_provider_orderedkafka.outputs import FilesOutput
 from airflow_provider_orderedkafka.spark.tables.table import STRUCT
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
@@ -88,28 +86,6 @@ def test_a_table_is_made_by_day_and_each_batch_is_one_commit_and_one_file_in_ord
     files = load.files()
     assert [file.parent.name.partition("=")[0] for file in files] == ["order_time_day"] * 3
     assert one_after_the_other(files.values()) == sorted(row for file in files.values() for row in file)
-
-
-@of(replace(DELTA, package=f"{DELTA.package},org.apache.spark:spark-avro_2.13:{pyspark.__version__}"))
-def test_files_of_avro_are_proved_without_spark(
-    lake: Lake, topics: Topics, records: Records, kafka: Any, tmp_path: Path, capfd: Any
-) -> None:
-    source = topics.create("a", 3)
-    records.produce(source, [*events(60, 1), Record(None, 1_767_225_999_999, 0, b"k", [("h", None), ("h", b"\xff")])])
-    loaded = whole_range(kafka.bootstrap_servers, source, include_headers=True, batch_offsets=30)
-    output = as_argument(FilesOutput(str(tmp_path / "files"), "avro"))
-    where = (
-        "--checkpoint",
-        str(tmp_path / "checkpoint"),
-        "--option",
-        f"kafka.bootstrap.servers={kafka.bootstrap_servers}",
-    )
-    assert lake.load(*where, "--range", loaded.to_text(), "--output", output)["report"]["rows_emitted"] == 61
-    code, found = audited(kafka.bootstrap_servers, tmp_path / "checkpoint", capfd)
-    assert (code, counted(found), found["ranges"][0]["rows"]) == (0, {}, 61)
-    next((tmp_path / "files").rglob("batch=1/**/*.avro")).unlink()
-    code, found = audited(kafka.bootstrap_servers, tmp_path / "checkpoint", capfd)
-    assert (code, [*counted(found)]) == (65, ["missing"])
 
 
 @of(DELTA)
