@@ -16,7 +16,7 @@ from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.notation.secrets import has_login, masked
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError, StateError
 from airflow_provider_orderedkafka.job import WORK
-from airflow_provider_orderedkafka.loads.ledger import LedgerStore
+from airflow_provider_orderedkafka.loads.ledger import LEDGER, LedgerStore
 from airflow_provider_orderedkafka.loads.revisions import store_in
 from airflow_provider_orderedkafka.storage.objects import ObjectState
 from airflow_provider_orderedkafka.storage.store import LocalState, State, join, local_path
@@ -184,7 +184,8 @@ def reports_at(location: str) -> dict[str, Report | None]:
         names = sorted(_name(each) for each in path_of(location).iterdir())
     if LEASE in names:
         return {_name(location): None}
-    return {name: read_report(f"{location.rstrip('/')}/{name}") for name in names if not name.endswith(DOCUMENT)}
+    folders = [name for name in names if name != LEDGER and not name.endswith(DOCUMENT)]
+    return {name: read_report(f"{location.rstrip('/')}/{name}") for name in folders}
 
 
 def _name(location: Any) -> str:

@@ -3,6 +3,7 @@
 import json
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
@@ -15,6 +16,13 @@ from support.topics import Topics
 from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
 from airflow_provider_orderedkafka.kafka.lookup.offsets import committed
 from airflow_provider_orderedkafka.spark.application import by_hand
+from airflow_provider_orderedkafka.storage.store import LocalState
+
+
+def ledger_of(checkpoint: Path) -> Ledger:
+    ledger = by_hand.store_of(LocalState(checkpoint)).ledger()
+    assert ledger is not None
+    return ledger
 
 
 def everything(source: str) -> list[str]:
@@ -39,7 +47,7 @@ def test_by_hand_ranges_follow_each_other_and_nothing_new_is_nothing_to_do(
     assert (first.rows_emitted, first.batches, second.rows_emitted, third) == (60, 3, 40, None)
     assert "nothing to load" in capsys.readouterr().out
     assert len({stamp(each).source for each in records.read(output)}) == 100
-    assert app.left() == sorted(["ledger.json", first.range_id, second.range_id])
+    assert app.left() == sorted(["ledger", first.range_id, second.range_id])
     assert first.range_id.startswith("range-000001-")
     assert second.range_id.startswith("range-000002-")
 
@@ -210,9 +218,11 @@ def test_by_hand_a_range_whose_run_was_killed_before_the_ledger_moved_is_closed_
 
 def as_released(checkpoint: Path) -> str:
     """Turn what lies under a checkpoint into what the first release left there; answer the range's id."""
-    ledger = json.loads((checkpoint / "ledger.json").read_text())
+    ledger = json.loads(ledger_of(checkpoint).to_text())
     begun, released = ledger["open"]["range_id"], "range-000001"
     (checkpoint / f"{begun}.json").rename(checkpoint / "range.json")
+    (checkpoint / "ledger.json").write_text(json.dumps(ledger))
+    rmtree(checkpoint / "ledger")
     for path in checkpoint.rglob("*.json"):
         kind = {"ledger": Ledger, "range": Range, "report": Report}.get(path.stem)
         if kind is not None:
@@ -238,6 +248,7 @@ def test_by_hand_a_range_that_the_first_release_left_open_is_finished_and_loaded
     assert (resumed.range_id, resumed.rows_emitted, following.rows_emitted) == (released, 60, 40)
     assert following.range_id.startswith("range-000002-")
     assert len(records.read(output)) == len({stamp(each).source for each in records.read(output)}) == 100
+    assert "ledger.json" not in app.left()
 
 
 def test_by_hand_an_open_range_whose_document_is_lost_is_refused(
@@ -258,7 +269,7 @@ def test_by_hand_a_group_shows_how_far_it_has_come(
     source, _, argv = copying(topics, records)
     group = f"shown-{source}"
     app.run(*argv, "--option", f"commitGroup={group}", "--row-limit", "25")
-    stands = Ledger.from_text((app.checkpoint / "ledger.json").read_text()).place.offsets
+    stands = ledger_of(app.checkpoint).place.offsets
     assert stands.since({}) < 60
     assert committed(config, group, stands) == stands
 
@@ -349,7 +360,7 @@ def test_by_hand_a_checkpoint_without_a_ledger_but_not_empty_is_refused(
     with pytest.raises(SystemExit) as caught:
         app.run("--output-topic", topics.create("out"), *everything(topics.create("a")))
     assert caught.value.code == 2
-    assert f"has no ledger.json, but {left}" in capsys.readouterr().err
+    assert f"has no ledger, but {left}" in capsys.readouterr().err
 
 
 def test_by_hand_only_what_is_new_is_loaded_where_the_start_is_not_said(

@@ -87,8 +87,11 @@ def test_an_attempt_that_stood_still_while_another_ran_changes_nothing_that_is_f
 
 @pytest.mark.parametrize("other", [Attempt(), DIES_AS_IT_WRITES], ids=["loads all of it", "dies as it writes"])
 def test_whoever_stands_still_while_others_plan_or_load_leaves_a_load_that_goes_on(other):
-    """At any touch, also while it plans: it may end with an error, the next one does not."""
-    for touch in range(60):
+    """At any touch, also while it plans or writes the ledger: it may end with an error, the next one does not.
+
+    What others have loaded meanwhile is not loaded again.
+    """
+    for touch in range(100):
         world = World(replace(COUNTING, making="copy"), 1)
         world.others_wait = False
         world.come(RISING)
@@ -96,4 +99,6 @@ def test_whoever_stands_still_while_others_plan_or_load_leaves_a_load_that_goes_
             world.run(Attempt(beside=((touch, other),)))
         world.finish()
         [load] = world.loads
-        assert {row.source for row in rows_of(world, set(load.ranges))} == set(world.source.records), touch
+        rows, ledger = rows_of(world, set(load.ranges)), load.ledger()
+        assert {row.source for row in rows} == set(world.source.records), touch
+        assert world.awoken or len(rows) == ledger.rows == len(RISING), touch

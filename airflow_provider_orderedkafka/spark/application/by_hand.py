@@ -1,8 +1,10 @@
 """Loads without Airflow: the same steps, with their documents in the checkpoint.
 
-    <checkpoint>/ledger.json      where the load stands: next offsets, the open range, rows emitted
-    <checkpoint>/<range id>.json  a range that is planned or open; earlier releases had one file, range.json
+    <checkpoint>/ledger/          where the load stands, as numbered revisions: next offsets, the open range, rows emitted
+    <checkpoint>/<range id>.json  a range that is planned or open
     <checkpoint>/<range id>/      the checkpoint of each range
+
+Earlier releases had one file for the ledger, ledger.json, and one for whichever range was open, range.json.
 
 A run takes over an open range. The range's lease shows whether an application is still working on it.
 """
@@ -28,17 +30,17 @@ from airflow_provider_orderedkafka.kafka.lookup.offsets import show_place
 from airflow_provider_orderedkafka.loads import ranges
 from airflow_provider_orderedkafka.loads.books import Books, look, wait
 from airflow_provider_orderedkafka.loads.committing import commit
-from airflow_provider_orderedkafka.loads.ledger import LedgerStore
+from airflow_provider_orderedkafka.loads.ledger import LEDGER, LedgerStore
 from airflow_provider_orderedkafka.loads.loading import load
 from airflow_provider_orderedkafka.loads.resolving import resolve
+from airflow_provider_orderedkafka.loads.revisions import Revisions
 from airflow_provider_orderedkafka.spark.connector.stream import terms_of
 from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
 from airflow_provider_orderedkafka.spark.state.checkpoint import NOTES, Checkpoint
 from airflow_provider_orderedkafka.storage.store import State
 
-LEDGER = "ledger.json"
-BEFORE = "range.json"
-"""Where earlier releases kept the open range, whichever it was."""
+LEDGER_BEFORE, RANGE_BEFORE = "ledger.json", "range.json"
+"""Where earlier releases kept the ledger, and the open range, whichever it was."""
 
 BY_HAND = "by hand"
 TRIES = 3
@@ -49,37 +51,52 @@ WAY_OUT = NEW_CHECKPOINT._replace(who="the load")
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """A ledger's store in the files of a checkpoint, one for each range: who stood still harms no other's."""
+    """A ledger's store in a checkpoint: who stood still replaces no ledger of others, nor a range of theirs."""
 
     state: State
+    ledgers: Revisions
 
     def get(self, key: str) -> Any:
-        found = self._read(_file(key))
+        if key == LEDGER:
+            return self.ledgers.get(key)
+        found = _read(self.state, _file(key))
         return self._before(key) if found is None else found
 
     def set(self, key: str, value: Any) -> None:
-        self.state.put(_file(key), canonical(value))
+        if key == LEDGER:
+            self.ledgers.set(key, value)
+        else:
+            self.state.put(_file(key), canonical(value))
 
     def delete(self, key: str) -> None:
         self.state.delete(_file(key))
         if self._before(key) is not None:
-            self.state.delete(BEFORE)
+            self.state.delete(RANGE_BEFORE)
 
-    def _read(self, name: str) -> Any:
-        text = self.state.get(name)
-        try:
-            return None if text is None else json.loads(text)
-        except ValueError as error:
-            raise DocumentError(f"{name} in {self.state.location!r} is not JSON: {error}") from error
+    def take_over(self) -> None:
+        """Make the first revision of the ledger that an earlier release has left."""
+        found = _read(self.state, LEDGER_BEFORE)
+        if found is not None and self.ledgers.get(LEDGER) is None:
+            with suppress(LedgerChangedError):  # another run does the same
+                self.ledgers.set(LEDGER, found)
+        self.state.delete(LEDGER_BEFORE)
 
     def _before(self, key: str) -> Any:
         """The range, if an earlier release has opened it."""
-        found = None if key == "ledger" else self._read(BEFORE)
+        found = _read(self.state, RANGE_BEFORE)
         return found if isinstance(found, dict) and key == f"range/{found.get('id')}" else None
 
 
+def _read(state: State, name: str) -> Any:
+    text = state.get(name)
+    try:
+        return None if text is None else json.loads(text)
+    except ValueError as error:
+        raise DocumentError(f"{name} in {state.location!r} is not JSON: {error}") from error
+
+
 def _file(key: str) -> str:
-    return LEDGER if key == "ledger" else f"{key.removeprefix('range/')}.json"
+    return f"{key.removeprefix('range/')}.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +123,11 @@ class Alone:
 
 def store_of(state: State) -> LedgerStore:
     """The load's documents under a checkpoint."""
-    return LedgerStore(BY_HAND, Documents(state), settle=lambda: None, part=sys.maxsize)
+    return LedgerStore(BY_HAND, _documents(state), settle=lambda: None, part=sys.maxsize)
+
+
+def _documents(state: State) -> Documents:
+    return Documents(state, Revisions(state))
 
 
 def books_of(state: State, now: Callable[[], int], open_state: Callable[[str], State]) -> Books:
@@ -167,6 +188,8 @@ def begun(books: Books, planned: Range, why: str) -> tuple[Range | None, str]:
 
 def _check_complete(store: LedgerStore, state: State) -> None:
     found = state.names()  # before the ledger, which another run may begin at this moment
+    if LEDGER_BEFORE in found:
+        _documents(state).take_over()
     ledger = store.ledger()
     if ledger is None and found:
         raise SettingError(
