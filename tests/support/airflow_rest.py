@@ -141,7 +141,12 @@ class AirflowRest:
             lines.append(f"- {name} is {task['state']}, attempt {task['try_number']}")
             if task["try_number"] and task["state"] not in {"success", None}:
                 lines += [f"    {line}" for line in self.log(dag, run, task["task_id"], task["try_number"])[-25:]]
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._noted(dag, run)])
+
+    def _noted(self, dag: str, run: str) -> list[str]:
+        """What Airflow itself has noted of a run, such as that it took a task for ended that was not."""
+        found = self.get("/eventLogs", dag_id=dag, run_id=run, limit=100)["event_logs"]
+        return [f"- {each['when']} {each['task_id'] or ''} {each['event']}: {each['extra']}" for each in found]
 
     def _settle(self, dag: str, run: str) -> None:
         """Where all tasks have ended, let the run end too: Airflow forgets what is cleared while it decides that."""

@@ -1,6 +1,6 @@
 """Loads without Airflow: the same steps, with their documents in the checkpoint.
 
-    <checkpoint>/ledger/          where the load stands, as numbered revisions: next offsets, the open range, rows emitted
+    <checkpoint>/ledger/          where the load stands, in numbered revisions: next offsets, open range, rows emitted
     <checkpoint>/<range id>.json  a range that is planned or open
     <checkpoint>/<range id>/      the checkpoint of each range
 
