@@ -103,7 +103,10 @@ def rest_of(loaded: Range, start: Place) -> Span:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What was counted of a batch, or of all batches so far; `read_in` and `late_in` have the records by partition."""
+    """What was counted of a batch, or of all batches so far; `read_in` and `late_in` have the records by partition.
+
+    Brokers sent `fetched_bytes` to its tasks in `requests`, at least; `needed_bytes` is about what the records have.
+    """
 
     rows_read: int = 0
     rows_emitted: int = 0
@@ -116,6 +119,9 @@ class Tally:
     may_be_out_of_order: int = 0
     late_in: Offsets = Offsets()  # noqa: RUF009 - it never changes
     read_in: Offsets = Offsets()  # noqa: RUF009 - it never changes
+    fetched_bytes: int = 0
+    needed_bytes: int = 0
+    requests: int = 0
 
     @property
     def rows(self) -> int:

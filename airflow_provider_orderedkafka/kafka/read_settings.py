@@ -55,7 +55,8 @@ class ReadTally:
 
     `bytes`, of keys and values as far as these were asked for, and, by partition, `read` and `late` are of the records
     handed on, of which those `beyond` belong behind the end of their batch; `lost` is how many offsets of each
-    partition retention had deleted, if losses are counted instead of raised.
+    partition retention had deleted, if losses are counted instead of raised. `needed` is about how many bytes a broker
+    had to send for the records, where they are not compressed.
     """
 
     read: Counter[TopicPartition] = field(default_factory=Counter)
@@ -63,6 +64,7 @@ class ReadTally:
     late: Counter[TopicPartition] = field(default_factory=Counter)
     lost: dict[TopicPartition, int] = field(default_factory=dict)
     beyond: int = 0
+    needed: int = 0
 
     @property
     def records(self) -> int:

@@ -12,6 +12,7 @@ COUNTS = {
     "rows_read": "rows_read",
     "rows_written": "rows_emitted",
     **{name: name for name in ("late", "replayed", "dead_letters", "may_be_doubled", "may_be_out_of_order", "lost")},
+    **{name: name for name in ("fetched_bytes", "needed_bytes", "requests")},
 }
 """Counters of a commit, with what the report calls them."""
 

@@ -96,6 +96,9 @@ def test_a_run_sends_what_was_planned_read_and_written_and_the_lag_that_is_left(
         "may_be_doubled": ["3|c"],
         "may_be_out_of_order": ["4|c"],
         "lost": ["5|c"],
+        "fetched_bytes": ["600|c"],
+        "needed_bytes": ["500|c"],
+        "requests": ["6|c"],
     }
 
 

@@ -1,9 +1,12 @@
 """What a broker sends for what is read, counted by a proxy between the two: each byte once."""
 
+import logging
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
+from confluent_kafka import libversion
 from support.proxied import ProxiedKafka
 from support.records import Record, Records
 from support.slices import FAR
@@ -12,9 +15,10 @@ from support.topics import Topics
 from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Slice, Span
 from airflow_provider_orderedkafka.core.order.planning import Planner, split
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.kafka.clients import traffic
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.read.slices import fetching, read_slice
-from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
+from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings, ReadTally
 
 PARTITIONS, EACH, SIZE = 20, 1_000, 1_000
 NEEDED = PARTITIONS * EACH * SIZE
@@ -75,3 +79,49 @@ def test_a_slice_that_is_too_large_is_fetched_once_for_its_pieces(planner: Plann
     slices = planner.slices(PARTITIONS * EACH)
     assert len(slices) == 1
     assert sent(slices, 1, byte_budget=8_000_000) < IN_VAIN
+
+
+def test_what_is_said_to_have_come_is_what_a_proxy_counts(
+    kafka: ProxiedKafka, planner: Planner, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings, tally = ReadSettings({"bootstrap.servers": kafka.proxied_servers, "client.id": "counted"}), ReadTally()
+    slices = planner.slices(5_000)
+    before, answered = traffic.sent(), kafka.proxy.answered
+    with caplog.at_level(logging.DEBUG), fetching(slices, settings) as fetching_settings:
+        for slice_ in slices:
+            assert list(read_slice(slice_, fetching_settings, tally))
+    came = traffic.sent() - before
+    assert came.fetched_bytes == pytest.approx(kafka.proxy.answered - answered, rel=0.02), libversion()
+    assert tally.needed == NEEDED + 10 * PARTITIONS * EACH  # what frames a record
+    assert tally.needed < came.fetched_bytes < IN_VAIN * NEEDED
+    assert 0 < came.requests < PARTITIONS * EACH / 10
+    assert not caplog.records  # of what the client says for it
+
+
+def test_a_process_that_is_forked_while_another_thread_counts_can_count() -> None:
+    counting = traffic.ClientLog(logging.INFO)
+    with traffic._counted._lock:
+        child = os.fork()
+        if child == 0:
+            counting.log(logging.DEBUG, "%s", "Received FetchResponse (v16, 12 bytes, CorrId 1, rtt 0.5ms)")
+            os._exit(0 if traffic.sent().fetched_bytes >= 12 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "debug", "heard"),
+    [
+        ({}, "protocol", ["a warning", "an error"]),
+        ({"log_level": "3"}, "protocol", ["an error"]),
+        ({"debug": "fetch"}, "fetch,protocol", ["all of it", "a warning", "an error"]),
+    ],
+)
+def test_the_client_says_in_detail_what_it_was_asked_for(
+    asked: dict[str, str], debug: str, heard: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    made = traffic.counted(asked)
+    assert made["debug"] == debug
+    with caplog.at_level(logging.DEBUG):
+        for level, said in ((logging.DEBUG, "all of it"), (logging.WARNING, "a warning"), (logging.ERROR, "an error")):
+            made["logger"].log(level, "%s, %s", asked, said)  # what was said lately is not said again
+    assert [record.args[-1] for record in caplog.records if record.args] == heard

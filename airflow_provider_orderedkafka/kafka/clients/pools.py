@@ -20,6 +20,7 @@ from typing import Any, Final, Generic, TypeVar
 from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
 
 from .config import client_config, new_client
+from .traffic import counted
 
 Kept = TypeVar("Kept")
 Key = frozenset[tuple[str, str]]
@@ -140,9 +141,9 @@ def pooled_consumer(settings: ReadSettings, fetch: int = _FETCH_BYTES[-1]) -> It
     pooled.troubles.clear()
     try:
         yield pooled
-        pooled.consumer.unassign()
+        _let_go(pooled.consumer)
     except GeneratorExit:  # whoever reads has enough
-        pooled.consumer.unassign()
+        _let_go(pooled.consumer)
         idle.append(pooled)
         raise
     except BaseException:
@@ -151,11 +152,16 @@ def pooled_consumer(settings: ReadSettings, fetch: int = _FETCH_BYTES[-1]) -> It
     idle.append(pooled)
 
 
+def _let_go(consumer: Any) -> None:
+    consumer.unassign()
+    consumer.poll(0.0)  # hear what came until now: it is counted
+
+
 def _make(config: Mapping[str, str]) -> PooledConsumer:
     from confluent_kafka import Consumer
 
     troubles: deque[Any] = deque(maxlen=_KEPT_TROUBLES)
-    consumer = new_client(Consumer, client_config(config, "consumer", {"error_cb": troubles.append}))
+    consumer = new_client(Consumer, counted(client_config(config, "consumer", {"error_cb": troubles.append})))
     return PooledConsumer(consumer, troubles, config)
 
 

@@ -18,6 +18,7 @@ Bools = NDArray[np.bool_]
 _KEY, _VALUE = Message.key, Message.value
 _RECORD_OVERHEAD = 200  # of a record in memory, besides its key, value and headers
 _HEADER_OVERHEAD = 200  # ... and of a header, besides its name and value
+_FRAME = 10  # of a record in a broker's log, besides these: lengths, differences of offset and time
 
 
 class Columns(NamedTuple):
@@ -62,9 +63,17 @@ class Part(NamedTuple):
     @property
     def bytes(self) -> int:
         """About how much memory it takes."""
+        return self._content + _HEADER_OVERHEAD * int(self.header_counts.sum()) + len(self.keys) * _RECORD_OVERHEAD
+
+    @property
+    def needed(self) -> int:
+        """About how many bytes a broker has to send for it, where its log is not compressed."""
+        return self._content + len(self.keys) * _FRAME
+
+    @property
+    def _content(self) -> int:
         payloads = sum(int(np.maximum(sizes, 0).sum()) for sizes in (self.key_sizes, self.value_sizes))
-        headers = int(self.header_sizes.sum()) + _HEADER_OVERHEAD * int(self.header_counts.sum())
-        return payloads + headers + len(self.keys) * _RECORD_OVERHEAD
+        return payloads + int(self.header_sizes.sum())
 
     def only(self, which: Bools) -> "Part":
         if which.all():

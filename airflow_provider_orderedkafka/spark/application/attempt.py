@@ -16,6 +16,7 @@ from airflow_provider_orderedkafka.core.notation.spelling import counted
 from airflow_provider_orderedkafka.core.progress import STOP_SECONDS, Within
 from airflow_provider_orderedkafka.errors import FencedError, OrderedKafkaError, SettingError, StateError
 from airflow_provider_orderedkafka.job import Job
+from airflow_provider_orderedkafka.kafka.clients.traffic import sent
 from airflow_provider_orderedkafka.kafka.lookup.brokers import Brokers
 from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
 from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
@@ -71,6 +72,7 @@ class Attempt:
         self._unprotected: str | None = None
         self._destination: Destination | None = None
         self._after: Ends | None = None
+        self._sent = sent()
 
     def run(self, loaded: Range, prepare: Callable[[], Writer]) -> Report:
         """Load the range; raise the error that ended it, after the report was written.
@@ -99,6 +101,7 @@ class Attempt:
         ending = Ending(self._lease.attempt, started, self._clock.now(), error, self._unprotected, self._destination)
         ending = ending if self._job is None else replace(ending, job=self._job.key)
         ending = ending if self._loop is None else replace(ending, counting=self._loop.counting)
+        ending = replace(ending, planning=sent() - self._sent)
         if error is None and counts is not None:
             before = ends_before(self._checkpoint.note, counts.batch)
             ending = replace(ending, before=before, after=self._after)

@@ -15,6 +15,7 @@ from airflow_provider_orderedkafka.core.notation.spelling import counted, shown_
 from airflow_provider_orderedkafka.core.notation.starts import Moment
 from airflow_provider_orderedkafka.core.progress import AttemptStart, Progress, Within, progress, running
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
+from airflow_provider_orderedkafka.kafka.clients.traffic import Traffic
 
 WIDTH = 30
 
@@ -124,7 +125,10 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How an attempt ended: at which moment, and with which error, if any; where its rows went, and how that ended."""
+    """How an attempt ended: at which moment, and with which error, if any; where its rows went, and how that ended.
+
+    `planning` is what brokers sent to the driver.
+    """
 
     attempt: int
     started_at: int
@@ -136,6 +140,7 @@ class Ending:
     after: Ends | None = None
     job: str = ""
     counting: float = 0.0
+    planning: Traffic = Traffic()  # noqa: RUF009 - it never changes
 
 
 def report(loaded: Range, counts: Counts | None, ending: Ending) -> Report:
@@ -144,6 +149,9 @@ def report(loaded: Range, counts: Counts | None, ending: Ending) -> Report:
     spent = rows_left(loaded.rows_left, total.rows) == 0
     reached = loaded.start if counts is None else counts.end
     complete = ending.error is None
+    told = asdict(total)
+    for name, count in asdict(ending.planning).items():
+        told[name] += count
     return Report(
         range_id=loaded.id,
         attempt=ending.attempt,
@@ -156,7 +164,7 @@ def report(loaded: Range, counts: Counts | None, ending: Ending) -> Report:
         error=None if ending.error is None else masked(str(ending.error)),
         unprotected=ending.unprotected,
         advice=_advice(ending.error, spent=spent),
-        **asdict(total),
+        **told,
         fingerprint=loaded.fingerprint,
         range=loaded,
         job=ending.job,
@@ -203,6 +211,8 @@ def summary(loaded: Range, found: Report) -> str:
         f"range {found.range_id}, attempt {found.attempt}: {_outcome(found)} after {took}",
         f"  read      {done:,} of {counted(loaded.offsets, 'offset')}, {counted(found.rows_read, 'row')}, "
         f"{counted(found.bytes_read, 'byte')}",
+        f"  fetched   {counted(found.fetched_bytes, 'byte')} in {counted(found.requests, 'request')}, for records of "
+        f"about {counted(found.needed_bytes, 'byte')}",
         f"  written   {counted(found.rows_emitted, 'row')} in {counted(found.batches, 'batch')}",
     ]
     if found.stop.floor.lowest >= 0:

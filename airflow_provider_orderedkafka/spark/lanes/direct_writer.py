@@ -11,6 +11,7 @@ from airflow_provider_orderedkafka.core.documents import Destination
 from airflow_provider_orderedkafka.core.lanes import Placement, share_out, sizes
 from airflow_provider_orderedkafka.core.order.cuts import Slice
 from airflow_provider_orderedkafka.core.order.positions import Offsets
+from airflow_provider_orderedkafka.kafka.clients.traffic import sent
 from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings, ReadTally
 from airflow_provider_orderedkafka.kafka.replay.landed import Landed, LandedFilter, RowsPerRecord
 from airflow_provider_orderedkafka.kafka.write.partitioners import misplaced
@@ -120,9 +121,12 @@ class Read:
         """The rows of slices that follow each other, but for what landed of them."""
         from airflow_provider_orderedkafka.kafka.read.slices import fetching
 
+        before = sent()
         with fetching([slice_ for slice_, _ in share], self.work.read) as settings:
             for slice_, landed in share:
                 yield from self._missing(slice_, settings, landed)
+        came = sent() - before
+        self._count(Tally(fetched_bytes=came.fetched_bytes, requests=came.requests))
 
     def _missing(self, slice_: Slice, settings: ReadSettings, landed: Landed) -> Iterator[Any]:
         """The rows of a slice that are missing from the output."""
@@ -141,6 +145,7 @@ class Read:
             late_in=Offsets(tally.late),
             read_in=Offsets(tally.read),
             bytes_read=tally.bytes,
+            needed_bytes=tally.needed,
             lost=lost,
             may_be_out_of_order=tally.beyond,
             may_be_doubled=0 if left is None else left.resent,

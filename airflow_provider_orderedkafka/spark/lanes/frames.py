@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import zip_longest
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_orderedkafka.compat.spark import spark_schema
@@ -23,6 +24,7 @@ from airflow_provider_orderedkafka.core.lanes import Placement
 from airflow_provider_orderedkafka.core.order.cuts import Close, Slice, Span
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
+from airflow_provider_orderedkafka.kafka.clients.traffic import Traffic, sent
 from airflow_provider_orderedkafka.kafka.lookup.brokers import Kafka
 from airflow_provider_orderedkafka.kafka.provenance import ERROR, SOURCE, SOURCE_FIELDS
 from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings, ReadTally
@@ -56,6 +58,9 @@ class Counters:
     placement: Placement | None
     records: TaskCounter
     bytes: TaskCounter
+    needed: TaskCounter
+    fetched: TaskCounter
+    requests: TaskCounter
     losses: TaskCounter
     misplaced: TaskCounter
     late: TaskCounter
@@ -66,11 +71,18 @@ class Counters:
     def add(self, number: int, tally: ReadTally, lost: int, elsewhere: int) -> None:
         """Report a slice that was read, in a task."""
         self.bytes.add(number, tally.bytes)
+        self.needed.add(number, tally.needed)
         self.losses.add(number, lost)
         self.misplaced.add(number, elsewhere)
         for partition, count in tally.read.items():
             self.records.add((number, partition), count)
             self.late.add((number, partition), tally.late[partition])
+
+    def add_traffic(self, traffic: Traffic) -> None:
+        """Report what came for a slice, in a task; all of it counts, however often Spark reads the slice."""
+        once = token_hex(8)
+        self.fetched.add(once, traffic.fetched_bytes)
+        self.requests.add(once, traffic.requests)
 
     def tally(self) -> Tally:
         """What was counted of the records, once they were read."""
@@ -78,6 +90,9 @@ class Counters:
         return Tally(
             rows_read=read.total(),
             bytes_read=self.bytes.total(),
+            fetched_bytes=self.fetched.total(),
+            needed_bytes=self.needed.total(),
+            requests=self.requests.total(),
             late=late.total(),
             late_in=Offsets(late),
             read_in=Offsets(read),
@@ -137,13 +152,14 @@ class ReadRecords:
                     yield from self._made(self._left(self._records(number, slice_, landed)), landed)
 
     def _records(self, number: int, slice_: Slice, landed: "Landed | None") -> "Iterator[RecordBatch]":
-        tally, elsewhere = ReadTally(), 0
+        tally, elsewhere, before = ReadTally(), 0, sent()
         for records in read_batches(slice_, self.settings, tally):
             elsewhere += 0 if self.counters is None else misplaced(records, self.counters.placement)
             yield records
         if self.counters is not None:
             lost = sum(tally.lost.values()) if landed is None else landed.lost(slice_, tally.lost)
             self.counters.add(number, tally, lost, elsewhere + tally.beyond)
+            self.counters.add_traffic(sent() - before)
 
     def _left(self, records: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
         if not self.without:
@@ -218,7 +234,7 @@ class RangeFrames:
         return self._rows(packed, making or self.making, counters, without, letters)
 
     def counters(self, placement: Placement | None = None) -> Counters:
-        return Counters(placement, *(self.engine.counter() for _ in range(8)))
+        return Counters(placement, *(self.engine.counter() for _ in range(11)))
 
     def slices(self, batch: "Batch", each: int, *, literal: bool = False) -> list[Slice]:
         """The slices of a batch, of about `each` offsets, `literal` where it has to be known which have which.
