@@ -140,7 +140,7 @@ def _avro(files: fs.FileSystem, path: str) -> Iterator[pa.RecordBatch]:
         import cramjam  # noqa: F401 - Spark compresses with Snappy, which fastavro takes from there
         from fastavro import block_reader
     except ModuleNotFoundError as error:
-        raise CannotReadError(f"{path!r}: to read Avro back, install fastavro[snappy] beside this package") from error
+        raise CannotReadError(f"{path!r}: to read Avro back, install fastavro and cramjam here") from error
     with files.open_input_file(path) as stream:
         for block in block_reader(stream):
             rows = list(block)

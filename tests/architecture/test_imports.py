@@ -13,7 +13,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "errors": set(),
     "core": set(),
     "load": set(),
-    "audit": {"confluent_kafka", "deltalake", "numpy", "pyarrow", "pyiceberg"},
+    "audit": {"confluent_kafka", "cramjam", "deltalake", "fastavro", "numpy", "pyarrow", "pyiceberg"},
     "job": set(),
     "decoding": {"confluent_kafka", "fastavro", "google", "numpy", "pyarrow"},
     "kafka": {"confluent_kafka", "numpy", "pyarrow"},

@@ -12,6 +12,7 @@
 A client with a name may do what ACLs allow it. One without a name, as on the plain listener, may do everything.
 """
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -154,8 +155,15 @@ def remember_users(bootstrap_servers: str, secured: Mapping[str, Secured]) -> No
 
 
 def let(admin: "AdminClient", user: str, needs: "Mapping[ResourceType, Iterable[str]]", *names: str) -> None:
-    """Let a user do something with topics or groups of these names, and nothing else."""
-    from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType
+    """Let a user do something with topics or groups of these names, and nothing else, as soon as its broker knows."""
+    from confluent_kafka.admin import (
+        AclBinding,
+        AclBindingFilter,
+        AclOperation,
+        AclPermissionType,
+        ResourcePatternType,
+        ResourceType,
+    )
 
     rules = [
         AclBinding(
@@ -167,6 +175,13 @@ def let(admin: "AdminClient", user: str, needs: "Mapping[ResourceType, Iterable[
     ]
     for answer in admin.create_acls(rules).values():
         answer.result(_ANSWER_SECONDS)
+    of_user = AclBindingFilter(
+        ResourceType.ANY, None, ResourcePatternType.ANY, f"User:{user}", None, AclOperation.ANY, AclPermissionType.ANY
+    )
+    deadline = time.monotonic() + _ANSWER_SECONDS
+    while not {*rules} <= {*admin.describe_acls(of_user).result(_ANSWER_SECONDS)}:
+        assert time.monotonic() < deadline, f"the broker does not know what {user} may do"
+        time.sleep(0.02)
 
 
 class SecuredKafka(EmbeddedKafka):
