@@ -111,6 +111,21 @@ class Survey:
                     offset=stands,
                 )
 
+    def check_there(self, place: Place, starts: Offsets, who: str) -> None:
+        """Raise if a log, by its start, has lost what comes next: whoever reads there would fail in the same way."""
+        stands = self.span(place).start
+        gone = {p: start - stands[p] for p, start in starts.items() if start > stands.get(p, start)}
+        if gone:
+            first, lost = next(iter(gone)), sum(gone.values())
+            raise DataLossError(
+                f"{who} stands at {_listed(Offsets({p: stands[p] for p in gone}))}, which is gone: the log starts at "
+                f"{_listed(Offsets({p: starts[p] for p in gone}))}, and {counted(lost, 'offset')} before it "
+                f"{'was' if lost == 1 else 'were'} deleted unread; go on with what is there, and have them counted as "
+                "lost, with on_data_loss='count' (by hand: --option failOnDataLoss=false)",
+                **first._asdict(),
+                offset=stands[first],
+            )
+
 
 def _check_topic(place: Place, topic: str, was: str, now: str | None, way_out: WayOut) -> None:
     if now == was:

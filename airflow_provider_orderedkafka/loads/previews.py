@@ -188,7 +188,7 @@ def _next(brokers: Brokers, terms: Terms, ledger: Ledger, now: int) -> Preview:
     special = _special(brokers, terms, ledger, seen)
     try:
         check_chosen(ledger, terms.subscription)
-        ranges.check(terms, ledger, seen)
+        ranges.check(brokers, terms, ledger, seen)
         verdict, planned = ranges.verdict_on(brokers, terms, ledger, seen), ranges.plan_of(brokers, terms, ledger, seen)
     except OrderedKafkaError as error:
         return _only_special(_failing(terms, ledger, error), seen, ledger, special)

@@ -60,10 +60,10 @@ def first_look(kafka: Kafka, terms: Terms, now: int, wanted: Subscription | None
 
 
 def look_at(kafka: Kafka, terms: Terms, ledger: Ledger, now: int) -> Survey:
-    """Survey Kafka from the ledger's place; raises if that place means something else now."""
+    """Survey Kafka from the ledger's place; raises if that place means something else now, or is gone."""
     seen = survey(kafka, terms, now, ledger.place)
     _check_readable(seen.found)
-    check(terms, ledger, seen)
+    check(kafka, terms, ledger, seen)
     return seen
 
 
@@ -75,10 +75,15 @@ def _check_readable(found: Discovery) -> None:
         )
 
 
-def check(terms: Terms, ledger: Ledger, seen: Survey) -> None:
-    """Raise if the ledger's place means something else now; topics that the load dropped do not count."""
+def check(kafka: Kafka, terms: Terms, ledger: Ledger, seen: Survey) -> None:
+    """Raise if the ledger's place means something else now; topics that the load dropped do not count.
+
+    So it does where retention took what comes next, unless that is to be counted.
+    """
     topics = {topic: was for topic, was in ledger.topics.items() if reads(terms.subscription, topic)}
     seen.check(ledger.place, topics, terms.way_out)
+    if terms.on_data_loss == "fail":
+        seen.check_there(ledger.place, kafka.log_starts(seen.found.partitions), terms.way_out.who)
 
 
 def _glance(kafka: Kafka, terms: Terms, ledger: Ledger, now: int) -> Survey:

@@ -225,7 +225,12 @@ class OffsetRangeTrigger(BaseEventTrigger):
             return "the first look"
         if seen.ledger.open is not None:
             return _taken_over(seen.ledger.open)
-        verdict = self._ask(load, seen.ledger)
+        try:
+            verdict = self._ask(load, seen.ledger)
+        except Exception as error:
+            if not _ends_a_wait(error):
+                raise
+            return f"a run is to fail with what no waiting mends: {error}"  # what a watcher logs alarms nobody
         return verdict.reason if verdict.run else None
 
     def _ask(self, load: OrderedLoad, ledger: Ledger) -> Verdict:

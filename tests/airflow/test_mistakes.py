@@ -96,7 +96,7 @@ def secured(tmp_path_factory):
     with SecuredKafka(tmp_path_factory.mktemp("secured"), LISTENERS) as cluster:
         topics, records = Topics(cluster.bootstrap_servers, "mistakes"), Records(cluster.bootstrap_servers)
         topics.create_named("orders", 2)
-        for name in ("refunds", "out", "doomed", "renewed"):
+        for name in ("refunds", "out", "doomed", "renewed", "shortened"):
             topics.create_named(name)
         records.produce("orders", [Record(b"x", EARLY + n) for n in range(3)])
         looks = {ResourceType.TOPIC: ["DESCRIBE", "DESCRIBE_CONFIGS"], ResourceType.GROUP: ["READ"]}
@@ -129,8 +129,17 @@ def way(secured):
 @pytest.fixture
 def meanwhile(secured):
     """Has something happen to the topics of a load."""
-    topics = Topics(secured.bootstrap_servers, "mistakes")
-    happens = {"deleted": lambda: topics.delete("doomed"), "created again": lambda: topics.recreate("renewed")}
+    topics, records = Topics(secured.bootstrap_servers, "mistakes"), Records(secured.bootstrap_servers)
+
+    def shorten():
+        records.produce("shortened", [Record(b"x", EARLY + n) for n in range(3)])
+        records.delete_before("shortened", {0: 2})
+
+    happens = {
+        "deleted": lambda: topics.delete("doomed"),
+        "created again": lambda: topics.recreate("renewed"),
+        "retention": shorten,
+    }
     return lambda what: happens[what]()
 
 

@@ -14,6 +14,7 @@ from support.runs import LOAD, TOPICS, DictStore, a_range, a_report, place
 from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.pacing import Verdict
+from airflow_provider_orderedkafka.errors import DataLossError
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 from airflow_provider_orderedkafka.triggers import offsets
 
@@ -198,6 +199,20 @@ def test_it_outlives_what_goes_wrong(watched, monkeypatch):
 
     watched.play(story())
     assert watched.reasons == ["enough"]
+
+
+def test_what_no_waiting_mends_starts_runs_that_fail_with_it_ever_later_and_not_in_silence(watched, monkeypatch):
+    def gone(load, ledger):
+        raise DataLossError("orders[0]@5 is gone")
+
+    def story():
+        watched.look_first()
+        monkeypatch.setattr(watched.trigger, "_ask", gone)
+        yield 3600 // SECONDS_A_LOOK
+
+    watched.play(story())
+    assert set(watched.reasons) == {"a run is to fail with what no waiting mends: orders[0]@5 is gone"}
+    assert 3 <= len(watched.reasons) <= 7
 
 
 def test_its_asset_keeps_it_beside_the_tasks_that_name_the_ledger(example):

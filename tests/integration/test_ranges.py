@@ -219,8 +219,28 @@ def test_what_was_deleted_of_a_new_partition_is_in_the_next_range(brokers, topic
     topics.grow(topic, 2)
     records.produce(topic, [Record(b"", now - MINUTE, 1)] * 3)
     records.delete_before(topic, {1: 2})
-    found = ranges.plan(brokers, load.terms, ledger, now=now)
+    with pytest.raises(DataLossError, match=r"\[1\]@0, which is gone: the log starts at .*\[1\]@2"):
+        ranges.plan(brokers, load.terms, ledger, now=now)
+    found = ranges.plan(brokers, replace(load, on_data_loss="count").terms, ledger, now=now)
     assert (found.start.offsets[TopicPartition(topic, 1)], found.offsets) == (0, 3)
+
+
+def test_what_retention_took_while_a_load_waits_is_told_before_anything_is_planned(
+    brokers, topics, records, ledger_at, now
+):
+    topic = topics.create(partitions=3)
+    load = OrderedLoad("orders", topics=[topic], start="earliest", min_offsets=100, max_delay="1h")
+    ledger = ledger_at(load, [2, 0, 1])
+    records.produce(topic, [Record(b"", now - MINUTE, p) for p in range(3) for _ in range(5)])
+    records.delete_before(topic, {0: 2, 1: 1, 2: 4})  # of the first partition only what was loaded
+    said = f"{topic}[1]@0, {topic}[2]@1, which is gone: the log starts at {topic}[1]@1, {topic}[2]@4, and 4 offsets"
+    for asked in (ranges.verdict, ranges.plan):
+        with pytest.raises(DataLossError, match=re.escape(said)) as caught:
+            asked(brokers, load.terms, ledger, now=now)
+        assert (caught.value.partition, caught.value.offset) == (1, 0)
+    counting = replace(load, on_data_loss="count")
+    assert ranges.verdict(brokers, counting.terms, ledger, now).reason.startswith("12 of 100 offsets are there")
+    assert planned(brokers, counting, ledger, now) == 12
 
 
 @pytest.mark.parametrize(("start", "begins"), [("latest", [3]), ("earliest", [0]), ("offsets", [2])])

@@ -270,4 +270,9 @@ AT_LOOK = [
         "topic 'renewed' was deleted and created again ... ledger rewind orders --topic renewed --to earliest",
         meanwhile="created again",
     ),
+    AtLook(
+        "orders(topics=['shortened'], start='latest')",
+        "stands at shortened[0]@0, which is gone: the log starts at shortened[0]@2, and 2 ... on_data_loss='count'",
+        meanwhile="retention",
+    ),
 ]

@@ -66,10 +66,10 @@ TROUBLES: Final = (
         "earliest --topic <topic>`.",
     ),
     Explained(
-        "or accept losses to go on without these records",
+        "which is gone: the log starts at",
         "Retention deleted records before they were loaded.",
-        "Start where the log starts now, as the message says, or set `on_data_loss='count'`: what is lost is counted, "
-        "never skipped silently. Load more often, or keep records longer.",
+        "Set `on_data_loss='count'`, by hand `--option failOnDataLoss=false`: what is lost is counted, never skipped "
+        "silently. Load more often, or keep records longer.",
     ),
     Explained(
         "cannot be decoded",
