@@ -11,6 +11,7 @@ be in their Python: --requirements writes it as `pip install -r` takes it.
 """
 
 import argparse
+import json
 import re
 import shutil
 import zipfile
@@ -107,6 +108,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     needed = "write there what else the cluster's Python needs"
     parser.add_argument("--requirements", type=Path, metavar="FILE", help=needed)
     parser.add_argument("--spark", default="4.2", metavar="VERSION", help="of the cluster; default: %(default)s")
+    parser.add_argument("--json", action="store_true", help="print the files, and what is required, as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -115,11 +117,17 @@ def run(arguments: argparse.Namespace) -> int:
         raise SettingError(f"--spark must be a version such as 3.5 or 4.2, found {arguments.spark!r}")
     try:
         alone = arguments.target.suffix == ".zip"
-        print(*([build_bundle(arguments.target)] if alone else build_code(arguments.target)), sep="\n")
-        if arguments.requirements:
-            text = requirements(arguments.spark)
+        files = [build_bundle(arguments.target)] if alone else build_code(arguments.target)
+        text = requirements(arguments.spark) if arguments.requirements else ""
+        if text:
             arguments.requirements.write_text(text, "utf-8")
-            print(f"{arguments.requirements}\n\n{text}", end="")
+            files.append(arguments.requirements)
     except OSError as error:
         raise SettingError(f"{str(error.filename)!r} cannot be written: {error.strerror}") from error
+    told = {"files": [str(each) for each in files], "requirements": _packages(text)}
+    print(json.dumps(told) if arguments.json else "\n".join([*told["files"], *(["", text.rstrip()] if text else [])]))
     return 0
+
+
+def _packages(text: str) -> list[str]:
+    return [line for line in text.splitlines() if not line.startswith("#")]

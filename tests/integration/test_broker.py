@@ -1,5 +1,6 @@
 """The broker for trying: it serves, runs on until it is stopped, and keeps its data."""
 
+import json
 import socket
 import subprocess
 import sys
@@ -27,12 +28,14 @@ def test_the_broker_of_the_command_runs_on_until_it_is_stopped_and_has_sample_da
         assert started.returncode == 0, started.stderr
         status = orderedkafka("status")
         assert status.returncode == 0
+        assert json.loads(orderedkafka("status", "--json").stdout)["bootstrap_servers"] == kafka.bootstrap_servers
         for fact in (kafka.bootstrap_servers, str(kafka.pid), str(tmp_path), "server.log", "serves"):
             assert fact in status.stdout
         assert "already running" in orderedkafka("start").stdout
         assert orderedkafka("start", "--port", "1").returncode == 75
         for shown in ("created 19 topics: orders, refunds, orders-ordered", "the topics exist already\n"):
             assert shown in orderedkafka("sample", "--events", "1000").stdout
+        assert json.loads(orderedkafka("start", "--json").stdout)["broker"] == "serves"
         rows = expected_of(Records(kafka.bootstrap_servers), "orders", "refunds")
         assert Counter(row.record.topic for row in rows) == {"orders": 1800, "refunds": 200}
         assert all(row.order_time == row.record.timestamp for row in rows), "the second sample has late events"
@@ -41,7 +44,7 @@ def test_the_broker_of_the_command_runs_on_until_it_is_stopped_and_has_sample_da
     assert "Stopped" in stopped.stdout
     assert not kafka.running
     assert orderedkafka("status").returncode == 3
-    assert orderedkafka("stop").returncode == 0
+    assert json.loads(orderedkafka("stop", "--json").stdout) == {"broker": "stopped"}
 
 
 def test_a_broker_that_starts_again_has_its_port_and_its_records(tmp_path):

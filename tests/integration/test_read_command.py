@@ -88,7 +88,7 @@ def test_a_table_shows_a_line_for_each_record(run, topic):
 
 
 def test_json_is_one_array(run, topic, topics):
-    assert len(json.loads(run(topic, "--format", "json")[1])) == 60
+    assert len(json.loads(run(topic, "--json")[1])) == 60
     assert json.loads(run(topics.create(), "--format", "json")[1]) == []
 
 

@@ -1,5 +1,6 @@
 """What is shipped to a cluster."""
 
+import json
 import re
 import subprocess
 import sys
@@ -69,6 +70,14 @@ def test_the_command_writes_the_zip_and_the_requirements_and_says_them(
     assert zipfile.is_zipfile(bundle)
     assert file.read_text() == requirements("3.5")
     assert capsys.readouterr().out == f"{bundle}\n{file}\n\n{requirements('3.5')}"
+
+
+def test_a_program_is_told_the_files_and_what_is_required(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bundle, file = tmp_path / "bundle.zip", tmp_path / "requirements.txt"
+    assert cli.main(["bundle", str(bundle), "--requirements", str(file), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["files"] == [str(bundle), str(file)]
+    assert told["requirements"] == [line for line in file.read_text().splitlines() if not line.startswith("#")]
 
 
 def test_a_spark_that_is_no_version_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

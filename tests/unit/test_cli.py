@@ -2,6 +2,7 @@
 
 import argparse
 import io
+import json
 import os
 import subprocess
 import sys
@@ -166,8 +167,14 @@ OF_A_COMMAND = {"--to", "--limit", "--load", "--topic", "--checkpoint", "--regis
 
 def test_every_command_answers_programs_too():
     options = {name: [set(action._option_string_actions) for action in actions(p)] for name, p in cli.parsers().items()}
-    without = {name for name, found in options.items() for each in found if not each & {"--json", "--format"}}
-    assert without == {"bundle"}  # its answer is the files that it writes
+    assert {name for name, found in options.items() for each in found if "--json" not in each} == set()
+
+
+def test_what_is_explained_and_completed_is_json_where_that_is_asked_for(capsys):
+    assert cli.main(["explain", "--json", "75"]) == 0
+    assert [each["what"] for each in json.loads(capsys.readouterr().out)] == ["exit code 75"]
+    assert cli.main(["completion", "--json"]) == 0
+    assert "--json" in json.loads(capsys.readouterr().out)["ledger"]["history"]
 
 
 @pytest.mark.parametrize(

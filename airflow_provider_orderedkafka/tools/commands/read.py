@@ -65,6 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--registry", metavar="URL", help="the schema registry, where --decode names one")
     parser.add_argument("--format", choices=FORMATS, help="how to print them")
+    parser.add_argument("--json", action="store_const", dest="format", const="json", help="as --format json")
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="write to a file, with a progress bar on a terminal"
     )
