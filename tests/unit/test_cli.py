@@ -25,8 +25,11 @@ from airflow_provider_orderedkafka import errors
 
 def add_arguments(parser):
     parser.add_argument("how")
+    parser.add_argument("--start")
+    parser.add_argument("--yes", action="store_true")
 
 def run(arguments):
+    print(arguments.start or "", end="")
     if arguments.how == "interrupted":
         os.kill(os.getpid(), signal.SIGINT)
     if arguments.how == "talkative":
@@ -110,6 +113,12 @@ def test_a_commands_exit_code_is_the_programs(fake):
 def test_an_error_of_the_project_is_one_message_without_secrets_and_its_exit_code(fake, capsys, kind, code):
     assert cli.main(["fake", kind.__name__]) == code
     assert capsys.readouterr() == ("", "orderedkafka: no can do with password=*** here: try the other way\n")
+
+
+@pytest.mark.parametrize("given", [["--start", "-2h"], ["--start=-2h"], ["--yes", "--start", "-2h", "--yes"]])
+def test_a_time_ago_is_a_value_and_no_option(fake, capsys, given):
+    assert cli.main(["fake", "0", *given]) == 0
+    assert capsys.readouterr().out == "-2h"
 
 
 def test_ctrl_c_exits_with_130(fake):
