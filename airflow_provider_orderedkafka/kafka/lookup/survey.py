@@ -7,6 +7,7 @@ from typing import Final
 
 from airflow_provider_orderedkafka.core.documents import Isolation
 from airflow_provider_orderedkafka.core.next_range import Deleted, Ends, Survey, deleted_at
+from airflow_provider_orderedkafka.core.notation.spelling import counted
 from airflow_provider_orderedkafka.core.notation.starts import (
     EARLIEST,
     LATEST,
@@ -190,7 +191,8 @@ def _checked(place: _Place, what: str, wanted: Mapping[TopicPartition, int]) -> 
                     **partition._asdict(),
                     offset=offset,
                 )
-            remarks.append(f"{gone}; {first - offset:,} offsets are lost")
+            lost = first - offset
+            remarks.append(f"{gone}; {counted(lost, 'offset')} {'is' if lost == 1 else 'are'} lost")
             found[partition] = first
     return ResolvedStart(Offsets(found), tuple(remarks))
 
