@@ -8,6 +8,7 @@ import secrets
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
@@ -34,17 +35,23 @@ BESIDE_A_GRID = 200
 OVERFLOWS = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
 FRAMED = "document.querySelector('iframe').contentDocument"
 NOW = time.time_ns() // 1_000_000
-LOADS = {
-    "orders": statuses.loading(NOW),
-    "refunds": statuses.waiting(NOW, "refunds"),
-    "payments": statuses.failing(NOW, "payments"),
-    "limited": statuses.spent(NOW, "limited"),
-    "moved": statuses.moved(NOW, "moved"),
-    "proved": statuses.audited(NOW, "proved"),
-    "hourly": statuses.in_intervals(NOW, "hourly"),
-    "thousand": statuses.loading(NOW, "thousand", 1_000),
-    "new": None,
+STORIES = {
+    "orders": lambda: statuses.loading(NOW),
+    "refunds": lambda: statuses.waiting(NOW, "refunds"),
+    "payments": lambda: statuses.failing(NOW, "payments"),
+    "limited": lambda: statuses.spent(NOW, "limited"),
+    "moved": lambda: statuses.moved(NOW, "moved"),
+    "proved": lambda: statuses.audited(NOW, "proved"),
+    "hourly": lambda: statuses.in_intervals(NOW, "hourly"),
+    "thousand": lambda: statuses.loading(NOW, "thousand", 1_000),
+    "new": lambda: None,
 }
+
+
+@cache
+def story_of(load: str) -> statuses.Story | None:
+    """Made once, where it is asked for: each process that collects the tests would make them all."""
+    return STORIES[load]()
 
 
 class Served:
@@ -103,7 +110,7 @@ class Served:
 def served(airflow_home, tmp_path_factory):
     """Airflow, with the loads that this module tells of."""
     with Served(airflow_home, tmp_path_factory.mktemp("served")).running() as found:
-        keep(found, LOADS)
+        keep(found, {load: story_of(load) for load in STORIES})
         yield found
 
 
@@ -212,7 +219,7 @@ def test_without_a_state_store_the_page_says_what_it_cannot_know(served, tab):
 def test_the_overview_says_of_each_load_where_it_stands_and_what_is_missing(served, tab):
     tab.open(served.page)
     rows = {row.split()[0]: " ".join(row.split()) for row in tab.texts("main tbody tr")}
-    assert set(LOADS) <= rows.keys()
+    assert set(STORIES) <= rows.keys()
     assert "loading" in rows["orders"]
     assert "batch 7 of 12" in rows["orders"]
     assert "18,811 offsets missing of 50,000 or the delay runs out in " in rows["refunds"]
@@ -251,7 +258,7 @@ def test_a_filter_leaves_the_loads_that_have_its_words_and_stays_when_the_page_i
     with served.client() as client:
         change(client, "refunds", statuses.waiting(NOW - 60_000, "refunds").found)
         time.sleep(4)
-        change(client, "refunds", LOADS["refunds"].found)
+        change(client, "refunds", story_of("refunds").found)
     assert tab.ask(shown) == ["payments"]
 
 
@@ -291,7 +298,7 @@ def test_a_load_in_intervals_has_no_tiles_that_have_nothing_to_say(served, tab):
 
 @with_state
 def test_a_batch_that_runs_says_how_many_rows_are_read_and_how_fast(served, tab):
-    story = LOADS["orders"].found
+    story = story_of("orders").found
     row = story.ranges[-1]
     running = statuses.replace(row.progress, running=12, rows_read=1_234, rows_per_second=321)
     with served.client() as client:
@@ -321,7 +328,7 @@ def test_a_load_has_its_ranges_its_plots_and_the_batches_of_its_open_range(serve
 def test_what_changes_while_one_looks_is_shown_without_a_click(served, tab):
     tab.open(f"{served.page}?load=orders")
     tab.until("document.querySelector('#open').innerText.includes('batch 7 of 12')")
-    story = LOADS["orders"].found
+    story = story_of("orders").found
     row = story.ranges[-1]
     further = statuses.replace(
         row, progress=statuses.replace(row.progress, batch=9, offsets_done=row.offsets * 9 // 12)
@@ -443,7 +450,7 @@ def test_the_page_loads_nothing_from_elsewhere_and_is_framed_by_nobody_else(serv
 @with_state
 def test_what_a_load_is_called_is_text_and_never_a_program(served, tab):
     evil = "<img src=x onerror=document.title='owned'>"
-    story = LOADS["refunds"].found
+    story = story_of("refunds").found
     rows = tuple(statuses.replace(row, reason=evil, run=f"{evil}/{evil}", error=evil) for row in story.ranges)
     with served.client() as client:
         change(client, "refunds", statuses.replace(story, topics=(evil,), ranges=rows))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from functools import cache
 from importlib import metadata
 from itertools import chain
 from pathlib import Path
@@ -73,7 +74,7 @@ def test_the_readme_says_up_to_which_airflow_it_was_tried():
     assert f"Airflow from {oldest}, tried up to {newest}" in " ".join((ROOT / "README.md").read_text().split())
 
 
-INSTALLED = metadata.packages_distributions()
+installed = cache(metadata.packages_distributions)
 BROUGHT = {"openlineage", "py4j"}
 """By OpenLineage's provider and pyspark."""
 
@@ -87,7 +88,7 @@ def distributions_of(found: Import) -> set[str]:
     parts = found.name.split(".")
     if parts[:2] == ["airflow", "providers"]:
         return {"-".join(["apache-airflow-providers", *parts[2:end]]) for end in (3, 4)}
-    return {each.lower() for each in INSTALLED.get(parts[0], ())}
+    return {each.lower() for each in installed().get(parts[0], ())}
 
 
 def test_what_is_imported_is_declared_or_comes_with_airflow_and_a_provider_is_declared():
