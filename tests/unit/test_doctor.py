@@ -1,7 +1,9 @@
 """The doctor: whatever is not in order is named, with its remedy."""
 
 import json
+import re
 import sys
+from dataclasses import asdict
 from importlib import metadata
 from types import SimpleNamespace
 
@@ -11,7 +13,7 @@ from support.children import executable
 
 from airflow_provider_orderedkafka.compat.airflow import TRIED, has_asset_state
 from airflow_provider_orderedkafka.tools import cli, doctor
-from airflow_provider_orderedkafka.tools.doctor.connections import certificates
+from airflow_provider_orderedkafka.tools.doctor.connections import certificates, checkpoint, main
 from airflow_provider_orderedkafka.tools.doctor.installed import (
     Finding,
     Tries,
@@ -36,6 +38,11 @@ def no_airflow(tmp_path, monkeypatch):
     for name in ("AIRFLOW_CONN_KAFKA_DEFAULT", "AIRFLOW_CONN_SPARK_DEFAULT", "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"):
         monkeypatch.delenv(name, raising=False)
     return home
+
+
+def asked(tries=None):
+    """What the process that asks Airflow finds, where none was set up: here, and not in a process of its own."""
+    return list(main(json.dumps(asdict(tries or Tries())), ""))
 
 
 def named(findings, name):
@@ -150,18 +157,17 @@ def test_a_certificate_that_cannot_be_read_is_left_to_the_finding_on_the_connect
     assert list(certificates(config)) == []
 
 
-def test_a_checkpoint_is_tried_from_here_and_nothing_is_left_there(no_airflow, tmp_path):
+def test_a_checkpoint_is_tried_from_here_and_nothing_is_left_there(tmp_path):
     place = tmp_path / "checkpoints"
-    finding = named(doctor.examine(Tries("no", "no", checkpoint=str(place))), "checkpoint")
-    assert finding.status == "ok"
+    assert checkpoint(str(place)).status == "ok"
     assert list(place.iterdir()) == []
 
 
 @pytest.mark.parametrize("location", ["{file}/below", "nowhere://bucket/checkpoints"])
-def test_a_checkpoint_that_cannot_be_reached_from_here_is_broken(no_airflow, tmp_path, location):
+def test_a_checkpoint_that_cannot_be_reached_from_here_is_broken(tmp_path, location):
     (tmp_path / "file").touch()
     location = location.format(file=tmp_path / "file")
-    finding = named(doctor.examine(Tries("no", "no", checkpoint=location)), "checkpoint")
+    finding = checkpoint(location)
     assert finding.status == "broken"
     assert location in finding.found
 
@@ -211,19 +217,10 @@ def test_two_versions_of_spark_do_not_end_the_doctor(monkeypatch):
     assert list(spark_behind("spark-submit")) == []
 
 
-def test_an_airflow_that_was_never_set_up_is_said_plainly_and_not_begun(no_airflow):
-    findings = doctor.examine(Tries())
-    finding = named(findings, "airflow database")
-    assert finding.status == "warning"
-    assert f"never set up in {no_airflow}" in finding.found
-    assert named(findings, "connection kafka_default").status == "warning"
-    assert not no_airflow.exists()
-
-
 def test_connections_of_the_environment_are_found_and_tried(no_airflow, monkeypatch):
     monkeypatch.setenv("AIRFLOW_CONN_BROKER", '{"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:9"}}')
     monkeypatch.setenv("AIRFLOW_CONN_MASTER", '{"conn_type": "spark", "host": "spark://there", "port": 7077}')
-    findings = doctor.examine(Tries("broker", "master"))
+    findings = asked(Tries("broker", "master"))
     kafka = named(findings, "connection broker")
     assert kafka.status == "broken"
     assert "127.0.0.1:9 cannot be reached" in kafka.found
@@ -234,9 +231,9 @@ def test_connections_of_the_environment_are_found_and_tried(no_airflow, monkeypa
 def test_where_ledgers_are_kept_is_told(no_airflow, monkeypatch):
     monkeypatch.setenv("AIRFLOW_CONN_BROKER", '{"conn_type": "kafka"}')
     monkeypatch.setenv("AIRFLOW__ORDEREDKAFKA__LEDGER", "s3://bucket/ledgers")
-    assert named(doctor.examine(Tries("broker", "master")), "ledgers").found == "s3://bucket/ledgers"
+    assert named(asked(Tries("broker", "master")), "ledgers").found == "s3://bucket/ledgers"
     monkeypatch.delenv("AIRFLOW__ORDEREDKAFKA__LEDGER")
-    found = named(doctor.examine(Tries("broker", "master")), "ledgers")
+    found = named(asked(Tries("broker", "master")), "ledgers")
     if has_asset_state():
         assert (found.status, found.found) == ("ok", "in Airflow's asset state store")
     else:
@@ -249,7 +246,7 @@ def test_settings_that_librdkafka_refuses_and_missing_ones_are_named(no_airflow,
     monkeypatch.setenv(
         "AIRFLOW_CONN_MASTER", '{"conn_type": "spark", "host": "local", "extra": {"spark-binary": "no"}}'
     )
-    findings = doctor.examine(Tries("broker", "master"))
+    findings = asked(Tries("broker", "master"))
     assert "no.such.setting" in named(findings, "connection broker").found
     assert named(findings, "no").status == "broken"
 
@@ -259,8 +256,16 @@ def test_the_command_prints_json_and_fails_when_something_must_be_mended(no_airf
     assert cli.main(["doctor", "--json", "--checkpoint", f"{tmp_path}/file"]) == 65
     document = json.loads(capsys.readouterr().out)
     assert [finding["name"] for finding in document["findings"] if finding["status"] == "broken"] == ["checkpoint"]
+
+
+def test_an_airflow_that_was_never_set_up_is_said_plainly_and_not_begun(no_airflow, capsys):
     assert cli.main(["doctor"]) == 0
-    assert "0 broken" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"never set up in {no_airflow}" in said
+    assert re.search("airflow database +warning", said)
+    assert re.search("connection kafka_default +warning", said)
+    assert "0 broken" in said
+    assert not no_airflow.exists()
 
 
 def test_an_airflow_without_tables_and_a_connection_without_brokers_are_broken(no_airflow, monkeypatch):
