@@ -7,11 +7,10 @@ store compares by itself, nothing has to be held to be true.
 """
 
 import json
-import os
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.interleaving import Actor, Killed, at
 from support.keeping import DictStore, FolderStore
@@ -20,8 +19,6 @@ from support.runs import PARTITION, Run, Skipped, World, abandon, restore, rewin
 from airflow_provider_orderedkafka.core import moves
 from airflow_provider_orderedkafka.core.lifecycle import TABLE, Action, Asker, RangeState, Step
 from airflow_provider_orderedkafka.errors import LedgerChangedError, LifecycleError
-
-EXAMPLES = settings(max_examples=int(os.environ.get("ORDEREDKAFKA_EXAMPLES", "200")))
 
 KEPT = pytest.mark.parametrize("kept", [DictStore, FolderStore], ids=["in Airflow", "in a folder"])
 """Where the ledger is kept."""
@@ -155,7 +152,6 @@ def told(what, kept):
 
 
 @KEPT
-@EXAMPLES
 @given(what=happenings())
 def test_nothing_is_left_out_nothing_is_committed_twice_and_nothing_is_written_by_two_ranges(kept, what):
     story = told(what, kept)
@@ -170,7 +166,6 @@ def test_nothing_is_left_out_nothing_is_committed_twice_and_nothing_is_written_b
 
 
 @KEPT
-@EXAMPLES
 @given(what=happenings())
 def test_an_event_tells_a_commit_that_stands_and_each_is_told_once_its_run_is_cleared(kept, what):
     story = told(what, kept)
@@ -185,7 +180,6 @@ def test_an_event_tells_a_commit_that_stands_and_each_is_told_once_its_run_is_cl
 
 
 @KEPT
-@EXAMPLES
 @given(what=happenings("abandon", "rewind", "restore"))
 def test_whatever_persons_do_every_offset_is_committed_and_each_commit_begins_where_the_ledger_stood(kept, what):
     story = told(what, kept)
@@ -218,7 +212,6 @@ def left_open(by, kept=DictStore):
 
 @KEPT
 @pytest.mark.parametrize("by", ["resolve", "half a load", "load"])
-@EXAMPLES
 @given(what=happenings())
 def test_of_an_owner_and_two_heirs_of_one_range_at_the_same_moment_one_commits_it(kept, by, what):
     story = left_open(by, kept)
@@ -244,7 +237,6 @@ SAME_MOMENT = [
 
 @KEPT
 @pytest.mark.parametrize(("before", "one", "other"), SAME_MOMENT, ids=str)
-@EXAMPLES
 @given(order=st.lists(st.booleans(), min_size=5, max_size=40), one_first=st.booleans())
 def test_two_steps_at_the_same_moment_leave_mirror_events_and_offsets_in_order(
     kept, before, one, other, order, one_first
