@@ -16,6 +16,7 @@ from support.attempt_laws import (
     Found,
     changes,
     check_order,
+    check_order_of_ranges,
     check_rows,
     come,
     in_letters,
@@ -170,7 +171,20 @@ FIRST_ROWS_LANDED = Attempt(troubles=(Trouble("output", 7, kills=True),), fates=
 ANEW_SINCE = Attempt(changes=(Change("anew", 0, 0),), troubles=(Trouble("output", 1, kills=True),), fates=(1,))
 
 
+# The range that the first attempt plans has a record that the index of before does not know: it belongs behind others.
+BY_PARTITION = Shape((1, 1), False, False, False, "copy", "partition", None, False, 1)
+REACHES_FURTHER = Attempt(come=(Come(0, 5, None, b"one"),), outdated=(True,))
+GOES_ON_BEFORE_IT = Attempt(come=(Come(1, 3, None, b"one"),))
+
+# Up to the record that the limit lets through last, by the index of before, another one comes as well.
+ONE_MORE_THAN_MAY = Attempt(
+    slice_offsets=2, batch_bytes=1, raised=1, beside=((0, Come(0, 1, None, b"one")),), outdated=(True,)
+)
+
+
 @EXAMPLES
+@example(BY_PARTITION, 1, (Come(1, 0, None, b"one"),), (REACHES_FURTHER, GOES_ON_BEFORE_IT), 0)
+@example(replace(BY_PARTITION, limited=True), 1, (Come(1, 0, None, b"one"),), (ONE_MORE_THAN_MAY,), 0)
 @example(BATCHES_OF_THREE, 1, TWO_PARTITIONS, (ENDS_AS_BEFORE,), 0)
 @example(
     INDEX_OF_BEFORE,
@@ -240,6 +254,7 @@ def check_load(world: World, load: Load) -> None:
         assert loaded.start.offsets == Offsets(dict.fromkeys(loaded.start.offsets, 0) | dict(at))  # new ones from 0
         check_range(world, load, loaded)
         at = load.reports[loaded.id].stop.offsets
+    check_order_of_ranges(world, load)
     assert ledger.place.offsets == Offsets(dict.fromkeys(ledger.place.offsets, 0) | dict(at))
 
 

@@ -21,7 +21,7 @@ from airflow_provider_orderedkafka.compat.spark import spark_schema
 from airflow_provider_orderedkafka.core.batches import SLICE_OFFSETS, Tally
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.lanes import Placement
-from airflow_provider_orderedkafka.core.order.cuts import Close, Slice, Span
+from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Close, Slice, Span
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.kafka.clients.traffic import Traffic, sent
@@ -242,16 +242,9 @@ class RangeFrames:
         So it is, too, where retention may take records between two slices that are read: a bound by time would move.
         """
         literal = literal or self.loaded.on_data_loss == "count"
-        inner = (
-            batch.end.offsets != self.loaded.end.offsets
-        )  # the floor behind a range may be lower: rewinds, older releases
-        close = Close(batch.end.floor, fixed=True) if inner else None
+        floor = batch.end.floor
+        close = None if floor == NO_FLOOR else Close(floor, fixed=True)  # nothing follows a replay's end
         return self.cluster.planner(self.span(batch), literal=literal, close=close).slices(each)
-
-    @property
-    def may_shrink(self) -> bool:
-        """Whether records of the range may disappear without an error."""
-        return self.loaded.on_data_loss == "count" or bool(self.cluster.compacted(self.loaded.topics))
 
     def span(self, batch: "Batch") -> Span:
         return Span(batch.start.offsets, batch.end.offsets, batch.start.floor, self.loaded.latest)

@@ -12,6 +12,7 @@ from airflow_provider_orderedkafka.compat.spark import spark_schema
 from airflow_provider_orderedkafka.core.batches import Allotment, Batch, Surplus
 from airflow_provider_orderedkafka.core.limits import allot, passes, place_after
 from airflow_provider_orderedkafka.core.order.positions import Position, TopicPartition
+from airflow_provider_orderedkafka.errors import UnreachableError
 from airflow_provider_orderedkafka.kafka.provenance import SOURCE, SOURCE_FIELDS
 
 from .frames import RangeFrames
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
+
+TRIES = 5
+"""How often it is asked where the limit ends."""
 
 GROWTH = 2
 """By this factor each wave counts more slices than the one before."""
@@ -40,15 +44,22 @@ class RowLimit:
     def allot(self, batch: Batch, left: int) -> Allotment | None:
         """How far the batch goes with `left` rows; None where the whole batch passes.
 
-        Begun again if retention or compaction took records meanwhile: those behind them may come earlier then.
+        Begun again if more rows come up to there: retention or compaction took records meanwhile, so that those behind
+        them come earlier, or a broker was behind when it was asked for times.
         """
         if self.at_most_one and batch.end.offsets.since(batch.start.offsets) <= left:
             return None
-        while not passes(counts := self._count(batch, left), left):
+        for _ in range(TRIES):
+            if passes(counts := self._count(batch, left), left):
+                return None
             found = self._behind_last(batch, allot(counts, left))
             if found is not None and self._is_exact(self.cut(batch, found), left):
                 return found
-        return None
+        raise UnreachableError(
+            f"where the row limit ends in batch {batch.number} cannot be told: {TRIES} times the rows up to there were "
+            f"not the {left:,} that may pass. A broker that was asked for times is behind, or records go while they "
+            "are counted; the next attempt asks again"
+        )
 
     def cut(self, batch: Batch, allotment: Allotment) -> Batch:
         return replace(batch, end=allotment.end, surplus=allotment.surplus)
@@ -92,8 +103,8 @@ class RowLimit:
         return None
 
     def _is_exact(self, cut: Batch, left: int) -> bool:
-        """Whether no more rows come from the batch as it is cut: only asked where records may be gone meanwhile."""
-        return not self.frames.may_shrink or passes(self._count(cut, left + 1), left + 1)
+        """Whether no more rows come from the batch as it is cut."""
+        return passes(self._count(cut, left + 1), left + 1)
 
 
 def gives_at_most_one(frames: RangeFrames) -> bool:
