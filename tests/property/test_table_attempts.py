@@ -153,6 +153,55 @@ def test_whatever_happens_each_row_is_in_the_table_once_or_it_is_said_that_nobod
         check_load(world, load, world.stopped.get(number))
 
 
+whole_shapes = st.builds(
+    replace,
+    shapes.filter(lambda shape: not shape.limited),
+    loads=st.just(1),
+    compacted=st.just(False),
+    counts_losses=st.just(False),
+)
+others = st.builds(
+    Attempt,
+    slice_offsets=st.sampled_from([1, 3, 100]),
+    come=lists(come, 2),
+    troubles=lists(troubles, 1),
+    fates=lists(st.integers(0, 5), 4, 1),
+)
+still = st.builds(
+    Attempt,
+    slice_offsets=st.sampled_from([1, 3, 100]),
+    come=lists(come, 3),
+    troubles=lists(troubles, 1),
+    fates=lists(st.integers(0, 5), 4, 1),
+    beside=lists(st.tuples(st.integers(0, 90), others), 2, 1),
+)
+
+
+@EXAMPLES
+@given(whole_shapes, lists(come, 12, 1), lists(still, 3, 1))
+def test_an_attempt_that_stood_still_while_another_ran_takes_no_row_away_and_adds_none_that_it_need_not(
+    shape, records, tried
+):
+    """But for a write that it was in: no catalog refuses an append to Iceberg, no broker a dead letter."""
+    world = TableWorld(shape)
+    world.come(records)
+    for attempt in tried:
+        world.run(attempt)
+    world.finish()
+    [load] = world.loads
+    assert not world.stopped or silent(world), world.stopped
+    for loaded in load.reports.keys() & load.ranges.keys():
+        report, rows = load.reports[loaded], [row for row in world.rows() if row.range_id == loaded]
+        given, bad = given_by(world, load.ranges[loaded])
+        found, letters = Counter(map(position_of, rows)), dead_letters(world, load.ranges[loaded])
+        assert report.complete
+        assert (given - found, bad - letters) == (Counter(), Counter()), "lost"
+        assert (found.keys() - given, letters.keys() - bad) == (set(), set()), "a row of no record"
+        twice, again = (found - given).total(), (letters - bad).total()
+        assert not twice or shape.kind == "iceberg", "doubled"
+        assert loaded in world.awoken or twice + again <= report.may_be_doubled, "doubled"
+
+
 @pytest.mark.parametrize("kind", ["iceberg", "delta"])
 @pytest.mark.parametrize(
     ("die", "then", "old"),
