@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from airflow_provider_orderedkafka.outputs import KafkaOutput as KafkaOutput
     from airflow_provider_orderedkafka.outputs import NewTopics as NewTopics
     from airflow_provider_orderedkafka.services import Databricks as Databricks
+    from airflow_provider_orderedkafka.services import Dataproc as Dataproc
     from airflow_provider_orderedkafka.services import EmrServerless as EmrServerless
     from airflow_provider_orderedkafka.services import EmrSteps as EmrSteps
+    from airflow_provider_orderedkafka.services import Glue as Glue
     from airflow_provider_orderedkafka.services import Livy as Livy
     from airflow_provider_orderedkafka.services import SparkKubernetes as SparkKubernetes
 
@@ -37,7 +39,7 @@ __version__ = "0.1.0"
 
 _FORMATS = ("Avro", "Decode", "Json", "JsonSchema", "Protobuf")
 _OUTPUTS = ("DeltaOutput", "FilesOutput", "IcebergOutput", "KafkaOutput")
-_SERVICES = ("Databricks", "EmrServerless", "EmrSteps", "Livy", "SparkKubernetes")
+_SERVICES = ("Databricks", "Dataproc", "EmrServerless", "EmrSteps", "Glue", "Livy", "SparkKubernetes")
 _MODULES = {
     "OrderedLoad": "load",
     "NewTopics": "outputs",
@@ -55,11 +57,13 @@ __all__ = [
     "Application",
     "Avro",
     "Databricks",
+    "Dataproc",
     "Decode",
     "DeltaOutput",
     "EmrServerless",
     "EmrSteps",
     "FilesOutput",
+    "Glue",
     "IcebergOutput",
     "Json",
     "JsonSchema",

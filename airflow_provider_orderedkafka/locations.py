@@ -214,14 +214,14 @@ def keep_work(checkpoint: str, text: str) -> None:
     _write(checkpoint, WORK, text)
 
 
-def is_missing(location: str) -> bool:
-    """Whether a file in an object store, or at a `file:` URL, is known not to be there; what cannot be asked is not."""
+def is_there(location: str) -> bool | None:
+    """Whether a file in an object store, or at a `file:` URL, is there; None where that cannot be asked from here."""
     if urlsplit(location).scheme not in {*BUCKETS, "file"}:
-        return False  # in an image, on a cluster
+        return None  # in an image, on a cluster
     try:
-        return not path_of(location).exists()
+        return bool(path_of(location).exists())
     except Exception:  # noqa: BLE001 - who may not look here may still be allowed to read it there, which says so itself
-        return False
+        return None
 
 
 def _write(checkpoint: str, name: str, text: str) -> None:

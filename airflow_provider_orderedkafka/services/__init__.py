@@ -3,9 +3,21 @@
 A family of services is a module; what all have is in `service`.
 """
 
-from .aws import EmrServerless, EmrSteps
+from .aws import EmrServerless, EmrSteps, Glue
 from .clusters import Livy, SparkKubernetes
 from .databricks import Databricks
+from .google import Dataproc
 from .service import Launch, Launcher, Service
 
-__all__ = ["Databricks", "EmrServerless", "EmrSteps", "Launch", "Launcher", "Livy", "Service", "SparkKubernetes"]
+__all__ = [
+    "Databricks",
+    "Dataproc",
+    "EmrServerless",
+    "EmrSteps",
+    "Glue",
+    "Launch",
+    "Launcher",
+    "Livy",
+    "Service",
+    "SparkKubernetes",
+]

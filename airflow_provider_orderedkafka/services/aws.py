@@ -3,12 +3,12 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_provider_orderedkafka.core.notation.spelling import arguments
+from airflow_provider_orderedkafka.core.notation.spelling import arguments, parameters
 from airflow_provider_orderedkafka.errors import SettingError
 
-from .service import ELSEWHERE, Launch, Service, named, provider
+from .service import ELSEWHERE, Launch, Service, named, over, provider
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
@@ -34,6 +34,9 @@ class EmrServerless(Service):
     :param operator: Further arguments of the operator.
     """
 
+    extra: ClassVar = "amazon"
+    does_without_connection: ClassVar = True
+
     application_id: str
     role: str
     environment: str | None = None
@@ -49,7 +52,7 @@ class EmrServerless(Service):
         _check_words("EmrServerless", {**self.conf, "packages": self.packages, "py_files": ",".join(self.py_files)})
 
     def __call__(self, launch: Launch) -> "BaseOperator":
-        with provider(self, "amazon"):
+        with provider(self):
             from airflow.providers.amazon.aws.operators.emr import EmrServerlessStartJobOperator
         delay = 30
         asked = {
@@ -115,6 +118,9 @@ class EmrSteps(Service):
     :param operator: Further arguments of the operator.
     """
 
+    extra: ClassVar = "amazon"
+    does_without_connection: ClassVar = True
+
     cluster: str
     conn_id: str = "aws_default"
     region: str | None = None
@@ -124,7 +130,7 @@ class EmrSteps(Service):
     hours: int = 12
 
     def __call__(self, launch: Launch) -> "BaseOperator":
-        with provider(self, "amazon"):
+        with provider(self):
             from airflow.providers.amazon.aws.operators.emr import EmrAddStepsOperator
         delay = 30
         words = ["spark-submit", "--deploy-mode", "cluster", "--py-files", ",".join([self.bundle, *self.py_files])]
@@ -144,3 +150,115 @@ class EmrSteps(Service):
         }
         made: BaseOperator = EmrAddStepsOperator(**{**asked, **self.operator}, **launch.task)
         return made
+
+
+@arguments(
+    **ELSEWHERE,
+    packages="Glue resolves none: name jars with settings={'DefaultArguments': {'--extra-jars': 's3://bucket/a.jar'}}",
+    environment="Glue installs Python's packages itself: python_modules=('confluent-kafka',)",
+)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Glue(Service):
+    """Run the application as a job of AWS Glue, which is made or brought up to date, by Airflow's `GlueJobOperator`.
+
+    :param code: The folder with what `orderedkafka bundle` writes, in S3, such as `"s3://bucket/code"`.
+    :param role: The ARN of the role that it runs as: who reads the code, reads and writes the checkpoint, and, on MSK
+        with IAM, asks Kafka.
+    :param job: The name of the job in Glue. Default: the load's, after `orderedkafka-`.
+    :param version: Glue's version, from 5.0 on: older ones have a Spark that is too old.
+    :param worker_type: What each worker is.
+    :param workers: How many of them.
+    :param python_modules: What Glue installs with pip, on each worker, before the application begins.
+    :param conn_id: The connection to AWS.
+    :param region: The region. Default: the connection's.
+    :param conf: Spark's settings.
+    :param py_files: Where further modules and zips for Python's path are.
+    :param settings: What else the job's definition has, such as `{"Connections": {"Connections": ["kafka"]}}`; it is
+        put over what is there.
+    :param hours: How long a run may take, for Glue and for Airflow.
+    :param deferrable: Whether Airflow's triggerer waits for the application, and not a worker.
+    :param operator: Further arguments of the operator.
+    """
+
+    extra: ClassVar = "amazon"
+    does_without_connection: ClassVar = True
+
+    role: str
+    job: str | None = None
+    version: str = "5.0"
+    worker_type: str = "G.1X"
+    workers: int = 2
+    python_modules: tuple[str, ...] = ("confluent-kafka", "pyarrow==18.1.0")
+    conn_id: str = "aws_default"
+    region: str | None = None
+    conf: Mapping[str, Any] = field(default_factory=dict)
+    py_files: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    hours: int = 12
+
+    def __post_init__(self) -> None:
+        Service.__post_init__(self)
+        _check_words("Glue", self.conf)
+        if not self.code.startswith("s3://"):
+            raise SettingError(f"Glue: code must be a folder in S3, such as 's3://bucket/code', found {self.code!r}")
+        if not re.fullmatch(r"[5-9]\.\d+|[1-9]\d+\.\d+", self.version):
+            raise SettingError(
+                f"Glue: version must be '5.0' or newer, found {self.version!r}: before that Spark is older than 3.5"
+            )
+        for each in self.python_modules:
+            if "," in each:
+                raise SettingError(
+                    f"Glue: python_modules has {each!r}, and Glue parts them at commas: name one version, such as "
+                    "'pyarrow==18.1.0'"
+                )
+
+    def __call__(self, launch: Launch) -> "BaseOperator":
+        with provider(self):
+            from airflow.providers.amazon.aws.operators.glue import GlueJobOperator
+        delay = 30
+        asked = {
+            "job_name": self.job or f"orderedkafka-{named(launch.load, 100)}",
+            "script_location": launch.application,
+            "script_args": _by_name(launch),
+            "iam_role_arn": self.role,
+            "create_job_kwargs": over(self._definition(), self.settings),
+            "update_config": True,
+            "concurrent_run_limit": 3,  # an attempt that is given up ends when the next one has begun
+            "stop_job_run_on_kill": True,
+            "aws_conn_id": self.conn_id,
+            "region_name": self.region,
+            "waiter_delay": delay,
+            "waiter_max_attempts": self.hours * 3_600 // delay,
+            "deferrable": self.deferrable,
+        }
+        if "durable" in parameters(GlueJobOperator):  # it would follow a run with other arguments
+            asked["durable"] = False
+        made: BaseOperator = GlueJobOperator(**{**asked, **self.operator}, **launch.task)
+        return made
+
+    def _definition(self) -> dict[str, Any]:
+        given = {
+            "--extra-py-files": ",".join([self.bundle, *self.py_files]),
+            "--additional-python-modules": ",".join(self.python_modules),
+            "--conf": " --conf ".join(f"{name}={value}" for name, value in self.conf.items()),
+            "--job-bookmark-option": "job-bookmark-disable",
+        }
+        return {
+            "GlueVersion": self.version,
+            "WorkerType": self.worker_type,
+            "NumberOfWorkers": self.workers,
+            "Timeout": self.hours * 60,
+            "DefaultArguments": {name: text for name, text in given.items() if text},
+        }
+
+
+def _by_name(launch: Launch) -> dict[str, str]:
+    """The arguments as Glue takes them; `SettingError` for those of an application that have no names."""
+    words = launch.arguments
+    found = dict(zip(words[::2], words[1::2], strict=False))
+    if 2 * len(found) != len(words) or not all(name.startswith("--") for name in found):
+        raise SettingError(
+            f"load {launch.load!r}: Glue takes arguments by name, found {' '.join(words[:-4])!r} for the application: "
+            "let each be '--name' and its value, and none come twice"
+        )
+    return found

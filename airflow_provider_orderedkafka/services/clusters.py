@@ -3,19 +3,16 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_provider_orderedkafka.core.notation.spelling import arguments, parameters
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.outputs import OPTIONS_VARIABLE
 
-from .service import ELSEWHERE, Launch, Service, named, over, provider
+from .service import ELSEWHERE, LABEL, Launch, Service, named, over, provider
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
-
-LABEL: Final = 63
-"""Characters of a label of Kubernetes."""
 
 
 @arguments(**ELSEWHERE)
@@ -39,6 +36,8 @@ class SparkKubernetes(Service):
     :param operator: Further arguments of the operator.
     """
 
+    extra: ClassVar = "kubernetes"
+
     image: str
     secret: str | None = None
     namespace: str = "default"
@@ -54,7 +53,7 @@ class SparkKubernetes(Service):
             raise SettingError(f"SparkKubernetes: secret must be 'name:key' of a secret, found {self.secret!r}")
 
     def __call__(self, launch: Launch) -> "BaseOperator":
-        with provider(self, "kubernetes"):
+        with provider(self):
             from airflow.providers.cncf.kubernetes.operators.spark_kubernetes import SparkKubernetesOperator
         asked = {
             "name": f"orderedkafka-{named(launch.load, 40)}",
@@ -108,13 +107,15 @@ class Livy(Service):
     :param operator: Further arguments of the operator.
     """
 
+    extra: ClassVar = "livy"
+
     environment: str | None = None
     conn_id: str = "livy_default"
     conf: Mapping[str, Any] = field(default_factory=dict)
     py_files: tuple[str, ...] = ()
 
     def __call__(self, launch: Launch) -> "BaseOperator":
-        with provider(self, "livy"):
+        with provider(self):
             from airflow.providers.apache.livy.operators.livy import LivyOperator
         python = {} if self.environment is None else {"spark.pyspark.python": "./environment/bin/python"}
         asked = {  # no name: Livy refuses a second batch of the same one, and so the next attempt

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow_provider_orderedkafka.core.notation.spelling import arguments, parameters
 from airflow_provider_orderedkafka.errors import SettingError
@@ -39,6 +39,8 @@ class Databricks(Service):
     :param operator: Further arguments of the operator.
     """
 
+    extra: ClassVar = "databricks"
+
     cluster: Mapping[str, Any] | str
     secret: str | None = None
     conn_id: str = "databricks_default"
@@ -69,7 +71,7 @@ class Databricks(Service):
         return ""
 
     def __call__(self, launch: Launch) -> "BaseOperator":
-        with provider(self, "databricks"):
+        with provider(self):
             from airflow.providers.databricks.operators.databricks import DatabricksSubmitRunOperator
         asked = {
             **self._where(),

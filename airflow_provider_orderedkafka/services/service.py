@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow_provider_orderedkafka.core.codec import packed
 from airflow_provider_orderedkafka.core.notation.secrets import is_secret
@@ -21,10 +21,13 @@ from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.hooks.launching import kafka_options
 from airflow_provider_orderedkafka.job import LONGEST, Job, bundle_name
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.locations import is_missing
+from airflow_provider_orderedkafka.locations import is_there
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
+
+LABEL: Final = 63
+"""Characters of a label, at Kubernetes and at Google."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +63,13 @@ ELSEWHERE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Service(ABC):
-    """What all of them have."""
+    """What all of them have; `extra` is that of this package which brings the operator's provider."""
+
+    extra: ClassVar[str]
+    does_without_connection: ClassVar[bool] = False
 
     code: str
+    conn_id: str = field(default="", kw_only=True)
     deferrable: bool = field(default=True, kw_only=True)
     operator: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
 
@@ -87,6 +94,12 @@ class Service(ABC):
         """Where this package's code is."""
         return f"{self.code.rstrip('/')}/{bundle_name()}"
 
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Where Spark reads what is not the application: this package's code, and what else is named."""
+        archive = getattr(self, "environment", None)
+        return tuple(filter(None, [self.bundle, archive, *getattr(self, "py_files", ())]))
+
     def application(self, own: str, packaged: str) -> str:
         """Where the application is: a relative path of one's own begins at `code`, as the packaged ones do."""
         name = own or PurePosixPath(packaged).name
@@ -103,11 +116,15 @@ class Service(ABC):
 
     def options(self, load: OrderedLoad, job: Job) -> str:
         """Kafka's settings as one word; `SettingError` where that would show a secret, or the code is not there."""
-        if is_missing(self.bundle):
+        if is_there(self.bundle) is False:
             raise SettingError(
                 f"load {load.name!r}: {_name(self)} looks for this release's code at {self.bundle!r}, and it is not "
                 f"there: write it into a folder with `orderedkafka bundle code/`, and copy that to {self.code!r}"
             )
+        return self.told(load, job)
+
+    def told(self, load: OrderedLoad, job: Job) -> str:
+        """Kafka's settings as one word; `SettingError` where that would show a secret, or be too long."""
         found = kafka_options(load, job)
         secret = sorted(name for name, value in found.items() if is_secret(name, value))
         if secret and not getattr(self, "secret", None):
@@ -143,14 +160,14 @@ def check_public(service: str, settings: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def provider(service: Service, extra: str) -> Iterator[None]:
+def provider(service: Service) -> Iterator[None]:
     """`SettingError` where the operator's provider is not installed."""
     try:
         yield
     except ImportError as error:
         raise SettingError(
             f"spark={_name(service)}(...) makes an operator of a provider that is not installed here ({error}): pip "
-            f"install 'airflow-provider-orderedkafka[{extra}]' where DAGs are parsed and tasks run"
+            f"install 'airflow-provider-orderedkafka[{service.extra}]' where DAGs are parsed and tasks run"
         ) from error
 
 

@@ -1,14 +1,23 @@
 """Loads by the value of a service: its provider's own operator asks a stand-in, which runs what it was asked for."""
 
 import json
+import os
+import re
+import subprocess
+import sys
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
 from random import Random
 
 import pytest
-from support import services
+from botocore.session import Session
+from support import dataproc, services
 from support.applications import events
+from support.certificates import Authority
 from support.leaner import WITHOUT_AIRFLOW, environment_without
+from support.object_store import BUCKET, ObjectStore
 from support.outputs import FLAWLESS, check_rows, expected_of
 
 from airflow_provider_orderedkafka import EmrServerless, KafkaOutput, OrderedLoad, SparkKubernetes
@@ -16,6 +25,7 @@ from airflow_provider_orderedkafka.core.codec import unpacked
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.job import LONGEST, Job, bundle_name
 from airflow_provider_orderedkafka.spark.bundle import build_code
+from airflow_provider_orderedkafka.tools.doctor import dag_files as the_doctor
 
 DAG = """
 from airflow.sdk import DAG
@@ -51,7 +61,8 @@ def flaky(frame):
         raise RuntimeError("no luck today")
     if plan == "hang":
         PLAN.write_text("")
-        time.sleep(600)
+        while not PLAN.with_name("go on").exists():
+            time.sleep(0.2)
     return frame
 
 
@@ -102,6 +113,48 @@ def emr_serverless(runs, code, monkeypatch):
         known_as_aws(url, monkeypatch)
         role = "role='arn:aws:iam::123456789012:role/orders'"
         yield f"EmrServerless('file://{code}', application_id='00f1', {role}, operator={{'waiter_delay': 1}})"
+
+
+@pytest.fixture
+def glue(runs, code, monkeypatch):
+    where = f"s3://{BUCKET}/code"
+    with ObjectStore() as store, services.serving(services.glue(runs, where, code)) as url:
+        for name, value in store.environment.items():
+            monkeypatch.setenv(name, value)
+        for file in code.iterdir():
+            store.client.upload_file(str(file), BUCKET, f"code/{file.name}")
+        known_as_aws(url, monkeypatch)
+        role = "role='arn:aws:iam::123456789012:role/orders'"
+        yield f"Glue('{where}', {role}, operator={{'waiter_delay': 1}})"
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory):
+    """Who signs Google's certificate: one for all tests, since gRPC reads whom it trusts once."""
+    made, file = Authority.make(), tmp_path_factory.mktemp("google") / "authority.pem"
+    file.write_text(made.certificate)
+    return made, file
+
+
+@pytest.fixture
+def google(runs, authority, monkeypatch):
+    """What makes a value of Dataproc, with the provider, which is in no lock, on Python's path."""
+    dataproc.find_provider(monkeypatch)
+    made, file = authority
+    with dataproc.serving(runs, made) as url:
+        for name, value in dataproc.environment(url, file).items():
+            monkeypatch.setenv(name, value)
+        yield "project='data', region='europe-west1', operator={'polling_interval_seconds': 1}"
+
+
+@pytest.fixture
+def dataproc_batch(google, code):
+    return f"Dataproc('file://{code}', image='europe-docker.pkg.dev/data/spark/orderedkafka:1', {google})"
+
+
+@pytest.fixture
+def dataproc_cluster(google, code):
+    return f"Dataproc('file://{code}', cluster='loads', {google})"
 
 
 OPTIONS = {"kafka.ssl.key.password": "hidden from all"}
@@ -164,6 +217,9 @@ OLD_WAYS = ("default:ProvidersManager.hooks is deprecated", "default:BasicAuth i
         pytest.param("kubernetes", marks=nightly),
         pytest.param("livy", marks=nightly),
         pytest.param("emr_steps", marks=nightly),
+        pytest.param("glue", marks=nightly),
+        pytest.param("dataproc_batch", marks=nightly),
+        pytest.param("dataproc_cluster", marks=nightly),
     ]
 )
 def spark(request, connections):
@@ -195,26 +251,46 @@ def test_a_load_goes_its_whole_way_by_a_service_fails_with_its_reason_and_goes_o
     assert "hidden" not in json.dumps(runs.requests)
 
 
+RUN = """
+import sys
+from datetime import datetime
+from pathlib import Path
+
+from support.dag_files import dags_of
+
+at = datetime.fromisoformat(sys.argv[2])
+(dag,) = dags_of(Path(sys.argv[1]), Path(sys.argv[1]).parent).values()
+dag.test(logical_date=at, run_after=at)
+"""
+
+
 @pytest.mark.nightly
 @pytest.mark.timeout(900)
-def test_an_application_that_nobody_waits_for_any_more_writes_nothing_beside_the_next_one(
-    emr_serverless, connections, runs, code, dag_file, topics, records, ledger_of, states, tmp_path
+def test_a_task_that_is_killed_leaves_no_second_writer_and_a_clear_goes_on(
+    spark, runs, code, dag_file, topics, records, ledger_of, states, tmp_path
 ):
     load, output = topics.create("in", 3), topics.create("out")
     records.produce(load, events(600, 1))
     (code / "plan").write_text("hang")
-
-    def run(spark):
-        source = DAG.format(load=load, output=output, spark=spark, checkpoint=f"file://{tmp_path}/checkpoints")
-        return states(dag_file(source).test())
-
-    told = run(emr_serverless.replace("'waiter_delay'", "'wait_for_completion': False, 'waiter_delay'"))
-    assert (told[f"{load}.load"], told[f"{load}.commit"]) == ("success", "failed")
-    deadline = time.monotonic() + 300
-    while (code / "plan").read_text():  # until it holds the range
-        assert time.monotonic() < deadline
+    dag = dag_file(DAG.format(load=load, output=output, spark=spark, checkpoint=f"file://{tmp_path}/checkpoints"))
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    path = os.pathsep.join([str(Path(services.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    run = [sys.executable, "-W", "ignore", "-c", RUN, dag.fileloc, at.isoformat()]
+    with subprocess.Popen(run, env={**os.environ, "PYTHONPATH": path}) as task:
+        deadline = time.monotonic() + 300
+        while (code / "plan").read_text():  # until the application holds the range
+            assert time.monotonic() < deadline
+            assert task.poll() is None
+            time.sleep(0.2)
+        task.kill()
+    assert runs.state("1") == "running"
+    assert set(states(dag.test(logical_date=at, run_after=at)).values()) == {"success"}, runs.printed("2")
+    (code / "go on").touch()
+    deadline = time.monotonic() + 120
+    while runs.state("1") == "running":
+        assert time.monotonic() < deadline, runs.printed("1")
         time.sleep(0.2)
-    assert set(run(emr_serverless).values()) == {"success"}, runs.printed("2")
+    assert runs.state("1") == "failed", runs.printed("1")
     assert (ledger_of(load).revision, ledger_of(load).rows_emitted) == (1, 600)
     assert check_rows(expected_of(records, load), records.read(output), 1) == FLAWLESS
 
@@ -285,3 +361,79 @@ def test_a_transform_beside_the_dag_file_is_taken_by_the_service_from_where_it_i
     asked = dag.get_task("cleaned.load").job_driver["sparkSubmit"]
     assert asked["entryPoint"] == "s3://b/code/ordered_replay.py"
     assert asked["sparkSubmitParameters"] == f"--py-files s3://b/code/{bundle_name()},s3://b/code/cleaned_orders.py"
+
+
+ROLE = "arn:aws:iam::123456789012:role/orders"
+VALUES = {
+    "EmrServerless": f"EmrServerless('s3://b/code', application_id='00f1', role='{ROLE}')",
+    "EmrSteps": "EmrSteps('s3://b/code', cluster='j-1')",
+    "Glue": f"Glue('s3://b/code', role='{ROLE}')",
+    "Databricks": "Databricks('s3://b/code', cluster={'num_workers': 2})",
+    "SparkKubernetes": "SparkKubernetes('local:///opt/orderedkafka', image='spark:1')",
+    "Livy": "Livy('hdfs:///orderedkafka')",
+    "Dataproc": "Dataproc('gs://b/code', project='data', region='europe-west1', cluster='loads')",
+}
+REQUESTS = ("job_driver", "steps", "script_args", "spark_python_task", "template_spec", "spark_params", "job")
+"""Where the operators have what they ask for."""
+
+
+def bound(service, operation, *way):
+    """The longest text that Amazon's own schema lets through there."""
+    shape = Session().get_service_model(service).operation_model(operation).input_shape
+    for each in way:
+        shape = shape.members[each] if each else shape.member
+    return shape.metadata["max"]
+
+
+@pytest.mark.parametrize("name", [*list(VALUES)[:-1], pytest.param("Dataproc", marks=pytest.mark.nightly)])
+def test_the_longest_words_and_all_around_them_fit_into_a_service_s_request(name, dag_file, airflow_home, monkeypatch):
+    if name == "Dataproc":
+        dataproc.find_provider(monkeypatch)
+    load = dag_file(DAG.format(load="long", output="out", spark=VALUES[name], checkpoint="s3://b/c")).get_task(
+        "long.load"
+    )
+    (asked,) = [getattr(load, each) for each in REQUESTS if hasattr(load, each)]
+    text = re.sub(r"{{.*?}}", LONGEST * "w", json.dumps(asked, default=vars))
+    assert 2 * LONGEST < len(text) < 2 * LONGEST + 2_000, "Databricks takes 10,000, and Glue some 180,000"
+    assert bound("emr", "AddJobFlowSteps", "Steps", "", "HadoopJarStep", "Args", "") > LONGEST
+
+
+@pytest.fixture
+def doctor_of(dag_file, airflow_home, kafka_says):
+    """What the doctor finds of a load by this service, without what it says of each: its place in the DAG."""
+
+    def findings(spark, checkpoint="s3://b/c"):
+        dag = dag_file(DAG.format(load="orders", output="out", spark=spark, checkpoint=checkpoint))
+        found = list(the_doctor.services([("dags:a.py", {"orders": dag})], "broken"))
+        return {each.name.partition(" for ")[0]: each for each in found}, found
+
+    return findings
+
+
+def test_the_doctor_looks_at_what_a_service_needs(doctor_of, kafka_says, tmp_path, monkeypatch):
+    kafka_says(sasl_password="hidden")
+    emr = f"EmrServerless('file://{tmp_path}/code', application_id='00f1', role='{ROLE}')"
+    named, found = doctor_of(emr, f"file://{tmp_path}/checkpoints")
+    assert [each.name for each in found if each.status == "broken"] == [
+        *2 * ("code for EmrServerless of load orders",),
+        "secrets for EmrServerless of load orders",
+    ]
+    assert "orderedkafka bundle code/" in named["code"].remedy
+    assert "name a function that makes them where Spark runs" in named["secrets"].found
+    assert named["provider"].found.startswith("apache-airflow-providers-amazon 9.")
+    assert named["connection"].found == "aws_default is not defined: AWS looks for credentials by itself"
+    assert named["checkpoint"].status == "ok"
+
+    kafka_says()
+    build_code(tmp_path / "code")
+    (tmp_path / "code" / "flaky.py").write_text(FLAKY)
+    assert {each.status for each in doctor_of(emr, f"file://{tmp_path}/checkpoints")[1]} == {"ok"}
+
+
+def test_the_doctor_says_which_connection_to_a_service_is_missing_and_what_it_cannot_see(doctor_of, kafka_says):
+    kafka_says()
+    named, _ = doctor_of("Livy('hdfs:///orderedkafka', environment='hdfs:///environment.tar.gz')", "{{ params.place }}")
+    assert named["connection"].status == "broken"
+    assert named["connection"].remedy.startswith("Run: airflow connections add livy_default")
+    assert named["code"].found == "hdfs:///orderedkafka/flaky.py cannot be seen from here"
+    assert "checkpoint" not in named

@@ -1,4 +1,4 @@
-"""The page "Where Spark runs", as it stands: its values make their operators, its functions requests that load."""
+"""The page "Where Spark runs", as it stands: its values make their operators."""
 
 import json
 import re
@@ -9,80 +9,16 @@ from pathlib import Path
 import jinja2
 import jsonschema
 import pytest
-from support.bench import APPLICATION, steps_of
+from support import dataproc
 
-from airflow_provider_orderedkafka.job import Job, bundle_name
-from airflow_provider_orderedkafka.outputs import KafkaOutput
-from airflow_provider_orderedkafka.spark.application.command import read_arguments
+from airflow_provider_orderedkafka import services
+from airflow_provider_orderedkafka.job import bundle_name
 
-PAGE = (Path(__file__).parents[2] / "docs" / "where-spark-runs.md").read_text("utf-8")
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "where-spark-runs.md").read_text("utf-8")
 CODE = "\n".join(re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE))
 THERE = "s3://data/orderedkafka"
 SCHEMA = json.loads(Path(__file__).with_name("spark_application.json").read_text())
-ARGUMENTS = {
-    "dataproc_batch": lambda request: request["pyspark_batch"]["args"],
-}
-"""For each function of the page: where the application's arguments are in what it gives."""
-
-SERVICE = """
-from airflow.sdk import BaseOperator
-
-class Service(BaseOperator):
-    template_fields = ("request",)
-
-    def __init__(self, *, request, **kwargs):
-        super().__init__(**kwargs)
-        self.request = request
-
-    def execute(self, context):
-        import subprocess
-        folder = Path({folder!r})
-        (folder / "request.json").write_text(json.dumps(self.request))
-        command = [{python!r}, {application!r}, *{where}, "--diary", str(folder / "diary")]
-        subprocess.run(command, check=True)
-
-import json
-from pathlib import Path
-schedule(lambda launch: Service(request={kind}(launch), **launch.task))
-"""
-WHERE = {"dataproc_batch": "self.request['pyspark_batch']['args']"}
-
-
-@pytest.fixture
-def run_of(bench, dag_file, connections, tmp_path):
-    """A run of the page's DAG, on topics of its own, with one of the page's functions for the request."""
-    edits = {
-        '"orders", topics=["orders"]': f'"{bench.load}", topics=["{bench.topic}"]',
-        '"s3://data/orderedkafka/checkpoints"': repr(f"{tmp_path}/checkpoints"),
-        '"orders-ordered"': repr(bench.output),
-        "min_offsets=10_000": "min_offsets=1",
-        "dag = schedule(": "_ = (",
-    }
-
-    def run(kind):
-        told = {"folder": str(tmp_path), "python": sys.executable, "application": str(APPLICATION)}
-        source = CODE + SERVICE.format(kind=kind, where=WHERE[kind], **told)
-        for old, new in edits.items():
-            assert old in source
-            source = source.replace(old, new)
-        return dag_file(source, "where.py").test()
-
-    return run
-
-
-@pytest.mark.parametrize("kind", ARGUMENTS)
-def test_a_request_starts_the_application_with_the_run_s_range_and_the_commit_believes_its_report(
-    kind, run_of, bench, states, ledger_of, kafka, tmp_path
-):
-    bench.write(5)
-    assert steps_of(bench, states(run_of(kind))) == dict.fromkeys(("wait", "resolve", "load", "commit"), "success")
-    (outcome,) = ledger_of(bench.load).outcomes
-    request = json.loads((tmp_path / "request.json").read_text())
-    found = read_arguments(ARGUMENTS[kind](request), "ordered_replay.py")
-    assert (found.range.id, outcome.rows) == (outcome.range_id, 5)
-    assert found.checkpoint == f"{tmp_path}/checkpoints/{outcome.range_id}"
-    assert found.job == Job(KafkaOutput(bench.output))
-    assert found.source.kafka["bootstrap.servers"] == kafka.bootstrap_servers
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +55,30 @@ def test_the_operator_for_emr_steps_asks_for_a_driver_in_the_cluster_and_waits_f
     assert (step["ActionOnFailure"], step["HadoopJarStep"]["Jar"]) == ("CONTINUE", "command-runner.jar")
     assert (load.job_flow_id, load.deferrable) == ("j-2AXXXXXXGAPLF", True)
     assert load.waiter_max_attempts * load.waiter_delay == 12 * 60 * 60
+
+
+def test_the_operator_for_glue_brings_the_job_up_to_date_and_follows_no_run_of_other_arguments(load_task):
+    load = load_task("by_glue")
+    assert load.script_location == f"{THERE}/ordered_replay.py"
+    assert [*load.script_args] == ["--work", "--option"]
+    made = load.create_job_kwargs
+    assert (made["GlueVersion"], made["NumberOfWorkers"], made["Connections"]) == ("5.0", 4, {"Connections": ["kafka"]})
+    assert made["DefaultArguments"]["--extra-py-files"] == f"{THERE}/{bundle_name()}"
+    assert (load.update_config, load.stop_job_run_on_kill, load.durable, load.deferrable) == (True, True, False, True)
+    assert load.waiter_max_attempts * load.waiter_delay == made["Timeout"] * 60 == 12 * 60 * 60
+
+
+@pytest.mark.nightly
+def test_the_operators_for_dataproc_name_no_batch_and_take_what_else_is_said(load_task, airflow_home, monkeypatch):
+    dataproc.find_provider(monkeypatch)
+    there = "gs://data/orderedkafka"
+    program = {"main_python_file_uri": f"{there}/ordered_replay.py", "python_file_uris": [f"{there}/{bundle_name()}"]}
+    batch, job = load_task("by_dataproc"), load_task("by_dataproc_cluster")
+    assert program.items() <= batch.batch["pyspark_batch"].items()
+    assert batch.batch["environment_config"] == {"execution_config": {"subnetwork_uri": "default"}}
+    assert (batch.batch_id, batch.deferrable, job.deferrable) == (None, True, True)
+    assert program.items() <= job.job["pyspark_job"].items()
+    assert job.job["placement"] == {"cluster_name": "loads"}
 
 
 def test_the_operator_for_livy_asks_for_a_driver_in_the_cluster_with_its_python(load_task):
@@ -172,3 +132,9 @@ def test_the_bundle_in_a_folder_is_what_a_value_names(tmp_path):
         "ordered_replay.py",
         "ordered_table.py",
     }
+
+
+def test_the_readme_says_of_each_service_what_was_tried():
+    readme = (ROOT / "README.md").read_text("utf-8")
+    rows = re.findall(r"^\| .+ \| `(\w+)\(\.\.\.\)` \| .+ \| (\w+) \|$", readme, re.MULTILINE)
+    assert dict(rows) == dict.fromkeys(set(services.__all__) - {"Launch", "Launcher", "Service"}, "never")

@@ -1,6 +1,7 @@
 """Only `compat` reaches into what other packages do not show: elsewhere no name of theirs begins with an underscore."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -125,3 +126,58 @@ def test_the_reader_of_names_sees_what_it_has_to(source):
 )
 def test_what_is_a_module_s_own_it_may_use(source):
     assert reached(source) == []
+
+
+JVM = {
+    "jvm",
+    "new_array",
+    "rdd",
+    "sparkContext",
+    "_ensure_initialized",
+    "_jdf",
+    "_jsc",
+    "_jsparkSession",
+    "_python_includes",
+}
+"""What a session of Spark Connect has not."""
+WHY = {
+    "jobs without a shuffle": {"engine.collected", "query.stop", "query._name_jobs"},
+    "whether any executor": {"spark.tasks_running"},
+    "the analysed": {"spark.volatile", "spark.executed_plan"},
+    "accumulators": {"engine.counter"},
+    "Hadoop's file systems": {
+        *("spark.gateway", "spark.hadoop_configuration"),
+        *(f"hadoop_state.{each}" for each in ("__init__", "_read", "_instead", "_how", "_path")),
+    },
+    "the id of an Iceberg table": {"spark.iceberg_table"},
+    "how the session was started": {
+        *("starting.check_session", "starting.check_location", "starting.check_executors", "spark.shipped_names"),
+    },
+    "what a plan does meanwhile": {
+        *("query.within", "spark.running_plans", "query._start", "engine.cores", "ordering.keep_order"),
+        *("attempt._writer", "spark.connect_to_the_jvm"),
+    },
+}
+"""The functions that reach for it, by the reason on the page."""
+
+
+def needing_the_jvm() -> set[str]:
+    paths = [*(PACKAGE / "spark").rglob("*.py"), PACKAGE / "compat" / "spark.py"]
+    functions = [(path, node) for path in paths for node in ast.walk(ast.parse(path.read_text()))]
+    return {
+        f"{path.stem}.{each.name}" for path, each in functions if isinstance(each, ast.FunctionDef) and _in_java(each)
+    }
+
+
+def _in_java(function: ast.FunctionDef) -> bool:
+    return any(isinstance(node, ast.Attribute) and node.attr in JVM for node in ast.walk(function))
+
+
+def test_the_page_says_why_each_function_that_needs_the_jvm_does():
+    page = (PACKAGE.parent / "docs" / "where-spark-runs.md").read_text()
+    said = {what: int(count) for what, count in re.findall(r"^\| (.+?) \| .+ \| (\d+) \|$", page, re.MULTILINE)}
+    assert {what: len(functions) for what, functions in WHY.items()} == {
+        next(each for each in WHY if what.startswith(each)): count for what, count in said.items()
+    }
+    assert needing_the_jvm() == {each for functions in WHY.values() for each in functions}
+    assert f"{len(needing_the_jvm())} functions reach" in page

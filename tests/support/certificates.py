@@ -45,9 +45,16 @@ class Authority(Certificate):
 
     def issue(self, name: str, address: str = _ADDRESS, days: int = _DAYS) -> Certificate:
         """A certificate for a client of this name, or a broker at this address; `days` below 0 have passed."""
+        return self._issue(name, x509.IPAddress(ipaddress.ip_address(address)), days)
+
+    def issue_for(self, host: str) -> Certificate:
+        """A certificate for a server of this name."""
+        return self._issue(host, x509.DNSName(host), _DAYS)
+
+    def _issue(self, name: str, place: x509.GeneralName, days: int) -> Certificate:
         key = ec.generate_private_key(ec.SECP256R1())
         issuer = x509.load_pem_x509_certificate(self.certificate.encode()).subject
-        addresses = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
+        addresses = x509.SubjectAlternativeName([place])
         unsigned = _unsigned(_named(name), issuer, key, days).add_extension(addresses, critical=False)
         return Certificate(*_signed(unsigned, key, load_pem_private_key(self.key.encode(), None)))
 

@@ -56,6 +56,9 @@ class Runs:
             return "cancelled"
         return "running" if code is None else "failed" if code else "success"
 
+    def running(self) -> int:
+        return [self.state(each) for each in self._processes].count("running")
+
     def why(self, run: str) -> str:
         """The last line that the application printed."""
         return self.printed(run).strip().rpartition("\n")[2]
@@ -86,6 +89,10 @@ Route = Callable[..., Any]
 """What answers, given the request's body and the parts of its path."""
 
 
+class RefusedError(Exception):
+    """A request is refused, with an error of this name, as services of Amazon say it."""
+
+
 @contextmanager
 def serving(routes: Mapping[str, Route], created: int = 200) -> Iterator[str]:
     """A server that answers by "METHOD /path", a pattern; its URL. `created` is the status of what was posted."""
@@ -98,7 +105,10 @@ def serving(routes: Mapping[str, Route], created: int = 200) -> Iterator[str]:
             body = body or dict(parse_qsl(query))
             for pattern, route in routes.items():
                 if found := re.fullmatch(pattern, asked):
-                    return self._say(created if self.command == "POST" else 200, route(body, *found.groups()))
+                    try:
+                        return self._say(created if self.command == "POST" else 200, route(body, *found.groups()))
+                    except RefusedError as refused:
+                        return self._say(400, {"__type": refused.args[0], "message": refused.args[0]})
             return self._say(404, {"message": f"{asked} is not known here"})
 
         do_POST = do_PUT = do_DELETE = do_PATCH = do_GET  # noqa: N815 - the base's names
@@ -172,6 +182,57 @@ def emr_steps(runs: Runs) -> dict[str, Route]:
         r"POST ElasticMapReduce\.DescribeCluster": lambda body: {"Cluster": {"Id": body["ClusterId"]}},
         r"POST ElasticMapReduce\.AddJobFlowSteps": start,
         r"POST ElasticMapReduce\.ListSteps": look,
+    }
+
+
+OF_GLUE = ("--job-bookmark-option", "job-bookmark-disable", "--JOB_ID", "j_1", "true", "--TempDir", "s3://loads/tmp")
+"""What Glue puts among an application's arguments, besides the run and the job."""
+
+
+def glue(runs: Runs, location: str, folder: Path) -> dict[str, Route]:
+    """AWS Glue; what is at this location is read from the folder."""
+    states = {"running": "RUNNING", "failed": "FAILED", "success": "SUCCEEDED", "cancelled": "STOPPED"}
+    jobs: dict[str, Any] = {}
+
+    def known(body: Any) -> Any:
+        if body["JobName"] not in jobs:
+            raise RefusedError("EntityNotFoundException")
+        return {"Job": jobs[body["JobName"]]}
+
+    def define(body: Any) -> Any:
+        assert body["GlueVersion"] == "5.0"
+        jobs[body["Name"]] = body
+        return {"Name": body["Name"]}
+
+    def start(body: Any) -> Any:
+        runs.requests.append(body)
+        job = jobs[body["JobName"]]
+        if runs.running() >= job["ExecutionProperty"]["MaxConcurrentRuns"]:
+            raise RefusedError("ConcurrentRunsExceededException")
+        given = {**job["DefaultArguments"], **body["Arguments"]}
+        files, conf = given.pop("--extra-py-files"), given.pop("--conf", "")
+        assert "confluent-kafka" in given.pop("--additional-python-modules").split(",")
+        words = [*OF_GLUE, "--JOB_RUN_ID", "jr_1", "--JOB_NAME", body["JobName"]]
+        words += [part for name, text in given.items() for part in (name, text)]
+        submit = ["--py-files", files, *(["--conf", *conf.split()] if conf else []), job["Command"]["ScriptLocation"]]
+        return {"JobRunId": runs.start([each.replace(location, str(folder)) for each in submit] + words, {})}
+
+    def look(body: Any) -> Any:
+        run = {"Id": body["RunId"], "JobName": body["JobName"], "LogGroupName": "/aws-glue/jobs"}
+        return {"JobRun": {**run, "JobRunState": states[runs.state(run["Id"])], "ErrorMessage": runs.why(run["Id"])}}
+
+    def stop(body: Any) -> Any:
+        for run in body["JobRunIds"]:
+            runs.cancel(run)
+        return {"SuccessfulSubmissions": [{"JobName": body["JobName"], "JobRunId": run} for run in body["JobRunIds"]]}
+
+    return {
+        r"POST AWSGlue\.GetJob": known,
+        r"POST AWSGlue\.CreateJob": define,
+        r"POST AWSGlue\.UpdateJob": lambda body: define({"Name": body["JobName"], **body["JobUpdate"]}),
+        r"POST AWSGlue\.StartJobRun": start,
+        r"POST AWSGlue\.GetJobRun": look,
+        r"POST AWSGlue\.BatchStopJobRun": stop,
     }
 
 

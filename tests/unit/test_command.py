@@ -80,6 +80,14 @@ def test_what_airflow_says_of_kafka_is_one_word_and_the_environment_goes_before_
     assert found.cluster["bootstrap.servers"] == "b:1"
 
 
+def test_what_glue_puts_among_the_arguments_is_no_mistake_there_and_one_elsewhere() -> None:
+    glue = ["--job-bookmark-option", "job-bookmark-disable", "--JOB_ID", "j", "true", "--JOB_RUN_ID", "r"]
+    own = [*ORDERS, "--output-topic", "o"]
+    assert read(*glue, *own) == read(*own)
+    with pytest.raises(SettingError, match="JOB_ID"):
+        read(*glue[:-2], *own)
+
+
 def test_beside_a_range_only_what_it_does_not_say_itself_is_taken() -> None:
     found = read(*CLUSTER, "--range", a_range().to_text(), "--option", "sliceOffsets=7")
     assert (found.source.slice_offsets, found.source.most) == (7, a_range().batch_offsets)

@@ -55,6 +55,9 @@ OF_TOPICS: Final = {
 }
 """The options that are fields of a `KafkaOutput`."""
 
+OF_GLUE: Final = "--JOB_RUN_ID"
+"""What AWS Glue puts among an application's arguments, with more of its own that it lists nowhere."""
+
 _KIND: Final = re.compile(r"[a-z]+:")
 _ABSOLUTE: Final = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 
@@ -66,7 +69,8 @@ class _Parser(argparse.ArgumentParser):
 
 def read_arguments(argv: Sequence[str], program: str) -> Arguments:
     """Parse the command line; `SettingError` if it is wrong."""
-    found = _parser(program).parse_args(argv)
+    parser = _parser(program)
+    found = parser.parse_known_args(argv)[0] if OF_GLUE in argv else parser.parse_args(argv)
     environment = _from_airflow(found.option) | _strings(
         f"the environment variable {OPTIONS_VARIABLE}", os.environ.get(OPTIONS_VARIABLE)
     )

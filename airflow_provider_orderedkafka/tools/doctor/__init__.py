@@ -22,7 +22,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--checkpoint", default="", metavar="LOCATION", help="write, read and delete a document there")
     binary = "the spark-submit of loads that name one by spark_binary="
     parser.add_argument("--spark-binary", default="", metavar="PATH", help=binary)
-    parser.add_argument("--dags", action="store_true", help="parse all DAG files: does each load have one alone?")
+    parser.add_argument(
+        "--dags",
+        action="store_true",
+        help="parse all DAG files: does each load have one alone, and a service that runs it what it needs?",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

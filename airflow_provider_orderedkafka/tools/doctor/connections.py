@@ -15,9 +15,7 @@ import ssl
 import subprocess
 import sys
 import tempfile
-import uuid
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import asdict
@@ -26,7 +24,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_orderedkafka.core.notation.spelling import counted
 from airflow_provider_orderedkafka.core.notation.subscriptions import Named
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.kafka.clients.answers import Patience, gather
@@ -34,6 +31,7 @@ from airflow_provider_orderedkafka.kafka.clients.pools import admin
 from airflow_provider_orderedkafka.kafka.lookup.topics import discover
 from airflow_provider_orderedkafka.loads.mirror import group_of
 
+from .dag_files import checkpoint, compared, connection_named, services
 from .installed import Finding, Status, Tries
 
 _ANSWER_SECONDS = 10.0
@@ -126,7 +124,6 @@ _PARSE_SECONDS = 1_800
 _BROKER_SECONDS = 5
 _SIGNS_OF_AIRFLOW = ("airflow.cfg", "airflow.db")
 _DATABASE_VARIABLES = ("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_CMD")
-_REACHABLE = "Name a location that Airflow's workers, Spark's driver and its executors reach, and let them write there"
 
 
 def connections(tries: Tries) -> list[Finding]:
@@ -163,7 +160,7 @@ def _no_answer(why: str) -> Finding:
 def main(asked: str, home: str) -> Iterator[Finding]:
 
     tries = Tries(**json.loads(asked))
-    kafka, spark = _connection(tries.kafka_conn_id), _connection(tries.spark_conn_id)
+    kafka, spark = connection_named(tries.kafka_conn_id), connection_named(tries.spark_conn_id)
     # What is not defined must be mended only where there is an Airflow to define it in.
     missing: Status = "broken" if home else "warning"
     if home:
@@ -175,24 +172,15 @@ def main(asked: str, home: str) -> Iterator[Finding]:
     if tries.dags:
         from airflow_provider_orderedkafka.compat.airflow import dags_of_files
 
-        yield from compared(dags_of_files())
+        files = list(dags_of_files())
+        yield from compared(files)
+        yield from services(files, missing)
     if kafka is not None and kafka.extra_dejson.get("bootstrap.servers"):
         yield from certificates(kafka.extra_dejson)
     if found.status == "ok":
         yield from _permissions(kafka, tries)
     if tries.checkpoint:
         yield checkpoint(tries.checkpoint)
-
-
-def _connection(conn_id: str) -> Any:
-    """Search like Airflow: secrets backends, the environment, the database."""
-    from airflow.models.connection import Connection
-    from airflow.providers.common.compat.sdk import AirflowNotFoundException
-
-    try:
-        return Connection.get_connection_from_secrets(conn_id)
-    except AirflowNotFoundException:
-        return None
 
 
 def _database(home: str) -> Finding:
@@ -290,39 +278,6 @@ def _ledgers() -> Finding:
     return Finding("ledgers", "warning", found, remedy)
 
 
-def compared(files: Iterable[tuple[str, Mapping[str, Any] | None]]) -> Iterator[Finding]:
-    """A finding for each load that is defined twice, for files that do not parse, or that all is well."""
-    homes: dict[tuple[str, str], list[str]] = defaultdict(list)
-    broken, good = [], 0
-    for file, dags in files:
-        good += dags is not None
-        broken += [file] if dags is None else []
-        for dag_id, dag in (dags or {}).items():
-            for ledger in _ledgers_of(dag):
-                homes[ledger].append(f"DAG {dag_id!r} of {file}")
-    twice = {load: found for (_, load), found in homes.items() if len(found) > 1}
-    yield from (_twice(load, found) for load, found in twice.items())
-    if broken:
-        found = f"{', '.join(broken)} cannot be parsed, so which loads are in there is not known"
-        yield Finding("DAG files", "warning", found, "Run: airflow dags list-import-errors")
-    if not twice and not broken:
-        yield Finding("DAG files", "ok", f"{counted(len(homes), 'load')} in {counted(good, 'file')}, each defined once")
-
-
-def _ledgers_of(dag: Any) -> set[tuple[str, str]]:
-    """The ledgers that a DAG's runs move, by where they are kept and the load; a replay moves none."""
-    from airflow_provider_orderedkafka.locations import location_for
-    from airflow_provider_orderedkafka.operators.resolve import ResolveOffsetRangeOperator
-
-    tasks = [each for each in dag.tasks if isinstance(each, ResolveOffsetRangeOperator) and each.mode != "replay"]
-    return {(location_for(each.load.name, each.load.ledger) or "", each.load.name) for each in tasks}
-
-
-def _twice(load: str, found: list[str]) -> Finding:
-    remedy = "Delete one of them, or give it and its load names of their own: two of them move one ledger by turns"
-    return Finding(f"load {load}", "broken", f"is defined by {' and by '.join(found)}", remedy)
-
-
 def _permissions(connection: Any, tries: Tries) -> Iterator[Finding]:
     from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 
@@ -332,27 +287,6 @@ def _permissions(connection: Any, tries: Tries) -> Iterator[Finding]:
         yield Finding(f"connection {connection.conn_id}", "broken", str(error), "Correct the connection's extra")
         return
     yield from permissions(config, tries)
-
-
-def checkpoint(location: str) -> Finding:
-    """Write, read and delete a document, as Airflow's tasks reach the location."""
-    from airflow_provider_orderedkafka.locations import path_of
-    from airflow_provider_orderedkafka.storage.store import join, local_path
-
-    name = f"orderedkafka-doctor-{uuid.uuid4().hex}"
-    try:
-        if folder := local_path(location):
-            folder.mkdir(parents=True, exist_ok=True)
-        path = path_of(join(location, name))
-        path.write_text(name)
-        same = path.read_text() == name
-        path.unlink()
-    except Exception as error:  # noqa: BLE001 - each object store has errors of its own, and all mean this
-        found = f"{location}: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
-        return Finding("checkpoint", "broken", found, _REACHABLE)
-    if not same:
-        return Finding("checkpoint", "broken", f"{location} does not give back what was written", _REACHABLE)
-    return Finding("checkpoint", "ok", f"write, read and delete at {location}, from here")
 
 
 if __name__ == "__main__":
